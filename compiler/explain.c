@@ -243,13 +243,13 @@ static void print_split(const Search *q, const Plan *p, uint32_t b)
 static void print_buffer(const Search *q, const Plan *p, uint32_t b)
 {
     const Buffer *buffer = &p->buffers.data[b];
-    const Program *programs[] = {p->train, p->eval, p->sample};
+    Program *const *const programs = p->programs;
     printf("buffer %s, %s\n", name_str(q->m->names, buffer->name), owner_names[buffer->owner]);
     row("bytes",
         arena_printf(q->s->arena, "%lld at offset %lld of the arena%s", (long long)buffer->bytes,
                      (long long)buffer->offset, buffer->persistent ? ", always" : ""));
     print_split(q, p, b);
-    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+    for (size_t i = 0; i < PLAN_PROGRAMS; i++)
         if (programs[i])
             print_access(q, p, programs[i], b);
 }

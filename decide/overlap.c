@@ -42,6 +42,7 @@ static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Ar
     collectives_are_late(job.plan->train);
     collectives_are_late(job.plan->eval);
     collectives_are_late(job.plan->sample);
+    collectives_are_late(job.plan->round);
     job.after = "place";
     job.upto = "timeline";
     plan_make(&job);

@@ -1,6 +1,6 @@
 /* ir.h - the program between the parser and the plan: tensors with named dims, in SSA form.
  *
- * A Module holds functions (@train, @eval, @sample). A function is one Region: arguments,
+ * A Module holds functions (@train, @eval, @sample, @round). A function is one Region: arguments,
  * instructions in order, results. `repeat` and `fused` instructions own a region of their own. A
  * value is a number into Module.values; it is defined once, by an instruction or as a region's
  * argument. ir/README.md is the reference of the text form, of every op, and of the numbered
@@ -167,12 +167,13 @@ typedef uint8_t StageSet;
 enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
 extern const char *const stage_names[3]; /* as in the text */
 
-/* A tensor that outlives a step: a parameter, or a slot of optimizer state of the same shape. */
+/* A tensor that outlives a step: a parameter, a slot of optimizer state of the same shape, or the
+ * rounded copy of a parameter (the only tensors of halves), which programs read in its place. */
 typedef struct Tensor {
     Name name; /* path, unique: "layers.self_attn.wq"; state: "exp_avg.layers.self_attn.wq" */
     Name
         external; /* "model.layers.{}.self_attn.q_proj.weight" (of the parameter, also for state) */
-    Name slot;    /* 0 for a parameter, else "exp_avg", ... */
+    Name slot;    /* 0 for a parameter, else "exp_avg", ...; "rounded" of a copy */
     Type type;    /* as stored: the dims of the repeats around it first */
     Axes axes[MAX_RANK], zigzag[MAX_RANK];    /* after pass local: those its dims are split on */
     int stacked;                              /* how many dims are indices in its name: those, */
@@ -186,25 +187,27 @@ typedef struct Tensor {
     double decay, rate; /* weight decay; factor of the learning rate */
     bool unread;        /* the front end has told that no expression names it */
     bool frozen;        /* not trained: neither gradient nor state */
+    bool master;        /* nothing but its update and @round reads it: it lies as its state does */
     StageSet at;        /* after pass shard: the ranks along the axis of stages that have it */
     Span span;
 } Tensor;
 
 typedef enum ArgRole {
     ARG_param,
-    ARG_state,  /* .tensor says which */
-    ARG_input,  /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
-    ARG_tokens, /* i32[batch, window] */
-    ARG_weight, /* [batch, seq], of the compute type: what the token after each position counts */
-    ARG_lr,     /* f64[] */
-    ARG_scale,  /* f64[]: what the loss is multiplied by before it is differentiated */
-    ARG_step,   /* i64[], from 0 */
-    ARG_seed,   /* i64[] */
-    ARG_pos,    /* i32[]: sample: the last position */
-    ARG_filled, /* i64[]: eval: so many of the batch are rows; those after them fill it up */
-    ARG_before, /* i64[]: eval: rows that were evaluated before these */
-    ARG_total,  /* f64[...]: eval: what RES_total of this number was of the rows before */
-    ARG_place   /* i32[]: the rank's place along the axes that .tensor is the set of */
+    ARG_rounded, /* the copy of a parameter */
+    ARG_state,   /* .tensor says which, of all three */
+    ARG_input,   /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
+    ARG_tokens,  /* i32[batch, window] */
+    ARG_weight,  /* [batch, seq], of the compute type: what the token after each position counts */
+    ARG_lr,      /* f64[] */
+    ARG_scale,   /* f64[]: what the loss is multiplied by before it is differentiated */
+    ARG_step,    /* i64[], from 0 */
+    ARG_seed,    /* i64[] */
+    ARG_pos,     /* i32[]: sample: the last position */
+    ARG_filled,  /* i64[]: eval: so many of the batch are rows; those after them fill it up */
+    ARG_before,  /* i64[]: eval: rows that were evaluated before these */
+    ARG_total,   /* f64[...]: eval: what RES_total of this number was of the rows before */
+    ARG_place    /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
 typedef enum ResultRole {
     RES_loss,   /* f64[]; eval: of all rows so far */
@@ -222,7 +225,7 @@ enum { ARG_ROLES = ARG_place + 1, RESULT_ROLES = RES_update + 1 };
 
 typedef struct FnArg {
     ArgRole role;
-    uint32_t tensor; /* ARG_param, ARG_state: index in Module.tensors; ARG_input: in Module.inputs;
+    uint32_t tensor; /* up to ARG_state: index in Module.tensors; ARG_input: in Module.inputs;
                         ARG_total: in Fn.totals; ARG_place: axes */
 } FnArg;
 typedef struct FnResult {
@@ -238,7 +241,7 @@ typedef struct FnGradient {
 } FnGradient;
 
 typedef struct Fn {
-    Name name; /* "train", "eval", "sample" */
+    Name name; /* "train", "eval", "sample", "round" */
     Region *body;
     VEC(FnArg) args;       /* parallel to body->args */
     VEC(FnResult) results; /* parallel to body->results */
@@ -452,6 +455,21 @@ static inline const Type *type_of(const Module *m, Value v)
     return &m->values.data[v].type;
 }
 
+/* Is t the rounded copy of its parameter? */
+static inline bool tensor_is_rounded(const Tensor *t)
+{
+    return dtype_is_half(t->type.dtype);
+}
+
+/* The class by whose rules a tensor is split. A master is only read where its state is: where there
+ * are rules for state, it lies by these. */
+TensorClass tensor_class(const Module *m, const Tensor *t);
+
+/* rounded.c - the invariant of copies (I13). Writes what is wrong into `why`, in m's arena, and
+ * returns false, or returns true: if each copy is the rounding of its parameter before a function
+ * of m runs, it is so behind it; and behind @round it is so whatever was before. */
+bool ir_rounded_holds(const Module *m, const char **why);
+
 /* ---- building ----------------------------------------------------------------------------- */
 
 /* Appends new instructions to `region`, with these marks. */
@@ -484,6 +502,9 @@ Value build_sum(Builder *b, Value x, const DimList *over); /* x itself if over i
 Value build_dot(Builder *b, Value x, Value y, const DimList *over);
 Value build_iota(Builder *b, DType t, Dim d);
 Value build_as(Builder *b, Value x, Type t); /* copy to the dims and order of t (broadcasting) */
+
+/* Are the attributes that op has equal? (attrs.c) */
+bool attrs_equal(Op op, const Attrs *a, const Attrs *b);
 
 /* The dim of keys and values. */
 static inline Name attention_keys(const Attrs *a)

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-const char *const arg_role_names[] = {"param",  "state",  "input", "tokens", "weight",
-                                      "lr",     "scale",  "step",  "seed",   "pos",
-                                      "filled", "before", "total", "place"};
+const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens",
+                                      "weight", "lr",      "scale",  "step",  "seed",
+                                      "pos",    "filled",  "before", "total", "place"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
 const char *const result_role_names[] = {"loss",  "norm", "metric", "logits",
                                          "total", "grad", "update"};
@@ -110,6 +110,16 @@ bool dims_have(const DimList *l, Name dim)
         if (l->dim[i].name == dim)
             return true;
     return false;
+}
+
+TensorClass tensor_class(const Module *m, const Tensor *t)
+{
+    bool rule = false;
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        rule |= m->layout.rules.data[r].of == CLASS_state;
+    if (tensor_is_rounded(t) || !(t->slot || (t->master && rule)))
+        return CLASS_params;
+    return CLASS_state;
 }
 
 Module *module_new(Arena *a, Names *names, Diag *d)

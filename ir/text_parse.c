@@ -442,6 +442,7 @@ static void read_tensor(Reader *r)
     text_want_word(r, "rate");
     t.rate = text_want_real(r);
     t.frozen = text_take_word(r, "frozen");
+    t.master = text_take_word(r, "master");
     if (text_take_word(r, "at"))
         for (int k = 0; k < 3; k++)
             t.at |= (StageSet)(text_take_word(r, stage_names[k]) << k);

@@ -284,6 +284,11 @@ static bool scalar(const Type *t, DType want)
     return t->rank == 0 && t->dtype == want;
 }
 
+static ArgRole tensor_role(const Tensor *t)
+{
+    return tensor_is_rounded(t) ? ARG_rounded : t->slot ? ARG_state : ARG_param;
+}
+
 static bool arg_fits(const Module *m, FnArg a, const Type *t)
 {
     static const DType scalars[] = {
@@ -301,7 +306,7 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
     if (a.role > ARG_state)
         return scalar(t, scalars[a.role]);
     return a.tensor < m->tensors.n && type_equal(t, &m->tensors.data[a.tensor].type) &&
-           (m->tensors.data[a.tensor].slot != 0) == (a.role == ARG_state);
+           tensor_role(&m->tensors.data[a.tensor]) == a.role;
 }
 
 static bool result_fits(const Module *m, FnResult r, const Type *t)
@@ -459,6 +464,8 @@ static void check_tensor(Verifier *v, uint32_t at)
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
     if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
         verify_broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
+    else if (tensor_is_rounded(t) && (!t->slot || t->type.rank != p->type.rank))
+        verify_broken(v, NULL, 8, "tensor '%s' is no copy of its parameter", str(v, t->name));
 }
 
 /* I9: functions and tensors have names, each its own. */
@@ -532,6 +539,11 @@ int ir_verify(const Module *m, FILE *out)
         check_roles(&v, f);
     }
     verify_stages(&v);
+    const char *why = "";
+    if (!v.broken && !ir_rounded_holds(m, &why)) { /* which follows uses that have to be there */
+        v.fn = "module";
+        verify_broken(&v, NULL, 13, "%s", why);
+    }
     arena_free(v.tmp);
     return v.broken;
 }

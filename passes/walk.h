@@ -40,9 +40,6 @@ void region_copy(Builder *b, const Region *r, ValueMap *map);
 Type type_without(const Type *t, Name d);
 Type type_stacked(const Type *t, Dim d);
 
-/* Are the attributes that op has equal? (cse.c) */
-bool attrs_equal(Op op, const Attrs *a, const Attrs *b);
-
 /* Is v a constant, or one broadcast? */
 bool value_is_const(const Module *m, Value v, double *value);
 

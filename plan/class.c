@@ -122,11 +122,11 @@ static const char *text_of(const Classes *c, const Action *a, ClassId id)
 
 const char **plan_classes(const Plan *p, Arena *a)
 {
-    const Program *const all[] = {p->train, p->eval, p->sample};
+    Program *const *const all = p->programs;
     const char **text = NEW_ARRAY(a, const char *, p->nactions + 1);
     Classes c = {.p = p, .a = a};
     for (int pass = 0; pass < 2; pass++)
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < PLAN_PROGRAMS; k++)
             for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
                 const Action *at = &all[k]->actions.data[i];
                 const ClassId id = class_of(p, at);

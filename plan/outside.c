@@ -231,7 +231,7 @@ static void connect(const Plan *p, Axes axes, bool ring, int64_t peers, mg_links
 
 static mg_links links_of_collectives(const Plan *p)
 {
-    const Program *all[] = {p->train, p->eval, p->sample};
+    Program *const *const all = p->programs;
     struct {
         Axes axes;
         int uses;
@@ -239,7 +239,7 @@ static mg_links links_of_collectives(const Plan *p)
     int n = 0;
     const Axes every = ((Axes)1 << p->module->layout.mesh.n) - 1;
     mg_links l = {.comms = 1}; /* that of all ranks is made in any case */
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
             int g = 0;
@@ -287,7 +287,7 @@ static bool multiplies(const Program *g)
 
 void plan_outside(Plan *p)
 {
-    const Program *all[] = {p->train, p->eval, p->sample};
+    Program *const *const all = p->programs;
     const Device *d = p->device;
     const Layout *layout = &p->module->layout;
     Outside *o = &p->outside;
@@ -298,7 +298,7 @@ void plan_outside(Plan *p)
     const bool ranks = layout->mesh.n > 0;
     const bool products = multiplies(p->train) || multiplies(p->eval) || multiplies(p->sample);
     int64_t nodes = 0;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         if (all[k])
             nodes += o->most[k] = count_nodes(p, all[k], k);
     o->bytes[OUT_context] = MG_CONTEXT_BYTES + (int64_t)d->threads * MG_CONTEXT_PROCESSOR;

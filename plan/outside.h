@@ -8,8 +8,7 @@
 void plan_outside(Plan *p);
 /* Bytes of all items, for one rank. */
 int64_t outside_bytes(const Plan *p);
-/* Nodes of the graphs of program `number` (0 train, 1 eval, 2 sample), on the rank that has most.
- */
+/* Nodes of the graphs of program `number` (Plan.programs), on the rank that has most. */
 int64_t outside_nodes(const Plan *p, int number);
 /* The name of an item: "CUDA graphs". */
 const char *outside_name(OutsideItem i);

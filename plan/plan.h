@@ -21,7 +21,9 @@
  *       microbatches that are under way have one slot, no message lies where another still does,
  *       and the table is a schedule (pipeline/pipeline.h)
  *   P9  a GPU's graphs have the nodes that the plan says, and no item beside the arena takes more
- *       than it counts */
+ *       than it counts
+ *   P10 the copy of a parameter is its rounding whenever a program begins: @round makes it so, and
+ *       every other program leaves it so (I13 of ir/README.md, of the program as it is planned) */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -31,7 +33,7 @@
 #include "plan/actions.h"
 #include "runtime/abi.h"
 
-enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4 };
+enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4, PLAN_PROGRAMS = 4 };
 
 typedef enum Owner {
     OWN_params,
@@ -58,7 +60,7 @@ typedef struct Buffer {
     bool by_layer;
     StageSet at;     /* the ranks along the axis of stages that have it */
     bool persistent; /* parameters, state, inputs: alive in all programs, placed first */
-    int program;     /* of a transient buffer: 0 train, 1 eval, 2 sample */
+    int program;     /* of a transient buffer: its number in Plan.programs */
     int home;        /* the loop in each iteration of which it is new; -1: the program's */
     int first, last; /* alive during these actions of its program, inclusive; a value that
                         crosses a loop's iterations is alive in the whole loop */
@@ -273,8 +275,8 @@ typedef struct Outside {
     /* Of a program, by the place along the axis of stages (`places`; 1: none): nodes of its
      * graphs, should the library have all epilogues of products. NULL: no such program. */
     int places;
-    Nodes *nodes[3];
-    int64_t most[3]; /* nodes of both graphs at most; 0: the program is not captured */
+    Nodes *nodes[PLAN_PROGRAMS];
+    int64_t most[PLAN_PROGRAMS]; /* nodes of both graphs at most; 0: the program is not captured */
 } Outside;
 
 typedef struct Plan {
@@ -283,8 +285,13 @@ typedef struct Plan {
     const char *cpu; /* processor of the program, by --cpu's name; NULL: the machine's */
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
-    VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */
-    Program *train, *eval, *sample; /* sample is NULL if the model has none */
+    VEC(int) tensor_buffer; /* per Module.tensors: its buffer */
+    union {
+        struct {
+            Program *train, *eval, *sample, *round; /* NULL: the model has none */
+        };
+        Program *programs[PLAN_PROGRAMS]; /* in this order */
+    };
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
     int64_t scratch_bytes; /* per thread, beside the arena */
     Outside outside;

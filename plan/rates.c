@@ -225,8 +225,8 @@ static void total(Program *g)
 
 void plan_rates(Plan *p)
 {
-    Program *const all[] = {p->train, p->eval, p->sample};
-    for (int i = 0; i < 3; i++)
+    Program *const *const all = p->programs;
+    for (int i = 0; i < PLAN_PROGRAMS; i++)
         if (all[i]) {
             rate(p, all[i]);
             total(all[i]);

@@ -247,9 +247,10 @@ static json_t *outside_json(const Plan *p)
         if (p->outside.bytes[i])
             json_object_set_new(bytes, outside_name((OutsideItem)i),
                                 json_integer(p->outside.bytes[i]));
-    return json_pack("{s:I, s:o, s:{s:o, s:o, s:o}}", "bytes", (json_int_t)outside_bytes(p),
+    return json_pack("{s:I, s:o, s:{s:o, s:o, s:o, s:o}}", "bytes", (json_int_t)outside_bytes(p),
                      "items", bytes, "nodes", "step", nodes_json(&p->outside, 0), "eval",
-                     nodes_json(&p->outside, 1), "sample", nodes_json(&p->outside, 2));
+                     nodes_json(&p->outside, 1), "sample", nodes_json(&p->outside, 2), "round",
+                     nodes_json(&p->outside, 3));
 }
 
 void plan_print(const Plan *p, FILE *out)
@@ -434,4 +435,6 @@ void plan_print_schedule(const Plan *p, FILE *out)
         print_program(p, p->eval, "eval", out);
     if (p->sample)
         print_program(p, p->sample, "sample", out);
+    if (p->round)
+        print_program(p, p->round, "round", out);
 }

@@ -3,10 +3,15 @@
 #include "plan/plan.h"
 #include "plan/show.h"
 
+static bool is_state(const Tensor *t)
+{
+    return t->slot && !tensor_is_rounded(t);
+}
+
 /* The rule that splits a tensor's dim on an axis: that of the dim, or else that of its class. */
 static const LayoutRule *deciding_rule(const Module *m, const Tensor *t, Name dim, int axis)
 {
-    const TensorClass of = t->slot ? CLASS_state : CLASS_params;
+    const TensorClass of = tensor_class(m, t);
     const LayoutRule *of_class = NULL;
     for (size_t r = 0; r < m->layout.rules.n; r++) {
         const LayoutRule *rule = &m->layout.rules.data[r];
@@ -79,18 +84,26 @@ static void print_state(const Module *m, uint32_t parameter, FILE *out)
     for (size_t i = 0; i < m->tensors.n; i++) {
         const Tensor *t = &m->tensors.data[i];
         int alike = 0, before = 0;
-        if (t->parameter != parameter || !t->slot ||
+        if (t->parameter != parameter || !is_state(t) ||
             type_equal(&t->type, &m->tensors.data[parameter].type))
             continue;
         for (size_t k = 0; k < m->tensors.n; k++) {
             const Tensor *u = &m->tensors.data[k];
-            bool same = u->parameter == parameter && u->slot && type_equal(&t->type, &u->type);
+            bool same = u->parameter == parameter && is_state(u) && type_equal(&t->type, &u->type);
             alike += same;
             before += same && k < i;
         }
         if (!before)
             print_tensor(m, "  its state", t, alike, out);
     }
+}
+
+static void print_copy(const Module *m, uint32_t parameter, FILE *out)
+{
+    for (size_t i = 0; i < m->tensors.n; i++)
+        if (m->tensors.data[i].parameter == parameter && tensor_is_rounded(&m->tensors.data[i]))
+            print_tensor(m, arena_printf(m->arena, "  its copy in %s", dtype_name(m->train.half)),
+                         &m->tensors.data[i], 1, out);
 }
 
 void plan_print_tensors(const Plan *p, FILE *out)
@@ -104,5 +117,6 @@ void plan_print_tensors(const Plan *p, FILE *out)
             print_tensor(m, name_str(m->names, m->tensors.data[i].external), &m->tensors.data[i], 1,
                          out);
             print_state(m, (uint32_t)i, out);
+            print_copy(m, (uint32_t)i, out);
         }
 }

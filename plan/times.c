@@ -31,11 +31,11 @@ static double iterations_of(const Module *m, const Program *g, const Loop *l, bo
 
 void plan_times(Plan *p)
 {
-    Program *const all[] = {p->train, p->eval, p->sample};
+    Program *const *const all = p->programs;
     const Module *m = p->module;
     const Axes axis = m->layout.pipeline.axis;
     const int ranks = axis ? (int)mesh_size(m, axis) : 1;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < PLAN_PROGRAMS; k++) {
         Program *g = all[k];
         double times = 1;
         bool inside = false;

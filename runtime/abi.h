@@ -1,8 +1,8 @@
 /* abi.h - the whole contract between the emitted program, its kernels and the runtime.
  *
- * The emitted C defines `mg_main` (data) and mg_step, mg_eval, mg_sample (code). The runtime owns
- * the process: it reads mg_main, allocates one arena and one scratch block per thread, fills the
- * inputs, and calls those functions. Nothing is allocated while they run.
+ * The emitted C defines `mg_main` (data) and mg_step, mg_eval, mg_sample, mg_round (code). The
+ * runtime owns the process: it reads mg_main, allocates one arena and one scratch block per thread,
+ * fills the inputs, and calls those functions. Nothing is allocated while they run.
  *
  * Every tensor lives in the arena at an offset fixed at compile time. Matrices are row-major.
  * This header is plain C and includes nothing of mgc. The runtime refuses another MG_ABI. */
@@ -25,17 +25,17 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
 
 /* ---- the data of a program --------------------------------------------------------------- */
 
-typedef enum mg_role { MG_PARAM = 1, MG_STATE } mg_role;
+typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
 typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
 
-/* A persistent tensor: a parameter, or a slot of optimizer state with the shape of its parameter.
+/* A persistent tensor: a parameter, a slot of optimizer state with its shape, or its rounded copy,
+ * which the runtime neither fills nor saves: mg_round makes it when parameters were set.
  *
  * The first `stacked` stored dims are the dims of the `repeat`s around the declaration, and
  * perhaps of experts: the tensor stands for one external tensor for each index of them, and
  * `name` has one "{}" for each, or "{3+2i}": then 3, 5, 7, ... The other stored dims, in the order
- * `order` and merged in groups of merge[0], merge[1], ... give the external shape (in the
- * safetensors file). A stored dim can be padded: size >= valid. The padding stays 0, and never
- * leaves the program. */
+ * `order` and merged in groups of merge[0], merge[1], ... give the external shape. A stored dim can
+ * be padded: size >= valid. The padding stays 0, and never leaves the program. */
 typedef struct mg_tensor {
     const char *name;  /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
     const char *slot;  /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */
@@ -52,9 +52,8 @@ typedef struct mg_tensor {
      * counter e: the value is the same under every layout. State starts at zero. */
     mg_init_kind init;
     double a, b;
-    uint32_t axes[MG_RANK_MAX]; /* per stored dim: the mg_program.axes that it is split on */
-    /* the axes on which rank r of n has parts r and 2n - 1 - r of 2n, not part r of n */
-    uint32_t zigzag[MG_RANK_MAX];
+    uint32_t axes[MG_RANK_MAX];   /* per stored dim: the mg_program.axes that it is split on */
+    uint32_t zigzag[MG_RANK_MAX]; /* axes of which rank r of n has parts r and 2n - 1 - r of 2n */
     uint8_t at; /* MG_AT_*: ranks along the stage axis that have it; others reuse its bytes */
 } mg_tensor;
 
@@ -153,8 +152,7 @@ typedef struct mg_total {
     bool max;          /* the maximum so far, not the sum */
 } mg_total;
 
-/* One entry of the program (step, eval, sample): byte offsets of its inputs and outputs in the
- * arena; -1: the entry has no such input or output. */
+/* One entry (step, eval, sample, round): offsets in the arena of what goes in and out; -1: none. */
 typedef struct mg_entry {
     bool present;
     int64_t tokens;  /* i32[batch, window] */
@@ -243,7 +241,7 @@ typedef struct mg_program {
     mg_lr lr;
     mg_scale scale;
     const char *optimizer; /* "adamw" */
-    mg_entry step, eval, sample;
+    mg_entry step, eval, sample, round;
     const char *config;                 /* the train block and layout as one line, for the log */
     const char *config_json;            /* config.json of its checkpoints, or NULL */
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
@@ -271,6 +269,7 @@ extern const mg_program mg_main;
 void mg_step(mg_run *r);
 void mg_eval(mg_run *r);
 void mg_sample(mg_run *r);
+void mg_round(mg_run *r);
 
 /* Defined in runtime/cuda/comm.c, which needs NCCL. A program of one rank links without it. */
 extern const struct mg_collectives mg_nccl;

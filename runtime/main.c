@@ -168,6 +168,8 @@ static void fill_arena(mg_run *r, const char *checkpoint)
         rt_init(r);
     if (r->options->poison)
         rt_poison(r);
+    if (r->program->round.present)
+        rt_run(r, RT_ROUND); /* parameters are there: now their copies are */
 }
 
 static void settle(mg_run *r, bool resumed)
@@ -295,6 +297,7 @@ int main(int argc, char **argv)
                 .step = mg_step,
                 .eval = mg_eval,
                 .sample = mg_sample,
+                .round = mg_round,
                 .options = &options,
                 .lr = mg_main.lr,
                 .action = -1,

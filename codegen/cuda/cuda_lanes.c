@@ -48,7 +48,7 @@ static bool has_vectors(const CudaGen *g, const Plan *p, int o, int lanes)
         if (x->stride[d] != 1 && x->stride[d] * width % bytes)
             return false;
     return program_aligned(g, p, p->train, o, bytes) && program_aligned(g, p, p->eval, o, bytes) &&
-           program_aligned(g, p, p->sample, o, bytes);
+           program_aligned(g, p, p->sample, o, bytes) && program_aligned(g, p, p->round, o, bytes);
 }
 
 bool cuda_in_order(const Region *body)

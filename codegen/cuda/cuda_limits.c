@@ -21,8 +21,8 @@ static bool look_up_fits(const Plan *p, const Action *a)
 
 bool codegen_cuda_fits(const Plan *p)
 {
-    const Program *const all[] = {p->train, p->eval, p->sample};
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+    Program *const *const all = p->programs;
+    for (size_t k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
             if ((a->kind == ACT_gather || a->kind == ACT_scatter_add) && !look_up_fits(p, a))

@@ -1,7 +1,7 @@
 /* emit_c.c - the emitted program: one C file that calls kernels on places of one arena.
  *
- * Each program (step, eval, sample) becomes a function with the loops of the plan. Above the calls
- * are the source lines that they come from. These functions come before all tables, so that a
+ * Each program (step, eval, sample, round) becomes a function with the loops of the plan. Above the
+ * calls are the source lines that they come from. These functions come before all tables, so that a
  * reader begins with mg_step. The emitter decides nothing: order, places and kernels are those of
  * the plan. */
 #include "codegen/c/c_kernels.h"
@@ -110,8 +110,8 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
 {
     if (!p) {
         fprintf(e->out,
-                "/* This model has no %s. */\nvoid mg_%s(mg_run *r)\n{\n    (void)r;\n}\n\n", what,
-                entry);
+                "/* %s: this model has none. */\nvoid mg_%s(mg_run *r)\n{\n    (void)r;\n}\n\n",
+                what, entry);
         return;
     }
     Writer w = {.e = e, .p = p, .entry = entry, .block = ""};
@@ -147,11 +147,12 @@ static void emit_heading(const Emitter *e)
     emit_comment_text(out, str(e, e->m->layout.device), 200);
     fputs(".\n *\n * The runtime owns the process: it reads mg_main, at the end, and calls mg_step "
           "for each step of\n"
-          " * training, mg_eval and mg_sample. Each call in them is one action: its number in the "
-          "table of actions,\n"
-          " * what is done, on which places. ",
+          " * training, mg_eval, mg_sample and mg_round. Each call in them is one action: its "
+          "number in "
+          "the table of\n"
+          " * actions, what is done, on which places. ",
           out);
-    fputs(e->kernels ? "Kernels stand behind mg_sample, each below what it computes\n"
+    fputs(e->kernels ? "Kernels stand behind mg_round, each below what it computes\n"
                        " * (y' is y's new value). To make the program, with HOME the home that "
                        "mgc env prints:\n *\n"
                        " *     cc -std=c17 -O2 -ffp-contract=off -IHOME/include FILE.c "
@@ -239,6 +240,7 @@ static void emit_functions(Emitter *e)
     emit_entry_function(e, e->p->train, "step", "A training step");
     emit_entry_function(e, e->p->eval, "eval", "The loss of held-out sequences");
     emit_entry_function(e, e->p->sample, "sample", "The next token");
+    emit_entry_function(e, e->p->round, "round", "Rounded copies of parameters");
 }
 
 static void emit_all_tables(Emitter *e)
@@ -261,6 +263,7 @@ static void emit_all_tables(Emitter *e)
     emit_pipe(e, e->p->train, "step");
     emit_pipe(e, e->p->eval, "eval");
     emit_pipe(e, e->p->sample, "sample");
+    emit_pipe(e, e->p->round, "round");
     emit_tensors(e);
     emit_actions(e);
     emit_deaths(e);
@@ -269,8 +272,9 @@ static void emit_all_tables(Emitter *e)
 
 void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out)
 {
-    static const char *const taken[] = {"mg_main", "mg_step", "mg_eval", "mg_sample",    "tensors",
-                                        "actions", "main",    "deaths",  "stage_layers", "base"};
+    static const char *const taken[] = {"mg_main",  "mg_step",      "mg_eval", "mg_sample",
+                                        "mg_round", "tensors",      "actions", "main",
+                                        "deaths",   "stage_layers", "base"};
     Arena *a = arena_new();
     char *text;
     size_t size;

@@ -5,13 +5,16 @@
 
 static int program_number(const Plan *p, const Program *prog)
 {
-    return prog == p->train ? 0 : prog == p->eval ? 1 : 2;
+    int k = 0;
+    while (p->programs[k] != prog)
+        k++;
+    return k;
 }
 
 /* Actions have their ids; the loops of all programs are numbered on from there. */
 uint32_t death_event(const Plan *p, const Program *prog, size_t action)
 {
-    const Program *programs[] = {p->train, p->eval, p->sample};
+    Program *const *const programs = p->programs;
     const Action *a = &prog->actions.data[action];
     size_t event = p->nactions + a->loop;
     if (a->kind != ACT_end)
@@ -63,14 +66,14 @@ static void emit_deaths_of(Emitter *e, const Program *prog, bool loops, size_t *
 
 void emit_deaths(Emitter *e)
 {
-    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
+    Program *const *const programs = e->p->programs;
     size_t column = 0;
     fputs("/* After which action, or loop, bytes are dead: for --poison. */\n"
           "#define DIES(n, place, size) {.event = n, .offset = place, .bytes = size, .at = "
           "MG_AT_ALL}\n"
           "static const mg_death deaths[] = {",
           e->out);
-    for (int k = 0; k < 6; k++)
-        emit_deaths_of(e, programs[k % 3], k >= 3, &column);
+    for (int k = 0; k < 2 * PLAN_PROGRAMS; k++)
+        emit_deaths_of(e, programs[k % PLAN_PROGRAMS], k >= PLAN_PROGRAMS, &column);
     fprintf(e->out, "%s\n};\n\n", column ? "" : "\n    {0}");
 }

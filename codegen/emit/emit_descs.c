@@ -306,8 +306,8 @@ static void each_type(const Emitter *e, bool define)
 
 void emit_descriptor_names(Emitter *e)
 {
-    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
-    for (int k = 0; k < 3; k++)
+    Program *const *const programs = e->p->programs;
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
             const Action *a = &programs[k]->actions.data[i];
             const char *type = action_info[a->kind].descriptor;

@@ -203,12 +203,12 @@ void emit_pipe(const Emitter *e, const Program *p, const char *entry)
 
 void emit_pipe_names(const Emitter *e)
 {
-    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
-    static const char *const entries[] = {"step", "eval", "sample"};
+    Program *const *const programs = e->p->programs;
+    static const char *const entries[PLAN_PROGRAMS] = {"step", "eval", "sample", "round"};
     if (e->m->layout.pipeline.axis)
         fprintf(e->out, "static const int32_t stage_layers[%zu];\n",
                 e->m->layout.pipeline.layers.n);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         if (programs[k] && programs[k]->pipe)
             fprintf(e->out, "static const mg_pipe %s_pipe;\n", entries[k]);
     fputs(e->m->layout.pipeline.axis ? "\n" : "", e->out);

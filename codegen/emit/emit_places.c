@@ -23,8 +23,8 @@ static bool is_main(const Action *a, int operand)
 /* The action that writes a buffer first, and the number of that operand; or NULL. */
 static const Action *maker(const Emitter *e, size_t buffer, int *operand)
 {
-    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
-    for (int k = 0; k < 3; k++)
+    Program *const *const programs = e->p->programs;
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
             const Action *a = &programs[k]->actions.data[i];
             for (*operand = 0; *operand < a->noperands; ++*operand)
@@ -109,8 +109,8 @@ static const char *buffer_name(const Emitter *e, size_t buffer)
 /* For each buffer, the largest step with which its places follow a loop. */
 static void find_steps(Emitter *e)
 {
-    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
-    for (int k = 0; k < 3; k++)
+    Program *const *const programs = e->p->programs;
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
             const Action *a = &programs[k]->actions.data[i];
             for (int j = 0; j < a->noperands; j++) {

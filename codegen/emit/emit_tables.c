@@ -90,11 +90,22 @@ static const char *shape_text(const Emitter *e, const Tensor *t)
     return kept;
 }
 
-/* State begins with zeros. */
+static bool is_state(const Tensor *t)
+{
+    return t->slot && !tensor_is_rounded(t);
+}
+
+/* State begins with zeros; copies are made when parameters are there. */
 static void emit_tensor(const Emitter *e, size_t i, const char *shape)
 {
     static const char *const inits[] = {"MG_INIT_CONST", "MG_INIT_NORMAL", "MG_INIT_UNIFORM"};
     const Tensor *t = &e->m->tensors.data[i];
+    if (tensor_is_rounded(t)) {
+        fprintf(e->out, "    ROUNDED(%s, ", shape);
+        emit_offset(e, (size_t)e->p->tensor_buffer.data[i]);
+        fputs("),\n", e->out);
+        return;
+    }
     fprintf(e->out, "    %s(%s, ", t->slot ? "STATE" : "PARAM", shape);
     if (t->slot) {
         emit_string(e->out, str(e, t->slot));
@@ -116,9 +127,9 @@ static size_t alike(const Emitter *e, size_t i, const char *const *shape)
     const Tensor *t = e->m->tensors.data;
     const size_t n = e->m->tensors.n;
     size_t first = 0, k = 0;
-    while (first < n && !t[first].slot)
+    while (first < n && !is_state(&t[first]))
         first++;
-    for (; first + k < n && t[first + k].parameter == t[first].parameter && t[first + k].slot;
+    for (; first + k < n && t[first + k].parameter == t[first].parameter && is_state(&t[first + k]);
          k++) {
         if (i + k >= n || t[i + k].slot != t[first + k].slot ||
             t[i + k].parameter != t[i].parameter || shape[i + k] != shape[i] ||
@@ -129,7 +140,7 @@ static size_t alike(const Emitter *e, size_t i, const char *const *shape)
                                                             shape[i] + 3)))
             return 0;
     }
-    return t[i].slot ? k : 0;
+    return is_state(&t[i]) ? k : 0;
 }
 
 static void define_states(const Emitter *e)
@@ -139,7 +150,7 @@ static void define_states(const Emitter *e)
     const Tensor *first = NULL;
     for (size_t i = 0; i < e->m->tensors.n; i++) {
         const Tensor *t = &e->m->tensors.data[i];
-        if (!t->slot || (first && t->parameter != first->parameter))
+        if (!is_state(t) || (first && t->parameter != first->parameter))
             continue;
         first = t;
         fprintf(e->out, "%sSTATE(OF_##p, \"%s\", S_%s_##p, MG_INIT_CONST, 0, 0)", comma,
@@ -155,8 +166,8 @@ void emit_tensors(Emitter *e)
     const size_t n = e->m->tensors.n;
     const char **shape = NEW_ARRAY(e->a, const char *, n + 1);
     const char **name = NEW_ARRAY(e->a, const char *, n + 1);
-    fputs("/* Tensors, as mg_tensor in abi.h says: parameters, and what the optimizer keeps of "
-          "them. */\n"
+    fputs("/* Tensors, as mg_tensor in abi.h says: parameters, optimizer state, rounded copies of "
+          "parameters. */\n"
           "#define RANKS(all, layers, outside) .rank = all, .stacked = layers, .external_rank = "
           "outside\n"
           "#define SIZES(...) .size = {__VA_ARGS__}, .valid = {__VA_ARGS__}\n"
@@ -165,6 +176,10 @@ void emit_tensors(Emitter *e)
           "#define PARAM(t, at, by, x, y) "
           "{t, .slot = \"\", .role = MG_PARAM, .offset = at, .init = by, .a = x, .b = y}\n",
           e->out);
+    if (e->p->round)
+        fputs("#define ROUNDED(t, at) {t, .slot = \"rounded\", .role = MG_ROUNDED, .offset = at, "
+              ".init = MG_INIT_CONST}\n",
+              e->out);
     for (size_t i = 0; i < n; i++) {
         const Tensor *t = &e->m->tensors.data[i];
         shape[i] = shape_text(e, t);
@@ -242,9 +257,9 @@ static void emit_action(Emitter *e, const Action *a)
 
 void emit_actions(Emitter *e)
 {
-    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
+    Program *const *const programs = e->p->programs;
     const Action **by_id = NEW_ARRAY(e->a, const Action *, e->p->nactions + 1);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++)
             if (programs[k]->actions.data[i].id < e->p->nactions)
                 by_id[programs[k]->actions.data[i].id] = &programs[k]->actions.data[i];
@@ -295,13 +310,16 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
     return h;
 }
 
-/* A checkpoint depends on external names, shapes and types of all tensors, and on the optimizer. */
+/* A checkpoint depends on external names, shapes and types of all tensors that it has, and on the
+ * optimizer. */
 static uint64_t fingerprint(const Emitter *e)
 {
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < e->m->tensors.n; i++) {
         const Tensor *t = &e->m->tensors.data[i];
         const char *name = str(e, t->external), *slot = str(e, t->slot);
+        if (tensor_is_rounded(t))
+            continue;
         h = mix(h, name, strlen(name) + 1);
         h = mix(h, slot, strlen(slot) + 1);
         h = mix(h, &t->type.dtype, sizeof t->type.dtype);
@@ -475,10 +493,10 @@ static bool add_axes(Axes *groups, int *n, Axes axes)
 /* The sets of axes of collectives, in the order of their first use. */
 static void emit_groups(const Emitter *e)
 {
-    const Program *all[] = {e->p->train, e->p->eval, e->p->sample};
+    Program *const *const all = e->p->programs;
     Axes groups[MG_GROUPS_MAX];
     int n = 0;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
             if (action_sends(a))
@@ -572,6 +590,7 @@ void emit_program(Emitter *e)
     emit_entry(e, "step", p->train, outside_nodes(p, 0));
     emit_entry(e, "eval", p->eval, outside_nodes(p, 1));
     emit_entry(e, "sample", p->sample, outside_nodes(p, 2));
+    emit_entry(e, "round", p->round, outside_nodes(p, 3));
     named(e, "config", config_line(e));
     if (e->m->config)
         named_lines(e, "config_json", e->m->config);

@@ -9,7 +9,7 @@
 typedef struct Writer {
     Emitter *e;
     const Program *p;
-    const char *entry; /* "step", "eval", "sample" */
+    const char *entry; /* "step", "eval", "sample", "round" */
     const char **loop; /* per loop: its C variable */
     int line;          /* last source line quoted */
     uint32_t line_file;

@@ -65,7 +65,7 @@ static bool is_parameter(const Ahead *a, Value v)
     for (v = made_of(a->m, v); slice_loop(a->m, v, &from);)
         v = made_of(a->m, from);
     int k = arg_index(a->m, v);
-    return k >= 0 && !a->m->values.data[v].home->owner && a->fn->args.data[k].role == ARG_param;
+    return k >= 0 && !a->m->values.data[v].home->owner && a->fn->args.data[k].role <= ARG_rounded;
 }
 
 static bool is_asked_for(const Ahead *a, Value v)

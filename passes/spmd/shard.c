@@ -383,7 +383,7 @@ static void region(Shard *s, const Region *old, Region *r)
 static Type tensor_type(const Module *m, uint32_t tensor)
 {
     const Tensor *t = &m->tensors.data[tensor];
-    Split s = class_split_of(m, &t->type, t->parameter, t->slot ? CLASS_state : CLASS_params);
+    Split s = class_split_of(m, &t->type, t->parameter, tensor_class(m, t));
     return split_type(m, t->type, &s);
 }
 
@@ -397,6 +397,25 @@ static Type input_type(const Shard *s, Value v)
         fixed[i] = t->dims[i].name != s->m->batch.name;
     mesh_walk(s->m, t->dims, t->rank, fixed, split.axes);
     return split_type(s->m, *t, &split);
+}
+
+static bool is_copy(const Shard *s, FnResult r)
+{
+    return r.role == RES_update && tensor_is_rounded(&s->m->tensors.data[r.tensor]);
+}
+
+/* The rounded copy of a new value. Where that is brought to how the copy lies for its own sake, it
+ * is rounded there; else as it was made, and what moves is the copy. */
+static Value copy_of_update(Shard *s, Builder *b, Value old, const Type *t)
+{
+    const Ins *cast = s->m->values.data[old].def;
+    Type wide = *t;
+    wide.dtype = type_of(s->m, cast->in[0])->dtype;
+    Value from = known(s, b, s->now[cast->in[0]], &wide);
+    if (!from)
+        return want(s, b, old, t);
+    Builder at = builder_at(s->m, b->region, cast);
+    return build_cast(&at, from, t->dtype);
 }
 
 static Region *sharded_body(Shard *s)
@@ -416,7 +435,9 @@ static Region *sharded_body(Shard *s)
         FnResult res = s->fn->results.data[k];
         Type t = res.role == RES_update ? tensor_type(s->m, res.tensor)
                                         : *type_of(s->m, old->results.data[k]);
-        vec_push(s->m->arena, &r->results, want(s, &b, old->results.data[k], &t));
+        vec_push(s->m->arena, &r->results,
+                 is_copy(s, res) ? copy_of_update(s, &b, old->results.data[k], &t)
+                                 : want(s, &b, old->results.data[k], &t));
     }
     return r;
 }

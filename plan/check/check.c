@@ -272,11 +272,6 @@ static void run_range(Check *c, int from, int to)
     c->at = -1;
 }
 
-static const Program *program_number(const Plan *p, int n)
-{
-    return n == 0 ? p->train : n == 1 ? p->eval : p->sample;
-}
-
 static void check_program(Check *c)
 {
     const Program *p = c->prog;
@@ -319,10 +314,13 @@ int plan_check(const Plan *p, FILE *out)
 {
     int broken_in_all = 0;
     Check c = {.p = p, .m = p->module, .out = out, .at = -1};
+    const char *why;
     check_bytes(&c);
+    if (!ir_rounded_holds(c.m, &why))
+        broken(&c, 10, "%s", why);
     broken_in_all = c.broken;
-    for (int n = 0; n < 3 && !broken_in_all; n++) {
-        c.prog = program_number(p, n);
+    for (int n = 0; n < PLAN_PROGRAMS && !broken_in_all; n++) {
+        c.prog = p->programs[n];
         c.program = n;
         c.broken = 0;
         c.tmp = arena_new();

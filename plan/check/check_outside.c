@@ -201,11 +201,6 @@ static int64_t in_node(const Check *c, Axes axes)
     return here;
 }
 
-static const Program *program(const Plan *p, int k)
-{
-    return k == 0 ? p->train : k == 1 ? p->eval : p->sample;
-}
-
 /* Is a collective of these axes among the actions, of those that go round a ring, to the next rank,
  * or to each? */
 typedef struct Sent {
@@ -215,9 +210,9 @@ typedef struct Sent {
 static Sent sent_along(const Plan *p, Axes axes)
 {
     Sent s = {0};
-    for (int k = 0; k < 3; k++)
-        for (size_t i = 0; program(p, k) && i < program(p, k)->actions.n; i++) {
-            const Action *a = &program(p, k)->actions.data[i];
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        for (size_t i = 0; p->programs[k] && i < p->programs[k]->actions.n; i++) {
+            const Action *a = &p->programs[k]->actions.data[i];
             if (!action_sends(a) || a->comm.axes != axes)
                 continue;
             const SendWay way = collective_of_kind(a->comm.kind)->sends;
@@ -272,9 +267,9 @@ static int streams_with_products(const Plan *p)
 {
     bool has[MAX_STREAMS] = {0};
     int n = 0;
-    for (int k = 0; k < 3; k++)
-        for (size_t i = 0; program(p, k) && i < program(p, k)->actions.n; i++) {
-            const Action *a = &program(p, k)->actions.data[i];
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        for (size_t i = 0; p->programs[k] && i < p->programs[k]->actions.n; i++) {
+            const Action *a = &p->programs[k]->actions.data[i];
             if (a->kind == ACT_gemm || a->kind == ACT_head || a->kind == ACT_head_loss)
                 has[a->stream] = true;
         }
@@ -299,8 +294,8 @@ void check_outside(Check *c)
     const int64_t works = streams_with_products(p);
     int64_t nodes = 0;
     c->at = -1;
-    for (int k = 0; k < 3; k++)
-        nodes += check_nodes(c, program(p, k), k);
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        nodes += check_nodes(c, p->programs[k], k);
     check_item(c, OUT_context,
                MG_CONTEXT_BYTES + MG_CONTEXT_PROCESSOR * (int64_t)p->device->threads);
     check_item(c, OUT_code,

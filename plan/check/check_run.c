@@ -124,9 +124,22 @@ static bool is_tensor(const Check *c, uint32_t buffer)
     return false;
 }
 
+/* Is it the new value of a tensor in a program that has no guard? */
+static bool is_made_here(const Check *c, uint32_t buffer)
+{
+    const Fn *f = c->prog->fn;
+    bool made = false;
+    for (size_t k = 0; k < f->results.n; k++)
+        made |= f->results.data[k].role == RES_update &&
+                (uint32_t)c->p->tensor_buffer.data[f->results.data[k].tensor] == buffer;
+    for (size_t k = 0; k < f->body->ins.n && made; k++)
+        made = f->body->ins.data[k]->op != OP_guard;
+    return made;
+}
+
 static bool may_write(Check *c, const Operand *o)
 {
-    if (c->guarded || !is_tensor(c, o->at.buffer))
+    if (c->guarded || !is_tensor(c, o->at.buffer) || is_made_here(c, o->at.buffer))
         return true;
     broken(c, 4, "writes '%s' before the guard",
            name_str(c->m->names, c->p->buffers.data[o->at.buffer].name));

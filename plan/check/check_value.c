@@ -247,6 +247,7 @@ int argument_buffer(const Check *c, FnArg a)
                 return p->place[k].buffer;
         return -1;
     case ARG_param:
+    case ARG_rounded:
     case ARG_state:
         return a.tensor < c->p->tensor_buffer.n ? c->p->tensor_buffer.data[a.tensor] : -1;
     }

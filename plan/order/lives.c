@@ -224,9 +224,9 @@ static void order_actions(Lives *s)
 
 void plan_order(Plan *p)
 {
-    Program *const all[] = {p->train, p->eval, p->sample};
+    Program *const *const all = p->programs;
     Arena *tmp = arena_new();
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < PLAN_PROGRAMS; i++)
         if (all[i])
             order_actions(&(Lives){.p = p, .prog = all[i], .program = i, .tmp = tmp});
     arena_free(tmp);

@@ -248,4 +248,5 @@ void plan_streams(Plan *p)
     choose_all(p, p->train);
     choose_all(p, p->eval);
     choose_all(p, p->sample);
+    choose_all(p, p->round);
 }

@@ -138,8 +138,8 @@ static double walk(const Plan *p, Program *g, int from, int to)
 
 void plan_timeline(Plan *p)
 {
-    Program *const all[] = {p->train, p->eval, p->sample};
-    for (int i = 0; i < 3; i++)
+    Program *const *const all = p->programs;
+    for (int i = 0; i < PLAN_PROGRAMS; i++)
         if (all[i] && all[i]->queued) {
             queue_times(p, all[i]);
         } else if (all[i]) {

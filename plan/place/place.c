@@ -1,10 +1,10 @@
 /* place.c - offsets in the arena: persistent buffers first, then what each program needs between.
  *
- * The programs (step, eval, sample) never run at once, so their transient parts overlap. Within
- * one, buffers alive at the same time may not: offline packing, the best of several greedy orders,
- * each putting a buffer at the lowest place free of its contemporaries (first fit) or in the
- * tightest gap (best fit); where that does not reach the largest live set, which is a lower bound,
- * what ends highest is placed earlier and earlier. Both numbers are in the plan.
+ * The programs (step, eval, sample, round) never run at once, so their transient parts overlap.
+ * Within one, buffers alive at the same time may not: offline packing, the best of several greedy
+ * orders, each putting a buffer at the lowest place free of its contemporaries (first fit) or in
+ * the tightest gap (best fit); where that does not reach the largest live set, which is a lower
+ * bound, what ends highest is placed earlier and earlier. Both numbers are in the plan.
  *
  * All ranks have one arena's offsets. What is on the first rank of a pipeline alone and what is on
  * the last alone may lie in the same bytes; a peak is that of the rank that needs most. */
@@ -333,8 +333,9 @@ static bool fits(Plan *p, const Program *prog, int number)
 /* The program that needs most; its number. */
 static const Program *fullest_of(const Plan *p, int *number)
 {
-    const Program *programs[] = {p->train, p->eval, p->sample}, *fullest = NULL;
-    for (int k = 0; k < 3; k++)
+    Program *const *const programs = p->programs;
+    const Program *fullest = NULL;
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         if (programs[k] && (!fullest || programs[k]->peak > fullest->peak)) {
             fullest = programs[k];
             *number = k;
@@ -344,12 +345,12 @@ static const Program *fullest_of(const Plan *p, int *number)
 
 static void place_all(Plan *p)
 {
-    Program *programs[] = {p->train, p->eval, p->sample};
+    Program *const *const programs = p->programs;
     Arena *tmp = arena_new();
     int number = 0;
     int64_t at = place_persistent(p);
     p->persistent_bytes = at;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < PLAN_PROGRAMS; k++) {
         if (!programs[k])
             continue;
         place_program(p, programs[k], k, tmp);

@@ -456,7 +456,8 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     for (size_t i = 0; i < m->tensors.n; i++) {
         const Tensor *t = &m->tensors.data[i];
         uint32_t b = buffer_new(&s, name_str(m->names, t->name),
-                                t->slot ? OWN_optimizer : OWN_params, type_bytes(&t->type), -1, 0);
+                                t->slot && !tensor_is_rounded(t) ? OWN_optimizer : OWN_params,
+                                type_bytes(&t->type), -1, 0);
         p->buffers.data[b].persistent = true;
         p->buffers.data[b].at = t->at ? t->at : AT_ALL;
         p->buffers.data[b].span = t->span;
@@ -465,6 +466,7 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     p->train = schedule_fn(&s, "train", 0);
     p->eval = schedule_fn(&s, "eval", 1);
     p->sample = schedule_fn(&s, "sample", 2);
+    p->round = schedule_fn(&s, "round", 3);
     arena_free(s.tmp);
     plan_times(p);
     count_flops(p->train);

@@ -44,14 +44,16 @@ static bool is_received(const Module *m, Value v)
     return k < def->attrs.carried && is_received(m, def->body->results.data[k]);
 }
 
-/* Gradients are told from activations by their type: that of a parameter. */
+/* Gradients are told from activations by their type: that of a parameter, or of what a rank has of
+ * its copy. */
 static Owner owner_of(const Sched *s, Value v)
 {
     const ValueInfo *info = &s->m->values.data[v];
     if (is_received(s->m, v))
         return OWN_comm;
     for (size_t i = 0; i < s->m->tensors.n; i++)
-        if (type_equal(&info->type, &s->m->tensors.data[i].type))
+        if (type_same_dims(&info->type, &s->m->tensors.data[i].type) &&
+            info->type.dtype == s->m->tensors.data[s->m->tensors.data[i].parameter].type.dtype)
             return OWN_grads;
     return OWN_activations;
 }

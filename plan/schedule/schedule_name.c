@@ -24,7 +24,7 @@ static Name parameter_name(const Sched *s, Value v)
     while (slice_loop(s->m, v, &stacked))
         v = view_of(s->m, stacked).root;
     for (size_t k = 0; k < f->args.n; k++)
-        if (f->body->args.data[k] == v && f->args.data[k].role == ARG_param)
+        if (f->body->args.data[k] == v && f->args.data[k].role <= ARG_rounded)
             return name ? name : s->m->values.data[v].name;
     return 0;
 }

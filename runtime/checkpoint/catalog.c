@@ -37,7 +37,9 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
     int places = t->rank - t->stacked, merged = 0;
     if (t->rank > MG_RANK_MAX || t->stacked > t->rank || t->external_rank > MG_RANK_MAX)
         return "a rank over MG_RANK_MAX";
-    if (t->dtype != MG_F32 && t->dtype != MG_F64)
+    if (t->role == MG_ROUNDED && (!p->half || t->dtype != p->half))
+        return "another dtype than the program's halves";
+    if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64)
         return "a dtype other than f32 and f64";
     for (int i = 0; i < t->rank; i++)
         if (t->size[i] < 1 || t->valid[i] < 1 ||

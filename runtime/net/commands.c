@@ -96,8 +96,9 @@ void rt_ranks_share(mg_run *r, void *what, int64_t bytes)
 /* Writes the rank's places along the axes that its programs ask for. A place never changes. */
 void rt_places_tell(mg_run *r)
 {
-    const mg_entry *all[] = {&r->program->step, &r->program->eval, &r->program->sample};
-    for (int i = 0; i < 3; i++)
+    const mg_entry *all[] = {&r->program->step, &r->program->eval, &r->program->sample,
+                             &r->program->round};
+    for (int i = 0; i < RT_PROGRAMS; i++)
         for (int k = 0; k < all[i]->nplaces; k++) {
             int32_t place = rt_place_of(r->program, r->rank, all[i]->place[k].axes);
             rt_put_own(r, all[i]->place[k].offset, &place, sizeof place);

@@ -11,11 +11,11 @@
 # With parameters in eighths an iteration of the layers gathers its own while it computes, and what the next one begins with
 # as soon as it has used its own; the last iteration gathers nothing for the next.
 # CHECK: loop micro x 64
-# CHECK: communication layers.self_attn.wq {{.*}} | wq =wq
+# CHECK: communication layers.self_attn.wq {{.*}} | rounded.layers.self_attn.wq =wq
 # CHECK: loop layers x 31
-# CHECK: s2 communication layers.self_attn.wk {{.*}} | wk[layers*4194304] =layers.self_attn.wk | after
+# CHECK: s2 communication layers.self_attn.wk {{.*}} | rounded.layers.self_attn.wk[layers*4194304] =layers.self_attn.wk | after
 # CHECK: s0 product layers.self_attn.dot {{.*}} | layers.input_layernorm.mul wq =dot[layers*33554432]
-# CHECK: s2 communication layers.self_attn.wq_2 {{.*}} | wq+4194304[layers*4194304] =wq
+# CHECK: s2 communication layers.self_attn.wq_2 {{.*}} | rounded.layers.self_attn.wq+4194304[layers*4194304] =wq
 # CHECK: s0 product layers.mlp.dot_3 {{.*}} | after
 # CHECK: end
 # CHECK: loop layers x 1

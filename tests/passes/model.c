@@ -135,10 +135,12 @@ static double draw_input(const Module *m, uint32_t input, uint64_t *state)
     return limit ? draw_int(state, (int)limit) : draw(state, -1, 1);
 }
 
-/* Parameters, inputs and tokens each have a stream of their own. */
-static uint64_t stream_of(const FnArg *a)
+/* Parameters, inputs and tokens each have a stream of their own; a copy has its parameter's. */
+static uint64_t stream_of(const Module *m, const FnArg *a)
 {
-    return a->role == ARG_param ? a->tensor : a->role == ARG_input ? 900 + a->tensor : 999;
+    return a->role <= ARG_rounded ? m->tensors.data[a->tensor].parameter
+           : a->role == ARG_input ? 900 + a->tensor
+                                  : 999;
 }
 
 Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double high)
@@ -149,12 +151,12 @@ Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double h
     Tensor64 *args = NEW_ARRAY(t->a, Tensor64, fn->args.n);
     for (size_t i = 0; i < fn->args.n; i++) {
         ArgRole role = fn->args.data[i].role;
-        uint64_t state = seed * 1000 + stream_of(&fn->args.data[i]);
+        uint64_t state = seed * 1000 + stream_of(t->m, &fn->args.data[i]);
         args[i].type = *type_of(t->m, fn->body->args.data[i]);
         int64_t n = type_elements(&args[i].type);
         args[i].data = NEW_ARRAY(t->a, double, n);
         for (int64_t k = 0; k < n; k++)
-            args[i].data[k] = role == ARG_param    ? draw(&state, low, high)
+            args[i].data[k] = role <= ARG_rounded  ? draw(&state, low, high)
                               : role == ARG_tokens ? draw_int(&state, (int)t->m->vocab)
                               : role == ARG_weight ? draw_int(&state, 4) * 0.5
                               : role == ARG_input

@@ -48,7 +48,7 @@ static void whole(void **state)
     Outcome o = run_range(&t, NULL, "simplify");
     assert_int_equal(o.status, PASS_ok);
     assert_string_equal(o.seen.text, "attention evaluate precision recompute differentiate sink "
-                                     "distribute microbatch update shard "
+                                     "distribute microbatch update round shard "
                                      "simplify ");
     free(o.log);
     model_close(&t);
@@ -90,7 +90,7 @@ static void stop_and_go_on(void **state)
     u.m->update_rule = mg_update_rule;
     Outcome second = run_range(&u, "microbatch", "simplify");
     assert_int_equal(second.status, PASS_ok);
-    assert_string_equal(second.seen.text, "microbatch update shard simplify ");
+    assert_string_equal(second.seen.text, "microbatch update round shard simplify ");
     char *a = printed(&t, false), *b = printed(&u, false);
     assert_string_equal(a, b);
     free(a);

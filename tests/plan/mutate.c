@@ -38,6 +38,7 @@ Plan *plan_copy(const Plan *p, Arena *a)
     c->train = copy_program(p->train, a);
     c->eval = copy_program(p->eval, a);
     c->sample = copy_program(p->sample, a);
+    c->round = copy_program(p->round, a);
     return c;
 }
 
@@ -475,8 +476,8 @@ bool plan_mutate(Plan *p, uint64_t *seed, char *what, size_t size)
         drop_wait,         earlier_wait,      other_stream};
     Mutation m = {.p = p, .seed = seed, .what = what, .size = size};
     do {
-        m.program = draw_int(seed, 3);
-        m.prog = m.program == 0 ? p->train : m.program == 1 ? p->eval : p->sample;
+        m.program = draw_int(seed, PLAN_PROGRAMS);
+        m.prog = p->programs[m.program];
     } while (!m.prog);
     *what = 0;
     bool made = false;

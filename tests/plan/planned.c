@@ -181,9 +181,10 @@ Run interpret(Model *t, const char *name, uint64_t seed)
 
 const Program *program_of(const Plan *p, const Fn *fn)
 {
-    return p->train && p->train->fn == fn ? p->train
-           : p->eval && p->eval->fn == fn ? p->eval
-                                          : p->sample;
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        if (p->programs[k] && p->programs[k]->fn == fn)
+            return p->programs[k];
+    abort();
 }
 
 int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
@@ -217,6 +218,7 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
     case ARG_total:
         return prog->totals.data[a.tensor];
     case ARG_param:
+    case ARG_rounded:
     case ARG_state:
         return p->tensor_buffer.data[a.tensor];
     }

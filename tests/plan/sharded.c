@@ -84,14 +84,16 @@ void lay_out(Model *t, const char *spec)
 
 /* ---- one rank and many ---------------------------------------------------------------------- */
 
-/* In double precision, without the layout of its file. */
-static void open_step(Model *t, const Small *s)
+/* In double precision, without the layout of its file; with halves as the interpreter has them,
+ * which rounds nothing. */
+static void open_step(Model *t, const Small *s, DType half)
 {
     open_elaborated(t, s);
     t->m->layout.mesh.n = t->m->layout.rules.n = 0;
     t->m->layout.pipeline = (Pipeline){0};
     t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
-    t->m->train.compute = DT_f64;
+    t->m->train.compute = half ? DT_f32 : DT_f64;
+    t->m->train.half = half;
 }
 
 /* keep: as Reference has it. */
@@ -100,7 +102,7 @@ static void to_update(Model *t, uint64_t keep)
     must_make(t, NULL, "evaluate", "precision");
     if (keep)
         random_keep(t, keep);
-    must_make(t, NULL, "precision", "update");
+    must_make(t, NULL, "precision", "round");
 }
 
 static Tensor64 *arguments(Model *t, const Fn *fn)
@@ -266,15 +268,20 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
     return compare(one, many, fn, l, want, got);
 }
 
-const char *const sharded_functions[] = {"train", "eval", "sample"};
+const char *const sharded_functions[SHARDED] = {"train", "eval", "sample", "round"};
 
 void open_reference(Reference *r, const Small *s, int64_t at_once)
 {
-    *r = (Reference){.small = s, .at_once = at_once};
-    open_step(&r->t, s);
+    open_reference_in(r, s, at_once, DT_none);
+}
+
+void open_reference_in(Reference *r, const Small *s, int64_t at_once, DType half)
+{
+    *r = (Reference){.small = s, .at_once = at_once, .half = half};
+    open_step(&r->t, s, half);
     r->t.m->layout.microbatch = at_once;
     to_update(&r->t, 0);
-    for (int f = 0; f < 3; f++) {
+    for (int f = 0; f < SHARDED; f++) {
         const Fn *fn = module_fn(r->t.m, sharded_functions[f]);
         if (!fn)
             continue;
@@ -286,7 +293,7 @@ void open_reference(Reference *r, const Small *s, int64_t at_once)
 /* As pass shard leaves it. */
 static bool open_sharded(Model *t, const Reference *r, const char *spec)
 {
-    open_step(t, r->small);
+    open_step(t, r->small, r->half);
     lay_out(t, spec);
     int64_t ranks = mesh_batch_ranks(t->m);
     if (r->at_once % ranks)
@@ -308,7 +315,7 @@ bool open_many(Model *t, const Reference *r, const char *spec)
 static void compare_all(const Reference *r, Model *t, const Lies *l, const char *spec,
                         const char *when)
 {
-    for (int f = 0; f < 3; f++) {
+    for (int f = 0; f < SHARDED; f++) {
         if (!r->want[f])
             continue;
         Compared c = run_many(&r->t, r->args[f], r->want[f], t, sharded_functions[f], &l[f]);
@@ -324,15 +331,15 @@ static void compare_all(const Reference *r, Model *t, const Lies *l, const char 
 double layout_error(const Reference *r, const char *spec)
 {
     Model t;
-    Lies l[3];
+    Lies l[SHARDED];
     double worst = 0;
     if (!open_sharded(&t, r, spec))
         fail_msg("layout %s: %s", spec, model_messages(&t));
-    for (int f = 0; f < 3; f++)
+    for (int f = 0; f < SHARDED; f++)
         if (r->want[f])
             l[f] = lies(&t, sharded_functions[f]);
     for (int when = 0; when < 2; when++) {
-        for (int f = 0; f < 3; f++) {
+        for (int f = 0; f < SHARDED; f++) {
             if (!r->want[f])
                 continue;
             Compared c = run_many(&r->t, r->args[f], r->want[f], &t, sharded_functions[f], &l[f]);
@@ -348,12 +355,12 @@ double layout_error(const Reference *r, const char *spec)
     return worst;
 }
 
-bool open_local(Model *t, const Reference *r, const char *spec, Lies l[3])
+bool open_local(Model *t, const Reference *r, const char *spec, Lies *l)
 {
     if (!open_many(t, r, spec))
         return false;
     must_pass(t, pass_simplify);
-    for (int f = 0; f < 3; f++)
+    for (int f = 0; f < SHARDED; f++)
         if (r->want[f])
             l[f] = lies(t, sharded_functions[f]);
     must_pass(t, pass_local);
@@ -363,9 +370,9 @@ bool open_local(Model *t, const Reference *r, const char *spec, Lies l[3])
 bool layout_follows(const Reference *r, const char *spec)
 {
     Model t;
-    Lies l[3];
+    Lies l[SHARDED];
     bool runs = open_many(&t, r, spec);
-    for (int f = 0; f < 3 && runs; f++)
+    for (int f = 0; f < SHARDED && runs; f++)
         if (r->want[f])
             l[f] = lies(&t, sharded_functions[f]);
     if (runs) {
@@ -494,7 +501,7 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
 
 void open_gradients(Model *t, const Small *s, int64_t microbatch, bool tree)
 {
-    open_step(t, s);
+    open_step(t, s, DT_none);
     t->m->layout.microbatch = microbatch;
     t->m->train.tree = tree;
     must_make(t, NULL, "evaluate", "microbatch");
@@ -550,7 +557,7 @@ void run_tree(TreeRun *r, const Small *s, const char *spec, int64_t microbatch, 
 {
     Model *t = &r->t;
     *r = (TreeRun){0};
-    open_step(t, s);
+    open_step(t, s, DT_none);
     lay_out(t, spec);
     t->m->layout.microbatch = microbatch;
     t->m->train.tree = true;

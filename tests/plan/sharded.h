@@ -11,16 +11,20 @@
 #include "tests/plan/planned.h"
 
 /* A model, and what one rank makes of it. */
+enum { SHARDED = 4 }; /* @train, @eval, @sample, @round */
 typedef struct Reference {
     Model t;
     const Small *small;
-    int64_t at_once;             /* sequences computed at once, of all ranks */
-    uint64_t keep;               /* not 0: what many ranks keep of repeats is drawn from it */
-    Tensor64 *args[3], *want[3]; /* @train, @eval, @sample; NULL where there is none */
+    int64_t at_once; /* sequences computed at once, of all ranks */
+    uint64_t keep;   /* not 0: what many ranks keep of repeats is drawn from it */
+    DType half;      /* DT_none: the program has no halves */
+    Tensor64 *args[SHARDED], *want[SHARDED]; /* per function; NULL where there is none */
 } Reference;
 
 /* It stays where it is: its messages are written there. Closed by model_close(&r->t). */
 void open_reference(Reference *r, const Small *s, int64_t at_once);
+/* The same of a program with halves, whose numbers are rounded by nothing but their storage. */
+void open_reference_in(Reference *r, const Small *s, int64_t at_once, DType half);
 
 /* Gives a module a layout: "dp=2 tp=2; batch dp; kv_heads tp; state dp" is the mesh, then rules.
  * Axes that are not in the mesh are left out of rules, as axes of one rank are, and so are rules
@@ -57,8 +61,8 @@ Lies lies(Model *t, const char *name);
 
 /* The program of one rank of all; l: how its functions' values lay, as sharded_functions has them.
  * False: refused. */
-extern const char *const sharded_functions[3]; /* train, eval, sample */
-bool open_local(Model *t, const Reference *r, const char *spec, Lies l[3]);
+extern const char *const sharded_functions[SHARDED];
+bool open_local(Model *t, const Reference *r, const char *spec, Lies *l);
 
 typedef struct Compared {
     double worst; /* relative to the result's largest element */

@@ -235,9 +235,9 @@ static void models(void **state)
         open_model(&t, &small_models[k], DT_f32);
         lower_physical(&t);
         const Plan *p = plan_for(&t, &test_device), *q = plan_for(&t, &one);
-        const Program *two[] = {p->train, p->eval, p->sample};
-        const Program *alone[] = {q->train, q->eval, q->sample};
-        for (int n = 0; n < 3; n++) {
+        Program *const *const two = p->programs;
+        Program *const *const alone = q->programs;
+        for (int n = 0; n < PLAN_PROGRAMS; n++) {
             if (!two[n])
                 continue;
             check_timeline(two[n]);

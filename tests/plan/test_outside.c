@@ -84,9 +84,9 @@ static void one_less_is_refused(const Plan *p, int64_t *x, int64_t least)
 static void refuses(Plan *p)
 {
     Outside *o = &p->outside;
-    const Program *all[] = {p->train, p->eval, p->sample};
+    Program *const *const all = p->programs;
     int64_t nodes = 0;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < PLAN_PROGRAMS; k++) {
         if (!all[k])
             continue;
         nodes += o->most[k];

@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-static const char *const functions[] = {"train", "eval", "sample"};
+enum { FUNCTIONS = 4 };
+static const char *const functions[] = {"train", "eval", "sample", "round"};
 
 /* How far a run's results move when its parameters do by parts in 2^11, the rounding of an f16: a
  * program that magnifies that magnifies each later rounding too. */
@@ -39,16 +40,16 @@ static double sensitivity(Model *t, const Run *r)
  * f16 the worst was apart by 97 times its own.) How far what was planned is apart. */
 static double compare(Model *t, const char *what, int number, double least, double magnified)
 {
-    Run before[3], after[3];
-    double tolerances[3], worst = 0;
-    for (int f = 0; f < 3; f++) {
+    Run before[FUNCTIONS], after[FUNCTIONS];
+    double tolerances[FUNCTIONS], worst = 0;
+    for (int f = 0; f < FUNCTIONS; f++) {
         before[f] = interpret(t, functions[f], 7);
         tolerances[f] = least;
         if (magnified && before[f].fn)
             tolerances[f] = fmax(least, magnified * sensitivity(t, &before[f]));
     }
     lower_physical(t);
-    for (int f = 0; f < 3; f++) {
+    for (int f = 0; f < FUNCTIONS; f++) {
         size_t which = 0;
         after[f] = interpret(t, functions[f], 7);
         double d = after[f].fn
@@ -61,7 +62,7 @@ static double compare(Model *t, const char *what, int number, double least, doub
     Plan *p = plan_for(t, &test_device);
     assert_int_equal(plan_check(p, stderr), 0);
     unsigned char *arena = arena_of_nan(p);
-    for (int f = 0; f < 3; f++) {
+    for (int f = 0; f < FUNCTIONS; f++) {
         size_t which = 0;
         if (!after[f].fn)
             continue;

@@ -43,8 +43,8 @@ static void near_the_bound(void **state)
         Model t;
         Plan *p = ordered(&t, &models[k], &d);
         assert_true(plan_place(p));
-        const Program *all[] = {p->train, p->eval, p->sample};
-        for (int n = 0; n < 3; n++) {
+        Program *const *const all = p->programs;
+        for (int n = 0; n < PLAN_PROGRAMS; n++) {
             if (!all[n])
                 continue;
             assert_true(all[n]->peak >= all[n]->live_bound);

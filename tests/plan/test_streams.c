@@ -155,8 +155,8 @@ static void each_wait(void **state)
             !open_planned(&x, cases[k].model, cases[k].layout, cases[k].kind))
             continue;
         hosts += cases[k].layout > 3;
-        Program *const all[] = {x.p->train, x.p->eval, x.p->sample};
-        for (int n = 0; n < 3; n++)
+        Program *const *const all = x.p->programs;
+        for (int n = 0; n < PLAN_PROGRAMS; n++)
             for (size_t i = 0; all[n] && i < all[n]->actions.n; i++)
                 for (int s = 0; s < MAX_STREAMS; s++) {
                     uint32_t *wait = &all[n]->actions.data[i].wait[s], was = *wait;

@@ -373,7 +373,7 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
     open_one(&one, text, c.module->layout.microbatch * mesh_batch_ranks(c.module),
              c.module->layout.padded != 0, seed, NULL);
     one.m->train.tree = c.module->train.tree;
-    if (!passes_to(&one, "update"))
+    if (!passes_to(&one, "round"))
         return;
     Tensor64 *args[3], *want[3];
     for (int f = 0; f < 3; f++) {

@@ -79,6 +79,7 @@ static void put_plan(const mg_program *p)
     record_line("planned", "nodes.step %lld", (long long)p->step.nodes);
     record_line("planned", "nodes.eval %lld", (long long)p->eval.nodes);
     record_line("planned", "nodes.sample %lld", (long long)p->sample.nodes);
+    record_line("planned", "nodes.round %lld", (long long)p->round.nodes);
     for (int i = 0; i < p->noutside; i++) {
         char *name = rt_printf("%s", p->outside[i].name);
         for (char *c = name; (c = strchr(c, ' '));)
@@ -125,7 +126,7 @@ static void feed(mg_run *r, const mg_entry *e)
 
 static void run(mg_run *r, rt_program which, const mg_entry *e, int runs)
 {
-    static const char *const names[] = {"step", "eval", "sample"};
+    static const char *const names[] = {"step", "eval", "sample", "round"};
     if (e->nodes > MG_NODES_MAX) /* it is never captured: the first run, and one after another */
         runs = runs < 2 ? runs : 2;
     for (int i = 0; i < runs && e->present; i++) {
@@ -150,6 +151,7 @@ int main(int argc, char **argv)
                 .step = mg_step,
                 .eval = mg_eval,
                 .sample = mg_sample,
+                .round = mg_round,
                 .threads = 1,
                 .options = &options,
                 .action = -1};
@@ -164,6 +166,7 @@ int main(int argc, char **argv)
     rt_arena_map(&r);
     put_ranks(&r);
     if (runs) {
+        run(&r, RT_ROUND, &mg_main.round, runs);
         run(&r, RT_STEP, &mg_main.step, runs);
         run(&r, RT_EVAL, &mg_main.eval, runs);
         run(&r, RT_SAMPLE, &mg_main.sample, runs);
