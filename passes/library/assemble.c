@@ -35,7 +35,8 @@ typedef struct Assemble {
     Ins **ins; /* the region's, as they were before the rewriting at hand */
     size_t n;
     ValueMap map;
-    Dim dim; /* along which the sum at hand is put together; no name: none is known yet */
+    bool undone; /* casts from halves count as what is cast, as they will not be there */
+    Dim dim;     /* along which the sum at hand is put together; no name: none is known yet */
     Indices part[MAX_PARTS];
     int parts;
 } Assemble;
@@ -49,6 +50,23 @@ static Ins *made_here(const Assemble *a, Value v)
 static DType dtype_at(const Assemble *a, Value v)
 {
     return type_of(a->m, v)->dtype;
+}
+
+static bool is_cast_of_half(const Assemble *a, const Ins *i)
+{
+    return i->op == OP_cast && dtype_is_half(dtype_at(a, i->in[0]));
+}
+
+/* Without copies to another order of dims, which nothing else reads. */
+static Value as_made(const Assemble *a, Value v)
+{
+    const Ins *i = made_here(a, v);
+    while (i && a->uses.count[v] == 1 && i->op == OP_copy &&
+           type_same_dims(type_of(a->m, i->in[0]), type_of(a->m, v))) {
+        v = i->in[0];
+        i = made_here(a, v);
+    }
+    return v;
 }
 
 /* ---- what a sum is put together of ----------------------------------------------------------- */
@@ -113,12 +131,13 @@ static bool collect(Assemble *a, Value v, bool whole)
         return false;
     if (i->op == OP_add)
         return !i->exact && collect(a, i->in[0], false) && collect(a, i->in[1], false);
-    if (i->op == OP_cast && dtype_is_half(dtype_at(a, i->in[0])) && !whole)
+    if (is_cast_of_half(a, i) && !whole)
         return collect(a, i->in[0], false);
     if (whole || a->parts == MAX_PARTS || !is_placed(a, i, &f, &d) ||
         (a->dim.name && a->dim.name != d.name))
         return false;
     a->dim = d;
+    f.v = as_made(a, f.v);
     a->part[a->parts++] = f;
     return fills(a, type_of(a->m, v), &f);
 }
@@ -182,29 +201,45 @@ static DType rounded_to(const Assemble *a, Value sum)
     return casts == a->uses.count[sum] ? to : t->dtype;
 }
 
-/* Without casts from a half and copies to another order, which nothing else reads. */
-static Value stripped(const Assemble *a, Value v)
+/* The type in which v is computed, before views and casts from halves that nothing else reads. */
+static DType made_in(const Assemble *a, Value v)
 {
-    for (;;) {
-        const Ins *i = made_here(a, v);
-        if (!i || a->uses.count[v] != 1 ||
-            !((i->op == OP_cast && dtype_is_half(dtype_at(a, i->in[0]))) ||
-              (i->op == OP_copy && type_same_dims(type_of(a->m, i->in[0]), type_of(a->m, v)))))
-            return v;
+    const Ins *i = made_here(a, v);
+    while (i && a->uses.count[v] == 1 && (op_is(i->op, VIEW) || is_cast_of_half(a, i))) {
         v = i->in[0];
+        i = made_here(a, v);
     }
+    return dtype_at(a, v);
 }
 
 /* The type of the join: that of the parts if all are of one, else that to which the sum is rounded.
  */
-static DType parts_in(Assemble *a, Value sum)
+static DType parts_in(const Assemble *a, Value sum)
 {
     const DType round = rounded_to(a, sum);
-    DType t = dtype_at(a, stripped(a, a->part[0].v));
-    for (int n = 0; n < a->parts; n++)
-        if (dtype_at(a, stripped(a, a->part[n].v)) != t)
+    DType t = made_in(a, a->part[0].v);
+    for (int n = 1; n < a->parts; n++)
+        if (made_in(a, a->part[n].v) != t)
             t = round;
     return t;
+}
+
+/* A part in type t: as it was before it was cast, or cast once more, before it is viewed: so that the
+ * kernel that computes it casts it. */
+static Value in_type(const Assemble *a, Builder *b, Value v, DType t)
+{
+    const Ins *i = made_here(a, v);
+    const bool view = i && op_is(i->op, VIEW), cast = i && is_cast_of_half(a, i);
+    if (dtype_at(a, v) == t)
+        return v;
+    if (!i || a->uses.count[v] != 1 || (!view && (!cast || made_in(a, v) != t)))
+        return build_cast(b, v, t);
+    const Value x = in_type(a, b, i->in[0], t);
+    if (cast)
+        return x;
+    Type like = *type_of(a->m, v);
+    like.dtype = t;
+    return build_typed(b, i->op, &i->attrs, 1, &x, 1, &like, NULL)->out[0];
 }
 
 /* ---- parts in place -------------------------------------------------------------------------- */
@@ -218,6 +253,10 @@ static Value computed(const Assemble *a, Value v, int64_t *stride)
         int64_t inner[MAX_RANK];
         if (!i || a->uses.count[v] != 1)
             return 0;
+        if (a->undone && is_cast_of_half(a, i)) {
+            v = i->in[0];
+            continue;
+        }
         if (!op_is(i->op, VIEW))
             return v;
         if (!strides_behind_view(i, type_of(a->m, v), stride, type_of(a->m, i->in[0]), inner))
@@ -328,18 +367,17 @@ static void assemble(Assemble *a, Builder *b, Ins *sum)
     t.dtype = parts_in(a, out);
     const Ins join = {
         .op = OP_join, .attrs.dim = a->dim, .nin = (uint32_t)a->parts, .in = part};
-    for (int n = 0; n < a->parts; n++) {
-        part[n] = stripped(a, a->part[n].v);
-        if (dtype_at(a, part[n]) != t.dtype)
-            part[n] = a->part[n].v;
-    }
+    for (int n = 0; n < a->parts; n++)
+        part[n] = a->part[n].v;
     const Joined there = dense_join(&join, &t);
+    a->undone = true;
     for (uint32_t n = 0; n < join.nin; n++)
-        worth |= dtype_at(a, part[n]) == t.dtype && way_of(a, &there, n) == PART_attention;
+        worth |= made_in(a, part[n]) == t.dtype && way_of(a, &there, n) == PART_attention;
+    a->undone = false;
     if (!worth)
         return;
     for (uint32_t n = 0; n < join.nin; n++)
-        part[n] = build_cast(b, part[n], t.dtype);
+        part[n] = in_type(a, b, part[n], t.dtype);
     const Value made =
         build_typed(b, OP_join, &join.attrs, a->parts, part, 1, &t, NULL)->out[0];
     a->m->values.data[made].name = a->m->values.data[out].name;
@@ -371,7 +409,7 @@ static void sweep(Assemble *a)
     size_t left = r->ins.n;
     for (size_t k = r->ins.n; k-- > 0;) {
         Ins *i = r->ins.data[k];
-        if (op_is(i->op, POINTWISE | FUSE) && !a->uses.count[i->out[0]])
+        if (op_is(i->op, POINTWISE | FUSE | VIEW) && !a->uses.count[i->out[0]])
             for (uint32_t n = 0; n < i->nin; n++)
                 a->uses.count[i->in[n]]--;
         else
