@@ -4,9 +4,9 @@ dim layers = 2, hidden = 8, all = 8, kv = 2, group = 2, queries = 4, head = 4
 dim vocab = 16, seq = 4, batch = 4
 
 block product(x[hidden]) {
-    w : param[hidden, all, head] ~ normal(0.4)
-    b : param[all, head]         ~ normal(0.4)
-    return x @ w over hidden + b
+    gain : param[hidden]            = 1
+    w    : param[hidden, all, head] ~ normal(0.2)
+    return rmsnorm(x, gain, over hidden, eps = 1e-5) @ w over hidden
 }
 
 block plain(x[hidden]) {
