@@ -24,7 +24,7 @@ typedef struct Strided {
 } Strided;
 /* The stride of a dim, 0 if the tensor lacks it. */
 int64_t stride_of(const Type *t, const int64_t *stride, Name d);
-/* Where part k of a join lies, whose result lies as `whole`: its strides; returns its first element,
+/* The strides of part k of a join whose result lies as `whole`; returns the part's first element,
  * counted from that of the result. */
 int64_t strides_of_part(const Module *m, const Ins *join, uint32_t k, const Strided *whole,
                         int64_t *stride);

@@ -171,10 +171,9 @@ static bool needs_memory(const Assemble *a, Value sum)
     for (size_t n = 0; n < a->n; n++) {
         const Ins *i = a->ins[n];
         for (uint32_t k = 0; k < i->nin; k++)
-            if (i->in[k] == sum &&
-                ((op_is(i->op, VIEW) || i->op == OP_cast || i->op == OP_copy)
-                     ? needs_memory(a, i->out[0])
-                     : !op_is(i->op, POINTWISE | FUSE)))
+            if (i->in[k] == sum && ((op_is(i->op, VIEW) || i->op == OP_cast || i->op == OP_copy)
+                                        ? needs_memory(a, i->out[0])
+                                        : !op_is(i->op, POINTWISE | FUSE)))
                 return true;
     }
     return false;
@@ -224,8 +223,8 @@ static DType parts_in(const Assemble *a, Value sum)
     return t;
 }
 
-/* A part in type t: as it was before it was cast, or cast once more, before it is viewed: so that the
- * kernel that computes it casts it. */
+/* A part in type t: as it was before it was cast, or cast once more, before it is viewed: so that
+ * the kernel that computes it casts it. */
 static Value in_type(const Assemble *a, Builder *b, Value v, DType t)
 {
     const Ins *i = made_here(a, v);
@@ -335,9 +334,8 @@ static Way way_of(const Assemble *a, const Joined *j, uint32_t k)
     const Ins *i = v ? made_here(a, v) : NULL;
     if (i && i->op == OP_attention_grad)
         return writes_there(a, i, j) ? PART_attention : PART_copied;
-    return i && op_is(i->op, POINTWISE | FUSE) && !OP_AMONG(i->op, OP_const, OP_iota)
-               ? PART_kernel
-               : PART_copied;
+    return i && op_is(i->op, POINTWISE | FUSE) && !OP_AMONG(i->op, OP_const, OP_iota) ? PART_kernel
+                                                                                      : PART_copied;
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -365,8 +363,7 @@ static void assemble(Assemble *a, Builder *b, Ins *sum)
         return;
     Type t = *type_of(a->m, out);
     t.dtype = parts_in(a, out);
-    const Ins join = {
-        .op = OP_join, .attrs.dim = a->dim, .nin = (uint32_t)a->parts, .in = part};
+    const Ins join = {.op = OP_join, .attrs.dim = a->dim, .nin = (uint32_t)a->parts, .in = part};
     for (int n = 0; n < a->parts; n++)
         part[n] = a->part[n].v;
     const Joined there = dense_join(&join, &t);
@@ -378,8 +375,7 @@ static void assemble(Assemble *a, Builder *b, Ins *sum)
         return;
     for (uint32_t n = 0; n < join.nin; n++)
         part[n] = in_type(a, b, part[n], t.dtype);
-    const Value made =
-        build_typed(b, OP_join, &join.attrs, a->parts, part, 1, &t, NULL)->out[0];
+    const Value made = build_typed(b, OP_join, &join.attrs, a->parts, part, 1, &t, NULL)->out[0];
     a->m->values.data[made].name = a->m->values.data[out].name;
     map_set(a->m, &a->map, out, build_cast(b, made, dtype_at(a, out)));
     take_casts(a, out, made);
@@ -401,7 +397,7 @@ static void settle(Assemble *a, Builder *b, Ins *join)
     join->in = part;
 }
 
-/* What nothing reads any more goes. */
+/* Instructions whose results nothing reads any more go. */
 static void sweep(Assemble *a)
 {
     Region *r = a->r;

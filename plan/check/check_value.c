@@ -137,9 +137,9 @@ static JoinPart part_at(const Module *m, const Ins *join, int64_t index)
     return p;
 }
 
-/* From element e on, how many follow each other in a part as they do in the join: of the dims inside
- * the joined one, as far as both have them alike; and of the part's indices of that one, if all of
- * them are. d: the joined dim's place in the join's type t. */
+/* From element e on, how many follow each other in a part as they do in the join: of the dims
+ * inside the joined one, as far as both have them alike; and of the part's indices of that one, if
+ * all of them are. d: the joined dim's place in the join's type t. */
 static int64_t joined_run(const Type *t, int d, const Type *part, int64_t n, int64_t index,
                           int64_t e)
 {

@@ -396,7 +396,8 @@ static void kernels_of_products(void **state)
     model_close(&x.t);
 }
 
-/* ---- parts of a join -------------------------------------------------------------------------- */
+/* ---- parts of a join --------------------------------------------------------------------------
+ */
 
 enum { DQ = 6, DK, DV };
 
@@ -445,7 +446,7 @@ static bool missing_part(Plan *p)
     return true;
 }
 
-/* What an action touches is alive from `first` to `last`, in bytes of its own. */
+/* The buffers that an action touches are alive from `first` to `last`, in bytes of its own. */
 static void alive_alone(Plan *p, const Action *a, int first, int last)
 {
     for (int k = 0; k < a->noperands; k++) {
@@ -459,7 +460,7 @@ static void alive_alone(Plan *p, const Action *a, int first, int last)
     }
 }
 
-/* Who reads the parts together comes before one of them is there. */
+/* The action that reads the parts together comes before one of them is there. */
 static bool read_too_early(Plan *p)
 {
     const int at = gradients_of_attention(p);
@@ -481,7 +482,8 @@ static bool read_too_early(Plan *p)
     return true;
 }
 
-/* The gradients of q, k and v are computed where the product reads them, and no kernel reads them. */
+/* The gradients of q, k and v are computed where the product reads them, and no kernel reads them.
+ */
 static void parts_of_a_join(void **state)
 {
     (void)state;
@@ -506,9 +508,9 @@ static void parts_of_a_join(void **state)
     for (size_t i = 0; i < x.p->train->actions.n; i++) {
         const Action *a = &x.p->train->actions.data[i];
         for (int k = 0; k < a->noperands; k++)
-            if ((int)i != at && (a->operand[k].value == o[DQ].value ||
-                                 a->operand[k].value == o[DK].value ||
-                                 a->operand[k].value == o[DV].value))
+            if ((int)i != at &&
+                (a->operand[k].value == o[DQ].value || a->operand[k].value == o[DK].value ||
+                 a->operand[k].value == o[DV].value))
                 fail_msg("'%s' reads a part alone", name_str(x.t.m->names, a->name));
     }
     assert_int_equal(broken_in(x.p), 0);
