@@ -163,8 +163,8 @@ static void extend_stretch(Lives *s, int from, int end, int64_t limit)
 }
 
 /* Kernels may run beside a product (streams.c) as long as they touch none of its bytes: what it
- * touches stays alive beside as many of those that follow as it takes time for, so that they are not
- * given its bytes, if no more is alive then than is anyway. */
+ * touches stays alive beside as many of those that follow as it takes time for, so that they are
+ * not given its bytes, if no more is alive then than is anyway. */
 static void extend_products(Lives *s, int from, int end)
 {
     const Action *act = s->prog->actions.data;
