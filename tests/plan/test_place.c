@@ -190,8 +190,8 @@ static void kernels_beside_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(near_the_bound), cmocka_unit_test(for_products_of_gpus),
-        cmocka_unit_test(to_sort_on_gpus), cmocka_unit_test(owners), cmocka_unit_test(too_little),
-        cmocka_unit_test(kernels_beside_products)};
+        cmocka_unit_test(near_the_bound),  cmocka_unit_test(for_products_of_gpus),
+        cmocka_unit_test(to_sort_on_gpus), cmocka_unit_test(owners),
+        cmocka_unit_test(too_little),      cmocka_unit_test(kernels_beside_products)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
