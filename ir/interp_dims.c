@@ -65,11 +65,21 @@ void interp_merge(Interp *in, const Ins *i)
 
 void interp_join(Interp *in, const Ins *i)
 {
+    const Type *t = out_type(in, i);
+    const int d = type_find(t, i->attrs.dim.name);
     double *y = interp_out(in, i, 0);
     for (uint32_t k = 0; k < i->nin; k++) {
-        int64_t n = type_elements(in_type(in, i, k));
-        memcpy(y, interp_in(in, i, k), (size_t)n * sizeof *y);
-        y += n;
+        const Type *u = in_type(in, i, k);
+        const double *x = interp_in(in, i, k);
+        const int at = type_find(u, i->attrs.dim.name);
+        Walk w = walk_start();
+        walk_dims(&w, u);
+        walk_tensor(&w, t);
+        walk_tensor(&w, u);
+        do
+            y[w.at[0]] = x[w.at[1]];
+        while (walk_next(&w));
+        y += (at < 0 ? 1 : u->dims[at].size) * type_stride(t, d);
     }
 }
 

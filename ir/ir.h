@@ -521,6 +521,10 @@ DimList attention_value_head(const Attrs *a, const Type *k, const Type *v);
 /* Index of the operand that an instruction adds to, whose storage its result may take; or -1. */
 int ins_added(const Ins *i);
 
+/* Does a join lay its parts one behind the other in memory, too: along its outermost dim, and all
+ * in one order of dims? Of other joins the parts are strided. */
+bool join_is_outermost(const Module *m, const Ins *join);
+
 /* Applies the op's typing rule to operands: fills the result types and returns NULL, or a message
  * (in m->arena) that says what is wrong with them. */
 const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Value *in, int nout,

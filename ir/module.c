@@ -76,6 +76,20 @@ bool type_same_dims(const Type *a, const Type *b)
     return true;
 }
 
+bool join_is_outermost(const Module *m, const Ins *join)
+{
+    const Type *t = type_of(m, join->out[0]);
+    for (uint32_t k = 0; k < join->nin; k++) {
+        const Type *part = type_of(m, join->in[k]);
+        if (part->rank != t->rank)
+            return false;
+        for (int i = 0; i < t->rank; i++)
+            if (part->dims[i].name != t->dims[i].name)
+                return false;
+    }
+    return t->dims[0].name == join->attrs.dim.name;
+}
+
 Axes type_axes(const Type *t)
 {
     Axes all = 0;

@@ -70,24 +70,51 @@ const char *type_merge(Rule *r)
     return NULL;
 }
 
+/* t without its dim d, and how many indices of d it has: one, where it lacks it. */
+static Type part_without(const Type *t, Name d, int64_t *n)
+{
+    Type rest = *t;
+    rest.rank = 0;
+    *n = 1;
+    for (int i = 0; i < t->rank; i++) {
+        if (t->dims[i].name == d)
+            *n = t->dims[i].size;
+        else
+            rest.dims[rest.rank++] = t->dims[i];
+    }
+    for (int i = rest.rank; i < t->rank; i++)
+        rest.dims[i] = (Dim){0};
+    return rest;
+}
+
 const char *type_join(Rule *r)
 {
-    Name d = r->attrs->dim.name;
-    int64_t all = 0;
+    const Dim d = r->attrs->dim;
+    const Type *t = r->in[0];
+    const int at = type_find(t, d.name);
+    int64_t all = 0, n;
+    const Type first = part_without(t, d.name, &n);
     for (int k = 0; k < r->nin; k++) {
-        Type first = *r->in[0], t = *r->in[k];
-        if (!t.rank || t.dims[0].name != d)
-            WRONG(r, "part %d has not '%s' as its outermost dim", k + 1, rule_dim(r, d));
-        all += t.dims[0].size;
-        t.dims[0] = first.dims[0];
-        if (!type_equal(&t, &first))
+        const Type part = part_without(r->in[k], d.name, &n);
+        if (part.dtype != first.dtype || part.indexes != first.indexes ||
+            part.partial != first.partial || part.max != first.max ||
+            !type_same_dims(&part, &first))
             WRONG(r, "part %d is of another type than the first", k + 1);
+        all += n;
     }
-    if (all != r->attrs->dim.size)
-        WRONG(r, "the parts are %lld long, and '%s' is %lld", (long long)all, rule_dim(r, d),
-              (long long)r->attrs->dim.size);
-    r->out[0] = *r->in[0];
-    r->out[0].dims[0].size = all;
+    if (all != d.size)
+        WRONG(r, "the parts are %lld long, and '%s' is %lld", (long long)all, rule_dim(r, d.name),
+              (long long)d.size);
+    if (first.rank == MAX_RANK)
+        WRONG(r, "the result would have more than %d dims", MAX_RANK);
+    r->out[0] = *t;
+    if (at < 0) {
+        memmove(&r->out[0].dims[1], &t->dims[0], (size_t)t->rank * sizeof t->dims[0]);
+        r->out[0].dims[0] = d;
+        r->out[0].rank++;
+    } else {
+        r->out[0].dims[at].size = all;
+    }
     return NULL;
 }
 

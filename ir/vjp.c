@@ -143,17 +143,23 @@ static void vjp_merge(Vjp *v)
     v->grad[0] = build(v->b, OP_split, &v->ins->attrs, 1, &g);
 }
 
+/* Each part gets its indices of the cotangent, in its own order of dims. */
 static void vjp_join(Vjp *v)
 {
-    Name d = v->ins->attrs.dim.name;
+    Builder *b = v->b;
+    const Name d = v->ins->attrs.dim.name;
+    const bool along = has(v, v->ct[0], d);
     int64_t at = 0;
     for (uint32_t k = 0; k < v->ins->nin; k++) {
-        Dim part = operand_type(v, (int)k).dims[0];
-        Attrs a = {.along = part, .at = at};
-        v->grad[k] = v->ct[0];
-        if (has(v, v->ct[0], d))
-            v->grad[k] = build(v->b, OP_window, &a, 1, v->ct);
-        at += part.size;
+        const Type part = operand_type(v, (int)k);
+        const int own = type_find(&part, d);
+        const Dim dim = own < 0 ? v->ins->attrs.dim : part.dims[own];
+        const Attrs a = {.dim = dim, .along = dim, .at = at};
+        v->grad[k] = along ? build(b, own < 0 ? OP_pick : OP_window, &a, 1, v->ct) : v->ct[0];
+        Type t = type_within(&part, type_of(b->m, v->grad[k]));
+        t.dtype = type_of(b->m, v->grad[k])->dtype;
+        v->grad[k] = build_as(b, v->grad[k], t);
+        at += own < 0 ? 1 : dim.size;
     }
 }
 

@@ -63,6 +63,43 @@ void strides_of_view(const Ins *view, const Type *t, const Type *of, const int64
     }
 }
 
+bool strides_behind_view(const Ins *view, const Type *t, const int64_t *from, const Type *of,
+                         int64_t *stride)
+{
+    const Attrs *a = &view->attrs;
+    if (!OP_AMONG(view->op, OP_rename, OP_split, OP_merge))
+        return false;
+    if (view->op == OP_split && a->to.size > 1 &&
+        stride_of(t, from, a->to.name) != stride_of(t, from, a->dim.name) * a->dim.size)
+        return false;
+    for (int i = 0; i < of->rank; i++) {
+        const Name d = of->dims[i].name;
+        if (view->op == OP_rename && d == a->dim.name)
+            stride[i] = stride_of(t, from, a->to.name);
+        else if (view->op == OP_merge && d == a->to.name)
+            stride[i] = stride_of(t, from, a->dim.name) * a->dim.size;
+        else
+            stride[i] = stride_of(t, from, d);
+    }
+    return true;
+}
+
+int64_t strides_of_part(const Module *m, const Ins *join, uint32_t k, const Strided *whole,
+                        int64_t *stride)
+{
+    const Name d = join->attrs.dim.name;
+    const Type *part = type_of(m, join->in[k]);
+    int64_t before = 0;
+    for (uint32_t n = 0; n < k; n++) {
+        const Type *one = type_of(m, join->in[n]);
+        const int at = type_find(one, d);
+        before += at < 0 ? 1 : one->dims[at].size;
+    }
+    for (int i = 0; i < part->rank; i++)
+        stride[i] = stride_of(whole->type, whole->stride, part->dims[i].name);
+    return before * stride_of(whole->type, whole->stride, d);
+}
+
 View view_of(const Module *m, Value v)
 {
     const Type *t = type_of(m, v);

@@ -24,10 +24,18 @@ typedef struct Strided {
 } Strided;
 /* The stride of a dim, 0 if the tensor lacks it. */
 int64_t stride_of(const Type *t, const int64_t *stride, Name d);
+/* The strides of part k of a join whose result lies as `whole`; returns the part's first element,
+ * counted from that of the result. */
+int64_t strides_of_part(const Module *m, const Ins *join, uint32_t k, const Strided *whole,
+                        int64_t *stride);
 /* The strides of a VIEW instruction's result, of type t, into its operand, of type `of` and strides
  * `from`. */
 void strides_of_view(const Ins *view, const Type *t, const Type *of, const int64_t *from,
                      int64_t *stride);
+/* The other way: where the operand of a VIEW instruction lies if its result of type t has strides
+ * `from`. False: the operand has more elements than the result, or no stride says so. */
+bool strides_behind_view(const Ins *view, const Type *t, const int64_t *from, const Type *of,
+                         int64_t *stride);
 void strides_dense(const Type *t, int64_t *stride);
 /* Dense row-major, dims of one element apart. */
 bool strides_are_dense(const Type *t, const int64_t *stride);

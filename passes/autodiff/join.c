@@ -50,7 +50,8 @@ Value join_added(Builder *b, Value x, Value y, Arena *tmp)
     const Module *m = b->m;
     const Ins *i = m->values.data[x].def, *k = m->values.data[y].def;
     if (!i || !k || i->op != OP_join || k->op != OP_join ||
-        !type_equal(type_of(m, x), type_of(m, y)))
+        !type_equal(type_of(m, x), type_of(m, y)) || !join_is_outermost(m, i) ||
+        !join_is_outermost(m, k))
         return 0;
     Value *part = NEW_ARRAY(tmp, Value, i->nin + k->nin);
     int parts = 0;

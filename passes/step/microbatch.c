@@ -147,7 +147,7 @@ static Value added_by_parts(Adder *a, Value v, Value acc)
         Value x = added(a, i->in[0], view_of_sum(a, OP_split, &i->attrs, acc));
         return x == i->in[0] ? v : build(&a->b, OP_merge, &i->attrs, 1, &x);
     }
-    if (i->op != OP_join)
+    if (i->op != OP_join || !join_is_outermost(m, i))
         return 0;
     Value *part = NEW_ARRAY(a->tmp, Value, i->nin);
     bool same = true;

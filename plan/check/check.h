@@ -28,8 +28,14 @@ typedef struct Piece {
 typedef struct Memory Memory;
 Memory *memory_new(Arena *a);
 void memory_write(Memory *m, Piece p);
-/* The piece that holds byte `at`, or NULL. */
-const Piece *memory_at(const Memory *m, int64_t at);
+/* The same for n rows that are `period` bytes apart, of which p is the first; elements go on from
+ * row to row. As the parts of a tensor are: they are kept as one, if others of its parts are all
+ * that lies between the rows. */
+void memory_write_rows(Memory *m, Piece p, int64_t n, int64_t period);
+/* Nothing is known of bytes [lo, hi) any more, nor of rows that are in some of them. */
+void memory_forget(Memory *m, int64_t lo, int64_t hi);
+/* The piece that holds byte `at`; false: none does. */
+bool memory_at(const Memory *m, int64_t at, Piece *p);
 
 /* ---- check_value.c: what the IR means -------------------------------------------------------- */
 

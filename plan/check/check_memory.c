@@ -1,10 +1,24 @@
-/* check_memory.c - a map of bytes as disjoint pieces: a treap by address. */
+/* check_memory.c - a map of bytes as disjoint pieces: a treap by address.
+ *
+ * A node is a piece; or lanes of rows, as the parts of a tensor have each their bytes of each row:
+ * thousands of rows are one node then. Between its lanes a node of rows knows nothing. Where one is
+ * cut or another write does not fit, it becomes the pieces that it stands for. */
 #include "plan/check/check.h"
+
+enum { LANES = 24 };
+
+/* n rows, `period` bytes apart; each lane is what it has of the first row. */
+typedef struct Rows {
+    int64_t n, period;
+    int lanes;
+    Piece lane[LANES];
+} Rows;
 
 typedef struct Node {
     struct Node *left, *right;
     uint32_t priority;
-    Piece piece;
+    Piece piece; /* of rows: the bytes alone, from the first lane's to the last's */
+    Rows *rows;  /* NULL: a piece */
 } Node;
 
 struct Memory {
@@ -82,21 +96,155 @@ static void split(Memory *m, Node *n, int64_t at, Node **a, Node **b)
     }
 }
 
-void memory_write(Memory *m, Piece p)
+static Piece piece_of_row(const Rows *r, const Piece *lane, int64_t row)
 {
-    Node *before, *rest, *under, *after;
-    if (p.lo >= p.hi)
-        return;
-    split(m, m->root, p.lo, &before, &rest);
-    split(m, rest, p.hi, &under, &after);
-    discard(m, under);
-    m->root = join(join(before, node_new(m, p)), after);
+    Piece p = *lane;
+    p.lo += row * r->period;
+    p.hi += row * r->period;
+    p.first += row * ((lane->hi - lane->lo) / lane->bytes);
+    return p;
 }
 
-const Piece *memory_at(const Memory *m, int64_t at)
+/* The node that holds byte `at`, or NULL. */
+static Node *node_at(const Memory *m, int64_t at)
 {
-    const Node *n = m->root;
+    Node *n = m->root;
     while (n && (at < n->piece.lo || at >= n->piece.hi))
         n = at < n->piece.lo ? n->left : n->right;
-    return n ? &n->piece : NULL;
+    return n;
+}
+
+/* Puts what is in [lo, hi), whose bounds cut no rows, aside: it is discarded, and `by` is there. */
+static void replace(Memory *m, int64_t lo, int64_t hi, Node *by)
+{
+    Node *before, *rest, *under, *after;
+    split(m, m->root, lo, &before, &rest);
+    split(m, rest, hi, &under, &after);
+    discard(m, under);
+    m->root = join(join(before, by), after);
+}
+
+/* A node of rows becomes pieces. */
+static void expand(Memory *m, const Node *n)
+{
+    const Rows *r = n->rows;
+    replace(m, n->piece.lo, n->piece.hi, NULL);
+    for (int64_t row = 0; row < r->n; row++)
+        for (int k = 0; k < r->lanes; k++)
+            memory_write(m, piece_of_row(r, &r->lane[k], row));
+}
+
+/* Nothing is cut that is rows. */
+static void expand_at(Memory *m, int64_t at)
+{
+    const Node *n = node_at(m, at);
+    if (n && n->rows && n->piece.lo < at)
+        expand(m, n);
+}
+
+void memory_write(Memory *m, Piece p)
+{
+    if (p.lo >= p.hi)
+        return;
+    expand_at(m, p.lo);
+    expand_at(m, p.hi);
+    replace(m, p.lo, p.hi, node_new(m, p));
+}
+
+void memory_forget(Memory *m, int64_t lo, int64_t hi)
+{
+    Node *n = NULL;
+    if (lo >= hi)
+        return;
+    for (int k = 0; k < 2; k++) /* rows go as a whole */
+        if ((n = node_at(m, k ? hi - 1 : lo)) && n->rows)
+            replace(m, n->piece.lo, n->piece.hi, NULL);
+    replace(m, lo, hi, NULL);
+}
+
+/* The number of nodes that touch [lo, hi), two for more; *first: one of them. */
+static int nodes_in(Node *n, int64_t lo, int64_t hi, Node **first)
+{
+    int count = 0;
+    if (!n)
+        return 0;
+    if (lo < n->piece.lo)
+        count += nodes_in(n->left, lo, hi, first);
+    if (n->piece.lo < hi && lo < n->piece.hi) {
+        *first = n;
+        count++;
+    }
+    if (count < 2 && n->piece.hi < hi)
+        count += nodes_in(n->right, lo, hi, first);
+    return count < 2 ? count : 2;
+}
+
+/* Adds a lane, in place of one at the same bytes; false: it does not fit between the others. */
+static bool add_lane(Rows *r, Piece p)
+{
+    int64_t lo = p.lo, hi = p.hi;
+    int at = r->lanes;
+    for (int k = 0; k < r->lanes; k++) {
+        const Piece *l = &r->lane[k];
+        if (l->lo == p.lo && l->hi == p.hi)
+            at = k;
+        else if (l->lo < p.hi && p.lo < l->hi)
+            return false;
+        lo = l->lo < lo ? l->lo : lo;
+        hi = l->hi > hi ? l->hi : hi;
+    }
+    if (at == LANES || hi - lo > r->period)
+        return false;
+    r->lane[at] = p;
+    r->lanes += at == r->lanes;
+    return true;
+}
+
+/* Rows as one node, where nothing but other lanes of theirs lies between them. */
+static bool write_as_rows(Memory *m, Piece p, int64_t n, int64_t period)
+{
+    Node *there = NULL;
+    const int64_t end = p.hi + (n - 1) * period;
+    const int count = nodes_in(m->root, p.lo, end, &there);
+    if (count > 1 ||
+        (count && (!there->rows || there->rows->n != n || there->rows->period != period)))
+        return false;
+    Rows *r = NEW(m->arena, Rows);
+    *r = count ? *there->rows : (Rows){.n = n, .period = period};
+    if (!add_lane(r, p))
+        return false;
+    Piece bytes = {.lo = p.lo, .hi = end};
+    if (count) {
+        bytes.lo = there->piece.lo < p.lo ? there->piece.lo : p.lo;
+        bytes.hi = there->piece.hi > end ? there->piece.hi : end;
+    }
+    Node *node = node_new(m, bytes);
+    node->rows = r;
+    replace(m, bytes.lo, bytes.hi, node);
+    return true;
+}
+
+void memory_write_rows(Memory *m, Piece p, int64_t n, int64_t period)
+{
+    if (p.hi - p.lo <= period && n > 1 && write_as_rows(m, p, n, period))
+        return;
+    const Rows r = {.n = n, .period = period};
+    for (int64_t row = 0; row < n; row++)
+        memory_write(m, piece_of_row(&r, &p, row));
+}
+
+bool memory_at(const Memory *m, int64_t at, Piece *p)
+{
+    const Node *n = node_at(m, at);
+    if (!n)
+        return false;
+    *p = n->piece;
+    for (int k = 0; n->rows && k < n->rows->lanes; k++) {
+        const Piece *l = &n->rows->lane[k];
+        const int64_t row = (at - l->lo) / n->rows->period;
+        *p = piece_of_row(n->rows, l, row);
+        if (at >= l->lo && row < n->rows->n && at < p->hi)
+            return true;
+    }
+    return !n->rows;
 }

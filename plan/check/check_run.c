@@ -17,7 +17,7 @@ static Iterations iterations_now(const Check *c, int around)
     return r;
 }
 
-static Iterations iterations_here(const Check *c)
+Iterations iterations_here(const Check *c)
 {
     return iterations_now(c, c->at < 0 ? -1 : c->prog->actions.data[c->at].around);
 }
@@ -63,7 +63,8 @@ static void expect_run(void *ctx, Value v, uint64_t iterations, int64_t first, i
                (long long)first, value_name(c, v));
     }
     while (n > 0 && !k->failed) {
-        const Piece *p = memory_at(c->memory, k->address);
+        Piece there;
+        const Piece *p = memory_at(c->memory, k->address, &there) ? &there : NULL;
         int64_t at = p ? p->first + (k->address - p->lo) / k->bytes : 0;
         if (!p || p->value != v || p->iterations != iterations || at != first ||
             p->bytes != k->bytes || (k->address - p->lo) % k->bytes) {
@@ -85,18 +86,6 @@ static void expect_run(void *ctx, Value v, uint64_t iterations, int64_t first, i
     }
 }
 
-static void write_run(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n)
-{
-    Cursor *k = ctx;
-    memory_write(k->c->memory, (Piece){.lo = k->address,
-                                       .hi = k->address + n * k->bytes,
-                                       .value = v,
-                                       .iterations = iterations,
-                                       .first = first,
-                                       .bytes = k->bytes});
-    k->address += n * k->bytes;
-}
-
 bool each_run(Check *c, const Operand *o, RunFn *run)
 {
     int64_t n = type_elements(&o->type), length = run_length(o);
@@ -112,56 +101,6 @@ bool each_run(Check *c, const Operand *o, RunFn *run)
 bool expect_operand(Check *c, const Operand *o)
 {
     return each_run(c, o, expect_run);
-}
-
-/* ---- P4, and writing ------------------------------------------------------------------------- */
-
-static bool is_tensor(const Check *c, uint32_t buffer)
-{
-    for (size_t i = 0; i < c->p->tensor_buffer.n; i++)
-        if ((uint32_t)c->p->tensor_buffer.data[i] == buffer)
-            return true;
-    return false;
-}
-
-/* Is it the new value of a tensor in a program that has no guard? */
-static bool is_made_here(const Check *c, uint32_t buffer)
-{
-    const Fn *f = c->prog->fn;
-    bool made = false;
-    for (size_t k = 0; k < f->results.n; k++)
-        made |= f->results.data[k].role == RES_update &&
-                (uint32_t)c->p->tensor_buffer.data[f->results.data[k].tensor] == buffer;
-    for (size_t k = 0; k < f->body->ins.n && made; k++)
-        made = f->body->ins.data[k]->op != OP_guard;
-    return made;
-}
-
-static bool may_write(Check *c, const Operand *o)
-{
-    if (c->guarded || !is_tensor(c, o->at.buffer) || is_made_here(c, o->at.buffer))
-        return true;
-    broken(c, 4, "writes '%s' before the guard",
-           name_str(c->m->names, c->p->buffers.data[o->at.buffer].name));
-    return false;
-}
-
-void write_operand(Check *c, const Operand *o)
-{
-    if (may_write(c, o))
-        each_run(c, o, write_run);
-}
-
-/* Work space, or partial sums: whatever this action leaves there. */
-static void write_work(Check *c, const Operand *o, int which)
-{
-    int64_t lo = address_of(c, &o->at), bytes = dtype_bytes(o->type.dtype);
-    if (may_write(c, o))
-        memory_write(c->memory,
-                     (Piece){.lo = lo,
-                             .hi = lo + type_elements(&o->type) * bytes,
-                             .iterations = (uint64_t)c->at * MAX_OPERANDS + (uint64_t)which,
-                             .bytes = bytes});
 }
 
 /* ---- which instruction, which operands ------------------------------------------------------- */
@@ -378,11 +317,11 @@ static bool combines(const Check *c, const Action *a, const Kernel *k, const Ins
 {
     const Operand *o = &a->operand[which];
     int64_t lo = address_of(c, &o->at), bytes = type_bytes(&o->type);
-    const Piece *p = memory_at(c->memory, lo);
-    if (!p || p->value || p->lo != lo || p->hi != lo + bytes ||
-        p->iterations % MAX_OPERANDS != (uint64_t)which)
+    Piece p;
+    if (!memory_at(c->memory, lo, &p) || p.value || p.lo != lo || p.hi != lo + bytes ||
+        p.iterations % MAX_OPERANDS != (uint64_t)which)
         return false;
-    const Action *from = &c->prog->actions.data[p->iterations / MAX_OPERANDS];
+    const Action *from = &c->prog->actions.data[p.iterations / MAX_OPERANDS];
     const Kernel *part = &c->p->kernels.data[from->kernel];
     if (from->kind != ACT_kernel || from->around != a->around || part->phase != PHASE_partial ||
         part->chunks != k->chunks || kernel_wrong(c->m, part, i))
@@ -475,6 +414,7 @@ static void run_call(Check *c, const Action *a, const Ins *i)
         each_run(c, &o, expect_run); /* what it should have read counts from here on */
     }
     check_overlaps(c, a, i);
+    forget_dead(c, a);
     for (int n = 0; n < a->noperands; n++)
         if (w.write[n] && w.v[n])
             write_operand(c, &a->operand[n]);

@@ -54,7 +54,15 @@ bool each_run(Check *c, const Operand *o, RunFn *run);
  * writes is there from now on. */
 int64_t run_length(const Operand *o);
 bool expect_operand(Check *c, const Operand *o);
+/* In the loops around the action that runs. */
+Iterations iterations_here(const Check *c);
+
+/* check_write.c: results; work space, or partial sums, operand `which` of the action; and before
+ * them, what holds nothing. */
+void write_run(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n);
 void write_operand(Check *c, const Operand *o);
+void write_work(Check *c, const Operand *o, int which);
+void forget_dead(Check *c, const Action *a);
 
 /* check_begin.c: zeros; and sums that begin with a write: in what loops, and does this one now?
  * Then what it adds to is to be zero. */

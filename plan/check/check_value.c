@@ -115,20 +115,68 @@ static void meaning_of_view(const Meaning *w, const Ins *view, Iterations r, int
         meaning_of(w, view->in[0], r, start, length, run, ctx);
 }
 
-/* The parts' elements, one part after the other. */
+/* A part of a join: the value, and from which index of the joined dim on it has how many. */
+typedef struct JoinPart {
+    Value v;
+    int64_t at, n;
+} JoinPart;
+
+/* The part of `join` that has this index of the joined dim. */
+static JoinPart part_at(const Module *m, const Ins *join, int64_t index)
+{
+    JoinPart p = {0};
+    for (uint32_t k = 0; k < join->nin; k++) {
+        const Type *t = type_of(m, join->in[k]);
+        const int d = type_find(t, join->attrs.dim.name);
+        p.v = join->in[k];
+        p.n = d < 0 ? 1 : t->dims[d].size;
+        if (index < p.at + p.n)
+            break;
+        p.at += p.n;
+    }
+    return p;
+}
+
+/* From element e on, how many follow each other in a part as they do in the join: of the dims
+ * inside the joined one, as far as both have them alike; and of the part's indices of that one, if
+ * all of them are. d: the joined dim's place in the join's type t. */
+static int64_t joined_run(const Type *t, int d, const Type *part, int64_t n, int64_t index,
+                          int64_t e)
+{
+    int64_t run = 1;
+    int i = t->rank - 1, k = part->rank - 1;
+    for (; i > d && k >= 0 && t->dims[i].name == part->dims[k].name; i--, k--)
+        run *= t->dims[i].size;
+    if (i > d)
+        return run - e % run;
+    const bool along = k >= 0 && part->dims[k].name == t->dims[d].name;
+    return (along ? n - index : 1) * run - e % run;
+}
+
+/* The elements of the parts: each by its index along the joined dim, at the indices that it has of
+ * the others. */
 static void meaning_of_join(const Meaning *w, const Ins *join, Iterations r, int64_t first,
                             int64_t n, RunFn *run, void *ctx)
 {
-    for (uint32_t k = 0; k < join->nin && n > 0; k++) {
-        int64_t size = type_elements(type_of(w->m, join->in[k]));
-        int64_t some = n < size - first ? n : size - first;
-        if (first < size) {
-            meaning_of(w, join->in[k], r, first, some, run, ctx);
-            n -= some;
-            first = 0;
-        } else {
-            first -= size;
+    const Type *t = type_of(w->m, join->out[0]);
+    const int d = type_find(t, join->attrs.dim.name);
+    while (n > 0) {
+        int64_t index[MAX_RANK], e = first, at = 0;
+        for (int i = t->rank - 1; i >= 0; i--) {
+            index[i] = e % t->dims[i].size;
+            e /= t->dims[i].size;
         }
+        const JoinPart p = part_at(w->m, join, index[d]);
+        const Type *u = type_of(w->m, p.v);
+        for (int i = 0; i < u->rank; i++) {
+            const int k = type_find(t, u->dims[i].name);
+            at = at * u->dims[i].size + index[k] - (k == d ? p.at : 0);
+        }
+        int64_t some = joined_run(t, d, u, p.n, index[d] - p.at, first);
+        some = some < n ? some : n;
+        meaning_of(w, p.v, r, at, some, run, ctx);
+        first += some;
+        n -= some;
     }
 }
 

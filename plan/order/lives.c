@@ -162,6 +162,27 @@ static void extend_stretch(Lives *s, int from, int end, int64_t limit)
     }
 }
 
+/* Kernels may run beside a product (streams.c) as long as they touch none of its bytes: what it
+ * touches stays alive beside as many of those that follow as it takes time for, so that they are
+ * not given its bytes, if no more is alive then than is anyway. */
+static void extend_products(Lives *s, int from, int end)
+{
+    const Action *act = s->prog->actions.data;
+    for (int i = from; i < end; i++) {
+        double beside = 0;
+        int last = i;
+        if (act[i].kind != ACT_gemm)
+            continue;
+        while (last + 1 < end && beside < act[i].seconds &&
+               !conflict(s->p, s->prog, &act[i], &act[last + 1], false)) {
+            last++;
+            beside += resource_of(&act[last]) == RESOURCE_bandwidth ? act[last].seconds : 0;
+        }
+        if (beside > 0)
+            extend_if_room(s, &act[i], i, last, max_alive(s));
+    }
+}
+
 static void renew_lifetimes(Lives *s)
 {
     for (size_t b = 0; b < s->p->buffers.n; b++) {
@@ -215,9 +236,12 @@ static void order_actions(Lives *s)
         number_actions(g);
         renew_lifetimes(s);
     }
-    for (int from = 0; from < (int)g->actions.n && s->p->module->layout.overlap; from++) {
+    for (int from = 0; from < (int)g->actions.n; from++) {
         int end = stretch_end(g, from);
-        extend_stretch(s, from, end, limit);
+        if (s->p->module->layout.overlap)
+            extend_stretch(s, from, end, limit);
+        if (!s->p->device->products_wait)
+            extend_products(s, from, end);
         from = end;
     }
 }

@@ -178,13 +178,15 @@ static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
 /* The parts that are not in their places yet are copied there. */
 static void emit_join(Sched *s, const Ins *i)
 {
-    Loc to = s->loc[i->out[0]];
+    const Loc all = s->loc[i->out[0]];
+    Strided whole = {.type = type_of(s->m, i->out[0])};
+    memcpy(whole.stride, all.stride, sizeof whole.stride);
     for (uint32_t k = 0; k < i->nin; k++) {
         const Type *t = type_of(s->m, i->in[k]);
-        Loc from = locate(s, i->in[k]);
+        Loc from = locate(s, i->in[k]), to = all;
+        to.at.offset += strides_of_part(s->m, i, k, &whole, to.stride) * dtype_bytes(t->dtype);
         if (!loc_equal(&from, &to, t->rank))
             emit_copy(s, i->in[k], &to, i);
-        to.at.offset += type_bytes(t);
     }
 }
 

@@ -273,10 +273,12 @@ static void call_partial(Sched *s, const Kernel *whole, int64_t chunks, double f
     launch(s, &sum, moved(s->m, &sum) / 4);
 }
 
-/* Nothing but zeros: no kernel is made for that. */
+/* Nothing but zeros, one behind the other: no kernel is made for that. */
 static bool is_zero(const Sched *s, const Ins *i)
 {
-    if (i->nin || i->nout != 1 || type_elements(type_of(s->m, i->out[0])) == 1)
+    const Type *t = type_of(s->m, i->out[0]);
+    if (i->nin || i->nout != 1 || type_elements(t) == 1 ||
+        !strides_are_dense(t, s->loc[i->out[0]].stride))
         return false;
     for (size_t k = 0; k < i->body->ins.n; k++) {
         const Ins *b = i->body->ins.data[k];

@@ -33,10 +33,11 @@ static bool ask(Planner *p, Value v, const Want *w)
 {
     Sched *s = p->s;
     const Ins *d = s->m->values.data[v].def;
-    if (d && (d->op == OP_split || d->op == OP_merge)) {
+    if (d && OP_AMONG(d->op, OP_rename, OP_split, OP_merge)) {
         Want inner = *w;
-        strides_dense(type_of(s->m, d->in[0]), inner.to.stride);
-        return ask(p, d->in[0], &inner);
+        return strides_behind_view(d, type_of(s->m, v), w->to.stride, type_of(s->m, d->in[0]),
+                                   inner.to.stride) &&
+               ask(p, d->in[0], &inner);
     }
     if (!owns_storage(p, v) || s->want[v].set)
         return false;
@@ -159,7 +160,9 @@ static bool handed_on(const Module *m, Value result, Value v, int64_t from)
     const Ins *join = m->values.data[seen.root].def;
     if (seen.root == v)
         return from == 0;
-    for (uint32_t k = 0; join && join->op == OP_join && k < join->nin; k++) {
+    if (!join || join->op != OP_join || !join_is_outermost(m, join))
+        return false;
+    for (uint32_t k = 0; k < join->nin; k++) {
         const int64_t n = type_elements(type_of(m, join->in[k]));
         if (from >= 0 && from < n)
             return handed_on(m, join->in[k], v, from);
@@ -456,6 +459,8 @@ static int64_t chain_of(const Module *m, Value v)
 static bool joins_chain(const Module *m, const Ins *join)
 {
     Value from = 0;
+    if (!join_is_outermost(m, join))
+        return false;
     for (uint32_t n = 0; n < join->nin; n++) {
         int64_t k = chain_of(m, join->in[n]);
         const Ins *loop = m->values.data[join->in[n]].def;
@@ -466,14 +471,25 @@ static bool joins_chain(const Module *m, const Ins *join)
     return true;
 }
 
+/* Are all parts of a join computed behind position `at`? */
+static bool parts_behind(const Planner *p, const Ins *join, int at)
+{
+    for (uint32_t k = 0; k < join->nin; k++)
+        if (p->def[view_of(p->s->m, join->in[k]).root] <= at)
+            return false;
+    return true;
+}
+
 /* A join is storage that its parts are computed in. Where it takes over what is there already, each
- * part does so as soon as nobody reads what lies there, whatever the others do. */
+ * part does so as soon as nobody reads what lies there, whatever the others do; but parts that are
+ * strided, which no copy could bring there, all of them or none. */
 static void plan_join(Planner *p, const Ins *i, int at)
 {
     Sched *s = p->s;
     Value out = i->out[0];
     Want w = s->want[out];
-    bool there = w.set && w.free_from < at;
+    const bool outermost = join_is_outermost(s->m, i);
+    bool there = w.set && w.free_from < at && (outermost || parts_behind(p, i, w.free_from));
     if (w.set && !there && !w.start)
         vec_push(s->tmp, p->moves, (Move){out, w.to});
     if (!there && joins_chain(s->m, i)) {
@@ -487,12 +503,15 @@ static void plan_join(Planner *p, const Ins *i, int at)
     w.set = true;
     s->want[out] = w;
     Part part = {.root = w.occupant};
+    Strided whole = {.type = type_of(s->m, out)};
+    memcpy(whole.stride, w.to.stride, sizeof whole.stride);
     for (uint32_t k = 0; k < i->nin; k++) {
         const Type *t = type_of(s->m, i->in[k]);
         Want one = w;
-        one.to.at.offset += part.from * dtype_bytes(t->dtype);
+        one.to.at.offset +=
+            strides_of_part(s->m, i, k, &whole, one.to.stride) * dtype_bytes(t->dtype);
         part.to = part.from + type_elements(t);
-        if (w.occupant)
+        if (w.occupant && outermost)
             one.free_from = last_read(p, &part);
         ask(p, i->in[k], &one);
         part.from = part.to;

@@ -124,8 +124,9 @@ static const Case others[] = {
      {"a: f64[i=2, j=2]", "b: f64[i=1, j=2]"},
      {"1 2 3 4", "5 6"},
      "%r: f64[i=5, j=2] = join %a, %b, %a {dim=i=5}\n%s: f64[i=2, j=2] = join %a {dim=i=2}\n"
-     "give %r, %s",
-     {"1 2 3 4 5 6 1 2 3 4", "1 2 3 4"}},
+     "%t: f64[j=2, i=2] = copy %a\n%u: f64[j=2, i=4] = join %a, %t {dim=i=4}\n"
+     "%v: f64[i=2, k=2, j=2] = join %t, %a {dim=k=2}\ngive %r, %s, %u, %v",
+     {"1 2 3 4 5 6 1 2 3 4", "1 2 3 4", "1 3 1 3 2 4 2 4", "1 2 1 2 3 4 3 4"}},
     {OP_reindex,
      {"a: f64[i=4, j=2]"},
      {"1 2 3 4 5 6 7 8"},

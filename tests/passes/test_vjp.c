@@ -205,6 +205,23 @@ static Value case_join(Model *t)
     return build(&t->b, OP_join, &a, 2, in);
 }
 
+/* Along an inner dim, of parts in another order of dims; and of parts that lack the dim. */
+static Value case_inner_join(Model *t)
+{
+    Attrs a = {.dim = dim_of(t, "i", 5)};
+    Value in[] = {add_param(t, "x", TYPE(F, J(t), dim_of(t, "i", 2)), 0),
+                  add_param(t, "y", TYPE(F, dim_of(t, "i", 3), J(t)), 0)};
+    return build(&t->b, OP_join, &a, 2, in);
+}
+
+static Value case_join_of_picks(Model *t)
+{
+    Attrs a = {.dim = dim_of(t, "n", 2)};
+    Value in[] = {add_param(t, "x", TYPE(F, I(t), J(t)), 0),
+                  add_param(t, "y", TYPE(F, J(t), I(t)), 0)};
+    return build(&t->b, OP_join, &a, 2, in);
+}
+
 /* A stride of 2 and a tap, some of it outside; with its own dim and every second place; a diagonal.
  */
 static Value case_reindex(Model *t)
@@ -421,6 +438,8 @@ static void others(void **state)
     }
     check_both("attention with all parts", case_masked_attention);
     check_both("window of the outermost dim", case_outer_window);
+    check_both("join along an inner dim", case_inner_join);
+    check_both("join of parts without the dim", case_join_of_picks);
     check_both("reindex by its own dim, apart", case_reindex_apart);
     check_both("reindex along a diagonal", case_diagonal);
 }

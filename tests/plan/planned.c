@@ -42,6 +42,7 @@ const Small small_models[] = {
      {"layers=1", "hidden=6", "kv_heads=1", "group=2", "head=4", "ffn=5", "experts=2", "vocab=7",
       "seq=5", "batch=4"}},
     {MODELS_DIR "/../tests/plan/axial.mg", 2, {"batch=4"}},
+    {MODELS_DIR "/../tests/plan/fused_qkv.mg", 2, {"batch=4"}},
     {MODELS_DIR "/../tests/plan/nested.mg", 2, {"batch=4"}},
     {MODELS_DIR "/../tests/plan/nested.mg", 0, {"inner=3", "outer=1"}},
     {MODELS_DIR "/../tests/plan/replaced.mg", 2, {"batch=4"}},

@@ -396,6 +396,141 @@ static void kernels_of_products(void **state)
     model_close(&x.t);
 }
 
+/* ---- parts of a join --------------------------------------------------------------------------
+ */
+
+enum { DQ = 6, DK, DV };
+
+static int gradients_of_attention(const Plan *p)
+{
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (p->train->actions.data[i].kind == ACT_attention_grad)
+            return (int)i;
+    fail_msg("no attention");
+    return -1;
+}
+
+static bool overlapping_parts(Plan *p)
+{
+    Operand *o = p->train->actions.data[gradients_of_attention(p)].operand;
+    o[DK].at = o[DQ].at;
+    return true;
+}
+
+static bool overlapping_a_little(Plan *p)
+{
+    Operand *o = p->train->actions.data[gradients_of_attention(p)].operand;
+    o[DK].at.offset -= dtype_bytes(o[DK].type.dtype);
+    return true;
+}
+
+static bool exchanged_parts(Plan *p)
+{
+    Operand *o = p->train->actions.data[gradients_of_attention(p)].operand;
+    const Place at = o[DQ].at;
+    o[DQ].at = o[DV].at;
+    o[DV].at = at;
+    return true;
+}
+
+/* It is written where the largest parameter is. */
+static bool missing_part(Plan *p)
+{
+    Operand *o = p->train->actions.data[gradients_of_attention(p)].operand;
+    uint32_t largest = 0;
+    for (uint32_t k = 0; k < p->buffers.n; k++)
+        if (p->buffers.data[k].persistent &&
+            p->buffers.data[k].bytes > p->buffers.data[largest].bytes)
+            largest = k;
+    o[DV].at = (Place){.buffer = largest};
+    return true;
+}
+
+/* The buffers that an action touches are alive from `first` to `last`, in bytes of its own. */
+static void alive_alone(Plan *p, const Action *a, int first, int last)
+{
+    for (int k = 0; k < a->noperands; k++) {
+        Buffer *b = &p->buffers.data[a->operand[k].at.buffer];
+        if (b->persistent)
+            continue;
+        b->first = b->first < first ? b->first : first;
+        b->last = b->last > last ? b->last : last;
+        b->offset = p->arena_bytes;
+        p->arena_bytes += b->bytes;
+    }
+}
+
+/* The action that reads the parts together comes before one of them is there. */
+static bool read_too_early(Plan *p)
+{
+    const int at = gradients_of_attention(p);
+    Action *a = p->train->actions.data, reader = {0};
+    const uint32_t parts = a[at].operand[DQ].at.buffer;
+    int i = at + 1;
+    for (bool reads = false; !reads; i += !reads) {
+        for (int k = 0; k < a[i].noperands; k++)
+            reads |= a[i].operand[k].at.buffer == parts && !a[i].operand[k].write;
+        assert_true(i < (int)p->train->actions.n);
+    }
+    reader = a[i];
+    const int end = i;
+    for (; i > at; i--)
+        a[i] = a[i - 1];
+    a[at] = reader;
+    for (i = at; i <= end; i++)
+        alive_alone(p, &a[i], at, end);
+    return true;
+}
+
+/* The gradients of q, k and v are computed where the product reads them, and no kernel reads them.
+ */
+static void parts_of_a_join(void **state)
+{
+    (void)state;
+    static const struct {
+        Lie *lie;
+        const char *said;
+    } all[] = {{overlapping_parts, "P2 is broken in train, action"},
+               {overlapping_a_little, "operand 7 is written over operand 6"},
+               {exchanged_parts, "P3 is broken in train, action"},
+               {missing_part, "P3 is broken in train, action"}, /* and P4 */
+               {read_too_early, "P3 is broken in train, action"}};
+    Trial x = {0};
+    open_model(&x.t, &small_models[1], DT_f64);
+    start(&x);
+    const int at = gradients_of_attention(x.p);
+    const Operand *o = x.p->train->actions.data[at].operand;
+    assert_int_equal(o[DQ].at.buffer, o[DK].at.buffer);
+    assert_int_equal(o[DQ].at.buffer, o[DV].at.buffer);
+    assert_int_equal(o[DQ].at.offset, 0);
+    assert_int_equal(o[DV].at.offset, 2 * o[DK].at.offset);
+    assert_int_equal(o[DQ].stride[1] * 8, 3 * o[DK].at.offset); /* the next position's */
+    for (size_t i = 0; i < x.p->train->actions.n; i++) {
+        const Action *a = &x.p->train->actions.data[i];
+        for (int k = 0; k < a->noperands; k++)
+            if ((int)i != at &&
+                (a->operand[k].value == o[DQ].value || a->operand[k].value == o[DK].value ||
+                 a->operand[k].value == o[DV].value))
+                fail_msg("'%s' reads a part alone", name_str(x.t.m->names, a->name));
+    }
+    assert_int_equal(broken_in(x.p), 0);
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
+        char *text;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        Arena *a = arena_new();
+        Plan *bad = plan_copy(x.p, a);
+        all[n].lie(bad);
+        plan_check(bad, f);
+        fclose(f);
+        if (!strstr(text, all[n].said))
+            fail_msg("lie %zu: not '%s', but '%s'", n, all[n].said, text);
+        free(text);
+        arena_free(a);
+    }
+    model_close(&x.t);
+}
+
 /* A message names the broken invariant, the action, the iteration and the values. */
 static void messages(void **state)
 {
@@ -427,6 +562,7 @@ int main(void)
                                        cmocka_unit_test(random_graphs),
                                        cmocka_unit_test(lies),
                                        cmocka_unit_test(kernels_of_products),
+                                       cmocka_unit_test(parts_of_a_join),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

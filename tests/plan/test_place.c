@@ -1,6 +1,7 @@
 /* Placement: how near the packing comes to what must be alive at once, and what is said when it
  * does not fit. */
 #include "plan/place/place.h"
+#include "plan/order/streams.h"
 #include "tests/plan/planned.h"
 #include "plan/check/check.h"
 
@@ -160,10 +161,37 @@ static void too_little(void **state)
     model_close(&t);
 }
 
+/* A kernel right behind a product that needs nothing of it may run beside it: it is not given the
+ * product's bytes, but where the program is at its peak. */
+static void kernels_beside_products(void **state)
+{
+    (void)state;
+    const Device d = device_with((int64_t)1 << 50);
+    int free = 0, kept = 0;
+    for (int k = 0; k < MODELS; k++) {
+        Model t;
+        open_model(&t, &models[k], DT_f32);
+        lower_physical(&t);
+        const Plan *p = plan_for(&t, &d);
+        const Program *g = p->train;
+        for (size_t i = 0; i + 1 < g->actions.n; i++) {
+            const Action *a = &g->actions.data[i], *b = a + 1;
+            if (a->kind != ACT_gemm || b->kind != ACT_kernel || conflict(p, g, a, b, false))
+                continue;
+            free++;
+            kept += !conflict(p, g, a, b, true);
+        }
+        model_close(&t);
+    }
+    print_message("%d of %d kernels are not given the bytes of the product before\n", kept, free);
+    assert_true(free > 10 && kept * 10 > free * 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(near_the_bound), cmocka_unit_test(for_products_of_gpus),
-        cmocka_unit_test(to_sort_on_gpus), cmocka_unit_test(owners), cmocka_unit_test(too_little)};
+        cmocka_unit_test(near_the_bound),  cmocka_unit_test(for_products_of_gpus),
+        cmocka_unit_test(to_sort_on_gpus), cmocka_unit_test(owners),
+        cmocka_unit_test(too_little),      cmocka_unit_test(kernels_beside_products)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,6 +130,48 @@ void write_attention(Gen *g)
     line(g, "}");
 }
 
+static const char *bind(Gen *g, const char *stem, const char *text, Dims dims)
+{
+    const char *name = new_name(g, stem);
+    line(g, "%s = %s", name, text);
+    add_value(g, name, KIND_float, dims, -1);
+    return name;
+}
+
+/* A dim of two or three elements that `want` lacks, or -1. */
+static int draw_parts(Gen *g, Dims want)
+{
+    Dims few = 0;
+    for (int i = 0; i < g->ndims; i++)
+        if (g->dim[i].size == 2 || g->dim[i].size == 3)
+            few |= bit(i);
+    const int d = draw_dim(g, few & tensor_dims(g) & ~want & ~g->fixed);
+    return small(g, want | bit(d)) ? d : -1;
+}
+
+/* Keys, values and perhaps queries that are picked from one product, perhaps turned: with all dims
+ * of `want`, one of which, d, is that of the head. Text of three, or of two behind an empty one.
+ * False: there is none. */
+static bool fused(Gen *g, Dims want, int p, int d, int depth, const char *part[3])
+{
+    const int m = draw_parts(g, want);
+    const int e = draw_dim(g, tensor_dims(g) & ~want & ~g->fixed & ~bit(m));
+    if (m < 0 || e < 0 || !small(g, want | bit(m) | bit(e)))
+        return false;
+    const char *w = declare_param(g, bit(m) | bit(d) | bit(e), "fuse");
+    const char *x = term(g, (want & ~bit(d)) | bit(e), depth - 1);
+    const char *y = bind(g, "fused", TEXT("%s @ %s over %s", x, w, dim_name(g, e)), want | bit(m));
+    const int size = (int)g->dim[m].size, first = draw_below(g, size);
+    part[0] = NULL;
+    for (int k = 0; k < size; k++)
+        part[3 - size + k] =
+            TEXT("pick(%s, along %s, at = %d)", y, dim_name(g, m), (first + k) % size);
+    for (int k = 0; k < 2; k++)
+        if (part[k] && g->dim[d].size % 2 == 0 && draw_one_in(g, 4))
+            part[k] = TEXT("rope(%s, along %s, over %s)", part[k], dim_name(g, p), dim_name(g, d));
+    return true;
+}
+
 const char *attended(Gen *g, Dims want, int depth)
 {
     Dims own = want & ~g->fixed, reached = g->fixed & reach(g);
@@ -163,8 +205,12 @@ const char *attended(Gen *g, Dims want, int depth)
             q = (q & ~k) | with;
     } else
         t = -1;
-    const char *qs = expression(g, q, depth - 1), *ks = expression(g, k, depth - 1),
-               *vs = expression(g, v, depth - 1);
+    const char *part[3] = {0};
+    if (t < 0 && inside && draw_one_in(g, 3) && fused(g, want, p, d, depth, part))
+        q = k = v = want;
+    const char *qs = part[0] ? part[0] : expression(g, q, depth - 1),
+               *ks = part[1] ? part[1] : expression(g, k, depth - 1),
+               *vs = part[2] ? part[2] : expression(g, v, depth - 1);
     const bool causal = draw_one_in(g, 2);
     const Dims scored = (q | k) & ~bit(d); /* what scores have */
     const char *more = "";
@@ -188,14 +234,6 @@ const char *attended(Gen *g, Dims want, int depth)
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
-
-static const char *bind(Gen *g, const char *stem, const char *text, Dims dims)
-{
-    const char *name = new_name(g, stem);
-    line(g, "%s = %s", name, text);
-    add_value(g, name, KIND_float, dims, -1);
-    return name;
-}
 
 const char *routed(Gen *g, Dims want, int depth)
 {

@@ -24,6 +24,7 @@ static const char *const words[] = {
     "rope(",
     "rope_llama3(",
     "attention(",
+    "fused",
     "cross_entropy(",
     "scores_of(",
     "imbalance(",
