@@ -441,6 +441,12 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputc('\n', out);
 }
 
+static void print_text(const char *word, const char *text, FILE *out)
+{
+    fprintf(out, "%s ", word);
+    print_string(out, text);
+}
+
 static void print_pipeline(const Module *m, FILE *out)
 {
     const Pipeline *p = &m->layout.pipeline;
@@ -450,12 +456,9 @@ static void print_pipeline(const Module *m, FILE *out)
     print_name(out, name_str(m->names, p->dim));
     fputs(" on ", out);
     print_axes(m, p->axis, out);
-    fputs(" schedule ", out);
-    print_string(out, name_str(m->names, p->schedule));
-    if (p->table) {
-        fputs(" table ", out);
-        print_string(out, p->table);
-    }
+    print_text(" schedule", name_str(m->names, p->schedule), out);
+    if (p->table)
+        print_text(" table", p->table, out);
     fprintf(out, " chunks %d group %d", p->chunks, p->group);
     for (size_t s = 0; s < p->layers.n; s++)
         fprintf(out, "%s%lld", s ? ", " : " layers [", (long long)p->layers.data[s]);
@@ -553,16 +556,15 @@ static void print_header(const Module *m, FILE *out)
     fputc('\n', out);
     print_mesh(m, out);
     for (size_t i = 0; i < m->inputs.n; i++) {
-        fputs("input ", out);
-        print_string(out, name_str(m->names, m->inputs.data[i].name));
+        print_text("input", name_str(m->names, m->inputs.data[i].name), out);
         fprintf(out, " limit %lld\n", (long long)m->inputs.data[i].limit);
     }
-    for (size_t i = 0; i < m->metrics.n; i++)
-        fputs("metric ", out), print_string(out, name_str(m->names, m->metrics.data[i])),
-            fputc('\n', out);
+    for (size_t i = 0; i < m->metrics.n; i++) {
+        print_text("metric", name_str(m->names, m->metrics.data[i]), out);
+        fputc('\n', out);
+    }
     if (m->config) {
-        fputs("config ", out);
-        print_string(out, m->config);
+        print_text("config", m->config, out);
         fputc('\n', out);
     }
 }

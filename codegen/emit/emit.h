@@ -64,6 +64,9 @@ void emit_buffers(Emitter *e);
 void emit_place(const Emitter *e, const Program *p, const char *const *loop, const Place *at);
 void emit_offset(const Emitter *e, size_t buffer);
 
+/* codegen/emit/emit_entry.c: one program of mg_main, or that there is none (NULL); nodes of its
+ * graph */
+void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t nodes);
 /* codegen/emit/emit_tables.c */
 void emit_tensors(Emitter *e);
 void emit_actions(Emitter *e);

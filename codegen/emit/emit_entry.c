@@ -1,0 +1,97 @@
+/* emit_entry.c - what mg_main says of one program: its inputs and results, by their places in the
+ * arena. */
+#include "codegen/emit/emit.h"
+
+static void entry_offset(const Emitter *e, const char *name, int buffer)
+{
+    fprintf(e->out, ", .%s = ", name);
+    if (buffer < 0)
+        fputs("-1", e->out);
+    else
+        emit_offset(e, (size_t)buffer);
+}
+
+/* Places of the inputs of an entry, and elements of a sample. */
+static void emit_inputs(const Emitter *e, const Program *p)
+{
+    fprintf(e->out, ", .ninputs = %zu, .inputs = {", e->m->inputs.n);
+    for (size_t i = 0; i < e->m->inputs.n; i++) {
+        const Buffer *b = &e->p->buffers.data[p->input[i]];
+        const Type *t = type_of(e->m, b->value);
+        fputs(i ? ", {" : "{", e->out);
+        emit_string(e->out, name_str(e->m->names, e->m->inputs.data[i].name));
+        fprintf(e->out, ", %s, ", emit_dtype(t->dtype));
+        emit_offset(e, (size_t)p->input[i]);
+        fprintf(e->out, ", %lld, %lld}", (long long)(type_elements(t) / p->batch),
+                (long long)e->m->inputs.data[i].limit);
+    }
+    fputs("}", e->out);
+}
+
+static void emit_totals(const Emitter *e, const Program *p)
+{
+    fprintf(e->out, ", .ntotals = %zu, .total = (const mg_total[]){", p->totals.n);
+    for (size_t i = 0; i < p->totals.n; i++) {
+        const Buffer *b = &e->p->buffers.data[p->totals.data[i]];
+        fputs(i ? ", {" : "{", e->out);
+        emit_offset(e, (size_t)p->totals.data[i]);
+        fprintf(e->out, ", %lld, %s}", (long long)type_elements(type_of(e->m, b->value)),
+                p->fn->totals.data[i] ? "true" : "false");
+    }
+    fputs("}", e->out);
+}
+
+static void emit_metrics(const Emitter *e, const Program *p)
+{
+    fprintf(e->out, ", .nmetrics = %zu, .metric = (const mg_metric[]){", e->m->metrics.n);
+    for (size_t i = 0; i < e->m->metrics.n; i++) {
+        fputs(i ? ", {" : "{", e->out);
+        emit_string(e->out, name_str(e->m->names, e->m->metrics.data[i]));
+        fputs(", ", e->out);
+        emit_offset(e, (size_t)p->metric[i]);
+        fputc('}', e->out);
+    }
+    fputs("}", e->out);
+}
+
+void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t nodes)
+{
+    if (!p) {
+        fprintf(e->out, "    .%s = {.present = false},\n", name);
+        return;
+    }
+    fprintf(e->out, "    .%s = {.present = true", name);
+    entry_offset(e, "tokens", p->tokens);
+    entry_offset(e, "weights", p->weights);
+    emit_num(e, "batch", p->batch * mesh_size(e->m, p->batch_axes));
+    emit_num(e, "rows", p->rows);
+    emit_num(e, "batch_axes", p->batch_axes);
+    emit_num(e, "window", p->window);
+    entry_offset(e, "lr", p->lr);
+    entry_offset(e, "scale", p->scale);
+    entry_offset(e, "step", p->step);
+    entry_offset(e, "seed", p->seed);
+    entry_offset(e, "pos", p->pos);
+    entry_offset(e, "filled", p->filled);
+    entry_offset(e, "before", p->before);
+    entry_offset(e, "loss", p->loss);
+    entry_offset(e, "norm", p->norm);
+    entry_offset(e, "logits", p->logits);
+    fprintf(e->out, ", .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
+    if (e->cuda)
+        emit_num(e, "nodes", nodes);
+    if (e->m->inputs.n)
+        emit_inputs(e, p);
+    if (p->totals.n)
+        emit_totals(e, p);
+    if (e->m->metrics.n && p->metric[0] >= 0)
+        emit_metrics(e, p);
+    if (p->nplaces)
+        fprintf(e->out, ", .nplaces = %d, .place = {", p->nplaces);
+    for (int i = 0; i < p->nplaces; i++) {
+        fprintf(e->out, "%s{%u, ", i ? ", " : "", p->place[i].axes);
+        emit_offset(e, (size_t)p->place[i].buffer);
+        fputc('}', e->out);
+    }
+    fputs(p->nplaces ? "}},\n" : "},\n", e->out);
+}
