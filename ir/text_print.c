@@ -500,10 +500,8 @@ static void print_setting(const char *name, double value, FILE *out)
 static void print_header(const Module *m, FILE *out)
 {
     const Train *t = &m->train;
-    fputs("mgir 1\nmodel ", out);
-    print_string(out, name_str(m->names, m->name));
-    fputs(" source ", out);
-    print_string(out, m->source ? m->source : "");
+    print_text("mgir 1\nmodel", name_str(m->names, m->name), out);
+    print_text(" source", m->source ? m->source : "", out);
     fputs("\nbatch ", out);
     print_dim(m, m->batch, out);
     fputs(" seq ", out);
@@ -529,10 +527,8 @@ static void print_header(const Module *m, FILE *out)
         fprintf(out, " window %lld hysteresis %lld", (long long)t->scale_window,
                 (long long)t->scale_hysteresis);
     }
-    fputs("\nlayout ", out);
-    print_string(out, name_str(m->names, m->layout.name));
-    fputs(" device ", out);
-    print_string(out, name_str(m->names, m->layout.device));
+    print_text("\nlayout", name_str(m->names, m->layout.name), out);
+    print_text(" device", name_str(m->names, m->layout.device), out);
     fprintf(out, " microbatch %lld recompute %s", (long long)m->layout.microbatch,
             recompute_names[m->layout.recompute]);
     for (size_t i = 0; i < m->layout.keep.n; i++) {
