@@ -58,6 +58,14 @@ static bool paired(const Pairing *p, Value a, Value b)
     return false;
 }
 
+static bool same_factors(const Factors *a, const Factors *b)
+{
+    bool same = a->n == b->n;
+    for (int k = 0; same && k < a->n; k++)
+        same = a->by[k] == b->by[k];
+    return same;
+}
+
 static bool pair_attrs(Pairing *p, const Ins *a, const Ins *b)
 {
     unsigned have = op_info[a->op].attrs;
@@ -72,6 +80,8 @@ static bool pair_attrs(Pairing *p, const Ins *a, const Ins *b)
     return (!(have & 1u << ATTR_dim) || pair_dim(p, x->dim, y->dim)) &&
            (!(have & 1u << ATTR_to) || pair_dim(p, x->to, y->to)) &&
            (!(have & 1u << ATTR_along) || pair_dim(p, x->along, y->along)) && x->at == y->at &&
+           (!(have & 1u << ATTR_factors) || same_factors(&x->factors, &y->factors)) &&
+           (!(have & 1u << ATTR_every) || x->every == y->every) &&
            (x->value == y->value || (x->value != x->value && y->value != y->value));
 }
 

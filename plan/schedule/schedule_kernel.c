@@ -51,20 +51,67 @@ static void shape_type(Shape *h, const Type *t)
     fputc(']', h->out);
 }
 
+static void shape_DIM(Shape *h, Dim d)
+{
+    shape_dim(h, d);
+}
+static void shape_OTHER(Shape *h, Dim d)
+{
+    shape_dim(h, d);
+}
+static void shape_DIMS(Shape *h, DimList l)
+{
+    for (int k = 0; k < l.n; k++)
+        shape_dim(h, l.dim[k]);
+}
+static void shape_FACTORS(Shape *h, Factors f)
+{
+    for (int k = 0; k < f.n; k++)
+        fprintf(h->out, "%d,", f.by[k]);
+}
+static void shape_INT(Shape *h, int64_t n)
+{
+    fprintf(h->out, "%lld,", (long long)n);
+}
+static void shape_COUNT(Shape *h, int64_t n)
+{
+    shape_INT(h, n);
+}
+static void shape_REAL(Shape *h, double x)
+{
+    fprintf(h->out, "%a,", x);
+}
+static void shape_SHARE(Shape *h, double x)
+{
+    shape_REAL(h, x);
+}
+static void shape_FLAG(Shape *h, bool set)
+{
+    shape_INT(h, set);
+}
+static void shape_MARK(Shape *h, bool set)
+{
+    shape_INT(h, set);
+}
+static void shape_NAME(Shape *h, Name n)
+{
+    shape_INT(h, n);
+}
+static void shape_AXES(Shape *h, Axes axes)
+{
+    shape_INT(h, axes);
+}
+
+/* All that the op has: an attribute that is left out would make two kernels one. But `whole` is of
+ * the mesh. */
 static void shape_attrs(Shape *h, const Ins *i)
 {
-    unsigned have = op_info[i->op].attrs;
-    const Attrs *a = &i->attrs;
-    if (have & 1u << ATTR_over)
-        for (int k = 0; k < a->over.n; k++)
-            shape_dim(h, a->over.dim[k]);
-    if (have & 1u << ATTR_dim)
-        shape_dim(h, a->dim);
-    if (have & 1u << ATTR_to)
-        shape_dim(h, a->to);
-    if (have & 1u << ATTR_along)
-        shape_dim(h, a->along);
-    fprintf(h->out, "{%lld,%a%s}", (long long)a->at, a->value, i->exact ? ",apart" : "");
+    fputc('{', h->out);
+#define ATTR(name, kind)                                                                           \
+    if (ATTR_##name != ATTR_whole && op_info[i->op].attrs >> ATTR_##name & 1)                      \
+        shape_##kind(h, i->attrs.name);
+#include "ir/attrs.def"
+    fputs(i->exact ? "apart}" : "}", h->out);
 }
 
 static void shape_body(Shape *h, const Region *b)
