@@ -321,6 +321,10 @@ static Value emit_all(Distribute *d, const Ins *i)
     if (varies && OP_AMONG(i->op, OP_split, OP_merge) && /* whose order of dims is the rule's */
         !type_check(d->m, i->op, &i->attrs, (int)i->nin, in, 1, &given))
         t = given;
+    if (varies &&
+        i->op == OP_gather && /* the indices' dims come first, the stacked one among others */
+        !type_check(d->m, i->op, &i->attrs, (int)i->nin, in, 1, &given))
+        return build_as(&d->b, emit(d, i, &i->attrs, in, given), t);
     return emit(d, i, &i->attrs, in, t);
 }
 
