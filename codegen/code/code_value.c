@@ -228,6 +228,22 @@ static Text moved(Code *c, const Ins *i, const CodeEnv *e)
     return elsewhere(c, i->in[0], &other);
 }
 
+/* Does v differ along d? A value that was broadcast along it does not: its index is not read. */
+static bool reads_index(const Code *c, Value v, Name d)
+{
+    const Ins *i = c->m->values.data[v].def;
+    if (type_find(type_of(c->m, v), d) < 0)
+        return false;
+    if (!i || i->op == OP_iota || (i->op == OP_reindex && dims_have(&i->attrs.over, d)))
+        return !i || i->op != OP_iota || i->attrs.dim.name == d;
+    if (i->op == OP_rename && i->attrs.to.name == d)
+        d = i->attrs.dim.name;
+    bool reads = false;
+    for (uint32_t k = 0; !reads && k < i->nin; k++)
+        reads = reads_index(c, i->in[k], d);
+    return reads;
+}
+
 /* x[i + n/2] negated in the first half, x[i - n/2] in the second. */
 static Text rotated(Code *c, const Ins *i, const CodeEnv *e)
 {
@@ -235,8 +251,9 @@ static Text rotated(Code *c, const Ins *i, const CodeEnv *e)
     Name d = i->attrs.dim.name;
     long long half = t->dims[type_find(t, d)].size / 2;
     const char *at = index_of(c, e, d), *to = c->dialect->fresh(c, "other");
-    code_line(c, "const %s %s = %s < %lld ? %s + %lld : %s - %lld;", c->index, to, at, half, at,
-              half, at, half);
+    if (reads_index(c, i->in[0], d))
+        code_line(c, "const %s %s = %s < %lld ? %s + %lld : %s - %lld;", c->index, to, at, half, at,
+                  half, at, half);
     CodeEnv other = *e;
     code_enter(&other, d, to);
     Text x = elsewhere(c, i->in[0], &other);
@@ -270,7 +287,8 @@ static Text reindexed(Code *c, const Ins *i, const CodeEnv *e)
     }
     const char *is = c->dialect->fresh(c, "there"), *from = c->dialect->fresh(c, "from");
     code_line(c, "const bool %s = %s && %s < %lld;", is, there, element, (long long)a->dim.size);
-    code_line(c, "const %s %s = %s ? %s : 0;", c->index, from, is, element);
+    if (reads_index(c, i->in[0], a->dim.name))
+        code_line(c, "const %s %s = %s ? %s : 0;", c->index, from, is, element);
     CodeEnv other = *e;
     code_enter(&other, a->dim.name, from);
     Text x = elsewhere(c, i->in[0], &other);

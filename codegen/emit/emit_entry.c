@@ -80,7 +80,7 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     fprintf(e->out, ", .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
     if (e->cuda)
         emit_num(e, "nodes", nodes);
-    if (e->m->inputs.n)
+    if (e->m->inputs.n && p->input[0] >= 0) /* @round has none */
         emit_inputs(e, p);
     if (p->totals.n)
         emit_totals(e, p);

@@ -18,10 +18,12 @@ class Same(mgctest.Case):
             self.assertGreater(len(first.splitlines()), 100)
 
     def test_short(self):
-        """Whatever the depth: the longest, of a model with experts, has 1601 lines."""
+        """Whatever the depth: the longest of models with one kind of layer, with experts, has 1601 lines. Of layers of several
+        kinds each that is written has lines of its own: three in deepseek.mg, of 4 layers or of 60."""
         for name in sorted(os.listdir(MODELS)):
             lines = self.emit(model(name), "--device=cpu2t", *few(name)).splitlines()
-            self.assertLess(len(lines), 1700, name)
+            kinds = b" at l " in self.read(model(name))
+            self.assertLess(len(lines), 3000 if kinds else 1700, name)
 
     def test_kernels_and_plan_twice(self):
         for option in ("--emit=llvm", "--plan", "--plan=json", "--schedule", "--print-after=all"):

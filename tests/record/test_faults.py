@@ -172,7 +172,7 @@ class Faults(unittest.TestCase):
 
     def dropped(self, p, word, each):
         """Each so-manieth line with this word of a program's first run, by turn, and those without which nothing is found."""
-        first = p.recording.at("program")
+        first = p.recording.at("program", lambda x: x[2] == "step")
         end = p.recording.at("program", behind=first + 1)
         lines = [i for i in range(first, end) if p.recording.lines[i][0] == word]
         lines = lines[TURN % each::each]
@@ -282,9 +282,10 @@ class Faults(unittest.TestCase):
 
     def unjoined(self, r):
         """The last work of a graph goes into the stream that nobody waits for any more."""
-        end = r.at("end")
+        begin = r.at("begin", behind=r.at("program", lambda x: x[2] == "step"))
+        end = r.at("end", behind=begin)
         last = max(i for i in range(end) if r.lines[i][0] == "launch")
-        other = next(x[2] for x in r.lines if x[0] == "wait" and x[2] != r.lines[r.at("begin")][2])
+        other = next(x[2] for x in r.lines if x[0] == "wait" and x[2] != r.lines[begin][2])
         r.lines[last][STREAM] = other
 
     def test_plan(self):
@@ -326,7 +327,8 @@ class Faults(unittest.TestCase):
         store = re.compile(r"(k_layers_x\(.*?)(p\d)\[i0\] = ", re.S)
         self.assertRegex(self.text_problems(lambda t: store.sub(r"\1\2[i0 + 1048576] = ", t, 1)), "(?m)^(bounds|buffer)")
         self.assertIn("is a vector of", self.text_problems(lambda t: store.sub(r"\1\2[i0 + 1] = ", t, 1)))
-        self.assertIn("an int may be", self.text_problems(lambda t: re.sub(r"const int i0 = at \* (\d);", r"const int i0 = at * \g<1>000000;", t, 1)))
+        self.assertIn("an int may be", self.text_problems(lambda t: re.sub(
+            r"(k_layers_x\(.*?const int i0 = at \*) (\d);", r"\1 \g<2>00000000;", t, 1, re.S)))
         self.assertIn("is constant and written", self.text_problems(lambda t: re.sub(
             r"(k_layers_x\(.*?)(mg_bf16 \*__restrict__ p\d)(\)\n)", lambda m: m.group(1) + "const " + m.group(2) + m.group(3), t, 1, re.S)))
         with self.assertRaisesRegex(Exception, "goto"):
