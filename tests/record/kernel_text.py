@@ -203,6 +203,9 @@ HEAD = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+), \d+\) (
 PARAMETER = re.compile(r"(const )?(\w+) \*__restrict__ (p\d+)$")
 FOR = re.compile(r"for \((?:(int|int64_t) (\w+) = (.*?))?; (\w+) < (.*); (\w+)(?:\+\+| \+= (.*))\) \{$")
 INTEGER = re.compile(r"(?:const )?(int|int64_t) ([a-z]+\d*) = (.*);$")
+# An element that is counted by indices: whether there is one, and which; else the first one is read, and not taken.
+THERE = re.compile(r"const bool (v\d+) = \w+ >= 0\b.* < (\d+);$")
+ELEMENT = re.compile(r"const (int|int64_t) (v\d+) = (v\d+) \? .* : 0;$")
 VECTOR = re.compile(r"\*\((?:const )?mg_vec<(\w+), (\d+)> \*\)&(p\d+)\[")
 SCALAR = re.compile(r"\b(p\d+)\[")
 # Lines without an index of memory: numbers, sums, registers, barriers.
@@ -225,7 +228,7 @@ class Reader:
         self.block, self.name = int(m.group(1)), m.group(2)
         self.parameters = [PARAMETER.match(p).groups() for p in m.group(3).split(", ")]
         self.type = {name: of for _, of, name in self.parameters}
-        self.problems, self.found = [], []
+        self.problems, self.found, self.limits = [], [], {}
         unsigned = {"threadIdx.x": self.block - 1, "blockIdx.x": grid[0] - 1, "blockIdx.y": grid[1] - 1}
         first = Scope({n: Number(0, hi, 1, False) for n, hi in unsigned.items()}, self.problems)
         first.variables.update({"gridDim.x": constant(grid[0]), "gridDim.y": constant(grid[1])})
@@ -285,6 +288,10 @@ class Reader:
                 self.scope.assume(parse(m.group(1)))
             else:
                 self.test = parse(m.group(1))
+        elif m := THERE.match(line):
+            self.limits[m.group(1)] = int(m.group(2))
+        elif (m := ELEMENT.match(line)) and m.group(3) in self.limits:
+            self.scope.variables[m.group(2)] = Number(0, self.limits[m.group(3)] - 1, 1, m.group(1) == "int64_t")
         elif re.match(r"const int from = \d+, to = \d+;$", line):
             a, b = map(int, re.findall(r"= (\d+)", line))
             self.scope.variables.update({"from": constant(a), "to": constant(b)})
