@@ -72,15 +72,13 @@ class Cuda(shim.Case):
             for a, (b, _) in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
 
-    def test_parts(self):
-        """Parts of tensors, and layers of several kinds: the losses of processors, and of four GPUs too."""
-        cases = (("parts", "f32", 1e-6), ("parts", "bf16", 2e-3), ("hybrid", "f32", 1e-6))  # rounding chooses other experts
-        model, precision, within = some(cases, turn=TURN + 1)[0]
+    def zoo_follows(self, model, precision, within, split, seq=8):
+        """A model of the zoo has the losses of processors, on one GPU and on four with `split` over two of them."""
         with open(os.path.join(PARITY, f"zoo/{model}.mg"), encoding="utf-8") as f:
-            text = f.read().split("\ntrain {")[0].replace("vocab = 32", "vocab = 256")
+            text = f.read().split("\ntrain {")[0].replace("vocab = 32", "vocab = 256").replace("seq = 8", f"seq = {seq}")
         train = "train { optimizer adamw() lr 1e-2 } layout {"
         self.write("m.mg", text + train + "microbatch 2 }")
-        self.write("four.mg", text + train + "microbatch 2 mesh dp = 2, tp = 2 batch -> dp heads, vocab -> tp }")
+        self.write("four.mg", text + train + f"microbatch 2 mesh dp = 2, tp = 2 batch -> dp {split} -> tp }}")
         self.both("m.mg", "--precision", precision)
         self.text(6000)
         want = [loss for loss, _ in self.losses("./cpu", "--steps", 8)]
@@ -90,23 +88,17 @@ class Cuda(shim.Case):
             for a, (b, _) in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
 
+    def test_parts(self):
+        """Parts of tensors, and layers of several kinds: the losses of processors, and of four GPUs too."""
+        cases = (("parts", "f32", 1e-6), ("parts", "bf16", 2e-3), ("hybrid", "f32", 1e-6))  # rounding chooses other experts
+        model, precision, within = some(cases, turn=TURN + 1)[0]
+        self.zoo_follows(model, precision, within, "heads, vocab")
+
     def test_scans(self):
         """Recurrences: the losses of processors, one GPU or four; a scan is a loop, however long the sequence is."""
         model, precision, within = some((("lstm", "f32", 1e-6), ("rwkv", "bf16", 2e-3), ("gru", "bf16", 2e-3),
                                          ("rwkv", "f32", 1e-6)), turn=TURN)[0]
-        with open(os.path.join(PARITY, f"zoo/{model}.mg"), encoding="utf-8") as f:
-            text = f.read().split("\ntrain {")[0].replace("vocab = 32", "vocab = 256").replace("seq = 8", "seq = 24")
-        train = "train { optimizer adamw() lr 1e-2 } layout {"
-        self.write("m.mg", text + train + "microbatch 2 }")
-        self.write("four.mg", text + train + "microbatch 2 mesh dp = 2, tp = 2 batch -> dp vocab, hidden -> tp }")
-        self.both("m.mg", "--precision", precision)
-        self.text(6000)
-        want = [loss for loss, _ in self.losses("./cpu", "--steps", 8)]
-        one = self.losses("./gpu", "--steps", 8)
-        self.gpu("four.mg", "--precision", precision)
-        for got in (one, self.losses("./gpu", "--steps", 8, SHIM_GPUS="4")):
-            for a, (b, _) in zip(want, got, strict=True):
-                self.assertLess(abs(a - b), within * a)
+        self.zoo_follows(model, precision, within, "vocab, hidden", seq=24)
         size = [len(self.compiles("m.mg", "-D", f"seq={n}", "--device", "h200", "--emit=c", "--precision", precision).out)
                 for n in (256, 4096)]
         self.assertLess(size[1], size[0] * 1.05)

@@ -360,17 +360,39 @@ static bool no_kernel(Plan *p)
     return true;
 }
 
+/* A lie, and what the checker says of it. */
+typedef struct Said {
+    Lie *lie;
+    const char *said;
+} Said;
+
+static void each_is_said(const Trial *x, const Said *all, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        char *text;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        Arena *a = arena_new();
+        Plan *bad = plan_copy(x->p, a);
+        all[k].lie(bad);
+        plan_check(bad, f);
+        fclose(f);
+        if (!strstr(text, all[k].said))
+            fail_msg("lie %zu: not '%s', but '%s'", k, all[k].said, text);
+        free(text);
+        arena_free(a);
+    }
+}
+
 /* Sequentially most of these would give the right numbers. */
 static void kernels_of_products(void **state)
 {
     (void)state;
-    static const struct {
-        Lie *lie;
-        const char *said;
-    } all[] = {{over_left, "P2 is broken"},          {over_right, "meets the product's"},
-               {half_of_it, "P2 is broken"},         {of_another, "cannot go on with"},
-               {other_columns, "cannot go on with"}, {many_products, "cannot go on with"},
-               {no_kernel, "cannot go on with"}};
+    static const Said all[] = {
+        {over_left, "P2 is broken"},          {over_right, "meets the product's"},
+        {half_of_it, "P2 is broken"},         {of_another, "cannot go on with"},
+        {other_columns, "cannot go on with"}, {many_products, "cannot go on with"},
+        {no_kernel, "cannot go on with"}};
     Trial x = {0};
     int k = 0;
     while (strcmp(small_models[k].define[3], "head=16") != 0)
@@ -379,20 +401,7 @@ static void kernels_of_products(void **state)
     start(&x);
     assert_non_null(joined(x.p));
     assert_int_equal(broken_in(x.p), 0);
-    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
-        char *text;
-        size_t size;
-        FILE *f = open_memstream(&text, &size);
-        Arena *a = arena_new();
-        Plan *bad = plan_copy(x.p, a);
-        all[n].lie(bad);
-        plan_check(bad, f);
-        fclose(f);
-        if (!strstr(text, all[n].said))
-            fail_msg("lie %zu: not '%s', but '%s'", n, all[n].said, text);
-        free(text);
-        arena_free(a);
-    }
+    each_is_said(&x, all, sizeof all / sizeof *all);
     model_close(&x.t);
 }
 
@@ -487,14 +496,11 @@ static bool read_too_early(Plan *p)
 static void parts_of_a_join(void **state)
 {
     (void)state;
-    static const struct {
-        Lie *lie;
-        const char *said;
-    } all[] = {{overlapping_parts, "P2 is broken in train, action"},
-               {overlapping_a_little, "operand 7 is written over operand 6"},
-               {exchanged_parts, "P3 is broken in train, action"},
-               {missing_part, "P3 is broken in train, action"}, /* and P4 */
-               {read_too_early, "P3 is broken in train, action"}};
+    static const Said all[] = {{overlapping_parts, "P2 is broken in train, action"},
+                               {overlapping_a_little, "operand 7 is written over operand 6"},
+                               {exchanged_parts, "P3 is broken in train, action"},
+                               {missing_part, "P3 is broken in train, action"}, /* and P4 */
+                               {read_too_early, "P3 is broken in train, action"}};
     Trial x = {0};
     open_model(&x.t, &small_models[1], DT_f64);
     start(&x);
@@ -514,20 +520,7 @@ static void parts_of_a_join(void **state)
                 fail_msg("'%s' reads a part alone", name_str(x.t.m->names, a->name));
     }
     assert_int_equal(broken_in(x.p), 0);
-    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
-        char *text;
-        size_t size;
-        FILE *f = open_memstream(&text, &size);
-        Arena *a = arena_new();
-        Plan *bad = plan_copy(x.p, a);
-        all[n].lie(bad);
-        plan_check(bad, f);
-        fclose(f);
-        if (!strstr(text, all[n].said))
-            fail_msg("lie %zu: not '%s', but '%s'", n, all[n].said, text);
-        free(text);
-        arena_free(a);
-    }
+    each_is_said(&x, all, sizeof all / sizeof *all);
     model_close(&x.t);
 }
 
