@@ -88,17 +88,36 @@ static Val elementwise(Elab *e, Op op, const Call *c)
     return apply_op(e, c->node->at, op, c->nargs, x);
 }
 
-static Val builtin_max(Elab *e, const Call *c)
+/* max and min: of two values or numbers each, or of the elements of one along dims. */
+static Val extreme(Elab *e, const Call *c, Op op)
 {
     if (c->nargs == 2 && !c->over_given)
-        return elementwise(e, OP_max, c);
+        return elementwise(e, op, c);
     if (c->nargs == 2 || !c->over_given) {
-        fail(e, c->node->at, 241, "max takes two values, or one and `over`");
+        fail(e, c->node->at, 241, "%s takes two values, or one and `over`", text(e, c->node->name));
         return poison;
     }
     Attrs attrs = {0};
     Value x;
-    return reduction(e, c, &x, &attrs) ? make(e, c->node->at, OP_rmax, &attrs, 1, &x) : poison;
+    if (!reduction(e, c, &x, &attrs))
+        return poison;
+    Val v = tensor_val(x);
+    if (op == OP_min)
+        v = apply_op(e, c->node->at, OP_neg, 1, &v);
+    if (v.kind == VAL_POISON)
+        return poison;
+    v = make(e, c->node->at, OP_rmax, &attrs, 1, &v.value);
+    return op == OP_min ? apply_op(e, c->node->at, OP_neg, 1, &v) : v;
+}
+
+static Val builtin_max(Elab *e, const Call *c)
+{
+    return extreme(e, c, OP_max);
+}
+
+static Val builtin_min(Elab *e, const Call *c)
+{
+    return extreme(e, c, OP_min);
 }
 
 /* For sizes: 5 / 2 experts are no dim, ceil(5 / 2) are. */
@@ -394,7 +413,8 @@ bool is_builtin(const char *name)
 bool maps_numbers(const char *name)
 {
     Builtin b;
-    return find(name, &b) && (b.op || b.fn == builtin_select || b.fn == builtin_ceil);
+    return find(name, &b) && (b.op || b.fn == builtin_select || b.fn == builtin_ceil ||
+                              b.fn == builtin_max || b.fn == builtin_min);
 }
 
 static Val misused(Elab *e, const Builtin *b, Span at, const char *what)

@@ -313,9 +313,10 @@ bool arrow_side(Elab *e, const Node *n, DimList *l); /* the dims of one side of 
 /* May these dims be cut, shifted, split, merged? Not that of the batch, and none that is padded. */
 bool check_parts(Elab *e, Span at, const DimList *dims);
 bool check_padding(Elab *e, Span at, const DimList *over); /* none of them is padded */
-Val number_expr(Elab *e, const Node *n);                   /* a number, or poison after an error */
-bool real_of(Elab *e, const Node *n, double *d);           /* the same, as a double */
-bool integer_of(Elab *e, const Node *n, int64_t *i);       /* the same, an integer */
+bool has_batch(const Elab *e, Value v);
+Val number_expr(Elab *e, const Node *n);             /* a number, or poison after an error */
+bool real_of(Elab *e, const Node *n, double *d);     /* the same, as a double */
+bool integer_of(Elab *e, const Node *n, int64_t *i); /* the same, an integer */
 Val tensor_val(Value v);
 Value as_tensor(Elab *e, Val v, DType t); /* numbers become constants */
 /* Checks rank and element count of what would have these dims; reports at `at`. */

@@ -263,6 +263,11 @@ bool check_padding(Elab *e, Span at, const DimList *over)
     return true;
 }
 
+bool has_batch(const Elab *e, Value v)
+{
+    return type_find(type_of(e->module, v), e->module->batch.name) >= 0;
+}
+
 static Val dot(Elab *e, const Node *n)
 {
     Val x = expr(e, n->a), y = expr(e, n->b);
@@ -288,6 +293,12 @@ static Val dot(Elab *e, const Node *n)
                 part.dims[part.rank++] = have->dims[i];
         if (!join_dims(e, n->at, &t, &part))
             return poison;
+    }
+    /* A side with the batch gives the result its first dims: `w @ x` lies as `x @ w` does. */
+    if (!has_batch(e, in[0]) && has_batch(e, in[1])) {
+        const Value left = in[0];
+        in[0] = in[1];
+        in[1] = left;
     }
     Attrs attrs = {.over = over};
     return make(e, n->at, OP_dot, &attrs, 2, in);

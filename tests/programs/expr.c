@@ -102,8 +102,8 @@ static const char *with_fixed(Gen *g, Dims f, Dims within, Dims *has)
     *has = v->dims & within;
     if (!out)
         return v->name;
-    static const char *const how[] = {"sum", "mean", "max"};
-    return TEXT("%s(%s, over %s)", how[draw_below(g, 3)], v->name, over_list(g, out));
+    static const char *const how[] = {"sum", "mean", "max", "min"};
+    return TEXT("%s(%s, over %s)", how[draw_below(g, 4)], v->name, over_list(g, out));
 }
 
 const char *leaf(Gen *g, Dims want)
