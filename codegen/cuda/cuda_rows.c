@@ -9,7 +9,6 @@
  * The order of a row's sums follows from the kernel alone. */
 #include "codegen/cuda/cuda_gen.h"
 
-#include <string.h>
 
 enum {
     ROW_EACH = 4,      /* elements of a row that a thread has, at least */
@@ -135,7 +134,7 @@ static void row_stage(CudaGen *g, const CodeEnv *row, int s)
     }
     CodeEnv e;
     begin_words(g, row, &e);
-    memset(g->wide, 0, sizeof g->wide);
+    cuda_new_lanes(g);
     for (int lane = 0; lane < g->lanes; lane++) {
         CodeEnv mine = cuda_lane(g, &e, lane);
         code_forget(&g->c);
