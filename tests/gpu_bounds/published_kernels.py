@@ -91,9 +91,23 @@ def program(row):
     return text, batch
 
 
-def launches_of(row, card, folder):
-    """The bounds of the kernels of mgc that do the work of a row, each as often as a step launches it."""
-    text, batch = program(row)
+class Programs:
+    """What was made of programs, for rows that have the same."""
+
+    def __init__(self):
+        self.known = {}
+
+    def of(self, row, card):
+        text, batch = program(row)
+        key = (text, card.name, row["type"])
+        if key not in self.known:
+            with tempfile.TemporaryDirectory() as folder:
+                self.known = {key: made(text, batch, row, card, folder)}  # rows of the same stand together
+        return self.known[key]
+
+
+def made(text, batch, row, card, folder):
+    """(kernels, their code, the step) of a program."""
     source, cu, c = (os.path.join(folder, n) for n in ("one.mg", "kernels.cu", "program.c"))
     with open(source, "w", encoding="ascii") as f:
         f.write(text)
@@ -102,7 +116,12 @@ def launches_of(row, card, folder):
     build.run([*mgc, "--emit=cuda", "-o", cu])
     build.run([*mgc, "--emit=c", "-o", c])
     kernels, codes = build.machine_code(cu, card.arch, folder)
-    step = build.record(c, kernels, card, folder, apart=row["class"] == "gelu")
+    return kernels, codes, build.record(c, kernels, card, folder, apart=row["class"] == "gelu")
+
+
+def launches_of(programs, row, card):
+    """The bounds of the kernels of mgc that do the work of a row, each with how often a step launches it."""
+    kernels, codes, step = programs.of(row, card)
     wanted = CLASSES[row["class"]].kernels[row["pass"]]
     found = [(bounds.of_launch(machine.Program(codes[l.kernel]), kernels[l.kernel], l, step.memory, card), l.times)
              for l in step.launches if re.fullmatch(wanted, l.kernel)]
@@ -137,21 +156,27 @@ def main():
     parse.add_argument("--parts", action="store_true", help="the bounds of each kernel")
     parse.add_argument("texts", nargs="*")
     given = parse.parse_args()
+    programs, groups = Programs(), {}
     for row in table():
         if not all(re.search(t, "\t".join(str(v) for v in row.values())) for t in given.texts):
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            found = launches_of(row, card_of(row["card"]), folder)
+        found = launches_of(programs, row, card_of(row["card"]))
         us = sum(b.expected * n for b, n in found) * 1e6
         published, expected = needed(row) / row["us"] / 1e3, sum(b.dram * n for b, n in found) / us / 1e3
         longest = max(found, key=lambda f: f[0].expected * f[1])[0]
-        cells = [row["class"], row["pass"], row["card"], f"{row['rows']} x {row['columns']}", row["type"], row["kernel"], f"{row['us']:g}",
-                 f"{published:.0f}", f"{expected:.0f}", longest.limit, f"{published / expected:.2f}", f"{us:.0f}", f"{row['us'] / us:.2f}"]
-        print("| " + " | ".join(cells) + " |" if given.markdown else "\t".join(cells), flush=True)
+        kind = [row["class"], row["pass"], row["card"], row["type"], row["kernel"]]
+        shape, time = f"{row['rows']} x {row['columns']}", row["us"] / us
+        groups.setdefault(tuple(kind), []).append(f"{shape}: {published:.0f}, {published / expected:.2f}, {time:.2f}")
+        if not given.markdown:
+            print("\t".join([*kind, shape, f"{row['us']:g}", f"{published:.0f}", f"{expected:.0f}", longest.limit, f"{published / expected:.2f}",
+                             f"{us:.0f}", f"{time:.2f}"]), flush=True)
         if given.parts:
             for b, n in found:
                 print(f"    {b.kernel.name} x {n} {b.expected * 1e6:.1f} us, {b.dram / 1e6:.0f} MB",
                       {k: round(v * 1e6, 1) for k, v in b.seconds.items() if v * 1e6 > 0.05})
+    if given.markdown:
+        for kind, cells in groups.items():
+            print("| " + " | ".join(kind) + " | " + "; ".join(cells) + " |")
     return 0
 
 
