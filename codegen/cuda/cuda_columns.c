@@ -12,7 +12,6 @@
  * from the size of what is summed. */
 #include "codegen/cuda/cuda_gen.h"
 
-
 enum {
     COLUMNS = 32,
     COMBINED =

@@ -26,13 +26,13 @@ typedef struct CudaGen {
     int lanes, lane_loop, lane;
     bool vector[MAX_OPERANDS];      /* may operand o be accessed so? */
     const char *wide[MAX_OPERANDS]; /* the vector read for all lanes, or NULL */
-    /* The same of a rotation along turn_dim: the first lane has index turn_at, and reads turn_to, or
-     * NULL before it has. */
+    /* The same of a rotation along turn_dim: the first lane has index turn_at, and reads turn_to,
+     * or NULL before it has. */
     const char *turned[MAX_OPERANDS], *turn_at, *turn_to;
     Name turn_dim;
-    CudaRow row;                    /* of a kernel of rows */
-    int columns;                    /* words of kept elements that a block sums */
-    bool in_row;                    /* are the current indices those of a loop over a row? */
+    CudaRow row; /* of a kernel of rows */
+    int columns; /* words of kept elements that a block sums */
+    bool in_row; /* are the current indices those of a loop over a row? */
 } CudaGen;
 
 extern const Dialect cuda_dialect;

@@ -9,7 +9,6 @@
  * The order of a row's sums follows from the kernel alone. */
 #include "codegen/cuda/cuda_gen.h"
 
-
 enum {
     ROW_EACH = 4,      /* elements of a row that a thread has, at least */
     ROWS_TOGETHER = 4, /* of a block of warps that have a row each */
