@@ -346,6 +346,30 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
 
+/* A convolution: a product whose first operand is read through indices that are sums of others.
+ * Dims come in four groups, outermost first: batch, rows, columns, terms; each steps through x, w
+ * and y by a stride, 0 where one lacks it. Along each axis of x that is read so, at indices i of all
+ * dims, lies element
+ *   p / every, p = sum over dims d of by[d] i[d] + at
+ * and 0 where `every` does not divide p or x has no such element.
+ *   y[rows, columns] (+)= sum over terms of x[rows, terms] w[terms, columns], for each of the batch
+ * Columns are contiguous in y. Halves are summed in f32. */
+#define MG_CONV_DIMS 12
+#define MG_CONV_AXES 3
+typedef struct mg_conv_axis {
+    int64_t size, stride, at, every;
+    int32_t by[MG_CONV_DIMS];
+} mg_conv_axis;
+typedef struct mg_conv_desc {
+    mg_dtype dtype; /* of x and w */
+    mg_dtype out;   /* of y: the same type, or f32 for halves */
+    bool accumulate;
+    int batch, rows, columns, terms, axes; /* how many of each */
+    int64_t size[MG_CONV_DIMS], x[MG_CONV_DIMS], w[MG_CONV_DIMS], y[MG_CONV_DIMS];
+    mg_conv_axis axis[MG_CONV_AXES];
+} mg_conv_desc;
+void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const void *w, void *y);
+
 /* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:
  *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap
  *   o[b,s,h,g,:] = sum_t softmax_t(x) v[b,t,h,:]
