@@ -12,8 +12,8 @@
  * dims; so the sum over taps of what products give is one product over taps.
  *
  * Rounding to halves goes before the taps: it is of each element. The terms are summed in the order
- * in which the operand, as it is shown, has its dims. A reindex along one dim alone (a part of a
- * tensor, the position before) is left as it is. On a GPU no product reads taps (taps_stored). */
+ * in which the operand, as it is shown, has its dims. A reindex by one dim alone, step by step (a
+ * part of a tensor, the position before), is left as it is. On a GPU no product reads taps (taps_stored). */
 #include "passes/library/conv.h"
 #include "passes/passes.h"
 
@@ -104,11 +104,11 @@ static bool shown_type(Pass *p, Value x, const Taps *t, Type *to)
     return true;
 }
 
-/* Some tap adds up two indices. */
+/* Some tap adds up two indices, or steps over elements. */
 static bool has_taps(const Taps *t)
 {
     for (int i = 0; i < t->n; i++)
-        if (t->tap[i].n > 1)
+        if (t->tap[i].n > 1 || t->tap[i].by[0] != 1 || t->tap[i].every != 1)
             return true;
     return false;
 }
