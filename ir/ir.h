@@ -16,6 +16,7 @@
 #include "base/diag.h"
 #include "base/names.h"
 #include "ir/precision.h"
+#include "ir/taps.h"
 #include "ir/type.h"
 
 /* ---- instructions ------------------------------------------------------------------------- */
@@ -59,21 +60,6 @@ typedef struct Factors {
     int n;
     int32_t by[MAX_RANK];
 } Factors;
-
-/* Reindexes of different dims: of `dim` the element (the sum of `by` times the indices along `over`,
- * + at) / every; 0 where that is none. No dim is one that another counts by. */
-enum { MAX_TAPS = 3 };
-typedef struct Tap {
-    Dim dim;
-    int n;
-    Dim over[MAX_TAPS];
-    int32_t by[MAX_TAPS];
-    int64_t at, every;
-} Tap;
-typedef struct Taps {
-    int n;
-    Tap tap[MAX_TAPS];
-} Taps;
 
 typedef struct Attrs {
 #define TYPE_OF_DIMS     DimList
@@ -423,8 +409,8 @@ typedef struct Layout {
         padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
-    bool taps_stored; /* no product of the device reads taps where they are (convolutions.c): a GPU's;
-                         set by who plans, so that no text has it */
+    bool taps_stored; /* no product of the device reads taps where they are (convolutions.c): a
+                         GPU's; set by who plans, so that no text has it */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;

@@ -256,7 +256,6 @@ static void print_attr_FACTORS(const Module *m, const Factors *f, FILE *out)
 }
 
 #define print_attr_TAPS text_print_taps
-
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
 {
     unsigned have = op_info[i->op].attrs;

@@ -4,10 +4,11 @@
  * Packing brings a few tiles' lines of x together at a time (taps.h), so what the taps see is never
  * stored as a whole. The rest is a product as any other (gemm.c).
  *
- * Where an axis has an element only for every e-th sum of indices (dx of a convolution with a
- * stride), each residue of the rows' indices meets residues of the terms' indices of its own. So
- * the convolution is cut into one for each residue, in which an axis has an element at each sum: no
- * zeros are multiplied. Only where several residues of terms meet one of rows is it left whole. */
+ * An axis may have an element only for every e-th sum of indices (dx of a convolution with a
+ * stride): then each residue of the rows' indices meets residues of the terms' indices of its own.
+ * So the convolution is cut into one for each residue, in which an axis has an element at each sum:
+ * no zeros are multiplied. Only where several residues of terms meet one of rows is it left whole.
+ */
 #include "kernels/gemm.h"
 #include "kernels/isa.h"
 #include "kernels/output.h"
@@ -42,7 +43,8 @@ static int all_dims(const mg_conv_desc *d)
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static mgk_dims dims_of(const mg_conv_desc *d, int first, int count, const int64_t *stride, int axes)
+static mgk_dims dims_of(const mg_conv_desc *d, int first, int count, const int64_t *stride,
+                        int axes)
 {
     mgk_dims g = {.n = count};
     for (int i = 0; i < count; i++) {
@@ -275,7 +277,8 @@ void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const 
         mgk_fatal("mg_conv", "a convolution has dims that are summed, and at most 12 dims, 3 axes");
     mg_begin(r, action);
     for (int64_t b = 0; b < batch; b++) {
-        const mgk_dims in_x = dims_of(d, 0, d->batch, d->x, 0), in_w = dims_of(d, 0, d->batch, d->w, 0),
+        const mgk_dims in_x = dims_of(d, 0, d->batch, d->x, 0),
+                       in_w = dims_of(d, 0, d->batch, d->w, 0),
                        in_y = dims_of(d, 0, d->batch, d->y, 0);
         const Conv c = {*d, mgk_dims_at(&in_x, b), mgk_dims_at(&in_w, b), mgk_dims_at(&in_y, b)};
         one_of_batch(r, &c, staged, x, w, y);

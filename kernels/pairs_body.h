@@ -1,12 +1,12 @@
 /* pairs_body.h - packs bf16 pairs for products (pairs.h); product_body.h includes it for vectors of
  * 64 bytes. Offsets and lengths of sums, p and k, count pairs. */
 
-#define pairs_left NAME(pairs_left)
+#define pairs_left  NAME(pairs_left)
 #define pairs_terms NAME(pairs_terms)
-#define pairs_side NAME(pairs_side)
-#define pairs_a    NAME(pairs_a)
-#define pairs_b    NAME(pairs_b)
-#define pairs_sums NAME(pairs_sums)
+#define pairs_side  NAME(pairs_side)
+#define pairs_a     NAME(pairs_a)
+#define pairs_b     NAME(pairs_b)
+#define pairs_sums  NAME(pairs_sums)
 
 /* The number of terms from pair p on. */
 MGK_INLINE int64_t pairs_left(const mg_gemm_desc *d, int64_t p)
@@ -62,8 +62,8 @@ static void pairs_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64
             V a[VL];
 #pragma GCC unroll 16
             for (int i = 0; i < VL; i++)
-                a[i] = c + i < n ? (V)amx_line(b.at + (c + i) * b.ld + 2 * q, terms - 2 * q)
-                                 : vall(0);
+                a[i] =
+                    c + i < n ? (V)amx_line(b.at + (c + i) * b.ld + 2 * q, terms - 2 * q) : vall(0);
             vflip(a);
 #pragma GCC unroll 16
             for (int i = 0; i < VL; i++)

@@ -15,8 +15,8 @@ typedef struct mgk_epilogue {
  * NULL, or the operands or results of the epilogue. call: NULL, or the kernel that processes each
  * piece of C when it is done and still in cache; then j and n are multiples of MG_TILE. of_a, of_b:
  * NULL, or how an operand is read that is no matrix. of_c: NULL, or where the rows of C are; d->ldc
- * is then not used. Either of the three: no epilogue, and `staged` is where 2 MG_STAGED elements are
- * brought together. */
+ * is then not used. Either of the three: no epilogue, and `staged` is where 2 MG_STAGED elements
+ * are brought together. */
 typedef struct mgk_product {
     mg_run *run;
     const mg_gemm_desc *d;

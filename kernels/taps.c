@@ -1,9 +1,9 @@
 /* taps.c - brings the elements of an operand together that is read through indices; see taps.h.
  *
- * What is contiguous in the result comes in runs: as many elements as are contiguous in the operand,
- * too, and whose place along an axis is the same (all colours of a pixel). The other side is walked
- * by segments of its innermost dim, along which a run steps evenly: where it begins and ends to lie
- * inside of all axes is computed once, and what is left is copies at two strides. */
+ * The contiguous side of the result comes in runs: as many elements as are contiguous in the
+ * operand, too, and whose place along an axis is the same (all colours of a pixel). The other side
+ * is walked by segments of its innermost dim, along which a run steps evenly: where it begins and
+ * ends to lie inside of all axes is computed once, and what is left is copies at two strides. */
 #include "kernels/taps.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static void go_on(const mgk_dims *d, int axes, int64_t count, Place *p)
     }
 }
 
-/* What is left of the innermost dim, at most `most`. */
+/* The rest of the innermost dim, at most `most`. */
 static int64_t left_of(const mgk_dims *d, const Place *p, int64_t most)
 {
     const int64_t left = d->n ? d->size[d->n - 1] - p->index[d->n - 1] : 1;

@@ -13,15 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi_types.h"
+
 #define MG_ABI      24
 #define MG_RANK_MAX 8 /* dims of a tensor */
-
-typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
-
-static inline int64_t mg_dtype_bytes(mg_dtype t)
-{
-    return t == MG_F64 || t == MG_I64 ? 8 : t == MG_BF16 || t == MG_F16 ? 2 : t == MG_BOOL ? 1 : 4;
-}
 
 /* ---- the data of a program --------------------------------------------------------------- */
 
@@ -346,28 +341,6 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
 
-/* A convolution: a product whose first operand is read through indices that are sums of others.
- * Dims come in four groups, outermost first: batch, rows, columns, terms; each steps through x, w
- * and y by a stride, 0 where one lacks it. Along each axis of x that is read so, at indices i of all
- * dims, lies element
- *   p / every, p = sum over dims d of by[d] i[d] + at
- * and 0 where `every` does not divide p or x has no such element.
- *   y[rows, columns] (+)= sum over terms of x[rows, terms] w[terms, columns], for each of the batch
- * Columns are contiguous in y. Halves are summed in f32. */
-#define MG_CONV_DIMS 12
-#define MG_CONV_AXES 3
-typedef struct mg_conv_axis {
-    int64_t size, stride, at, every;
-    int32_t by[MG_CONV_DIMS];
-} mg_conv_axis;
-typedef struct mg_conv_desc {
-    mg_dtype dtype; /* of x and w */
-    mg_dtype out;   /* of y: the same type, or f32 for halves */
-    bool accumulate;
-    int batch, rows, columns, terms, axes; /* how many of each */
-    int64_t size[MG_CONV_DIMS], x[MG_CONV_DIMS], w[MG_CONV_DIMS], y[MG_CONV_DIMS];
-    mg_conv_axis axis[MG_CONV_AXES];
-} mg_conv_desc;
 void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const void *w, void *y);
 
 /* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:

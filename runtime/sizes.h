@@ -58,8 +58,8 @@ static inline int64_t mg_amx_block(const mg_gemm_desc *d, int64_t lines, int64_t
     const int64_t tiles = ((lines < limit ? lines : limit) + 15) / 16;
     return tiles * 16 * mg_amx_terms(d) * mg_amx_parts(d->dtype) / 2;
 }
-/* Bytes of scratch per thread: the larger of the vector and the tile version. `sums`: those of C are
- * kept there until they are complete. */
+/* Bytes of scratch per thread: the larger of the vector and the tile version. `sums`: those of C
+ * are kept there until they are complete. */
 static inline int64_t mg_product_scratch(const mg_gemm_desc *d, bool in_scratch)
 {
     const int64_t lanes = mg_gemm_lanes(d->m);

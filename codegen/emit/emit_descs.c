@@ -107,8 +107,8 @@ static void desc_conv(const Emitter *e, const mg_conv_desc *d)
     list(e, "y", d->y, n);
     for (int i = 0; i < d->axes; i++) {
         const mg_conv_axis *x = &d->axis[i];
-        fprintf(e->out, "%s{%lld, %lld, %lld, %lld, {", i ? ", " : ", .axis = {", (long long)x->size,
-                (long long)x->stride, (long long)x->at, (long long)x->every);
+        fprintf(e->out, "%s{%lld, %lld, %lld, %lld, {", i ? ", " : ", .axis = {",
+                (long long)x->size, (long long)x->stride, (long long)x->at, (long long)x->every);
         for (int k = 0; k < n; k++)
             fprintf(e->out, "%s%d", k ? ", " : "", (int)x->by[k]);
         fputs("}}", e->out);

@@ -318,8 +318,9 @@ bool conv_lies(const Module *m, const Ins *i)
 static Type conv_gives(const Module *m, const Ins *i)
 {
     const Type *want = type_of(m, i->out[0]);
-    return conv_lies(m, i) ? *want
-                           : conv_result(&i->attrs, type_of(m, i->in[0]), type_of(m, i->in[1]), want);
+    return conv_lies(m, i)
+               ? *want
+               : conv_result(&i->attrs, type_of(m, i->in[0]), type_of(m, i->in[1]), want);
 }
 
 /* Results of a call keep the order of dims of its rule, which is that of its operands: where they

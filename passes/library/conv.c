@@ -52,7 +52,8 @@ Type conv_result(const Attrs *a, const Type *x, const Type *w, const Type *like)
 }
 
 /* The dims of a group, the outermost of y first; terms as they are listed. */
-static int dims_of(const Attrs *a, const Type *x, const Type *w, const Strided *y, int group, Dim *to)
+static int dims_of(const Attrs *a, const Type *x, const Type *w, const Strided *y, int group,
+                   Dim *to)
 {
     int n = 0;
     int64_t stride[MAX_RANK];

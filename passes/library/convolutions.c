@@ -13,7 +13,8 @@
  *
  * Rounding to halves goes before the taps: it is of each element. The terms are summed in the order
  * in which the operand, as it is shown, has its dims. A reindex by one dim alone, step by step (a
- * part of a tensor, the position before), is left as it is. On a GPU no product reads taps (taps_stored). */
+ * part of a tensor, the position before), is left as it is. On a GPU no product reads taps
+ * (taps_stored). */
 #include "passes/library/conv.h"
 #include "passes/passes.h"
 
@@ -115,7 +116,7 @@ static bool has_taps(const Taps *t)
 
 /* ---- a conv ---------------------------------------------------------------------------------- */
 
-/* What a conv is made of. */
+/* The parts that a conv is made of. */
 typedef struct Made {
     Value x, w, c; /* c: 0, or what is added to */
     DType rounded; /* x is cast to it first, if it has another type */
@@ -151,8 +152,8 @@ static bool fits(Pass *p, Made *c, const Type *result)
 static void append(Pass *p, const Made *c, const Ins *of)
 {
     const Value in[3] = {build_cast(&p->b, c->x, c->rounded), c->w, c->c};
-    Ins *i = build_typed(&p->b, OP_conv, &c->attrs, c->c ? 3 : 2, in, 1, type_at(p, of->out[0]),
-                         NULL);
+    Ins *i =
+        build_typed(&p->b, OP_conv, &c->attrs, c->c ? 3 : 2, in, 1, type_at(p, of->out[0]), NULL);
     i->exact = c->exact;
     p->m->values.data[i->out[0]].name = p->m->values.data[of->out[0]].name;
     map_set(p->m, &p->map, of->out[0], i->out[0]);
@@ -189,7 +190,8 @@ static bool take_dot(Pass *p, const Ins *dot)
 
 /* ---- dx -------------------------------------------------------------------------------------- */
 
-/* One more reindex or sum of what the conv gives: of the operand x alone, or over what both have. */
+/* One more reindex or sum of what the conv gives: of the operand x alone, or over what both have.
+ */
 static bool take_step(Pass *p, Made *c, const Ins *i)
 {
     Type shown;

@@ -36,8 +36,8 @@ static bool is_result(const Region *r, Value v)
 static bool free_dot(const Products *p, Value v, const Type *t)
 {
     const Ins *d = p->m->values.data[v].def;
-    return d && OP_AMONG(d->op, OP_dot, OP_conv) && d->nin == 2 && !d->exact && d->home == p->region &&
-           p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
+    return d && OP_AMONG(d->op, OP_dot, OP_conv) && d->nin == 2 && !d->exact &&
+           d->home == p->region && p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
 }
 
 /* May the result of `add` at position `at` take over c's storage? A pointwise value that is only
@@ -249,8 +249,7 @@ static void place_conv(Products *p, Ins *conv)
     const Value own = conv->out[0];
     fit_call(&p->b, conv, &p->map);
     const Value sum[2] = {map_get(&p->map, own), c};
-    map_set(p->m, &p->map, was,
-            build_typed(&p->b, OP_add, NULL, 2, sum, 1, &want, NULL)->out[0]);
+    map_set(p->m, &p->map, was, build_typed(&p->b, OP_add, NULL, 2, sum, 1, &want, NULL)->out[0]);
 }
 
 /* ---- the pass ------------------------------------------------------------------------------- */

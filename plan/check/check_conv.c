@@ -78,8 +78,7 @@ const char *conv_wrong(const Action *a, const Ins *i)
     const Operand *y = &a->operand[2];
     const int n = d->batch + d->rows + d->columns + d->terms;
     bool used[MG_CONV_DIMS] = {false};
-    if (d->dtype != check_dtype(a->operand[0].type.dtype) ||
-        d->out != check_dtype(y->type.dtype) ||
+    if (d->dtype != check_dtype(a->operand[0].type.dtype) || d->out != check_dtype(y->type.dtype) ||
         a->operand[1].type.dtype != a->operand[0].type.dtype)
         return "the type of its numbers";
     if (d->accumulate != (ins_added(i) >= 0))

@@ -1,4 +1,5 @@
-/* test_conv.c - convolutions against plain loops in double: random dims, strides, axes and types. */
+/* test_conv.c - convolutions against plain loops in double: random dims, strides, axes and types.
+ */
 #include "tests/kernels/cm.h"
 #include "tests/kernels/pool.h"
 #include "runtime/sizes.h"
@@ -20,7 +21,8 @@ static int dims(const mg_conv_desc *d)
 }
 
 /* Gives the dims of one operand, in a random order, the strides of a dense tensor. */
-static int64_t lay(uint64_t *seed, const mg_conv_desc *d, int64_t *stride, const bool *has, int last)
+static int64_t lay(uint64_t *seed, const mg_conv_desc *d, int64_t *stride, const bool *has,
+                   int last)
 {
     int order[MG_CONV_DIMS], n = 0;
     int64_t run = 1;
@@ -102,7 +104,7 @@ static int64_t place(const mg_conv_desc *d, const int64_t *stride, const int64_t
     return at;
 }
 
-/* Where x is at some indices; -1: outside. */
+/* The place of x at some indices; -1: outside. */
 static int64_t seen(const mg_conv_desc *d, const int64_t *index)
 {
     int64_t at = place(d, d->x, index);
@@ -178,7 +180,7 @@ static void drop(Case *c)
     buffer_free(&c->old);
 }
 
-static const mg_dtype types[6][2] = {{MG_F32, MG_F32}, {MG_F64, MG_F64},   {MG_BF16, MG_BF16},
+static const mg_dtype types[6][2] = {{MG_F32, MG_F32}, {MG_F64, MG_F64},  {MG_BF16, MG_BF16},
                                      {MG_F16, MG_F16}, {MG_BF16, MG_F32}, {MG_F16, MG_F32}};
 
 static void random_convolutions(void **state)

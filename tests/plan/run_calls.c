@@ -59,7 +59,7 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
     }
 }
 
-/* Where x is at some indices; -1: outside of it. */
+/* The place of x at some indices; -1: outside of it. */
 static int64_t conv_x(const mg_conv_desc *d, int n, const int64_t *index)
 {
     int64_t at = 0;

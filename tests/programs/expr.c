@@ -483,7 +483,8 @@ static const char *shifted(Gen *g, Dims want, int depth)
                 one, two, draw_between(g, -2, 3));
 }
 
-/* One axis of a convolution: position a of the result and tap b read dim *from; NULL: there is none. */
+/* One axis of a convolution: position a of the result and tap b read dim *from; NULL: there is
+ * none. */
 static const char *axis(Gen *g, Dims want, int a, int b, int *from)
 {
     *from = draw_one_in(g, 2) ? a : draw_dim(g, loose(g) & ~want & ~bit(b));
@@ -521,9 +522,9 @@ static const char *convolved(Gen *g, Dims want, int depth)
     if (g->fixed & in & ~reach(g))
         return NULL;
     const char *x = term(g, in, depth - 1), *w = declare_param(g, over | sums | columns, "w");
-    return draw_below(g, 4) ? TEXT("%s[%s] @ %s over %s", x, place, w, over_list(g, over | sums))
-                            : TEXT("sum(%s[%s] * %s, over %s)", x, place, w,
-                                   over_list(g, over | sums));
+    return draw_below(g, 4)
+               ? TEXT("%s[%s] @ %s over %s", x, place, w, over_list(g, over | sums))
+               : TEXT("sum(%s[%s] * %s, over %s)", x, place, w, over_list(g, over | sums));
 }
 
 static const char *parted(Gen *g, Dims want, int depth)
