@@ -43,7 +43,7 @@ Op op_find(const char *name)
 
 int ins_added(const Ins *i)
 {
-    if (i->op == OP_dot || i->op == OP_dot_sum || i->op == OP_scatter_add)
+    if (i->op == OP_dot || i->op == OP_dot_sum || i->op == OP_scatter_add || i->op == OP_conv)
         return i->nin == 3 ? 2 : -1;
     return i->op == OP_head && i->nin == 5 ? 4 : -1;
 }

@@ -157,6 +157,37 @@ static void read_attr_FACTORS(Reader *r, Factors *f)
     text_want_mark(r, ']');
 }
 
+/* row=8 at 2 half_row=4, 1 down=3, -1 every 1 */
+static Tap read_tap(Reader *r)
+{
+    Tap t = {.dim = read_dim(r)};
+    text_want_word(r, "at");
+    for (;;) {
+        const int64_t n = text_want_int(r, INT32_MIN, INT32_MAX);
+        if (text_take_word(r, "every")) {
+            t.at = n;
+            t.every = text_want_int(r, 1, INT32_MAX);
+            return t;
+        }
+        if (t.n == MAX_TAPS)
+            text_wrong(r, r->t.span, 402, "%s is expected here", "`every`");
+        t.by[t.n] = (int32_t)n;
+        t.over[t.n++] = read_dim(r);
+        text_want_mark(r, ',');
+    }
+}
+
+static void read_attr_TAPS(Reader *r, Taps *t)
+{
+    text_want_mark(r, '[');
+    do {
+        if (t->n == MAX_TAPS)
+            text_wrong(r, r->t.span, 402, "%s is expected here", "`]`");
+        t->tap[t->n++] = read_tap(r);
+    } while (text_take_mark(r, ','));
+    text_want_mark(r, ']');
+}
+
 /* The separator between an attribute and the one before it. */
 typedef enum Between { BEFORE_ALL, COMMA_WANTED, COMMA_READ } Between;
 

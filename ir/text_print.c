@@ -78,7 +78,7 @@ static void print_axes(const Module *m, Axes axes, FILE *out)
 }
 
 /* "seq=64@cp~.tp": in zigzag order on cp. */
-static void print_dim(const Module *m, Dim d, FILE *out)
+void text_print_dim(const Module *m, Dim d, FILE *out)
 {
     print_name(out, name_str(m->names, d.name));
     fprintf(out, "=%lld", (long long)d.size);
@@ -106,7 +106,7 @@ static void print_type(const Module *m, const Type *t, FILE *out)
     for (int i = 0; i < t->rank && i < MAX_RANK; i++) { /* messages show types that are none */
         if (i)
             fputs(", ", out);
-        print_dim(m, t->dims[i], out);
+        text_print_dim(m, t->dims[i], out);
     }
     fputc(']', out);
     if (t->indexes) {
@@ -200,7 +200,7 @@ static void print_attr_DIMS(const Module *m, const DimList *l, FILE *out)
     for (int i = 0; i < l->n; i++) {
         if (i)
             fputs(", ", out);
-        print_dim(m, l->dim[i], out);
+        text_print_dim(m, l->dim[i], out);
     }
     fputc(']', out);
 }
@@ -208,7 +208,7 @@ static void print_attr_DIMS(const Module *m, const DimList *l, FILE *out)
 static void print_attr_DIM(const Module *m, const Dim *d, FILE *out)
 {
     fputc('=', out);
-    print_dim(m, *d, out);
+    text_print_dim(m, *d, out);
 }
 
 static void print_attr_INT(const Module *m, const int64_t *v, FILE *out)
@@ -255,6 +255,7 @@ static void print_attr_FACTORS(const Module *m, const Factors *f, FILE *out)
     fputc(']', out);
 }
 
+#define print_attr_TAPS text_print_taps
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
 {
     unsigned have = op_info[i->op].attrs;
@@ -503,9 +504,9 @@ static void print_header(const Module *m, FILE *out)
     print_text("mgir 1\nmodel", name_str(m->names, m->name), out);
     print_text(" source", m->source ? m->source : "", out);
     fputs("\nbatch ", out);
-    print_dim(m, m->batch, out);
+    text_print_dim(m, m->batch, out);
     fputs(" seq ", out);
-    print_dim(m, m->seq, out);
+    text_print_dim(m, m->seq, out);
     fprintf(out, " vocab %lld\ntrain %s", (long long)m->vocab, optimizer_names[t->optimizer]);
 #define NUMBER(name, ...) print_setting(#name, t->name, out);
 #include "ir/optimizers.def"

@@ -107,7 +107,7 @@ static bool holds(DType t, double x)
 static bool may_be_wide(Op op, uint32_t k, DType t, DType rule)
 {
     return t == DT_f32 && dtype_is_half(rule) &&
-           (op == OP_dot || op == OP_scatter_add || (op == OP_dot_sum && k == 0) ||
+           (op == OP_dot || op == OP_conv || op == OP_scatter_add || (op == OP_dot_sum && k == 0) ||
             (op == OP_head && k == 2));
 }
 

@@ -47,6 +47,7 @@ static int64_t nodes_of(const Action *a)
     case ACT_comm:
         return mg_comm_nodes(&a->comm);
     case ACT_kernel:
+    case ACT_conv:
     case ACT_attention:
     case ACT_xent:
     case ACT_xent_grad:

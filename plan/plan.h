@@ -141,6 +141,7 @@ typedef struct Action {
     int64_t part; /* and where in the message it lies, bytes */
     union {
         mg_gemm_desc gemm;
+        mg_conv_desc conv;
         mg_attention_desc attention;
         mg_xent_desc xent;
         mg_head_desc head;
@@ -151,11 +152,11 @@ typedef struct Action {
         mg_comm_desc comm;
         int64_t bytes; /* copy, zero, receive, send */
     };
-    /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
-     * v o lse, then seen, of a part of the keys, and first, if `within`; attention_grad: q k v o
-     * lse do dq dk dv, the same seen and first, and of halves work; head: x w target dloss loss dx
-     * dw work; head_loss: x w target loss work; dispatch, combine: the weight, if there is one,
-     * before the result. */
+    /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; conv x w y;
+     * attention q k v o lse, then seen, of a part of the keys, and first, if `within`;
+     * attention_grad: q k v o lse do dq dk dv, the same seen and first, and of halves work; head: x
+     * w target dloss loss dx dw work; head_loss: x w target loss work; dispatch, combine: the
+     * weight, if there is one, before the result. */
     int noperands;
     Operand *operand;
     uint8_t stream;

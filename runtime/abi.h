@@ -13,15 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi_types.h"
+
 #define MG_ABI      25
 #define MG_RANK_MAX 8 /* dims of a tensor */
-
-typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
-
-static inline int64_t mg_dtype_bytes(mg_dtype t)
-{
-    return t == MG_F64 || t == MG_I64 ? 8 : t == MG_BF16 || t == MG_F16 ? 2 : t == MG_BOOL ? 1 : 4;
-}
 
 /* ---- the data of a program --------------------------------------------------------------- */
 
@@ -345,6 +340,8 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
 #define MG_TILE 32
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
+
+void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const void *w, void *y);
 
 /* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:
  *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap

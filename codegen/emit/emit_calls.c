@@ -320,6 +320,9 @@ void emit_call(Writer *w, const Action *a, int depth)
     case ACT_gemm:
         call_gemm(w, a);
         break;
+    case ACT_conv:
+        call_library(w, a, -1);
+        break;
     case ACT_attention:
         if (a->noperands > 5)
             call_attention_part(w, a, "mg_attention_part", 5);

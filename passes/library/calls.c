@@ -6,11 +6,13 @@
  *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
  *                        of the rows
  *   top                  the scores innermost
+ *   conv                 dims of w alone, or terms, contiguous in w; columns contiguous in y
  *   experts              all dense; of choices the group's dims outside, then positions, then
  * choices; of rows and slots the same groups, and what is left innermost gather, scatter_add tables
  * dense; what is added is ordered index first, then the table's dims
  */
 #include "passes/library/attention.h"
+#include "passes/library/conv.h"
 #include "passes/library/product.h"
 #include "passes/view.h"
 
@@ -259,6 +261,68 @@ static void fit_experts(Builder *b, Ins *i)
     order(b, &i->in[1], &positions);
 }
 
+/* Has w contiguous elements along a dim of more than a few? */
+static bool comes_in_runs(const Module *m, Value w, const Attrs *a)
+{
+    enum { FEW = 8 };
+    const Type *t = type_of(m, w);
+    const View v = view_of(m, w);
+    int64_t other = 1;
+    for (int i = 0; i < t->rank; i++) {
+        const bool last = !dims_have(&a->over, t->dims[i].name) ||
+                          a->over.dim[a->over.n - 1].name == t->dims[i].name;
+        if (v.stride[i] == 1 && t->dims[i].size > 1)
+            return last && t->dims[i].size >= FEW;
+        other *= t->dims[i].size;
+    }
+    return other == 1;
+}
+
+/* w that is read one element at a time is brought in order once: its terms, then its columns. */
+static void fit_conv(Builder *b, Ins *i)
+{
+    const Attrs *a = &i->attrs;
+    const Type w = *type_of(b->m, i->in[1]);
+    if (comes_in_runs(b->m, i->in[1], a))
+        return;
+    Type want = less(&w, &a->over);
+    int batch = 0;
+    for (int k = 0; k < want.rank; k++) /* dims that x has, too, stay outside */
+        if (type_find(type_of(b->m, i->in[0]), want.dims[k].name) >= 0) {
+            const Dim d = want.dims[k];
+            memmove(&want.dims[batch + 1], &want.dims[batch], (size_t)(k - batch) * sizeof d);
+            want.dims[batch++] = d;
+        }
+    memmove(&want.dims[batch + a->over.n], &want.dims[batch],
+            (size_t)(want.rank - batch) * sizeof *want.dims);
+    memcpy(&want.dims[batch], a->over.dim, (size_t)a->over.n * sizeof *want.dims);
+    want.rank = w.rank;
+    as(b, &i->in[1], &want);
+}
+
+static bool conv_writes(const Module *m, const Ins *i, const Type *y)
+{
+    const Strided x = as_view(m, i->in[0]), w = as_view(m, i->in[1]);
+    Strided to = {.type = y};
+    mg_conv_desc d;
+    strides_dense(y, to.stride);
+    return conv_match(&i->attrs, &x, &w, &to, &d);
+}
+
+bool conv_lies(const Module *m, const Ins *i)
+{
+    return conv_writes(m, i, type_of(m, i->out[0]));
+}
+
+/* The type in which a conv gives its result: as it is wanted, if that is possible. */
+static Type conv_gives(const Module *m, const Ins *i)
+{
+    const Type *want = type_of(m, i->out[0]);
+    return conv_lies(m, i)
+               ? *want
+               : conv_result(&i->attrs, type_of(m, i->in[0]), type_of(m, i->in[1]), want);
+}
+
 /* Results of a call keep the order of dims of its rule, which is that of its operands: where they
  * were reordered a copy brings them back. */
 static void restore(Builder *b, Ins *i, ValueMap *map)
@@ -268,6 +332,8 @@ static void restore(Builder *b, Ins *i, ValueMap *map)
         return;
     for (uint32_t k = 0; k < i->nout; k++) {
         Type was = *type_of(b->m, i->out[k]);
+        if (i->op == OP_conv)
+            rule[k] = conv_gives(b->m, i);
         if (type_equal(&rule[k], &was) || i->op == OP_scatter_add || i->op == OP_gather)
             continue;
         rule[k].dtype = was.dtype;

@@ -479,6 +479,8 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
     switch (a->kind) {
     case ACT_gemm:
         return gemm_wrong(a, i);
+    case ACT_conv:
+        return conv_wrong(a, i);
     case ACT_attention:
     case ACT_attention_grad:
         return attention_wrong(a, i);

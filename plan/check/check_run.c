@@ -129,6 +129,8 @@ static bool stands_for(ActionKind k, Op op)
         return op == OP_fused;
     case ACT_gemm:
         return op_is_product(op);
+    case ACT_conv:
+        return op == OP_conv;
     case ACT_attention:
         return op == OP_attention;
     case ACT_attention_grad:
@@ -179,7 +181,7 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     Wanted w = {0};
     uint32_t nin = i->nin;
     bool adds = ins_added(i) == 2;
-    if (op_is_product(i->op) || i->op == OP_scatter_add)
+    if (op_is_product(i->op) || i->op == OP_scatter_add || i->op == OP_conv)
         nin = 2;
     else if (i->op == OP_head)
         nin = 4;

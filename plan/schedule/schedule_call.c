@@ -1,6 +1,7 @@
 /* schedule_call.c - instructions that are one call of the runtime's library: their descriptors. */
 #include "ir/collective.h"
 #include "passes/library/attention.h"
+#include "passes/library/conv.h"
 #include "passes/library/product.h"
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
@@ -82,6 +83,23 @@ void call_dot(Sched *s, const Ins *i)
     act->gemm = p.desc;
     needs_scratch(s, mg_gemm_scratch(&p.desc));
     priced(s, act, i);
+}
+
+void call_conv(Sched *s, const Ins *i, int home)
+{
+    (void)home;
+    const Strided x = strided(s, i->in[0]), w = strided(s, i->in[1]), y = strided(s, i->out[0]);
+    const bool adds = ins_added(i) >= 0;
+    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
+                     operand_of(s, i->out[0], adds, true)};
+    mg_conv_desc d;
+    if (!conv_match(&i->attrs, &x, &w, &y, &d))
+        sched_bug(s, i, "a convolution that is no call");
+    d.accumulate = adds;
+    Action *a = action_new(s, ACT_conv, i, 3, op);
+    a->conv = d;
+    needs_scratch(s, mg_conv_scratch(&d));
+    priced(s, a, i);
 }
 
 static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)

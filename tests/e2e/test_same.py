@@ -57,7 +57,7 @@ class Same(mgctest.Case):
         """--emit=source is all that it takes, where mgc is not: a compiler and make."""
         self.compiles(model("mlp.mg"), "--emit=source", "-o", "tree")
         self.assertEqual(sorted(os.listdir(self.path("tree"))),
-                         ["Makefile", "abi.h", "kernels.s", "libmgrt.a", "program.c"])
+                         ["Makefile", "abi.h", "abi_types.h", "kernels.s", "libmgrt.a", "program.c"])
         self.compiles(model("mlp.mg"), "-o", "train")
         r = self.run_program("make", "-C", "tree", env={"MGC_HOME": "/nowhere"})
         self.assertEqual(r.returncode, 0, r.stderr)

@@ -193,6 +193,12 @@ static const Bad rules[] = {
     {4, AB, "%r: f64[j=3, k=2] = dot %a, %b {over=[i=2]}" GIVE, "the right side has no dim 'i'"},
     {10, AB, "%r: bf16[i=2, j=3] = cast %a" GIVE,
      "a value is bf16, which the program does not say"},
+    {4, AB, "%r: f64[p=2, k=2] = conv %a, %b {over=[j=3], taps=[n=2 at 1 p=2, 0 every 1]}" GIVE,
+     "the operand has no dim 'n'"},
+    {4, AB,
+     "%r: f64[k=2] = conv %a, %b {over=[j=3], taps=[i=2 at 1 j=3, 0 every 1, j=3 at 1 k=2, 0 every "
+     "1]}" GIVE,
+     "dim 'j' is read through taps and counts others"},
     {4, AB, "%r: f64[i=2, k=2] = dot_bias %a, %b, %a {over=[j=3]}" GIVE,
      "the product has no dim 'j'"},
     {4, AB, "%r: f64[i=2, k=2], %s: f64[i=2] = dot_sum %a, %b, %a {over=[j=3]}" GIVE,

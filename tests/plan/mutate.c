@@ -348,6 +348,22 @@ static bool change_attention(Mutation *m, Action *a)
     return true;
 }
 
+/* A number of one of its dims, or of one of its axes. */
+static bool change_conv(Mutation *m, Action *a, mg_conv_desc *d)
+{
+    const int n = d->batch + d->rows + d->columns + d->terms;
+    const int i = (int)any(m, (uint64_t)n);
+    if (any(m, 8) == 0)
+        return flip(m, a, &d->accumulate, "accumulate");
+    if (d->axes && any(m, 2)) {
+        mg_conv_axis *x = &d->axis[any(m, (uint64_t)d->axes)];
+        PICK(&x->size, &x->stride, &x->at, &x->every);
+        return true;
+    }
+    PICK(&d->size[i], &d->x[i], &d->w[i], &d->y[i]);
+    return true;
+}
+
 static bool change_xent(Mutation *m, Action *a, mg_xent_desc *d)
 {
     PICK(&d->rows, &d->vocab, &d->valid, &d->dloss_stride, &d->target_inner, &d->target_outer);
@@ -362,6 +378,8 @@ static bool change_descriptor(Mutation *m)
     switch (a->kind) {
     case ACT_gemm:
         return change_gemm(m, a);
+    case ACT_conv:
+        return change_conv(m, a, &a->conv);
     case ACT_attention:
     case ACT_attention_grad:
         return change_attention(m, a);

@@ -59,6 +59,55 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
     }
 }
 
+/* The place of x at some indices; -1: outside of it. */
+static int64_t conv_x(const mg_conv_desc *d, int n, const int64_t *index)
+{
+    int64_t at = 0;
+    for (int k = 0; k < n; k++)
+        at += index[k] * d->x[k];
+    for (int a = 0; a < d->axes; a++) {
+        int64_t p = d->axis[a].at;
+        for (int k = 0; k < n; k++)
+            p += d->axis[a].by[k] * index[k];
+        if (p < 0 || p % d->axis[a].every || p / d->axis[a].every >= d->axis[a].size)
+            return -1;
+        at += p / d->axis[a].every * d->axis[a].stride;
+    }
+    return at;
+}
+
+/* Goes to the next indices of dims [first, end); false: they were the last. */
+static bool conv_next(const mg_conv_desc *d, int first, int end, int64_t *index)
+{
+    for (int k = end - 1; k >= first; k--) {
+        if (++index[k] < d->size[k])
+            return true;
+        index[k] = 0;
+    }
+    return false;
+}
+
+void run_conv(const mg_conv_desc *d, void *const *p)
+{
+    const int term = d->batch + d->rows + d->columns, n = term + d->terms;
+    int64_t index[MG_CONV_DIMS] = {0};
+    do {
+        int64_t y = 0;
+        for (int k = 0; k < term; k++)
+            y += index[k] * d->y[k];
+        double sum = d->accumulate ? get(d->out, p[2], y) : 0;
+        do {
+            int64_t w = 0;
+            const int64_t x = conv_x(d, n, index);
+            for (int k = 0; k < n; k++)
+                w += index[k] * d->w[k];
+            if (x >= 0)
+                sum += get(d->dtype, p[0], x) * get(d->dtype, p[1], w);
+        } while (conv_next(d, term, n, index));
+        put(d->out, p[2], y, sum);
+    } while (conv_next(d, 0, term, index));
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* One query: offsets into the tensors, and the keys [first, keys) that it sees. */

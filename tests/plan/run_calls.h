@@ -4,6 +4,7 @@
 
 #include "plan/plan.h"
 
+void run_conv(const mg_conv_desc *d, void *const *p);
 void run_gemm(const mg_gemm_desc *d, void *const *p);
 /* seen: how many keys each query sees, or NULL. */
 void run_attention(const mg_attention_desc *d, void *const *p, const int32_t *seen,

@@ -269,6 +269,9 @@ static bool run_on_rank(const Runner *r, const Action *act)
             r->kernel(r->ctx, r->p, &kernel, p + act->epilogue);
         }
         return true;
+    case ACT_conv:
+        run_conv(&act->conv, p);
+        return true;
     case ACT_attention:
         run_attention(&act->attention, p, key_limit(act, p, 5, false), key_limit(act, p, 5, true));
         return true;
