@@ -403,6 +403,8 @@ typedef struct Layout {
     double send_flops; /* that are computed while a byte of gradients is added up over ranks; 0:
                           kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
     VEC(Value) ahead;  /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    int64_t chunk;     /* positions that a linear scan goes on at once, at most (passes/model/chunk.c);
+                          1: none does; 0: nothing was said or chosen */
     int64_t
         padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
@@ -414,6 +416,8 @@ typedef struct Layout {
 
 /* The dim of the loops in which keys go round: none of a source is called so. */
 #define RING_ITERATION "ring.iteration"
+/* What the dim of the chunks of a scan along `seq` is called: "seq.chunk". */
+#define SCAN_CHUNK "chunk"
 
 /* Writes the rule of one parameter at the builder's end: out[0] is its new value, then come those
  * of its states. False: it cannot, which is a bug of mgc and was reported. */

@@ -535,6 +535,8 @@ static void print_header(const Module *m, FILE *out)
         fputc(' ', out);
         print_string(out, name_str(m->names, m->layout.keep.data[i].name));
     }
+    if (m->layout.chunk)
+        fprintf(out, " chunk %lld", (long long)m->layout.chunk);
     if (m->layout.overlap)
         fputs(" overlap", out);
     if (m->layout.send_flops > 0)
