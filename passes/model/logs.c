@@ -37,6 +37,15 @@ static Range of_quotient(Range a, Range b)
     return b.least > 0 ? of_product(a, (Range){1 / b.most, 1 / b.least}) : ANY;
 }
 
+/* Of a positive base: an end of either range has the least, and the most. */
+static Range of_power(Range a, Range b)
+{
+    if (!(a.least > 0))
+        return ANY;
+    const Range log = of_product((Range){log2(a.least), log2(a.most)}, b);
+    return (Range){exp2(log.least), exp2(log.most)};
+}
+
 static Range of_pointwise(const Ins *i, Range a, Range b)
 {
     switch ((int)i->op) {
@@ -50,6 +59,8 @@ static Range of_pointwise(const Ins *i, Range a, Range b)
         return of_product(a, b);
     case OP_div:
         return of_quotient(a, b);
+    case OP_pow:
+        return of_power(a, b);
     case OP_max:
         return (Range){fmax(a.least, b.least), fmax(a.most, b.most)};
     case OP_min:
