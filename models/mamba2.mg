@@ -11,7 +11,8 @@ const eps = 1e-5, std = 0.02
 block conv(x[mixed]) {
     w : param[mixed, one, tap] ~ uniform(-1 / sqrt(tap), 1 / sqrt(tap)) as "weight" [mixed, one, tap]
     b : param[mixed]           = 0 as "bias"
-    return silu(sum(x[seq = seq + tap - 3] * w[one = 0], over tap) + b)
+    k = w[one = 0]
+    return silu(x[seq - 3] * k[tap = 0] + x[seq - 2] * k[tap = 1] + x[seq - 1] * k[tap = 2] + x * k[tap = 3] + b)
 }
 
 block mixer(x[hidden]) {
