@@ -386,6 +386,14 @@ typedef struct Pipeline {
     Span span;
 } Pipeline;
 
+/* How a scan of the source goes along its dim, for people. */
+typedef struct ScanForm {
+    Span span;
+    Dim dim;
+    int64_t chunk;   /* positions that are computed at once; 1: one after the other */
+    const char *why; /* 1: what is not linear, or NULL: it would be no faster */
+} ScanForm;
+
 /* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
@@ -403,6 +411,7 @@ typedef struct Layout {
     double send_flops; /* that are computed while a byte of gradients is added up over ranks; 0:
                           kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
     VEC(Value) ahead;  /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    VEC(ScanForm) scans; /* of @train, or of @eval if there is none: said by pass chunk */
     int64_t chunk;     /* positions that a linear scan goes on at once, at most (passes/model/chunk.c);
                           1: none does; 0: nothing was said or chosen */
     int64_t

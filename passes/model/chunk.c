@@ -326,15 +326,16 @@ static Dim part_dim(Module *m, Dim of, const char *part, int64_t size)
     return (Dim){.name = name_intern(m->names, name), .size = size};
 }
 
-/* Writes a linear scan in chunks at the region's end; its results are entered into `to`. False: it
- * remains a loop. */
-static bool rewrite(Module *m, Region *r, const Ins *loop, Arena *tmp, ValueMap *to)
+/* Writes a linear scan in chunks at the region's end; its results are entered into `to`. says: the
+ * layout notes how it goes on. False: it remains a loop. */
+static bool rewrite(Module *m, Region *r, const Ins *loop, Arena *tmp, bool says, ValueMap *to)
 {
     Linear x;
     const Dim d = loop->attrs.dim;
-    if (!linear_scan(m, loop, tmp, &x))
-        return false;
-    const int64_t size = positions(&x, m->layout.chunk);
+    const bool linear = linear_scan(m, loop, tmp, &x);
+    const int64_t size = linear ? positions(&x, m->layout.chunk) : 1;
+    if (says)
+        vec_push(m->arena, &m->layout.scans, ((ScanForm){loop->span, d, size, x.why}));
     if (size == 1)
         return false;
     Chunk c = {.m = m,
@@ -361,7 +362,7 @@ static void replace_mapped(void *ctx, Value *use)
     *use = map_get(ctx, *use);
 }
 
-static bool region(Module *m, Region *r, Arena *tmp)
+static bool region(Module *m, Region *r, Arena *tmp, bool says)
 {
     Ins **old = r->ins.data;
     const size_t n = r->ins.n;
@@ -372,12 +373,12 @@ static bool region(Module *m, Region *r, Arena *tmp)
     for (size_t k = 0; k < n; k++) {
         Ins *i = old[k];
         each_use(i, replace_mapped, &to);
-        if (i->op == OP_repeat && i->attrs.scan && rewrite(m, r, i, tmp, &to)) {
+        if (i->op == OP_repeat && i->attrs.scan && rewrite(m, r, i, tmp, says, &to)) {
             changed = true;
             continue;
         }
         if (i->body)
-            changed |= region(m, i->body, tmp);
+            changed |= region(m, i->body, tmp, says);
         vec_push(m->arena, &r->ins, i);
     }
     for (size_t k = 0; k < r->results.n; k++)
@@ -388,8 +389,9 @@ static bool region(Module *m, Region *r, Arena *tmp)
 PassStatus pass_chunk(Job *j)
 {
     Module *m = j->m;
-    for (size_t f = 0; m->layout.chunk > 1 && f < m->fns.n; f++)
-        if (region(m, m->fns.data[f]->body, j->tmp))
+    const Fn *said = module_fn(m, "train") ? module_fn(m, "train") : module_fn(m, "eval");
+    for (size_t f = 0; f < m->fns.n; f++)
+        if (region(m, m->fns.data[f]->body, j->tmp, m->fns.data[f] == said))
             simplify_dce(m, m->fns.data[f], j->tmp);
     return PASS_ok;
 }
