@@ -5,8 +5,8 @@
 #include "base/device.h"
 #include "ir/ir.h"
 
-/* Sets Layout.chunk of a module as it is before all passes, if it has a scan that can be computed in
- * chunks and the layout does not say. */
+/* Sets Layout.chunk of a module as it is before all passes, if it has a scan that can be computed
+ * in chunks and the layout does not say. */
 void chunks_choose(Module *m, const Device *d);
 
 #endif

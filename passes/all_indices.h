@@ -5,8 +5,8 @@
 #include "ir/ir.h"
 
 /* Does i go by the names of dims, so that the same op on operands with one more dim is all
- * iterations of it? Operands that vary along that dim are told apart by the caller where it matters:
- * a look-up in a table that varies is not. */
+ * iterations of it? Operands that vary along that dim are told apart by the caller where it
+ * matters: a look-up in a table that varies is not. */
 bool goes_by_names(const Module *m, const Ins *i);
 
 /* i at the builder's end on operands of which some may have the dim `along` too: the result then

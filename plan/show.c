@@ -122,8 +122,8 @@ static json_t *scans_json(const Plan *p)
         diag_locate(m->diag, s->span, &line, &column);
         json_array_append_new(all, json_pack("{s:i, s:s, s:I, s:I, s:s*}", "line", line, "dim",
                                              name_str(m->names, s->dim.name), "size",
-                                             (json_int_t)s->dim.size, "chunk",
-                                             (json_int_t)s->chunk, "why", s->why));
+                                             (json_int_t)s->dim.size, "chunk", (json_int_t)s->chunk,
+                                             "why", s->why));
     }
     return all;
 }

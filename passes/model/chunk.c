@@ -75,16 +75,16 @@ Value chunk_all(Chunk *c, Value v)
 
 /* What a state gets in a chunk, and how. */
 typedef struct Update {
-    Value left;        /* what is left of the state; 0: all */
-    Value adds;        /* what is added whatever the state was; 0: nothing */
-    DimList read;      /* with a solved factor w = known + sum(by * state, over these): */
-    Value known, by;   /* along s */
-    Value times;       /* what w is multiplied by before it is summed over s and added */
+    Value left;      /* what is left of the state; 0: all */
+    Value adds;      /* what is added whatever the state was; 0: nothing */
+    DimList read;    /* with a solved factor w = known + sum(by * state, over these): */
+    Value known, by; /* along s */
+    Value times;     /* what w is multiplied by before it is summed over s and added */
     bool minus;
 } Update;
 
-/* The dims by which the factors of a term are told apart: those that a read sums over, or, where none
- * does, those of the first factor. */
+/* The dims by which the factors of a term are told apart: those that a read sums over, or, where
+ * none does, those of the first factor. */
 static DimList dims_read(const Chunk *c, int state)
 {
     const Region *body = c->x->loop->body;
@@ -133,8 +133,9 @@ static Value inner_at_end(Chunk *c, int state, int k, const DimList *over, Value
     if (!all)
         return inner;
     const Value fade = chunk_fade(c, update, k + 1, true);
-    const Value left = build1(&c->b, OP_exp, chunk_times(c, build2(&c->b, OP_sub, fade, all),
-                                                         build_const(&c->b, type_of(c->m, fade)->dtype, -1)));
+    const Value left = build1(&c->b, OP_exp,
+                              chunk_times(c, build2(&c->b, OP_sub, fade, all),
+                                          build_const(&c->b, type_of(c->m, fade)->dtype, -1)));
     bool lacks = false; /* it goes to the factors that have its dims already */
     for (int d = 0; d < type_of(c->m, left)->rank; d++)
         lacks |= !chunk_has(c, inner, type_of(c->m, left)->dims[d].name);
@@ -158,8 +159,7 @@ static void affine_step(void *ctx, const Ins *i, int operand)
 {
     Affine *a = ctx;
     Chunk *c = a->c;
-    const Value other =
-        i->nin == 2 ? chunk_cut(c, chunk_all(c, i->in[1 - operand]), false) : 0;
+    const Value other = i->nin == 2 ? chunk_cut(c, chunk_all(c, i->in[1 - operand]), false) : 0;
     const bool turns = i->op == OP_neg || (i->op == OP_sub && operand == 1);
     if (i->op == OP_mul) {
         a->plus = a->plus ? chunk_times(c, a->plus, other) : 0;
@@ -171,8 +171,8 @@ static void affine_step(void *ctx, const Ins *i, int operand)
         a->plus = a->plus ? build1(&c->b, OP_neg, a->plus) : 0;
     }
     if (i->op == OP_add || i->op == OP_sub)
-        a->plus = chunk_plus(c, a->plus,
-                             i->op == OP_sub && operand == 0 ? build1(&c->b, OP_neg, other) : other);
+        a->plus = chunk_plus(
+            c, a->plus, i->op == OP_sub && operand == 0 ? build1(&c->b, OP_neg, other) : other);
 }
 
 static Value signed_by(Chunk *c, Value v, bool minus)
@@ -211,8 +211,8 @@ static void solve(Chunk *c, int state, Update *u)
     for (int n = 0; n < 2; n++)
         if (solved[n])
             solved[n] = chunk_renamed(
-                c, chunk_contract(c, inverse, chunk_renamed(c, solved[n], c->t, c->s), &along), c->t,
-                c->s);
+                c, chunk_contract(c, inverse, chunk_renamed(c, solved[n], c->t, c->s), &along),
+                c->t, c->s);
     u->known = solved[0];
     u->by = solved[1];
     u->times = inner_at_end(c, state, k, &p.over, &outer);
@@ -289,7 +289,8 @@ static Ins *loop_over_chunks(Chunk *c)
     }
     Region *body = region_new(m, c->b.region);
     for (int k = 0; k < c->x->states; k++) {
-        const Value arg = region_arg(m, body, types[k], m->values.data[old->body->args.data[k]].name);
+        const Value arg =
+            region_arg(m, body, types[k], m->values.data[old->body->args.data[k]].name);
         vec_push(m->arena, &body->results, arg);
     }
     region_arg(m, body, (Type){.dtype = DT_i32}, c->n.name);
@@ -305,8 +306,8 @@ static Ins *loop_over_chunks(Chunk *c)
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-/* How many positions a chunk has: the largest divisor of the dim up to `most`, and a power of two if
- * a triangle is solved. 1: none. */
+/* How many positions a chunk has: the largest divisor of the dim up to `most`, and a power of two
+ * if a triangle is solved. 1: none. */
 static int64_t positions(const Linear *x, int64_t most)
 {
     bool solves = false;
@@ -348,9 +349,10 @@ static bool rewrite(Module *m, Region *r, const Ins *loop, Arena *tmp, bool says
                .s = part_dim(m, d, "from", size)};
     const Ins *made = loop_over_chunks(&c);
     for (uint32_t k = 0; k < loop->nout; k++) {
-        const Value v = (int)k < x.states ? made->out[k]
-                                          : build_as(&c.b, chunk_all(&c, loop->body->results.data[k]),
-                                                     *type_of(m, loop->out[k]));
+        const Value v = (int)k < x.states
+                            ? made->out[k]
+                            : build_as(&c.b, chunk_all(&c, loop->body->results.data[k]),
+                                       *type_of(m, loop->out[k]));
         m->values.data[v].name = m->values.data[loop->out[k]].name;
         map_set(m, to, loop->out[k], v);
     }

@@ -80,9 +80,10 @@ Value chunk_carried(Chunk *c, const Place *p, Value state, Value times)
     const Value fade = chunk_fade(c, c->x->update[p->state], p->steps, false);
     const Value left = fade ? build1(&c->b, OP_exp, fade) : 0;
     if (has_any(c, left, &p->over))
-        return chunk_contract(c, chunk_times(c, chunk_times(c, p->by, left), times), state, &p->over);
-    const Value r = p->by ? chunk_contract(c, p->by, state, &p->over)
-                          : build_sum(&c->b, state, &p->over);
+        return chunk_contract(c, chunk_times(c, chunk_times(c, p->by, left), times), state,
+                              &p->over);
+    const Value r =
+        p->by ? chunk_contract(c, p->by, state, &p->over) : build_sum(&c->b, state, &p->over);
     return chunk_times(c, chunk_times(c, r, left), times);
 }
 

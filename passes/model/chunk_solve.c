@@ -23,7 +23,8 @@ static Value block_of(Chunk *c, Dim d, int64_t size)
 static Value between(Chunk *c, Value x, int64_t size)
 {
     const Value zero = build_const(&c->b, type_of(c->m, x)->dtype, 0);
-    const Value whole = build2(&c->b, OP_eq, block_of(c, c->t, 2 * size), block_of(c, c->s, 2 * size));
+    const Value whole =
+        build2(&c->b, OP_eq, block_of(c, c->t, 2 * size), block_of(c, c->s, 2 * size));
     const Value half = build2(&c->b, OP_ne, block_of(c, c->t, size), block_of(c, c->s, size));
     const Type t = *type_of(c->m, x);
     Value in[] = {half, x, zero};

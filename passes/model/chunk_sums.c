@@ -62,7 +62,7 @@ Value chunk_fade_all(Chunk *c, const Chain *update)
     if (!log)
         return 0;
     if (chunk_has(c, log, c->along.name))
-        return build_sum(&c->b, s_inside(c, chunk_cut(c, log, true)), &(DimList){.n = 1, .dim = {c->s}});
-    return chunk_times(c, log,
-                       build_const(&c->b, type_of(c->m, log)->dtype, (double)c->t.size));
+        return build_sum(&c->b, s_inside(c, chunk_cut(c, log, true)),
+                         &(DimList){.n = 1, .dim = {c->s}});
+    return chunk_times(c, log, build_const(&c->b, type_of(c->m, log)->dtype, (double)c->t.size));
 }

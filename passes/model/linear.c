@@ -48,7 +48,8 @@ static bool add_factors(Linear *x, Step *s, Value v)
     bool outer = false;
     for (uint32_t k = 0; i && i->op == OP_mul && k < 2; k++)
         outer |= type_of(x->m, i->in[k])->rank < type_of(x->m, i->out[0])->rank;
-    for (uint32_t k = 0; outer && k < 2; k++) /* of a value that is not all read, it is one factor */
+    for (uint32_t k = 0; outer && k < 2;
+         k++) /* of a value that is not all read, it is one factor */
         outer = !inside(x, i->in[k]) || x->role[i->in[k]] != ROLE_chain;
     if (outer)
         return add_factors(x, s, i->in[0]) && add_factors(x, s, i->in[1]);
@@ -238,7 +239,8 @@ static bool check_update(Linear *x, int state)
         for (int f = 0; f < s->n; f++) {
             const Type *of = type_of(x->m, s->factor[f]);
             for (int d = 0; d < of->rank; d++)
-                if (type_find(t, of->dims[d].name) < 0 && of->dims[d].name != x->loop->attrs.dim.name)
+                if (type_find(t, of->dims[d].name) < 0 &&
+                    of->dims[d].name != x->loop->attrs.dim.name)
                     return no(x, "a factor has a dim that its state lacks");
         }
         if (s->scales && !has_log(x->m, s->factor[0]))

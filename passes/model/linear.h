@@ -1,10 +1,10 @@
 /* linear.h - scans whose carried values are updated linearly, recognised.
  *
  * A state is what a scan carries. Its update is a chain of steps: it is scaled by a positive factor
- * that no state leads to, or a term is added to it. A term is a product of such factors. One term of
- * a state may have one factor that depends on the state: affine in one read of it, as in the delta
- * rule, v - S k. A read is a sum over some dims of the state, at some place of the chain, times a
- * factor. What is computed from reads leads to no state in another way. */
+ * that no state leads to, or a term is added to it. A term is a product of such factors. One term
+ * of a state may have one factor that depends on the state: affine in one read of it, as in the
+ * delta rule, v - S k. A read is a sum over some dims of the state, at some place of the chain,
+ * times a factor. What is computed from reads leads to no state in another way. */
 #ifndef MGC_PASSES_LINEAR_H
 #define MGC_PASSES_LINEAR_H
 
@@ -15,10 +15,10 @@ enum { LINEAR_FACTORS = 8, LINEAR_STEPS = 12, LINEAR_STATES = 4 };
 /* One step of a chain, from the state as it comes into an iteration. */
 typedef struct Step {
     bool scales;
-    bool minus;                    /* a term: it is subtracted */
-    int n;                         /* a term's factors; or one factor */
-    Value factor[LINEAR_FACTORS];  /* values of the body, or from around it */
-    int solved;                    /* the factor that depends on a read; -1: none */
+    bool minus;                   /* a term: it is subtracted */
+    int n;                        /* a term's factors; or one factor */
+    Value factor[LINEAR_FACTORS]; /* values of the body, or from around it */
+    int solved;                   /* the factor that depends on a read; -1: none */
 } Step;
 
 /* A value of the body that is what `steps` make of state `state`. */

@@ -137,8 +137,7 @@ static bool positive(const Module *m, Value v, int depth)
         return true;
     if (i->op == OP_pow && positive(m, i->in[0], depth - 1))
         return true;
-    if (i->op == OP_select && positive(m, i->in[1], depth - 1) &&
-        positive(m, i->in[2], depth - 1))
+    if (i->op == OP_select && positive(m, i->in[1], depth - 1) && positive(m, i->in[2], depth - 1))
         return true;
     return range_of(m, v, depth).least > 0;
 }

@@ -74,8 +74,8 @@ bool scans_are_whole(const Module *m)
     for (size_t r = 0; r < m->layout.rules.n; r++)
         for (size_t f = 0; f < m->fns.n && m->layout.rules.data[r].n; f++) {
             const LayoutRule *rule = &m->layout.rules.data[r];
-            const char *chunks = arena_printf(m->arena, "%s." SCAN_CHUNK,
-                                              name_str(m->names, rule->dim));
+            const char *chunks =
+                arena_printf(m->arena, "%s." SCAN_CHUNK, name_str(m->names, rule->dim));
             const Ins *i = rule->dim ? scan_along(m->fns.data[f]->body, rule->dim,
                                                   name_intern(m->names, chunks))
                                      : NULL;
