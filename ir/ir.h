@@ -425,7 +425,7 @@ typedef struct Layout {
 
 /* The dim of the loops in which keys go round: none of a source is called so. */
 #define RING_ITERATION "ring.iteration"
-/* What the dim of the chunks of a scan along `seq` is called: "seq.chunk". */
+/* The name of the dim of the chunks of a scan along `seq` is "seq.chunk". */
 #define SCAN_CHUNK "chunk"
 
 /* Writes the rule of one parameter at the builder's end: out[0] is its new value, then come those

@@ -537,8 +537,7 @@ static void print_header(const Module *m, FILE *out)
     }
     if (m->layout.chunk)
         fprintf(out, " chunk %lld", (long long)m->layout.chunk);
-    if (m->layout.overlap)
-        fputs(" overlap", out);
+    fputs(m->layout.overlap ? " overlap" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);
     print_setting("assert_peak", m->layout.assert_peak, out);

@@ -73,7 +73,7 @@ Value chunk_all(Chunk *c, Value v)
 
 /* ---- the loop over chunks -------------------------------------------------------------------- */
 
-/* What a state gets in a chunk, and how. */
+/* One chunk's update of a state. */
 typedef struct Update {
     Value left;      /* what is left of the state; 0: all */
     Value adds;      /* what is added whatever the state was; 0: nothing */
@@ -133,9 +133,7 @@ static Value inner_at_end(Chunk *c, int state, int k, const DimList *over, Value
     if (!all)
         return inner;
     const Value fade = chunk_fade(c, update, k + 1, true);
-    const Value left = build1(&c->b, OP_exp,
-                              chunk_times(c, build2(&c->b, OP_sub, fade, all),
-                                          build_const(&c->b, type_of(c->m, fade)->dtype, -1)));
+    const Value left = build1(&c->b, OP_exp, build2(&c->b, OP_sub, all, fade));
     bool lacks = false; /* it goes to the factors that have its dims already */
     for (int d = 0; d < type_of(c->m, left)->rank; d++)
         lacks |= !chunk_has(c, inner, type_of(c->m, left)->dims[d].name);

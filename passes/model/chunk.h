@@ -8,11 +8,13 @@ typedef struct Chunk {
     Module *m;
     Arena *tmp;
     const Linear *x;
-    Builder b;                    /* around the loop, where the loop was */
-    Dim along;                    /* of the scan: n.size * t.size indices */
-    Dim n, t, s;                  /* chunks; positions of a chunk, and once more */
-    ValueMap all;                 /* a value of the body: as it is at all indices */
-    ValueMap cut_t, cut_s;        /* a value at all indices: cut into chunks */
+    Builder b;             /* around the loop, where the loop was */
+    Dim along;             /* of the scan: n.size * t.size indices */
+    Dim n, t, s;           /* chunks; positions of a chunk, and once more */
+    ValueMap all;          /* a value of the body: as it is at all indices */
+    ValueMap cut_t, cut_s; /* a value at all indices: cut into chunks */
+    Value fade[LINEAR_STATES][LINEAR_STEPS + 1][2]; /* results of chunk_fade, and at the end */
+    Value fade_all[LINEAR_STATES];
     Value entered[LINEAR_STATES]; /* after the loop: the state that each chunk begins with, [n, ...]
                                    */
     Value solved[LINEAR_STATES];  /* after the loop: the solved factor, along n and s */

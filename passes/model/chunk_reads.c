@@ -29,8 +29,8 @@ static bool has_any(const Chunk *c, Value v, const DimList *over)
     return false;
 }
 
-/* What is left at t, behind `steps` steps, of what step k added at s: [.., t, s], 0 where it is
- * added later. */
+/* The part that is left at t, behind `steps` steps, of what step k added at s: [.., t, s], 0 where
+ * it is added later. */
 static Value left_of(Chunk *c, const Chain *update, int steps, int k)
 {
     const Value mask = chunk_before(c, k < steps);
@@ -65,7 +65,7 @@ static Value negated(Chunk *c, const Step *s, Value v)
     return s->minus ? build1(&c->b, OP_neg, v) : v;
 }
 
-/* What step k added in this chunk, as the place reads it. solved: its solved factor, along s. */
+/* The place's view of what step k added in this chunk. solved: its solved factor, along s. */
 static Value of_term(Chunk *c, const Place *p, int k, Value solved)
 {
     const Step *s = c->x->update[p->state]->step[k];

@@ -4,8 +4,8 @@
 
 #include "passes/model/chunk.h"
 
-/* Where and how a state is read: behind so many steps of its update, times `by` (along t; 0: 1),
- * summed over dims. */
+/* A place of a state, and how it is read there: behind so many steps of its update, times `by`
+ * (along t; 0: 1), summed over dims. */
 typedef struct Place {
     int state, steps;
     Value by;
@@ -18,9 +18,9 @@ Value chunk_factors(Chunk *c, const Step *s, const DimList *over, bool with, boo
 /* How the place sees what step k added: [.., t, s], without the term's factors that lack the dims
  * that are summed. */
 Value chunk_scores(Chunk *c, const Place *p, int k);
-/* What the place sees of the terms of its chunk; of a solved one if its factor is given. */
+/* The place's view of the terms of its chunk; of a solved one if its factor is given. */
 Value chunk_terms(Chunk *c, const Place *p, Value solved);
-/* What it sees of the state that its chunk began with, times a factor (0: 1). */
+/* ... and of the state that its chunk began with, times a factor (0: 1). */
 Value chunk_carried(Chunk *c, const Place *p, Value state, Value times);
 /* A read at all indices, after the loop: of type t, with the scan's dim first. */
 Value chunk_read(Chunk *c, const Read *read, const Type *t);

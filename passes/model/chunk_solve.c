@@ -19,7 +19,7 @@ static Value block_of(Chunk *c, Dim d, int64_t size)
     return build(&c->b, OP_merge, &a, 1, &v);
 }
 
-/* What of x is between the two halves of each block of 2 * size positions. */
+/* The part of x that is between the two halves of each block of 2 * size positions. */
 static Value between(Chunk *c, Value x, int64_t size)
 {
     const Value zero = build_const(&c->b, type_of(c->m, x)->dtype, 0);
