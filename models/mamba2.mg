@@ -16,12 +16,12 @@ block conv(x[mixed]) {
 }
 
 block mixer(x[hidden]) {
-    win  : param[hidden, all]          ~ normal(std) as "in_proj.weight" [all, hidden]
-    bd   : param[heads]                ~ uniform(-6.9, -2.3) as "dt_bias"
-    rate : param[heads]                ~ uniform(0, 2.77) as "A_log"
-    skip : param[heads]                = 1 as "D"
-    gain : param[heads, head]          = 1 as "norm.weight" [(heads head)]
-    wo   : param[heads, head, hidden]  ~ normal(std / sqrt(2 * layers)) as "out_proj.weight" [hidden, (heads head)]
+    win  : param[hidden, all]         ~ normal(std) as "in_proj.weight" [all, hidden]
+    bd   : param[heads]               ~ uniform(-6.9, -2.3) as "dt_bias"
+    rate : param[heads]               ~ uniform(0, 2.77) as "A_log"
+    skip : param[heads]               = 1 as "D"
+    gain : param[heads, head]         = 1 as "norm.weight" [(heads head)]
+    wo   : param[heads, head, hidden] ~ normal(std / sqrt(2 * layers)) as "out_proj.weight" [hidden, (heads head)]
     p = x @ win over hidden
     z = p[all = 0 .. inner][inner -> (heads, head)]
     c = conv(p[all = inner .. inner + mixed -> mixed]) as "conv1d"
