@@ -388,6 +388,14 @@ typedef struct Pipeline {
     Span span;
 } Pipeline;
 
+/* How a scan of the source goes along its dim, for people. */
+typedef struct ScanForm {
+    Span span;
+    Dim dim;
+    int64_t chunk;   /* positions that are computed at once; 1: one after the other */
+    const char *why; /* 1: what is not linear, or NULL: it would be no faster */
+} ScanForm;
+
 /* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
@@ -400,11 +408,14 @@ typedef struct Layout {
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     bool overlap;         /* collectives may take what memory is left, to run beside the rest */
-    int64_t bucket;    /* gradients of a layer are reduced in its iteration, from so many bytes on
-                          (passes/spmd/buckets.c); 0: none are */
-    double send_flops; /* that are computed while a byte of gradients is added up over ranks; 0:
-                          kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
-    VEC(Value) ahead;  /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    int64_t bucket;      /* gradients of a layer are reduced in its iteration, from so many bytes on
+                            (passes/spmd/buckets.c); 0: none are */
+    double send_flops;   /* that are computed while a byte of gradients is added up over ranks; 0:
+                            kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
+    VEC(Value) ahead;    /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    VEC(ScanForm) scans; /* of @train, or of @eval if there is none: said by pass chunk */
+    int64_t chunk; /* positions that a linear scan goes on at once, at most (passes/model/chunk.c);
+                      1: none does; 0: nothing was said or chosen */
     int64_t
         padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
@@ -418,6 +429,8 @@ typedef struct Layout {
 
 /* The dim of the loops in which keys go round: none of a source is called so. */
 #define RING_ITERATION "ring.iteration"
+/* The name of the dim of the chunks of a scan along `seq` is "seq.chunk". */
+#define SCAN_CHUNK "chunk"
 
 /* Writes the rule of one parameter at the builder's end: out[0] is its new value, then come those
  * of its states. False: it cannot, which is a bug of mgc and was reported. */

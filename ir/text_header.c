@@ -62,6 +62,8 @@ void text_read_layout(Reader *r)
     l->recompute = (Recompute)text_want_choice(r, recompute_names, RECOMPUTE_count);
     while (l->recompute == RECOMPUTE_keep && r->t.kind == TOK_string)
         vec_push(r->m->arena, &l->keep, ((KeptName){.name = text_want_name(r)}));
+    if (text_take_word(r, "chunk"))
+        l->chunk = text_want_int(r, 1, INT64_MAX);
     l->overlap = text_take_word(r, "overlap");
     if (text_take_word(r, "send_flops"))
         l->send_flops = text_want_real(r);

@@ -536,8 +536,9 @@ static void print_header(const Module *m, FILE *out)
         fputc(' ', out);
         print_string(out, name_str(m->names, m->layout.keep.data[i].name));
     }
-    if (m->layout.overlap)
-        fputs(" overlap", out);
+    if (m->layout.chunk)
+        fprintf(out, " chunk %lld", (long long)m->layout.chunk);
+    fputs(m->layout.overlap ? " overlap" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);
     print_setting("assert_peak", m->layout.assert_peak, out);

@@ -19,6 +19,7 @@
  *
  * why here: the loops of the backward part exist, and their products are not yet accumulated in
  * place. */
+#include "passes/all_indices.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
 
@@ -68,20 +69,9 @@ static int64_t elements(const Distribute *d, Value v)
 /* Is the op on operands with one more dim all iterations of it? */
 static bool can_leave(const Distribute *d, const Ins *i)
 {
-    static const Op by_names[] = {OP_const,  OP_iota,  OP_cast,  OP_rename, OP_pick,
-                                  OP_window, OP_split, OP_merge, OP_rotate, OP_reindex,
-                                  OP_sum,    OP_rmax,  OP_dot,   OP_gather, OP_scatter_add};
-    bool known = op_is(i->op, POINTWISE);
-    for (size_t k = 0; k < sizeof by_names / sizeof *by_names; k++)
-        known |= i->op == by_names[k];
-    if (!known || i->nout != 1 || type_of(d->m, i->out[0])->rank >= MAX_RANK)
-        return false;
-    for (uint32_t k = 0; k < i->nin; k++)
-        if (type_of(d->m, i->in[k])->rank >= MAX_RANK)
-            return false;
     if (i->op == OP_gather && d->varies[i->in[0]])
         return false; /* the table and the index would have the dim */
-    return !OP_AMONG(i->op, OP_dot, OP_scatter_add) || i->nin == 2;
+    return goes_by_names(d->m, i);
 }
 
 /* ---- what leads where ------------------------------------------------------------------------ */
@@ -310,22 +300,9 @@ static bool seen_outside(const Distribute *d, Value v)
 static Value emit_all(Distribute *d, const Ins *i)
 {
     Value in[3] = {0};
-    Type t = *type_of(d->m, i->out[0]), given;
-    bool varies = false;
-    for (uint32_t k = 0; k < i->nin; k++) {
+    for (uint32_t k = 0; k < i->nin; k++)
         in[k] = all_of(d, i->in[k]);
-        varies |= has_dim(d, in[k]);
-    }
-    if (varies)
-        t = type_stacked(&t, dim_of(d));
-    if (varies && OP_AMONG(i->op, OP_split, OP_merge) && /* whose order of dims is the rule's */
-        !type_check(d->m, i->op, &i->attrs, (int)i->nin, in, 1, &given))
-        t = given;
-    if (varies &&
-        i->op == OP_gather && /* the indices' dims come first, the stacked one among others */
-        !type_check(d->m, i->op, &i->attrs, (int)i->nin, in, 1, &given))
-        return build_as(&d->b, emit(d, i, &i->attrs, in, given), t);
-    return emit(d, i, &i->attrs, in, t);
+    return build_at_all(&d->b, i, in, dim_of(d));
 }
 
 /* v at all indices, at the end of what has been written: what stays in the loop is stacked by it. A

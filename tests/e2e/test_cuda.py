@@ -72,13 +72,13 @@ class Cuda(shim.Case):
             for a, (b, _) in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
 
-    def zoo_follows(self, model, precision, within, split, seq=8):
+    def zoo_follows(self, model, precision, within, split, seq=8, more=""):
         """A model of the zoo has the losses of processors, on one GPU and on four with `split` over two of them."""
         with open(os.path.join(PARITY, f"zoo/{model}.mg"), encoding="utf-8") as f:
             text = f.read().split("\ntrain {")[0].replace("vocab = 32", "vocab = 256").replace("seq = 8", f"seq = {seq}")
         train = "train { optimizer adamw() lr 1e-2 } layout {"
-        self.write("m.mg", text + train + "microbatch 2 }")
-        self.write("four.mg", text + train + f"microbatch 2 mesh dp = 2, tp = 2 batch -> dp {split} -> tp }}")
+        self.write("m.mg", text + train + f"microbatch 2 {more} }}")
+        self.write("four.mg", text + train + f"microbatch 2 {more} mesh dp = 2, tp = 2 batch -> dp {split} -> tp }}")
         self.both("m.mg", "--precision", precision)
         self.text(6000)
         want = [loss for loss, _ in self.losses("./cpu", "--steps", 8)]
@@ -102,6 +102,13 @@ class Cuda(shim.Case):
         size = [len(self.compiles("m.mg", "-D", f"seq={n}", "--device", "h200", "--emit=c", "--precision", precision).out)
                 for n in (256, 4096)]
         self.assertLess(size[1], size[0] * 1.05)
+
+    def test_chunks(self):
+        """Linear recurrences in chunks of 8: the losses of processors, one GPU or four (at this rate, roundings grow)."""
+        model, precision, within = some((("mamba2", "f32", 1e-6), ("gla", "bf16", 2e-2), ("gated_delta", "f32", 1e-3),
+                                         ("retnet", "bf16", 2e-2)), turn=TURN)[0]
+        self.zoo_follows(model, precision, within, "heads, vocab", seq=24, more="chunk 8")
+        self.assertIn("3 chunks of 8", self.compiles("m.mg", "--plan", "--device", "h200", "--precision", precision).out)
 
     def test_as_ready(self):
         """Updates as gradients come in, behind a guard of the loss alone: the losses of updating together, graphs and all."""

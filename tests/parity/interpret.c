@@ -226,7 +226,8 @@ static bool compare_all(Arena *a, const Module *m, const Golden *g, const Fn *fn
     return good;
 }
 
-static Module *front(Arena *a, const char *path)
+/* chunk: positions that a linear scan computes at once; 0: as the layout says. */
+static Module *front(Arena *a, const char *path, int64_t chunk)
 {
     size_t size;
     Names *names = names_new(a);
@@ -235,6 +236,8 @@ static Module *front(Arena *a, const char *path)
     const Ast *ast = mg_parse(a, names, d, diag_add_file(d, path, text, size));
     Module *m = ast ? mg_elaborate(a, names, d, ast, &(ElaborateOptions){0}) : NULL;
     Job job = {.m = m, .log = stderr};
+    if (m && chunk)
+        m->layout.chunk = chunk;
     if (!m || passes_run(&job, &(PassRange){.until = "differentiate"}) != PASS_ok)
         die("does not compile", path);
     return m;
@@ -242,10 +245,10 @@ static Module *front(Arena *a, const char *path)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
-        die("usage: F.mg F.safetensors F.json", argc > 1 ? argv[1] : "?");
+    if (argc != 4 && argc != 5)
+        die("usage: F.mg F.safetensors F.json [CHUNK]", argc > 1 ? argv[1] : "?");
     Arena *a = arena_new();
-    Module *m = front(a, argv[1]);
+    Module *m = front(a, argv[1], argc == 5 ? strtoll(argv[4], NULL, 10) : 0);
     Golden g = read_golden(a, argv[2], argv[3]);
     const Fn *fn = module_fn(m, "train");
     Tensor64 *args = NEW_ARRAY(a, Tensor64, fn->args.n);

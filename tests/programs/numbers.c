@@ -92,6 +92,10 @@ static void open_one(Model *t, const char *text, int64_t at_once, bool gpu, uint
     t->m->layout.mesh.n = t->m->layout.rules.n = 0;
     t->m->layout.pipeline = (Pipeline){0};
     t->m->layout.microbatch = at_once ? at_once : t->m->batch.size;
+    if (after) /* one position after the other */
+        t->m->layout.chunk = 1;
+    else if (!t->m->layout.chunk)
+        t->m->layout.chunk = 2 + (int64_t)(seed % 4);
     be_comparable(t->m, seed);
     must_make(t, NULL, after, "precision");
 }
