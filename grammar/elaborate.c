@@ -189,7 +189,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->step = e->seed = e->logits = e->filled = 0;
     e->metrics.n = 0;
     e->work = 0;
-    e->paths = (Map){0};
+    e->paths = e->shared = (Map){0};
     e->loop = NULL;
     set_size(e, m->batch, batch);
     e->frame = &f;

@@ -152,6 +152,8 @@ statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a
          | IDENT ':' "param" '[' names ']' '~' call path external
                                 { $$ = MAKE(@$, PARAM, .name = $1, .at = @1, .list = *$5, .b = $8,
                                             .text = $9, .more = *$10); }
+         | IDENT ':' "block" name path
+                                { $$ = MAKE(@$, INSTANCE, .name = $1, .at = @1, .a = $4, .text = $5); }
          | "metric" IDENT '=' expr
                                 { $$ = MAKE(@$, METRIC, .name = $2, .at = @2, .a = $4); }
          | "repeat" IDENT path '{' statements '}'
