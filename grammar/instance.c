@@ -21,7 +21,7 @@ static Sym *block_of(Elab *e, const Node *n)
     VEC(const char *) near = {0};
     for (size_t i = 0; i < e->block_order.n; i++)
         vec_push(e->arena, &near, text(e, e->block_order.data[i]->name));
-    fail(e, n->a->at, 278, "there is no block '%s'", text(e, n->a->name));
+    fail(e, n->a->at, 278, "there is no block '%s' in this file", text(e, n->a->name));
     suggest(e, text(e, n->a->name), near.data, near.n);
     return NULL;
 }

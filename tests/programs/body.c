@@ -132,7 +132,7 @@ static void repeat(Gen *g)
         line(g, "repeat %s at %s%s {", dim_name(g, d), g->iteration, as);
     else
         line(g, "repeat %s%s {", dim_name(g, d), as);
-    int base = g->nvalues;
+    int base = g->nvalues, instances = g->ninstances;
     g->repeated |= bit(d);
     g->loops[g->depth++] = d;
     g->indent++;
@@ -143,6 +143,7 @@ static void repeat(Gen *g)
     g->indent--;
     g->depth--;
     g->nvalues = base;
+    g->ninstances = instances;
     g->nnumbers -= g->iteration != outer;
     g->iteration = outer;
     line(g, "}");
@@ -189,7 +190,7 @@ static void scan(Gen *g)
         return;
     GenValue *saved = arena_array(g->a, VALUES_MAX, sizeof *saved);
     memcpy(saved, g->value, sizeof g->value);
-    const int base = g->nvalues;
+    const int base = g->nvalues, instances = g->ninstances;
     const GenValue read = *v;
     Text body = {0}, *out = g->out;
     const char *name = dim_name(g, d);
@@ -203,6 +204,7 @@ static void scan(Gen *g)
     g->depth--;
     g->dim[d].gone = false;
     g->scanned = -1;
+    g->ninstances = instances;
     g->out = out;
     g->indent--;
     line(g, "scan %s%s {", name, draw_one_in(g, 3) ? " reverse" : "");
@@ -233,7 +235,7 @@ static void local_dim(Gen *g)
 
 static void statement(Gen *g, int base)
 {
-    int which = draw_below(g, 19);
+    int which = draw_below(g, 20);
     if (which < 5)
         assign_new(g);
     else if (which < 10)
@@ -248,6 +250,8 @@ static void statement(Gen *g, int base)
         add_up(g, base);
     else if (which == 18)
         scan(g);
+    else if (which == 19)
+        new_instance(g);
     else if (which > 15)
         assign_two(g);
     else
@@ -344,7 +348,7 @@ void write_block(Gen *g)
     g->dim[g->extra].gone = false;
     g->fixed = bit(g->extra);
     g->used = 0;
-    g->nvalues = 0;
+    g->nvalues = g->ninstances = 0;
     block_head(g, &b);
     g->indent = 1;
     statements(g, draw_below(g, 4), 0);
@@ -490,7 +494,7 @@ void write_model(Gen *g)
 {
     g->extra = -1;
     g->fixed = bit(g->batch);
-    g->nvalues = g->nexternal = g->ninner = 0;
+    g->nvalues = g->nexternal = g->ninner = g->ninstances = 0;
     g->repeated = 0;
     g->model = bit(g->batch) | (g->named ? 0 : bit(g->seq));
     if (g->named)

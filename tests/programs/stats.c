@@ -34,6 +34,7 @@ static const char *const words[] = {
     "dim ",
     "const ",
     "block ",
+    ": block ",
     "repeat ",
     " at n",
     "scan ",

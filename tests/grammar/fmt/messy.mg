@@ -10,6 +10,8 @@ block f ( x[a] ,y , along s,over d, eps=, theta=-1e-4,causal){ # opens
 w:param[a,b]~normal(0.02/sqrt(2*a)) as "w.weight"[(b   a)]
 bias : param[b] = -(1) as "b"
 gain : param[] = 1 / 2
+tower:block   g as "t.{}" # shared
+other : block g
 
 # after a gap
 
