@@ -210,7 +210,7 @@ static bool tensor_of(Elab *e, const Node *n, const Shared *shared, uint32_t *in
     return true;
 }
 
-/* What the body of l reads of v: one slice, the same for all that read it. */
+/* The slice of v in the body of l: one, the same for all that read it. */
 static Value slice(Elab *e, Loop *l, Value v, Name hint)
 {
     for (size_t k = 0; k < l->stacked.n; k++)
