@@ -154,13 +154,15 @@ typedef struct Override {
     bool used;
 } Override;
 
-/* A rule of the train block about some parameters. general: of the optimizer's own `decay = ...
+/* A rule of a train block about some parameters: of those that follow its loss, but RULE_goal, by
+ * which they do. general: of the optimizer's own `decay = ...
  * where ...`, which may hold for none. */
-typedef enum RuleKind { RULE_decay, RULE_rate, RULE_frozen } RuleKind;
+typedef enum RuleKind { RULE_decay, RULE_rate, RULE_frozen, RULE_goal } RuleKind;
 typedef struct TrainRule {
     RuleKind kind;
     double value;
     const NodeList *where; /* empty: all */
+    int goal;              /* number of the loss */
     bool *used, general;
 } TrainRule;
 
@@ -180,7 +182,7 @@ typedef struct Elab {
     Builder b;
     VEC(Override) overrides;
     VEC(TrainRule) rules; /* in order */
-    Span frozen_at;
+    Span frozen_at, as_ready_at;
     /* names */
     Map globals, blocks, builtin_blocks; /* Sym by Name */
     VEC(Sym *) global_order, block_order;
@@ -287,7 +289,7 @@ const Ast *read_prelude(Elab *e);
 void declare_prelude(Elab *e);
 
 void read_train(Elab *e);
-void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where);
+void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where, int goal);
 void apply_rules(Elab *e, Tensor *t); /* decay, rate, frozen of a new parameter */
 void all_rules_used(Elab *e);         /* once all are declared */
 void read_config(Elab *e);            /* Module.config */
@@ -331,6 +333,8 @@ Value index_of(Elab *e, Dim d, DType t);
 /* After an error about a dim that a value lacks: does it lack it because of a scan? */
 void help_scan(Elab *e, Name dim);
 void metric(Elab *e, const Node *n);
+/* Further losses: results of @train, metrics of @eval; false after an error. */
+bool goal_results(Elab *e);
 /* The value as the next result of the function. */
 void add_result(Elab *e, FnResult r, Value v);
 

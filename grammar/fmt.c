@@ -462,6 +462,10 @@ static void put_head(Fmt *f, const Node *n)
         put(f, " : ");
         put_node(f, n->a);
     }
+    if (n->kind == N_TRAIN && n->name) {
+        put(f, " where ");
+        put_list(f, &n->list, ", ");
+    }
     if (n->kind != N_BLOCK && n->kind != N_MODEL)
         return;
     put(f, "(");

@@ -78,6 +78,9 @@ item: "dim" bindings            { $$ = MAKE(@$, DIMS, .list = *$2); }
     | "model" IDENT '(' parameters ')' '{' statements '}'
                                 { $$ = MAKE(@$, MODEL, .name = $2, .at = @2, .body = @6.end, .list = *$4,
                                             .more = *$7); }
+    | "train" IDENT "where" selectors '{' entries '}'
+                                { $$ = MAKE(@$, TRAIN, .name = $2, .at = @2, .body = @5.end, .list = *$4,
+                                            .more = *$6); }
     | "train" '{' entries '}'   { $$ = MAKE(@$, TRAIN, .at = @1, .body = @2.end, .more = *$3); }
     | "layout" '{' entries '}'  { $$ = MAKE(@$, LAYOUT, .at = @1, .body = @2.end, .more = *$3); }
     | "layout" IDENT parent '{' entries '}'

@@ -367,7 +367,7 @@ static void print_fn(Printer *p, const Fn *f)
         fprintf(p->out, "  role %s%s", arg_role_names[a.role], a.role == ARG_place ? " " : "");
         if (a.role <= ARG_state)
             print_ref(p, a.tensor);
-        if (a.role == ARG_input || a.role == ARG_total)
+        if (a.role == ARG_input || a.role == ARG_total || (a.role == ARG_lr && a.tensor))
             fprintf(p->out, " %u", a.tensor);
         if (a.role == ARG_place)
             print_axes(p->m, a.tensor, p->out);
@@ -382,7 +382,7 @@ static void print_fn(Printer *p, const Fn *f)
     for (size_t i = 0; i < f->results.n; i++) {
         const FnResult r = f->results.data[i];
         fprintf(p->out, "  result %s", result_role_names[r.role]);
-        if (r.role == RES_metric || r.role == RES_total)
+        if (r.role == RES_metric || r.role == RES_total || (r.role <= RES_norm && r.tensor))
             fprintf(p->out, " %u", r.tensor);
         if (r.role >= RES_grad)
             print_ref(p, r.tensor);
@@ -432,6 +432,8 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     print_real(out, t->decay);
     fputs(" rate ", out);
     print_real(out, t->rate);
+    if (t->goal)
+        fprintf(out, " goal %d", t->goal);
     fputs(t->frozen ? " frozen" : "", out);
     fputs(t->master ? " master" : "", out);
     for (int k = 0; k < 3 && t->at; k++)
@@ -497,6 +499,21 @@ static void print_setting(const char *name, double value, FILE *out)
     print_real(out, value);
 }
 
+static void print_goal(const Goal *t, FILE *out)
+{
+    fprintf(out, " %s", optimizer_names[t->optimizer]);
+#define NUMBER(name, ...) print_setting(#name, t->name, out);
+#include "ir/optimizers.def"
+    print_setting("clip", t->clip, out);
+    print_setting("peak", t->peak, out);
+    print_setting("floor", t->floor, out);
+#define FLAG(name) fputs(t->name != 0 ? " " #name : "", out);
+#include "ir/optimizers.def"
+    fprintf(out, " lr %s warmup %lld steps %lld last %lld %s%s", schedule_names[t->schedule],
+            (long long)t->warmup, (long long)t->steps, (long long)t->last,
+            descent_names[t->descent], t->log ? " log" : "");
+}
+
 static void print_header(const Module *m, FILE *out)
 {
     const Train *t = &m->train;
@@ -506,19 +523,10 @@ static void print_header(const Module *m, FILE *out)
     print_dim(m, m->batch, out);
     fputs(" seq ", out);
     print_dim(m, m->seq, out);
-    fprintf(out, " vocab %lld\ntrain %s", (long long)m->vocab, optimizer_names[t->optimizer]);
-#define NUMBER(name, ...) print_setting(#name, t->name, out);
-#include "ir/optimizers.def"
-    print_setting("clip", t->clip, out);
-    print_setting("peak", t->peak, out);
-    print_setting("floor", t->floor, out);
-#define FLAG(name) fputs(t->name != 0 ? " " #name : "", out);
-#include "ir/optimizers.def"
-    fprintf(out, " lr %s warmup %lld steps %lld last %lld %s%s compute %s%s%s%s",
-            schedule_names[t->schedule], (long long)t->warmup, (long long)t->steps,
-            (long long)t->last, descent_names[t->descent], t->log ? " log" : "",
-            dtype_name(t->compute), t->tf32 ? " tf32" : "", t->tree ? " tree" : "",
-            t->as_ready ? " as_ready" : "");
+    fprintf(out, " vocab %lld\ntrain", (long long)m->vocab);
+    print_goal(&t->goal[0], out);
+    fprintf(out, " compute %s%s%s%s", dtype_name(t->compute), t->tf32 ? " tf32" : "",
+            t->tree ? " tree" : "", t->as_ready ? " as_ready" : "");
     if (t->half)
         fprintf(out, " half %s", dtype_name(t->half));
     if (t->scale != 0) {
@@ -526,6 +534,10 @@ static void print_header(const Module *m, FILE *out)
         print_setting("least", t->scale_least, out);
         fprintf(out, " window %lld hysteresis %lld", (long long)t->scale_window,
                 (long long)t->scale_hysteresis);
+    }
+    for (int i = 1; i < t->goals; i++) {
+        print_text("\ngoal", name_str(m->names, t->goal[i].loss), out);
+        print_goal(&t->goal[i], out);
     }
     print_text("\nlayout", name_str(m->names, m->layout.name), out);
     print_text(" device", name_str(m->names, m->layout.device), out);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      24
+#define MG_ABI      25
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -167,7 +167,7 @@ typedef struct mg_entry {
     int64_t filled;  /* i64: eval: sequences of the batch that count; -1: always all */
     int64_t before;  /* i64: eval: sequences evaluated before */
     int64_t loss;    /* f64; eval: over all sequences so far */
-    int64_t norm;    /* f64: of all gradients, before clipping */
+    int64_t norm;    /* f64: of all gradients (of the first loss), before clipping */
     int64_t logits;  /* f32[batch, vocab] (f64 in an f64 program): sample only */
     double predicted_ms, flops;
     int64_t nodes; /* of its CUDA graphs, on the rank that has most */
@@ -212,6 +212,15 @@ typedef struct mg_outside {
     mg_links links;
 } mg_outside;
 
+/* A loss beside the first, which changes parameters of its own. */
+typedef struct mg_goal {
+    const char *name; /* "critic_loss" */
+    mg_lr lr;
+    const char *optimizer;
+    int64_t rate, loss, norm; /* of the entry step: offsets of f64 */
+} mg_goal;
+#define MG_GOALS_MAX 7
+
 /* An axis of the mesh of ranks: the last one is the fastest. */
 typedef struct mg_axis {
     const char *name;
@@ -241,6 +250,8 @@ typedef struct mg_program {
     mg_lr lr;
     mg_scale scale;
     const char *optimizer; /* "adamw" */
+    int ngoals;
+    const mg_goal *goals;
     mg_entry step, eval, sample, round;
     const char *config;                 /* the train block and layout as one line, for the log */
     const char *config_json;            /* config.json of its checkpoints, or NULL */

@@ -347,6 +347,19 @@ void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t 
 void rt_init(mg_run *r);
 double rt_lr(const mg_lr *lr, int64_t step);
 
+/* ---- goals.c: program->goals[k] ----------------------------------------------------------- */
+
+double rt_goal_rate(const mg_run *r, int k, int64_t step);
+void rt_goals_fill(mg_run *r, int64_t step); /* the rates of a step */
+/* The guard's numbers, of all losses together: their sum, and the norm of all gradients (NAN: the
+ * program has none). */
+double rt_goals_loss(const mg_run *r);
+double rt_goals_norm(const mg_run *r);
+typedef struct rt_goal_report {
+    double loss, norm, lr;
+} rt_goal_report;
+rt_goal_report rt_goal_observe(const mg_run *r, int k, int64_t step); /* of the last step */
+
 /* ---- guard.c, trace.c --------------------------------------------------------------------- */
 
 typedef struct rt_guard {
@@ -450,6 +463,7 @@ typedef struct rt_step_report {
     double loss, norm, lr, step_ms;
     double scale; /* loss scale; 0: the program has none */
     bool skipped, overflow;
+    rt_goal_report goal[MG_GOALS_MAX]; /* of the losses beside the first */
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
 void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double seconds);
