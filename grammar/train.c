@@ -388,10 +388,11 @@ static const Node *first_block(Elab *e)
 void read_train(Elab *e)
 {
     Train *t = &e->module->train;
+    *t = (Train){.goals = 1, .compute = DT_f32, .precision_by = PRECISION_by_processor};
+    t->goal[0].loss = name_intern(e->names, "loss");
     const Node *train = first_block(e);
     if (!train)
         return;
-    t->goal[0].loss = name_intern(e->names, "loss");
     settings(e, train, &t->goal[0]);
     for (size_t i = 0; i < e->ast->items.n; i++) {
         const Node *n = e->ast->items.data[i];

@@ -9,6 +9,10 @@ double rt_goal_rate(const mg_run *r, int k, int64_t step)
     mg_lr lr = r->program->goals[k].lr;
     if (r->state.steps != RT_UNSET)
         lr.steps = r->state.steps;
+    if (!isnan(r->state.lr)) { /* --lr is of the first loss: the others keep their shares of it */
+        lr.peak *= r->state.lr / r->program->lr.peak;
+        lr.floor *= r->state.lr / r->program->lr.peak;
+    }
     return rt_lr(&lr, step);
 }
 

@@ -490,6 +490,16 @@ static void metrics(Gen *g)
     g->rng = rng;
 }
 
+/* Sometimes a loss beside the first: settings.c writes a train block for it. */
+static void other_loss(Gen *g)
+{
+    const GenValue *x = draw_value(g, KIND_float, ~(Dims)0);
+    g->other = x && x->dims && draw_one_in(g, 5) ? new_name(g, "loss_") : NULL;
+    if (g->other)
+        line(g, draw_one_in(g, 2) ? "%1$s = mean(%2$s * %2$s)" : "%1$s = 0.1 * mean(log(1 + abs(%2$s)))",
+             g->other, x->name);
+}
+
 void write_model(Gen *g)
 {
     g->extra = -1;
@@ -515,6 +525,7 @@ void write_model(Gen *g)
             more = TEXT(g->value[i].dims ? "%s + %s * mean(%s)" : "%s + %s * %s", more,
                         draw_one_in(g, 2) ? "0.01" : number(g, 1), g->value[i].name);
     line(g, "loss = %s%s", loss, more);
+    other_loss(g);
     metrics(g);
     g->indent = 0;
     line(g, "}");

@@ -109,6 +109,7 @@ typedef struct Gen {
     int budget;               /* expressions that may still be drawn */
     const char *external[64]; /* names of parameters, for rules */
     int nexternal, nparams;
+    const char *other;     /* a loss beside the first, or NULL */
     const char *inner[16]; /* names of what repeats compute */
     int ninner;
     Dims model, repeated; /* dims of its parameters and inputs, and that its repeats are over */

@@ -35,6 +35,7 @@ static const char *const words[] = {
     "const ",
     "block ",
     ": block ",
+    "train loss_",
     "repeat ",
     " at n",
     "scan ",
