@@ -200,8 +200,9 @@ void all_rules_used(Elab *e)
         for (size_t k = 0; k < r->where->n; k++)
             if (!r->used[k] && !r->general)
                 fail(e, r->where->data[k]->span, 315,
-                     r->goal && r->kind != RULE_goal ? "this names no parameter that follows '%s'"
-                                                     : "this names no parameter of the model",
+                     e->module->train.goals > 1 && r->kind != RULE_goal
+                         ? "this names no parameter that follows '%s'"
+                         : "this names no parameter of the model",
                      text(e, e->module->train.goal[r->goal].loss));
     }
     for (int k = 0; k < e->module->train.goals; k++)

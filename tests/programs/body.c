@@ -496,7 +496,9 @@ static void other_loss(Gen *g)
     const GenValue *x = draw_value(g, KIND_float, ~(Dims)0);
     g->other = x && x->dims && draw_one_in(g, 5) ? new_name(g, "loss_") : NULL;
     if (g->other)
-        line(g, draw_one_in(g, 2) ? "%1$s = mean(%2$s * %2$s)" : "%1$s = 0.1 * mean(log(1 + abs(%2$s)))",
+        line(g,
+             draw_one_in(g, 2) ? "%1$s = mean(%2$s * %2$s)"
+                               : "%1$s = 0.1 * mean(log(1 + abs(%2$s)))",
              g->other, x->name);
 }
 

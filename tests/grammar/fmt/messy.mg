@@ -32,6 +32,8 @@ repeat a as "l.{}"{repeat b{x=x
   metric   seen =mean( x )  # beside the loss
 }
 train{optimizer adamw(betas=(0.9,5e-1)) clip 1}
+train g where "a.*" ,rank>=2,b{optimizer sgd()
+ lr 1}
 layout{ device h100 x 8
 mesh tp=1,dp=2
 a,b->tp,dp(zigzag,k=1f1b)
