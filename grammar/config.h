@@ -7,7 +7,7 @@
 
 /* goals.c: the loss that a train block with a name is for; NULL after an error. */
 Goal *add_goal(Elab *e, const Node *train);
-/* What no layout and no precision has with several losses; once both are known. */
+/* Refuses several losses where the layout or the precision takes one; once both are known. */
 void check_goals(Elab *e);
 
 /* The one value of a setting; NULL after an error. */

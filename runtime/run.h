@@ -16,6 +16,7 @@
 #include "runtime/abi.h"
 #include "runtime/best.h"
 #include "runtime/files.h"
+#include "runtime/goals.h"
 #include "runtime/net/world.h"
 
 /* ---- how a program ends (text.c) ---------------------------------------------------------- */
@@ -342,23 +343,9 @@ bool rt_external_has(const rt_external *x, int rank);
 void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out);
 void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in);
 
-/* ---- init.c, lr.c ------------------------------------------------------------------------- */
+/* ---- init.c ------------------------------------------------------------------------------- */
 
 void rt_init(mg_run *r);
-double rt_lr(const mg_lr *lr, int64_t step);
-
-/* ---- goals.c: program->goals[k] ----------------------------------------------------------- */
-
-double rt_goal_rate(const mg_run *r, int k, int64_t step);
-void rt_goals_fill(mg_run *r, int64_t step); /* the rates of a step */
-/* The guard's numbers, of all losses together: their sum, and the norm of all gradients (NAN: the
- * program has none). */
-double rt_goals_loss(const mg_run *r);
-double rt_goals_norm(const mg_run *r);
-typedef struct rt_goal_report {
-    double loss, norm, lr;
-} rt_goal_report;
-rt_goal_report rt_goal_observe(const mg_run *r, int k, int64_t step); /* of the last step */
 
 /* ---- guard.c, trace.c --------------------------------------------------------------------- */
 

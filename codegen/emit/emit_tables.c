@@ -465,9 +465,9 @@ static void emit_goals(const Emitter *e)
     for (int k = 1; k < t->goals; k++) {
         fputs(k > 1 ? ",\n        {" : "    .goals = (const mg_goal[]){\n        {", e->out);
         emit_string(e->out, str(e, t->goal[k].loss));
-        fputs(", ", e->out);
-        emit_schedule(e, &t->goal[k]);
         fprintf(e->out, ", \"%s\", ", optimizer_names[t->goal[k].optimizer]);
+        emit_schedule(e, &t->goal[k]);
+        fputs(", ", e->out);
         emit_offset(e, (size_t)p->lr[k]);
         fputs(", ", e->out);
         emit_offset(e, (size_t)p->loss[k]);
