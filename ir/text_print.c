@@ -5,6 +5,7 @@
 #include "ir/ir.h"
 #include "ir/text.h"
 
+#include <ctype.h>
 #include <string.h>
 
 typedef struct Printer {
