@@ -70,7 +70,7 @@ class Zoo(mgctest.Case):
         every = ["--save-every", 3, "--keep", 0, "--threads", 1]
         self.trains("./one", *data, "--steps", 6, *every, "--out", "whole")
         self.trains("./two", *data, "--steps", 3, *every, "--out", "parts")
-        self.trains("./one", "--resume=parts", *data[2:], "--steps", 6, *every)
+        self.trains("./one", "--resume", *data[2:], "--steps", 6, *every, "--out", "parts")
         rows = [[m for m in self.metrics(out) if "lr" in m] for out in ("whole", "parts")]
         self.assertEqual([len(r) for r in rows], [6, 6])
         for a, b in zip(*rows, strict=True):
