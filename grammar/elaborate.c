@@ -189,7 +189,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->step = e->seed = e->logits = e->filled = 0;
     e->metrics.n = 0;
     e->work = 0;
-    e->paths = (Map){0};
+    e->paths = e->shared = (Map){0};
     e->loop = NULL;
     set_size(e, m->batch, batch);
     e->frame = &f;
@@ -197,7 +197,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
         return false;
     Val none = {.kind = VAL_POISON};
     statements(e, &model->more, &none);
-    bool ok = !e->stopped && (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model));
+    bool ok = !e->stopped &&
+              (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model) && goal_results(e));
     for (size_t i = 0; ok && mode == MODE_EVAL && i < e->metrics.n; i++)
         add_result(e, (FnResult){RES_metric, (uint32_t)i}, e->metrics.data[i]);
     warn_unused_names(e, &f, 0);
@@ -406,6 +407,7 @@ static Module *elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const 
     bool input = model && check_input(e, model);
     read_layout(e);
     default_precision(e, &m->train);
+    check_goals(e);
     if (diag_errors(d) == errors && input) {
         m->name = model->name;
         if (pad_by_default(e) && !trial && !elaborate(a, names, diag_silent(d, a), ast, o, true))

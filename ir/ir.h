@@ -187,6 +187,7 @@ typedef struct Tensor {
     double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
     double decay, rate; /* weight decay; factor of the learning rate */
+    uint8_t goal;       /* the one that changes it, or of which it is the state */
     bool unread;        /* the front end has told that no expression names it */
     bool frozen;        /* not trained: neither gradient nor state */
     bool master;        /* nothing but its update and @round reads it: it lies as its state does */
@@ -201,7 +202,7 @@ typedef enum ArgRole {
     ARG_input,   /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
     ARG_tokens,  /* i32[batch, window] */
     ARG_weight,  /* [batch, seq], of the compute type: what the token after each position counts */
-    ARG_lr,      /* f64[] */
+    ARG_lr,      /* f64[]: of goal .tensor */
     ARG_scale,   /* f64[]: what the loss is multiplied by before it is differentiated */
     ARG_step,    /* i64[], from 0 */
     ARG_seed,    /* i64[] */
@@ -212,8 +213,8 @@ typedef enum ArgRole {
     ARG_place    /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
 typedef enum ResultRole {
-    RES_loss,   /* f64[]; eval: of all rows so far */
-    RES_norm,   /* f64[] */
+    RES_loss,   /* f64[]: of goal .tensor; eval, of the first: of all rows so far */
+    RES_norm,   /* f64[]: of the gradients of goal .tensor */
     RES_metric, /* f64[]; eval: of all rows so far; .tensor says which of Module.metrics */
     RES_logits,
     RES_total, /* f64[...]: eval: the sum (or maximum) over all rows so far of what the loss needs;
@@ -228,12 +229,13 @@ enum { ARG_ROLES = ARG_place + 1, RESULT_ROLES = RES_update + 1 };
 typedef struct FnArg {
     ArgRole role;
     uint32_t tensor; /* up to ARG_state: index in Module.tensors; ARG_input: in Module.inputs;
-                        ARG_total: in Fn.totals; ARG_place: axes */
+                        ARG_total: in Fn.totals; ARG_place: axes; ARG_lr: in Train.goal */
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
     uint32_t tensor; /* RES_update: the tensor whose new value this is; RES_grad: the parameter;
-                        RES_metric: in Module.metrics; RES_total: in Fn.totals */
+                        RES_metric: in Module.metrics; RES_total: in Fn.totals; RES_loss,
+                        RES_norm: in Train.goal */
 } FnResult;
 
 /* After `update`: the value that is the whole gradient of a parameter. */
@@ -277,8 +279,11 @@ extern const char *const schedule_names[LR_count];
 typedef enum Descent { DESCENT_linear, DESCENT_cosine, DESCENT_sqrt, DESCENT_count } Descent;
 extern const char *const descent_names[DESCENT_count];
 
-/* The train block, checked. What differs by parameter is in Tensor. */
-typedef struct Train {
+/* One of the losses that a step makes smaller, and how it changes its own parameters (Tensor.goal):
+ * they alone have its gradient, and all gradients are of the same values of all parameters. */
+typedef struct Goal {
+    Name loss; /* "loss" of the first */
+    Span span; /* where a source asks for it; no place: not in a text */
     Optimizer optimizer;
 #define NUMBER(name, ...) double name;
 #define FLAG(name)        double name;
@@ -290,13 +295,20 @@ typedef struct Train {
     int64_t last;    /* wsd: steps of the descent */
     Descent descent; /* wsd: of the descent */
     bool log;        /* warmup, warmup_cosine: by the logarithm */
-    DType compute;   /* f32 or f64 */
-    bool tree;       /* gradients are added up in a tree over the microbatches of a step */
-    Span tree_span;  /* where a source says so; no place: not in a text */
-    bool as_ready;   /* a parameter is updated once its gradient is there, whatever the others */
-    bool tf32;       /* f32 whose products a GPU may round to 10 bits before it multiplies */
-    DType half;      /* compute f32: what operands of products and what is kept are rounded to;
-                        DT_none: nothing is */
+} Goal;
+enum { MAX_GOALS = 8 };
+
+/* The train blocks, checked. What differs by parameter is in Tensor. */
+typedef struct Train {
+    Goal goal[MAX_GOALS]; /* the first is that of `loss`, which has the parameters of no other */
+    int goals;            /* 1 or more */
+    DType compute;        /* f32 or f64 */
+    bool tree;            /* gradients are added up in a tree over the microbatches of a step */
+    Span tree_span;       /* where a source says so; no place: not in a text */
+    bool as_ready; /* a parameter is updated once its gradient is there, whatever the others */
+    bool tf32;     /* f32 whose products a GPU may round to 10 bits before it multiplies */
+    DType half;    /* compute f32: what operands of products and what is kept are rounded to;
+                      DT_none: nothing is */
     PrecisionBy precision_by; /* for people */
     /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */
     double scale, scale_least;

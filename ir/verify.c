@@ -302,6 +302,8 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
                (m->inputs.data[a.tensor].limit ? t->dtype == DT_i32 : dtype_is_float(t->dtype));
     if (a.role == ARG_total)
         return t->dtype == DT_f64;
+    if (a.role == ARG_lr && a.tensor >= (uint32_t)m->train.goals)
+        return false;
     if (a.role > ARG_state)
         return scalar(t, scalars[a.role]);
     return a.tensor < m->tensors.n && type_equal(t, &m->tensors.data[a.tensor].type) &&
@@ -310,6 +312,8 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
 
 static bool result_fits(const Module *m, FnResult r, const Type *t)
 {
+    if (r.role <= RES_norm)
+        return scalar(t, DT_f64) && r.tensor < (uint32_t)m->train.goals;
     if (r.role < RES_logits)
         return scalar(t, DT_f64);
     if (r.role == RES_logits)

@@ -233,7 +233,8 @@ typedef struct Program {
     VEC(Loop) loops;
     Pipe *pipe; /* NULL: none */
     /* Inputs and results for the runtime: buffer numbers, or -1 (see mg_entry). */
-    int tokens, weights, lr, scale, step, seed, pos, filled, before, loss, norm, logits;
+    int tokens, weights, scale, step, seed, pos, filled, before, logits;
+    int lr[MAX_GOALS], loss[MAX_GOALS], norm[MAX_GOALS]; /* per Train.goal */
     VEC(int) totals;         /* buffers by the number of a total, each in place */
     int input[MAX_INPUTS];   /* per Module.inputs */
     int metric[MAX_METRICS]; /* per Module.metrics */

@@ -135,12 +135,19 @@ typedef struct mg_input {
 } mg_input;
 #define MG_INPUTS_MAX  8
 #define MG_METRICS_MAX 32
+#define MG_GOALS_MAX   7
 #define MG_PLACES_MAX  16 /* sets of axes for which a program asks its rank's place */
 
 typedef struct mg_metric {
     const char *name; /* "accuracy" */
     int64_t offset;
 } mg_metric;
+
+typedef struct mg_goal { /* a loss beside the first, which changes parameters of its own */
+    const char *name, *optimizer;
+    mg_lr lr;
+    int64_t rate, loss, norm; /* of the entry step: offsets of f64 */
+} mg_goal;
 
 typedef struct mg_total {
     int64_t offset, n; /* numbers, f64 */
@@ -162,7 +169,7 @@ typedef struct mg_entry {
     int64_t filled;  /* i64: eval: sequences of the batch that count; -1: always all */
     int64_t before;  /* i64: eval: sequences evaluated before */
     int64_t loss;    /* f64; eval: over all sequences so far */
-    int64_t norm;    /* f64: of all gradients, before clipping */
+    int64_t norm;    /* f64: of all gradients (of the first loss), before clipping */
     int64_t logits;  /* f32[batch, vocab] (f64 in an f64 program): sample only */
     double predicted_ms, flops;
     int64_t nodes; /* of its CUDA graphs, on the rank that has most */
@@ -186,8 +193,7 @@ typedef struct mg_entry {
 typedef struct mg_cuda_kernel {
     const char *name;
     int64_t grid_x, grid_y;
-    int block;
-    int npointers;
+    int block, npointers;
     const uint8_t *pointer;
 } mg_cuda_kernel;
 
@@ -228,21 +234,19 @@ typedef struct mg_program {
     int64_t scratch_bytes;     /* per thread, outside the arena */
     int64_t batch, seq, vocab; /* of a step: sequences, targets of each; valid token ids < vocab */
     const mg_tensor *tensors;
-    int ntensors;
     const mg_action *actions;
-    int nactions;
     const mg_death *deaths; /* by event */
-    int ndeaths;
+    int ntensors, nactions, ndeaths, ngoals, ncuda_kernels;
     mg_lr lr;
     mg_scale scale;
     const char *optimizer; /* "adamw" */
+    const mg_goal *goals;
     mg_entry step, eval, sample, round;
     const char *config;                 /* the train block and layout as one line, for the log */
     const char *config_json;            /* config.json of its checkpoints, or NULL */
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
-    int ncuda_kernels;
-    const void *cuda_image; /* the fat binary with the kernels */
-    int naxes;              /* axes of more than one rank; 0: one rank */
+    const void *cuda_image;             /* the fat binary with the kernels */
+    int naxes;                          /* axes of more than one rank; 0: one rank */
     mg_axis axes[MG_AXES_MAX];
     bool tf32; /* products of f32 may round their operands to 10 bits */
     /* Each parameter is updated as its gradient is ready: the guard saw the loss, but not the
@@ -372,8 +376,7 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
  * seen: query s sees the first seen[s] keys, at least those of the query before; no causal, window.
  * first: query s of batch b sees no key before first[b * d->first[0] + s * d->first[1]], which does
  *   not fall from one query of a batch to the next. Without seen, causal and window hold too.
- * A query that sees no key has o = 0, lse = -1e30. lse and o of a gradient are those over all keys.
- */
+ * A query that sees no key has o = 0, lse = -1e30. A gradient has lse and o over all keys. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, void *o, void *lse, const int32_t *seen,
                        const int32_t *first);
@@ -456,8 +459,7 @@ void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const vo
 
 /* out[e] = uniform in [0, 1), from Philox4x32-10 keyed by (seed, key), at counter (slot *
  * elements + e, step): equal under every layout. With g = slot * elements + e it is the top 24
- * bits of word g % 4 of counter {g / 4, step} under the key seed ^ key, 64 bits each, low half
- * first. */
+ * bits of word g % 4 of counter {g / 4, step}, key seed ^ key: 64 bits each, low half first. */
 typedef struct mg_random_desc {
     mg_dtype dtype;
     uint64_t key;
@@ -470,11 +472,9 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
  * others. x is [outer, size, inner] around the dim that is cut or concatenated; y likewise with
  * another size, dense, and does not overlap x.
  * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n. Every
- * rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU (NULL if 0),
- * NULL on a processor.
+ * rank of a group calls the same in the same order. work: mg_comm_work bytes of a GPU, or NULL.
  * Of each kind: its number, its name, and what becomes of x. MG_CUTS: each rank gets its part;
- * MG_JOINS: the parts of all ranks are put together; MG_SUMS: they are added up; MG_MOVES: y is the
- * x of one rank. */
+ * MG_JOINS: the parts of all ranks are put together; MG_SUMS: added up; MG_MOVES: y is one's x. */
 #define MG_COLLECTIVES(KIND)                                                                       \
     KIND(1, MG_ALL_REDUCE, MG_SUMS)               /* y = sum (or maximum) of all x, by rank */     \
     KIND(2, MG_REDUCE_SCATTER, MG_CUTS | MG_SUMS) /* y = this rank's part (size / n) of that */    \

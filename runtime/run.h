@@ -16,6 +16,7 @@
 #include "runtime/abi.h"
 #include "runtime/best.h"
 #include "runtime/files.h"
+#include "runtime/goals.h"
 #include "runtime/net/world.h"
 
 /* ---- how a program ends (text.c) ---------------------------------------------------------- */
@@ -342,10 +343,9 @@ bool rt_external_has(const rt_external *x, int rank);
 void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out);
 void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in);
 
-/* ---- init.c, lr.c ------------------------------------------------------------------------- */
+/* ---- init.c ------------------------------------------------------------------------------- */
 
 void rt_init(mg_run *r);
-double rt_lr(const mg_lr *lr, int64_t step);
 
 /* ---- guard.c, trace.c --------------------------------------------------------------------- */
 
@@ -450,6 +450,7 @@ typedef struct rt_step_report {
     double loss, norm, lr, step_ms;
     double scale; /* loss scale; 0: the program has none */
     bool skipped, overflow;
+    rt_goal_report goal[MG_GOALS_MAX]; /* of the losses beside the first */
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
 void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double seconds);

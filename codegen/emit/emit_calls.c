@@ -34,10 +34,21 @@ static void typed_place(const Writer *w, const Action *a, int i, const char *typ
     fputs(whole ? "" : ")", w->e->out);
 }
 
+/* "adamw", or "adamw and sgd" of several losses. */
+static const char *all_rules(const Emitter *e)
+{
+    const Train *t = &e->m->train;
+    const char *all = optimizer_names[t->goal[0].optimizer];
+    for (int k = 1; k < t->goals; k++)
+        all = arena_printf(e->a, "%s and %s", all, optimizer_names[t->goal[k].optimizer]);
+    return all;
+}
+
 /* The optimizer's kernels have one heading for all parameters, before the guard and behind it. */
 static bool heading_of_update(Writer *w, const Action *a, int depth)
 {
     const Train *t = &w->e->m->train;
+    const char *of_every = t->goals == 1 ? "of every parameter" : "of the parameters of each loss";
     if (!w->guarded && strcmp(str(w->e, a->block), "optimizer") != 0)
         return false;
     const char *block = w->guarded ? "update" : "optimizer";
@@ -45,8 +56,7 @@ static bool heading_of_update(Writer *w, const Action *a, int depth)
         return true;
     fprintf(w->e->out, "%s%*s/* ", w->called ? "\n" : "", depth * 4, "");
     if (w->guarded)
-        fprintf(w->e->out, "The optimizer: %s of every parameter. */\n",
-                optimizer_names[t->optimizer]);
+        fprintf(w->e->out, "The optimizer: %s %s. */\n", all_rules(w->e), of_every);
     else
         fputs("The norm of the gradients, and the optimizer's numbers. */\n", w->e->out);
     w->block = block;

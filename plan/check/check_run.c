@@ -515,8 +515,8 @@ void check_results(Check *c)
     c->at = -1;
     for (size_t i = 0; i < f->results.n; i++) {
         FnResult r = f->results.data[i];
-        int b = r.role == RES_loss     ? c->prog->loss
-                : r.role == RES_norm   ? c->prog->norm
+        int b = r.role == RES_loss     ? c->prog->loss[r.tensor]
+                : r.role == RES_norm   ? c->prog->norm[r.tensor]
                 : r.role == RES_metric ? c->prog->metric[r.tensor]
                 : r.role == RES_logits ? c->prog->logits
                 : r.role == RES_total  ? c->prog->totals.data[r.tensor]

@@ -94,6 +94,24 @@ class Cuda(shim.Case):
         model, precision, within = some(cases, turn=TURN + 1)[0]
         self.zoo_follows(model, precision, within, "heads, vocab")
 
+    def test_losses(self):
+        """Several losses, with an optimizer each, or towers with the same parameters: the numbers of processors."""
+        (model,) = some(("gan", "siamese"))[:1]
+        with open(os.path.join(PARITY, f"zoo/{model}.mg"), encoding="utf-8") as f:
+            self.write("m.mg", f.read().replace("precision f64", "precision f32"))
+        self.both("m.mg")
+        rows = []
+        for program in ("cpu", "gpu"):
+            self.trains(f"./{program}", "--data", os.path.join(PARITY, f"zoo/golden/{model}.safetensors"), "--steps", 4, "--out",
+                        program + "-run", env={"SHIM_SEED": "1"})
+            rows.append([m for m in self.metrics(program + "-run") if "lr" in m])
+        self.assertEqual([len(r) for r in rows], [4, 4])
+        for a, b in zip(*rows, strict=True):
+            keys = [k for k in a if k.endswith(("loss", "norm"))]
+            self.assertEqual(len(keys), 4 if model == "gan" else 2)
+            for k in keys:
+                self.assertLess(abs(a[k] - b[k]), 1e-5 * a[k], k)
+
     def test_scans(self):
         """Recurrences: the losses of processors, one GPU or four; a scan is a loop, however long the sequence is."""
         model, precision, within = some((("lstm", "f32", 1e-6), ("rwkv", "bf16", 2e-3), ("gru", "bf16", 2e-3),

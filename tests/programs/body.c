@@ -132,7 +132,7 @@ static void repeat(Gen *g)
         line(g, "repeat %s at %s%s {", dim_name(g, d), g->iteration, as);
     else
         line(g, "repeat %s%s {", dim_name(g, d), as);
-    int base = g->nvalues;
+    int base = g->nvalues, instances = g->ninstances;
     g->repeated |= bit(d);
     g->loops[g->depth++] = d;
     g->indent++;
@@ -143,6 +143,7 @@ static void repeat(Gen *g)
     g->indent--;
     g->depth--;
     g->nvalues = base;
+    g->ninstances = instances;
     g->nnumbers -= g->iteration != outer;
     g->iteration = outer;
     line(g, "}");
@@ -253,7 +254,7 @@ static void scan(Gen *g)
         return;
     GenValue *saved = arena_array(g->a, VALUES_MAX, sizeof *saved);
     memcpy(saved, g->value, sizeof g->value);
-    const int base = g->nvalues;
+    const int base = g->nvalues, instances = g->ninstances;
     const GenValue read = *v;
     Text body = {0}, *out = g->out;
     const char *name = dim_name(g, d), *state = new_name(g, "s");
@@ -278,6 +279,7 @@ static void scan(Gen *g)
     g->depth--;
     g->dim[d].gone = false;
     g->scanned = -1;
+    g->ninstances = instances;
     g->out = out;
     g->indent--;
     line(g, "scan %s%s {", name, draw_one_in(g, 3) ? " reverse" : "");
@@ -310,7 +312,7 @@ static void local_dim(Gen *g)
 
 static void statement(Gen *g, int base)
 {
-    int which = draw_below(g, 19);
+    int which = draw_below(g, 20);
     if (which < 5)
         assign_new(g);
     else if (which < 10)
@@ -325,6 +327,8 @@ static void statement(Gen *g, int base)
         add_up(g, base);
     else if (which == 18)
         scan(g);
+    else if (which == 19)
+        new_instance(g);
     else if (which > 15)
         assign_two(g);
     else
@@ -421,7 +425,7 @@ void write_block(Gen *g)
     g->dim[g->extra].gone = false;
     g->fixed = bit(g->extra);
     g->used = 0;
-    g->nvalues = 0;
+    g->nvalues = g->ninstances = 0;
     block_head(g, &b);
     g->indent = 1;
     statements(g, draw_below(g, 4), 0);
@@ -563,11 +567,23 @@ static void metrics(Gen *g)
     g->rng = rng;
 }
 
+/* Sometimes a loss beside the first: settings.c writes a train block for it. */
+static void other_loss(Gen *g)
+{
+    const GenValue *x = draw_value(g, KIND_float, ~(Dims)0);
+    g->other = x && x->dims && draw_one_in(g, 5) ? new_name(g, "loss_") : NULL;
+    if (g->other)
+        line(g,
+             draw_one_in(g, 2) ? "%1$s = mean(%2$s * %2$s)"
+                               : "%1$s = 0.1 * mean(log(1 + abs(%2$s)))",
+             g->other, x->name);
+}
+
 void write_model(Gen *g)
 {
     g->extra = -1;
     g->fixed = bit(g->batch);
-    g->nvalues = g->nexternal = g->ninner = 0;
+    g->nvalues = g->nexternal = g->ninner = g->ninstances = 0;
     g->repeated = 0;
     g->model = bit(g->batch) | (g->named ? 0 : bit(g->seq));
     if (g->named)
@@ -588,6 +604,7 @@ void write_model(Gen *g)
             more = TEXT(g->value[i].dims ? "%s + %s * mean(%s)" : "%s + %s * %s", more,
                         draw_one_in(g, 2) ? "0.01" : number(g, 1), g->value[i].name);
     line(g, "loss = %s%s", loss, more);
+    other_loss(g);
     metrics(g);
     g->indent = 0;
     line(g, "}");

@@ -34,6 +34,8 @@ static const char *const words[] = {
     "dim ",
     "const ",
     "block ",
+    ": block ",
+    "train loss_",
     "repeat ",
     " at n",
     "scan ",

@@ -59,6 +59,24 @@ class Zoo(mgctest.Case):
                     for metric, want in golden.metrics.items():
                         self.assertLessEqual(abs(row["val_" + metric] - want), 1e-12 * want, metric)
 
+    def test_losses_go_on(self):
+        """Of several losses: three steps of two ranks with parameters in parts, then one rank resumes; or one rank throughout."""
+        golden = Golden("gan")
+        data = golden.prepare(self)
+        self.write("two.mg", "layout two {\n device cpu x 2\n mesh dp = 2\n batch -> dp\n state, grads, params -> dp\n"
+                   " microbatch 2\n recompute all\n}\n")
+        self.compiles(golden.source, "-o", "one")
+        self.compiles(golden.source, "--layout", "./two.mg", "-o", "two")
+        every = ["--save-every", 3, "--keep", 0, "--threads", 1]
+        self.trains("./one", *data, "--steps", 6, *every, "--out", "whole")
+        self.trains("./two", *data, "--steps", 3, *every, "--out", "parts")
+        self.trains("./one", "--resume", *data[2:], "--steps", 6, *every, "--out", "parts")
+        rows = [[m for m in self.metrics(out) if "lr" in m] for out in ("whole", "parts")]
+        self.assertEqual([len(r) for r in rows], [6, 6])
+        for a, b in zip(*rows, strict=True):
+            for key in ("loss", "critic_loss", "grad_norm", "critic_loss_grad_norm", "lr", "critic_loss_lr"):
+                self.assertLessEqual(abs(a[key] - b[key]), 1e-9 * abs(a[key]), (a["step"], key))
+
     def test_another_model_differs(self):
         """A norm's eps in the seventh digit is seen in losses, norms and gradients."""
         golden = Golden("falcon")

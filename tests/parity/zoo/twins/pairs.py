@@ -83,3 +83,34 @@ class Clip(Twin):
         s = torch.exp(w["scale.bias"]) * a @ b.T
         right = torch.arange(self.batch)
         return (F.cross_entropy(s, right) + F.cross_entropy(s.T, right)) / 2
+
+
+@kind
+class Siamese(Twin):
+    layers, pixels, hidden, ffn, shared, margin, batch = 2, 12, 16, 24, 8, 1.5, 8
+
+    def shapes(self):
+        h, s = self.hidden, {}
+        for i in range(self.layers):
+            s |= linear_shapes(f"tower.layers.{i}.mlp.up", self.ffn, h) | {f"tower.layers.{i}.mlp.down.weight": (h, self.ffn)}
+        return s | {"tower.wide.weight": (h, self.pixels), "tower.narrow.weight": (self.shared, h)}
+
+    def inputs(self, draw):
+        left = torch.randn((self.batch, self.pixels), generator=draw)
+        return {"left": left, "right": left + torch.randn((self.batch, self.pixels), generator=draw),
+                "same": torch.randint(0, 2, (self.batch,), generator=draw)}
+
+    def tower(self, x, w):
+        h = x @ w["tower.wide.weight"].T
+        for i in range(self.layers):
+            p = f"tower.layers.{i}.mlp."
+
+            def mlp(h, p=p):
+                return h + torch.tanh(linear(h, w, p + "up")) @ w[p + "down.weight"].T
+
+            h = mlp(0.5 * mlp(h))
+        return h @ w["tower.narrow.weight"].T
+
+    def loss(self, w, d):
+        far = torch.sqrt((self.tower(d["left"], w) - self.tower(d["right"], w)).square().mean(-1) + 1e-6)
+        return torch.where(d["same"] == 1, far**2, F.relu(self.margin - far) ** 2).mean()

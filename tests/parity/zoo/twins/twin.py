@@ -34,6 +34,18 @@ class Twin:
         """Whether a parameter is trained."""
         return True
 
+    def losses(self, w, d):
+        """The losses by name; a model has one, or gives several and says which its parameters follow."""
+        return {"loss": self.loss(w, d)}
+
+    def follows(self, name):
+        """The loss that a parameter follows."""
+        return "loss"
+
+    def optimizer(self, loss, weights):
+        """The optimizer of the parameters that follow a loss; the rate of a step, and the norm to which gradients are clipped."""
+        return torch.optim.SGD(weights, lr=0.1, momentum=0.9), (lambda step: 0.1), math.inf
+
 
 def rms(x, gain, eps=1e-6):
     return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * gain
