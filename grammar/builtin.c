@@ -271,61 +271,7 @@ static Val builtin_expand(Elab *e, const Call *c)
     return tensor_val(build_as(&e->b, x, t));
 }
 
-/* ---- dropout and next --------------------------------------------------------------------- */
-
-/* The batch first, wherever the value has it: numbers are then drawn one sequence after the other,
- * so that those of a microbatch are some that follow each other. */
-static Type batch_first(const Module *m, Type t)
-{
-    int at = type_find(&t, m->batch.name);
-    if (at <= 0)
-        return t;
-    Dim batch = t.dims[at];
-    memmove(&t.dims[1], &t.dims[0], (size_t)at * sizeof(Dim));
-    t.dims[0] = batch;
-    return t;
-}
-
-/* Elements are kept with probability 1 - p and scaled by 1 / (1 - p). */
-static Val drop(Elab *e, const Call *c, Value x, double p)
-{
-    Type t = *type_of(e->module, x);
-    if (!dtype_is_float(t.dtype))
-        return fail(e, c->arg[0]->span, 211, "dropout of indices or conditions");
-    if (!e->step) {
-        Type scalar = {.dtype = DT_i64};
-        e->step = fn_arg(e, ARG_step, 0, scalar, "step");
-        e->seed = fn_arg(e, ARG_seed, 0, scalar, "seed");
-    }
-    Attrs attrs = {0};
-    attrs.key = unique_path(e, path_join(e, e->frame->path, "dropout"));
-    Value in[3] = {e->seed, e->step, loop_index(e)};
-    Type drawn = batch_first(e->module, t);
-    Value random = build_typed(&e->b, OP_random, &attrs, 3, in, 1, &drawn, NULL)->out[0];
-    Value keep = build2(&e->b, OP_ge, random, build_const(&e->b, t.dtype, p));
-    Value scaled = build2(&e->b, OP_mul, x, build_const(&e->b, t.dtype, 1 / (1 - p)));
-    Value zero = build_const(&e->b, t.dtype, 0);
-    return tensor_val(
-        build_as(&e->b, build(&e->b, OP_select, NULL, 3, (Value[]){keep, scaled, zero}), t));
-}
-
-static Val builtin_dropout(Elab *e, const Call *c)
-{
-    Value x;
-    double p;
-    if (!c->option) {
-        fail(e, c->node->at, 243, "'dropout' needs `p = ...`");
-        return poison;
-    }
-    if (!tensor_arg(e, c->arg[0], c, &x) || !real_of(e, c->option->a, &p))
-        return poison;
-    if (!(p >= 0 && p < 1)) {
-        fail(e, c->option->a->span, 253,
-             "p = %g; the share that is dropped is at least 0 and below 1", p);
-        return poison;
-    }
-    return p == 0 || e->mode != MODE_TRAIN ? tensor_val(x) : drop(e, c, x, p);
-}
+/* ---- next ---------------------------------------------------------------------------------- */
 
 static Val builtin_next(Elab *e, const Call *c)
 {

@@ -34,6 +34,12 @@ block layernorm(x, gain, bias, over d, eps =) {
     return c * rsqrt(mean(c * c, over d) + eps) * gain + bias
 }
 
+# Noise of mean 0 and deviation 1, drawn anew in each step (Box and Muller, 1958).
+block normal(over d) {
+    size = sqrt(-2 * log(1 - uniform(over d)))
+    return size * cos(6.283185307179586 * uniform(over d))
+}
+
 # Rotary positions, half-split: elements i and i + d/2 turn by pos * theta^(-2 i / d).
 block rope(x, along pos, over d, theta = 10000) {
     half = d / 2

@@ -152,6 +152,13 @@ static void fill_parameter(Arena *a, const Module *m, const Golden *g, const Ten
     }
 }
 
+/* The rows as the first step has them, where their order counts, or as the file has them. */
+static const char *batch_name(Arena *a, const Golden *g, const char *input)
+{
+    const char *name = arena_printf(a, "batch.%s", input);
+    return json_object_get(g->header, name) ? name : input;
+}
+
 static void fill(Arena *a, const Module *m, const Golden *g, FnArg arg, Tensor64 *to)
 {
     if (arg.role == ARG_param)
@@ -159,8 +166,8 @@ static void fill(Arena *a, const Module *m, const Golden *g, FnArg arg, Tensor64
     else if (arg.role == ARG_tokens)
         fill_data(g, json_object_get(g->header, "batch") ? "batch" : "tokens", to);
     else if (arg.role == ARG_input)
-        fill_data(g, name_str(m->names, m->inputs.data[arg.tensor].name), to);
-    else
+        fill_data(g, batch_name(a, g, name_str(m->names, m->inputs.data[arg.tensor].name)), to);
+    else if (arg.role != ARG_seed && arg.role != ARG_step) /* both are 0, as they are in a run's first step */
         die("an argument that is neither a parameter nor data", "@train");
 }
 

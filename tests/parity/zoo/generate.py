@@ -5,9 +5,11 @@ Needs torch; the tests do not: they read what this wrote. The safetensors file h
     weight.NAME   BF16  initial parameters, under the names of checkpoints
     grad.NAME     F64   the gradient of the loss at those, of every parameter that learns
     tokens        U8    [batch, seq + 1], or the inputs by name: F32 or U8, [batch, ...]
+    batch.NAME    the same in the order of the first step, of models that draw numbers
 
 and the JSON file the losses and gradient norms of STEPS steps of gradient descent with momentum on that
-one batch, as the train blocks say, and the metrics at the initial parameters. Everything is computed in float64.
+one batch, as the train blocks say, and the metrics at the initial parameters, and the loss of an evaluation where that draws
+numbers of its own. Everything is computed in float64.
 """
 
 import json
@@ -16,7 +18,7 @@ import struct
 import sys
 
 import torch
-from twins import KINDS
+from twins import KINDS, noise
 
 STEPS = 3
 RATE, MOMENTUM = 0.1, 0.9
@@ -37,15 +39,23 @@ def start(shapes, draw):
     return w
 
 
+def rows(twin, d, n):
+    """The batch of step n: all rows, in the order of the program where that matters."""
+    if not twin.draws:
+        return d
+    order = noise.order(twin.batch, n)
+    return {name: t[order] for name, t in d.items()}
+
+
 def steps(twin, w, d):
     """Losses before each update, gradient norms, and the gradients of the first step."""
     w = {n: t.double() for n, t in w.items()}
     learn = {n: t.requires_grad_() for n, t in w.items() if twin.learns(n)}
     optimizer = torch.optim.SGD(learn.values(), lr=RATE, momentum=MOMENTUM)
     losses, norms, first = [], [], None
-    for _ in range(STEPS):
+    for n in range(STEPS):
         optimizer.zero_grad()
-        loss = twin.loss(w, d)
+        loss = twin.loss(w, rows(twin, d, n) | {"step": n, "steps": n})
         loss.backward()
         first = first or {n: t.grad.clone() for n, t in learn.items()}
         losses.append(float(loss.detach()))
@@ -75,16 +85,20 @@ def generate(name):
     stored = {n: (t.float() if t.is_floating_point() else t.to(torch.uint8)) for n, t in twin.inputs(draw).items()}
     data = {n: t.double() if t.is_floating_point() else t.long() for n, t in stored.items()}
     losses, norms, grads = steps(twin, w, data)
-    metrics = {n: float(x) for n, x in twin.metrics({n: t.double() for n, t in w.items()}, data).items()}
+    exact = {n: t.double() for n, t in w.items()}
+    metrics = {n: float(x) for n, x in twin.metrics(exact, data).items()}
+    # An evaluation draws numbers of its own: here behind one step, whose rate is 0.
+    evaluated = {"val_loss": float(twin.loss(exact, data | {"step": -1, "steps": 1}))} if twin.draws else {}
     for n, x in metrics.items():
         assert 0 < x and x != 1, f"{name}: {n} is {x}: nothing is tested"
     for n, g in grads.items():
         assert float(g.norm()) > 1e-6 * norms[0], f"{name}: the gradient of {n} is zero: nothing is tested"
-    tensors = stored | {"weight." + n: t for n, t in w.items()} | {"grad." + n: t for n, t in grads.items()}
+    first = {"batch." + n: t for n, t in rows(twin, stored, 0).items()} if twin.draws else {}
+    tensors = stored | first | {"weight." + n: t for n, t in w.items()} | {"grad." + n: t for n, t in grads.items()}
     os.makedirs(f"{HERE}/golden", exist_ok=True)
     write_safetensors(f"{HERE}/golden/{name}.safetensors", tensors)
     with open(f"{HERE}/golden/{name}.json", "w", encoding="utf-8") as f:
-        json.dump({"loss": losses[0], "losses": losses, "norms": norms} | ({"metrics": metrics} if metrics else {}), f, indent=1)
+        json.dump({"loss": losses[0], "losses": losses, "norms": norms} | evaluated | ({"metrics": metrics} if metrics else {}), f, indent=1)
         f.write("\n")
     print(f"{name}: {sum(t.numel() for t in w.values())} parameters, loss {losses[0]:.6f} -> {losses[-1]:.6f}, "
           f"norm {norms[0]:.3g} -> {norms[-1]:.3g}, {os.path.getsize(f'{HERE}/golden/{name}.safetensors')} bytes")

@@ -55,6 +55,7 @@ class Golden:
         with open(self.file.replace(".safetensors", ".json"), encoding="utf-8") as f:
             numbers = json.load(f)
         self.losses, self.norms, self.metrics = numbers["losses"], numbers["norms"], numbers.get("metrics", {})
+        self.val_loss = numbers.get("val_loss", self.losses[0])  # of the batch; another one where noise is drawn
         self.weights = {k[7:]: t for k, t in tensors.items() if k.startswith("weight.")}
         self.grads = {k[5:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("grad.")}
         self.tokens = tensors.get("tokens")
