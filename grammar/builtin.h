@@ -1,4 +1,5 @@
-/* builtin.h - one call of a function of builtin.def: private to builtin.c, experts.c, noise.c, parts.c.
+/* builtin.h - one call of a function of builtin.def: private to builtin.c, experts.c, noise.c,
+ * parts.c.
  */
 #ifndef MGC_BUILTIN_H
 #define MGC_BUILTIN_H

@@ -1,13 +1,14 @@
-/* noise.c - what is drawn anew in each step: dropout and numbers between 0 and 1; and which step it is.
+/* noise.c - what is drawn anew in each step: dropout and numbers between 0 and 1; and which step it
+ * is.
  *
- * All is drawn from Philox, by (seed, key, step, element), so no number depends on what is computed at
- * once, where, or how often. The key is the path of the call. Elements of a training step are counted in
- * the whole batch, once more for each iteration of the loops around the call.
+ * All is drawn from Philox, by (seed, key, step, element), so no number depends on what is computed
+ * at once, where, or how often. The key is the path of the call. Elements of a training step are
+ * counted in the whole batch, once more for each iteration of the loops around the call.
  *
- * An evaluation draws as well (dropout does not). Its numbers are those of a row of the evaluation set,
- * the same in each evaluation: pass evaluate counts elements from the first row of the set. In the
- * place of the step is -1 - i there, in iteration i of the loops around, since the number of rows is
- * not known when compiling. Steps of training are never below 0. */
+ * An evaluation draws as well (dropout does not). Its numbers are those of a row of the evaluation
+ * set, the same in each evaluation: pass evaluate counts elements from the first row of the set. In
+ * the place of the step is -1 - i there, in iteration i of the loops around, since the number of
+ * rows is not known when compiling. Steps of training are never below 0. */
 #include "grammar/builtin.h"
 
 #include <string.h>
@@ -37,10 +38,11 @@ static Value scalar_arg(Elab *e, Value *known, ArgRole role, const char *name)
 /* Numbers in [0, 1) with the dims of t, the batch first. */
 static Value draw(Elab *e, const char *name, Type t)
 {
-    Value seed = scalar_arg(e, &e->seed, ARG_seed, "seed"), loop = loop_index(e), in[3];
-    in[0] = seed;
-    if (e->mode == MODE_TRAIN) {
-        in[1] = scalar_arg(e, &e->step, ARG_step, "step");
+    const bool train = e->mode == MODE_TRAIN;
+    Value in[3] = {0, train ? scalar_arg(e, &e->step, ARG_step, "step") : 0, 0};
+    in[0] = scalar_arg(e, &e->seed, ARG_seed, "seed");
+    const Value loop = loop_index(e);
+    if (train) {
         in[2] = loop;
     } else {
         Value at = build2(&e->b, OP_sub, build_const(&e->b, DT_i32, -1), loop);

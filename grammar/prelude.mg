@@ -34,12 +34,6 @@ block layernorm(x, gain, bias, over d, eps =) {
     return c * rsqrt(mean(c * c, over d) + eps) * gain + bias
 }
 
-# Noise of mean 0 and deviation 1, drawn anew in each step (Box and Muller, 1958).
-block normal(over d) {
-    size = sqrt(-2 * log(1 - uniform(over d)))
-    return size * cos(6.283185307179586 * uniform(over d))
-}
-
 # Rotary positions, half-split: elements i and i + d/2 turn by pos * theta^(-2 i / d).
 block rope(x, along pos, over d, theta = 10000) {
     half = d / 2
@@ -152,6 +146,12 @@ block in_top(score, target : token(c), best = 1) {
 block imbalance(score, chosen : token(c), along pos, over best) {
     used = mean(sum(select(index(c) == chosen, 1, 0), over best), over pos)
     return sum(used * mean(score, over pos), over c) * c
+}
+
+# Noise of mean 0 and deviation 1, drawn anew in each step (Box and Muller, 1958).
+block normal(over d) {
+    size = sqrt(-2 * log(1 - uniform(over d)))
+    return size * cos(6.283185307179586 * uniform(over d))
 }
 
 # Optimizers. A declaration says all of one: what a source may set, what is kept for each parameter,

@@ -123,11 +123,12 @@ static void begin(Evaluate *e)
     e->mask = build2(&b, OP_lt, build_iota(&b, DT_f64, e->batch), e->rows);
 }
 
-/* Numbers are drawn for rows of the set: element k of a tensor of n elements is number slot * n + k of
- * the stream, and the rows before these are some number of whole batches. */
+/* Numbers are drawn for rows of the set: element k of a tensor of n elements is number slot * n + k
+ * of the stream, and the rows before these are some number of whole batches. */
 static void drawn_from(Evaluate *e, Builder *b, Ins *i)
 {
-    Value rows = build_cast(b, e->before, DT_f64), size = build_const(b, DT_f64, (double)e->batch.size);
+    Value rows = build_cast(b, e->before, DT_f64),
+          size = build_const(b, DT_f64, (double)e->batch.size);
     Value batches = build_cast(b, build2(b, OP_div, rows, size), DT_i32);
     i->in[2] = build2(b, OP_add, i->in[2], batches);
 }

@@ -162,8 +162,8 @@ static Kind judge(Evaluate *e, const Ins *i)
     }
     for (uint32_t k = 0; k < i->nout; k++)
         out |= has_batch(e, i->out[k]);
-    if (along_batch(e, i) || (in && !out && !over) || (i->op == OP_random && out && !evaluate_draws(e, i)) ||
-        ((in || out) && totals))
+    if (along_batch(e, i) || (in && !out && !over) ||
+        (i->op == OP_random && out && !evaluate_draws(e, i)) || ((in || out) && totals))
         return mixed(e, i);
     Kind kind = {.base = SAME};
     bool fits = linear(e, i, &kind);

@@ -167,7 +167,8 @@ static void fill(Arena *a, const Module *m, const Golden *g, FnArg arg, Tensor64
         fill_data(g, json_object_get(g->header, "batch") ? "batch" : "tokens", to);
     else if (arg.role == ARG_input)
         fill_data(g, batch_name(a, g, name_str(m->names, m->inputs.data[arg.tensor].name)), to);
-    else if (arg.role != ARG_seed && arg.role != ARG_step) /* both are 0, as they are in a run's first step */
+    else if (arg.role != ARG_seed &&
+             arg.role != ARG_step) /* both are 0, as they are in a run's first step */
         die("an argument that is neither a parameter nor data", "@train");
 }
 
