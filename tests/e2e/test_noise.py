@@ -114,8 +114,8 @@ class Gpu(shim.Case):
         self.both("m.mg", "--microbatch", 4)
         got = []
         for name in ("cpu", "gpu"):
-            self.trains(f"./{name}", "--data", "d", "--val", "v", "--steps", 3, "--eval-every", 1, "--out", name, timeout=300)
-            got.append([m[k] for m in self.metrics(name) for k in ("loss", "val_loss", "val_far") if k in m])
+            self.trains(f"./{name}", "--data", "d", "--val", "v", "--steps", 3, "--eval-every", 1, "--out", f"run-{name}", timeout=300)
+            got.append([m[k] for m in self.metrics(f"run-{name}") for k in ("loss", "val_loss", "val_far") if k in m])
         self.assertEqual(len(got[0]), 9)
         for a, b in zip(*got, strict=True):
             self.assertLessEqual(abs(a - b), 1e-11 * max(1, abs(a)), got)
