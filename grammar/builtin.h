@@ -28,6 +28,8 @@ bool tensor_arg(Elab *e, const Node *arg, const Call *c, Value *x);
 BuiltinFn builtin_top, builtin_dispatch, builtin_combine;
 /* noise.c */
 BuiltinFn builtin_dropout, builtin_uniform, builtin_step;
+/* windows.c */
+BuiltinFn builtin_next;
 /* parts.c */
 BuiltinFn builtin_join;
 

@@ -148,6 +148,13 @@ typedef struct ExternalNames {
     Externals plain, numbered; /* without a {}, with one */
 } ExternalNames;
 
+/* The windows of an input: at.data[n] begins n further on, or is 0. */
+typedef struct Windows {
+    const Node *input;
+    Value arg;
+    VEC(Value) at;
+} Windows;
+
 typedef struct Elab {
     Arena *arena;
     Names *names;
@@ -183,7 +190,10 @@ typedef struct Elab {
     const Node *sampled;  /* that call */
     VEC(Value) documents; /* what document_start gave */
     VEC(PartLoop) parts;  /* train: the loops of repeats whose iterations are of several kinds */
-    bool reads_next;      /* somewhere in the source */
+    bool reads_next, reads_further; /* somewhere in the source: next(...), and more than next(tokens) */
+    int64_t furthest;               /* the largest `by` so far */
+    Windows token_windows, weight_windows;
+    VEC(Ins *) windows; /* made of them */
     Map externals;        /* tensor index + 1, by external name */
     Map alike;            /* ExternalNames, by external name without its numbers */
     Map paths;            /* how often a path was given out, by Name */
@@ -269,6 +279,16 @@ void apply_rules(Elab *e, Tensor *t); /* decay, rate, frozen of a new parameter 
 void all_rules_used(Elab *e);         /* once all are declared */
 void read_config(Elab *e);            /* Module.config */
 void read_layout(Elab *e);
+
+/* windows.c: what the source asks of next(...). */
+void find_next(Elab *e, const Node *model);
+/* Of a function: before its inputs; the inputs, with e->tokens, e->next, e->weight; at its end. */
+void begin_windows(Elab *e);
+void token_windows(Elab *e, const Node *input, int64_t batch);
+Val weight_windows(Elab *e, const Node *in, int64_t batch);
+void end_windows(Elab *e);
+/* The sizes of the arguments, when the functions are there. */
+void size_windows(Elab *e);
 
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);

@@ -198,7 +198,7 @@ typedef enum ArgRole {
     ARG_state,   /* .tensor says which, of all three */
     ARG_input,   /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
     ARG_tokens,  /* i32[batch, window] */
-    ARG_weight,  /* [batch, seq], of the compute type: what the token after each position counts */
+    ARG_weight,  /* [batch, window - 1], of the compute type: what each token but the first counts */
     ARG_lr,      /* f64[] */
     ARG_scale,   /* f64[]: what the loss is multiplied by before it is differentiated */
     ARG_step,    /* i64[], from 0 */

@@ -156,9 +156,9 @@ typedef struct mg_total {
 typedef struct mg_entry {
     bool present;
     int64_t tokens;  /* i32[batch, window] */
-    int64_t weights; /* [batch, seq], of the compute type: of the token after each position */
+    int64_t weights; /* [batch, window - 1], of the compute type: of each token but the first */
     int64_t batch;   /* sequences of one call, on all ranks together */
-    int64_t window;  /* tokens of a sequence: seq + 1, or seq for sample */
+    int64_t window;  /* tokens of a sequence: seq and those behind it; seq for sample */
     int64_t lr;      /* f64 */
     int64_t step;    /* i64, from 0: equal steps draw equal dropout */
     int64_t seed;    /* i64 */

@@ -141,6 +141,17 @@ static void fill_data(const Golden *g, const char *name, Tensor64 *to)
         to->data[i] = element(&s, i);
 }
 
+/* Of each token of a window but the first. */
+static void fill_weights(const Golden *g, Tensor64 *to)
+{
+    Stored s = find(g, "weights");
+    const int64_t n = to->type.dims[1].size;
+    if (s.n != to->type.dims[0].size * (n + 1))
+        die("another size", "weights");
+    for (int64_t i = 0; i < type_elements(&to->type); i++)
+        to->data[i] = element(&s, i / n * (n + 1) + i % n + 1);
+}
+
 static void fill_parameter(Arena *a, const Module *m, const Golden *g, const Tensor *t, double *to)
 {
     for (int64_t s = 0; s < iterations(t); s++) {
@@ -165,6 +176,8 @@ static void fill(Arena *a, const Module *m, const Golden *g, FnArg arg, Tensor64
         fill_parameter(a, m, g, &m->tensors.data[arg.tensor], to->data);
     else if (arg.role == ARG_tokens)
         fill_data(g, json_object_get(g->header, "batch") ? "batch" : "tokens", to);
+    else if (arg.role == ARG_weight)
+        fill_weights(g, to);
     else if (arg.role == ARG_input)
         fill_data(g, batch_name(a, g, name_str(m->names, m->inputs.data[arg.tensor].name)), to);
     else if (arg.role != ARG_seed &&

@@ -5,6 +5,7 @@ Needs torch; the tests do not: they read what this wrote. The safetensors file h
     weight.NAME   BF16  initial parameters, under the names of checkpoints
     grad.NAME     F64   the gradient of the loss at those, of every parameter that learns
     tokens        U8    [batch, seq + 1], or the inputs by name: F32 or U8, [batch, ...]
+    weights       U8    of the tokens as targets, in models that weigh them
     batch.NAME    the same in the order of the first step, of models that draw numbers
 
 and the JSON file the losses and gradient norms of STEPS steps of gradient descent with momentum on that
