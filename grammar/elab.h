@@ -152,6 +152,7 @@ typedef struct ExternalNames {
 typedef struct Windows {
     const Node *input;
     Value arg;
+    Dim along;
     VEC(Value) at;
 } Windows;
 
@@ -191,8 +192,8 @@ typedef struct Elab {
     VEC(Value) documents; /* what document_start gave */
     VEC(PartLoop) parts;  /* train: the loops of repeats whose iterations are of several kinds */
     bool reads_next, reads_further; /* somewhere in the source: next(...), and more than next(tokens) */
-    int64_t furthest;               /* the largest `by` so far */
-    Windows token_windows, weight_windows;
+    int64_t furthest, input_furthest[MAX_INPUTS]; /* the largest `by` so far */
+    Windows token_windows, weight_windows, input_windows[MAX_INPUTS];
     VEC(Ins *) windows; /* made of them */
     Map externals;        /* tensor index + 1, by external name */
     Map alike;            /* ExternalNames, by external name without its numbers */
@@ -286,6 +287,7 @@ void find_next(Elab *e, const Node *model);
 void begin_windows(Elab *e);
 void token_windows(Elab *e, const Node *input, int64_t batch);
 Val weight_windows(Elab *e, const Node *in, int64_t batch);
+Value input_windows(Elab *e, const Node *in, uint32_t number, Value arg);
 void end_windows(Elab *e);
 /* The sizes of the arguments, when the functions are there. */
 void size_windows(Elab *e);

@@ -64,7 +64,7 @@ static Value named_input(Elab *e, const Node *in, uint32_t number, int64_t batch
         t.dtype = DT_i32;
         t.indexes = d.name;
     }
-    return fn_arg(e, ARG_input, number, t, text(e, in->name));
+    return input_windows(e, in, number, fn_arg(e, ARG_input, number, t, text(e, in->name)));
 }
 
 static bool declare_inputs(Elab *e, const Node *model, int64_t batch)

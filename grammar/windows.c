@@ -2,6 +2,7 @@
  *
  *   tokens[batch, seq + n]   the argument of @train and @eval, n the furthest that either asks for
  *   weight[batch, seq + n - 1]   what the token after each position counts; next(weight) is further on
+ *   ids[batch, ..., dec + n]     likewise an input by name that has indices, along its last dim
  *
  * A window is a view of an argument. How far the source asks is known when all of it is elaborated, as
  * `by` may be the number of an iteration: the windows are made where they are asked for, put at the
@@ -52,9 +53,9 @@ static Value window(Elab *e, Windows *w, int64_t by)
     if (w->at.data[by])
         return w->at.data[by];
     Builder b = {.m = m, .region = e->fn->body, .span = w->input->span};
-    Attrs attrs = {.along = m->seq, .at = by};
     Type t = *type_of(m, w->arg);
-    t.dims[1] = m->seq;
+    Attrs attrs = {.along = w->along, .at = by};
+    t.dims[t.rank - 1] = w->along;
     Value v = build_typed(&b, OP_window, &attrs, 1, &w->arg, 1, &t, NULL)->out[0];
     vec_push(e->arena, &e->windows, b.region->ins.data[--b.region->ins.n]);
     const char *name = text(e, w->input->name);
@@ -69,6 +70,7 @@ void begin_windows(Elab *e)
 {
     e->tokens = e->next = e->weight = 0;
     e->token_windows = e->weight_windows = (Windows){0};
+    memset(e->input_windows, 0, sizeof e->input_windows);
     e->windows.n = 0;
 }
 
@@ -84,7 +86,7 @@ void token_windows(Elab *e, const Node *input, int64_t batch)
     e->tokens = fn_arg(e, ARG_tokens, 0, t, text(e, input->name));
     if (!e->reads_next || e->mode == MODE_SAMPLE)
         return;
-    e->token_windows = (Windows){.arg = e->tokens, .input = input};
+    e->token_windows = (Windows){.arg = e->tokens, .input = input, .along = m->seq};
     e->tokens = window(e, &e->token_windows, 0);
     e->next = window(e, &e->token_windows, 1);
 }
@@ -97,10 +99,20 @@ Val weight_windows(Elab *e, const Node *in, int64_t batch)
         return poison;
     Type t = {.dtype = e->compute, .rank = 2, .dims = {{m->batch.name, batch}, m->seq}};
     e->weight = fn_arg(e, ARG_weight, 0, t, text(e, in->name));
-    e->weight_windows = (Windows){.arg = e->weight, .input = in};
+    e->weight_windows = (Windows){.arg = e->weight, .input = in, .along = m->seq};
     if (e->reads_further)
         e->weight = window(e, &e->weight_windows, 0);
     return tensor_val(e->weight);
+}
+
+Value input_windows(Elab *e, const Node *in, uint32_t number, Value arg)
+{
+    const Type *t = type_of(e->module, arg);
+    if (!e->reads_next || !t->indexes || t->rank < 2)
+        return arg;
+    Windows *w = &e->input_windows[number];
+    *w = (Windows){.arg = arg, .input = in, .along = t->dims[t->rank - 1]};
+    return window(e, w, 0);
 }
 
 void end_windows(Elab *e)
@@ -121,7 +133,10 @@ void size_windows(Elab *e)
     for (size_t f = 0; e->reads_next && f < m->fns.n; f++)
         for (size_t k = 0; k < m->fns.data[f]->args.n; k++) {
             const ArgRole role = m->fns.data[f]->args.data[k].role;
+            const uint32_t number = m->fns.data[f]->args.data[k].tensor;
             Type *t = &m->values.data[m->fns.data[f]->body->args.data[k]].type;
+            if (role == ARG_input)
+                t->dims[t->rank - 1].size += e->input_furthest[number];
             if (role == ARG_tokens)
                 t->dims[1].size = m->seq.size + e->furthest;
             if (role == ARG_weight)
@@ -131,30 +146,47 @@ void size_windows(Elab *e)
 
 /* ---- next --------------------------------------------------------------------------------- */
 
+/* The windows of the input that v is, and where it is kept how far they go; NULL: v is none. */
+static Windows *windows_of(Elab *e, Value v, int64_t **furthest)
+{
+    *furthest = &e->furthest;
+    if (e->tokens && v == at_index(e, e->tokens))
+        return &e->token_windows;
+    if (e->weight && v == at_index(e, e->weight))
+        return &e->weight_windows;
+    for (size_t k = 0; k < e->module->inputs.n; k++) {
+        Windows *w = &e->input_windows[k];
+        *furthest = &e->input_furthest[k];
+        if (w->at.n && v == at_index(e, w->at.data[0]))
+            return w;
+    }
+    return NULL;
+}
+
 Val builtin_next(Elab *e, const Call *c)
 {
-    int64_t by = 1;
+    int64_t by = 1, *furthest;
     Val v = expr(e, c->arg[0]);
     if (v.kind == VAL_POISON || (c->option && !integer_of(e, c->option->a, &by)))
         return poison;
-    const bool tokens = v.kind == VAL_TENSOR && v.value == at_index(e, e->tokens);
-    const bool weight = v.kind == VAL_TENSOR && e->weight && v.value == at_index(e, e->weight);
-    if (!tokens && !weight) {
-        fail(e, c->arg[0]->span, 254, "next takes the token input of the model itself");
-        if (e->module->inputs.n)
-            help(e, "a model of named inputs has none; targets are an input too");
+    Windows *w = v.kind == VAL_TENSOR ? windows_of(e, v.value, &furthest) : NULL;
+    if (!w) {
+        fail(e, c->arg[0]->span, 254, "next takes %s",
+             e->module->inputs.n ? "an input of the model that has indices, as it is given"
+                                 : "the token input of the model itself");
         return poison;
     }
-    const int64_t most = e->module->seq.size - weight;
+    const bool weight = w == &e->weight_windows; /* the first of which is of the next token */
+    /* While sampling nobody knows what comes next. */
+    const int64_t size = e->mode == MODE_SAMPLE ? e->module->seq.size : w->along.size;
+    const int64_t most = size - weight;
     if (by < 1 || by > most)
         return fail(e, (c->option ? c->option : c->node)->span, 254,
                     "by = %lld; behind a sequence of %lld there are %s that far from 1 to %lld",
-                    (long long)by, (long long)e->module->seq.size, tokens ? "tokens" : "weights",
+                    (long long)by, (long long)size, weight ? "weights" : "tokens",
                     (long long)most);
-    /* While sampling nobody knows what comes next. */
     if (e->mode == MODE_SAMPLE)
         return poison;
-    e->furthest = by + weight > e->furthest ? by + weight : e->furthest;
-    return tensor_val(
-        at_index(e, window(e, tokens ? &e->token_windows : &e->weight_windows, by)));
+    *furthest = by + weight > *furthest ? by + weight : *furthest;
+    return tensor_val(at_index(e, window(e, w, by)));
 }

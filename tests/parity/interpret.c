@@ -141,6 +141,24 @@ static void fill_data(const Golden *g, const char *name, Tensor64 *to)
         to->data[i] = element(&s, i);
 }
 
+/* The rows as the first step has them, where their order counts, or as the file has them. */
+static const char *batch_name(Arena *a, const Golden *g, const char *input)
+{
+    const char *name = arena_printf(a, "batch.%s", input);
+    return json_object_get(g->header, name) ? name : input;
+}
+
+/* Windows of tokens, of which a model without next(tokens) reads all but the last. */
+static void fill_tokens(Arena *a, const Golden *g, Tensor64 *to)
+{
+    Stored s = find(g, json_object_get(g->header, "batch") ? "batch" : batch_name(a, g, "tokens"));
+    const int64_t rows = to->type.dims[0].size, n = to->type.dims[1].size, stored = s.n / rows;
+    if (s.n != rows * n && s.n != rows * (n + 1))
+        die("another size", "tokens");
+    for (int64_t i = 0; i < rows * n; i++)
+        to->data[i] = element(&s, i / n * stored + i % n);
+}
+
 /* Of each token of a window but the first. */
 static void fill_weights(const Golden *g, Tensor64 *to)
 {
@@ -163,19 +181,12 @@ static void fill_parameter(Arena *a, const Module *m, const Golden *g, const Ten
     }
 }
 
-/* The rows as the first step has them, where their order counts, or as the file has them. */
-static const char *batch_name(Arena *a, const Golden *g, const char *input)
-{
-    const char *name = arena_printf(a, "batch.%s", input);
-    return json_object_get(g->header, name) ? name : input;
-}
-
 static void fill(Arena *a, const Module *m, const Golden *g, FnArg arg, Tensor64 *to)
 {
     if (arg.role == ARG_param)
         fill_parameter(a, m, g, &m->tensors.data[arg.tensor], to->data);
     else if (arg.role == ARG_tokens)
-        fill_data(g, json_object_get(g->header, "batch") ? "batch" : "tokens", to);
+        fill_tokens(a, g, to);
     else if (arg.role == ARG_weight)
         fill_weights(g, to);
     else if (arg.role == ARG_input)
