@@ -295,6 +295,8 @@ void size_windows(Elab *e);
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
+/* initial.c: the initial value that a declaration says; t has its external form. False after an error. */
+bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t);
 /* The iterations of `repeat d at l`, of which there are n, in runs; false after an error. */
 bool alike_runs(Elab *e, const Node *n, int64_t iterations, RunList *out);
 /* Copies of the body of a loop: all that its runs have, and how many are made. */

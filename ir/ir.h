@@ -160,7 +160,7 @@ typedef struct ValueInfo {
 
 /* ---- module ------------------------------------------------------------------------------- */
 
-typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
+typedef enum Init { INIT_const, INIT_normal, INIT_uniform, INIT_formula } Init;
 
 /* Ranks along the axis of pipeline stages: a set of these. */
 typedef uint8_t StageSet;
@@ -183,6 +183,7 @@ typedef struct Tensor {
     int external_rank;
     Init init;
     double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
+    Name formula;       /* as ir/initial.h says it; 0: another init */
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
     double decay, rate; /* weight decay; factor of the learning rate */
     bool unread;        /* the front end has told that no expression names it */

@@ -400,7 +400,7 @@ static void print_fn(Printer *p, const Fn *f)
 
 static void print_tensor(const Module *m, const Tensor *t, FILE *out)
 {
-    static const char *const inits[] = {"const", "normal", "uniform"};
+    static const char *const inits[] = {"const", "normal", "uniform", "formula"};
     fputs("tensor ", out);
     print_string(out, name_str(m->names, t->name));
     fputc(' ', out);
@@ -425,9 +425,13 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     for (int i = 0; i < t->external_rank; i++)
         fprintf(out, "%s%d", i ? ", " : "", t->merge[i]);
     fprintf(out, "] init %s ", inits[t->init]);
-    print_real(out, t->a);
-    fputc(' ', out);
-    print_real(out, t->b);
+    if (t->formula) {
+        print_string(out, name_str(m->names, t->formula));
+    } else {
+        print_real(out, t->a);
+        fputc(' ', out);
+        print_real(out, t->b);
+    }
     fputs(" decay ", out);
     print_real(out, t->decay);
     fputs(" rate ", out);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      24
+#define MG_ABI      25
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -26,7 +26,22 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
 /* ---- the data of a program --------------------------------------------------------------- */
 
 typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
-typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
+typedef enum mg_init_kind {
+    MG_INIT_CONST = 1,
+    MG_INIT_NORMAL,
+    MG_INIT_UNIFORM,
+    MG_INIT_FORMULA
+} mg_init_kind;
+
+/* Element `at` of an external tensor, and the key by which numbers are drawn for it. A formula draws
+ * several: `which` counts them. MG_INIT_NORMAL and MG_INIT_UNIFORM draw number 0. */
+typedef struct mg_element {
+    int64_t at;
+    uint32_t key[2];
+} mg_element;
+double mg_uniform(const mg_element *e, uint32_t which, double low, double high);
+double mg_normal(const mg_element *e, uint32_t which, double deviation);
+typedef double mg_formula(const mg_element *e);
 
 /* A persistent tensor: a parameter, a slot of optimizer state with its shape, or its rounded copy,
  * which the runtime neither fills nor saves: mg_round makes it when parameters were set.
@@ -52,6 +67,7 @@ typedef struct mg_tensor {
      * counter e: the value is the same under every layout. State starts at zero. */
     mg_init_kind init;
     double a, b;
+    mg_formula *formula; /* of MG_INIT_FORMULA: what an element is */
     uint32_t axes[MG_RANK_MAX];   /* per stored dim: the mg_program.axes that it is split on */
     uint32_t zigzag[MG_RANK_MAX]; /* axes of which rank r of n has parts r and 2n - 1 - r of 2n */
     uint8_t at; /* MG_AT_*: ranks along the stage axis that have it; others reuse its bytes */

@@ -1,14 +1,16 @@
 /* init.c - fills parameters with initial values, the same under every layout and any number of
  * threads.
  *
- * Element e of the external tensor n takes the block of Philox4x32-10 with
- *     key = mg_key(n) ^ seed, counter = { low(e), high(e), 0, 0 }
+ * Number k that element e of the external tensor n draws takes the block of Philox4x32-10 with
+ *     key = mg_key(n) ^ seed, counter = { low(e), high(e), k, 0 }
  * and uses the first two of its four words:
  *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)
  *     uniform  low + (high - low) * w0 / 2^32
- * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. */
+ * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. A formula, which is a function
+ * of the emitted program, draws numbers 0, 1, ...; others draw number 0. */
 #include "runtime/run.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 typedef struct filling {
@@ -17,15 +19,39 @@ typedef struct filling {
     uint32_t key[2];
 } filling;
 
-static double draw(const filling *f, int64_t e)
+static void words(const mg_element *e, uint32_t which, uint32_t w[4])
+{
+    uint32_t counter[4] = {(uint32_t)e->at, (uint32_t)((uint64_t)e->at >> 32), which, 0};
+    mg_philox(counter, e->key, w);
+}
+
+double mg_uniform(const mg_element *e, uint32_t which, double low, double high)
+{
+    uint32_t w[4];
+    words(e, which, w);
+    return low + (high - low) * ((double)w[0] * 0x1p-32);
+}
+
+double mg_normal(const mg_element *e, uint32_t which, double deviation)
+{
+    uint32_t w[4];
+    words(e, which, w);
+    double r = sqrt(-2 * log(((double)w[0] + 1) * 0x1p-32));
+    return deviation * r * cos(6.28318530717958647693 * ((double)w[1] * 0x1p-32));
+}
+
+static double draw(const filling *f, int64_t at)
 {
     const mg_tensor *t = f->x->form->tensor;
-    uint32_t counter[4] = {(uint32_t)e, (uint32_t)((uint64_t)e >> 32), 0, 0}, w[4];
-    mg_philox(counter, f->key, w);
+    const mg_element e = {at, {f->key[0], f->key[1]}};
     if (t->init == MG_INIT_UNIFORM)
-        return t->a + (t->b - t->a) * ((double)w[0] * 0x1p-32);
-    double r = sqrt(-2 * log(((double)w[0] + 1) * 0x1p-32));
-    return t->a + t->b * r * cos(6.28318530717958647693 * ((double)w[1] * 0x1p-32));
+        return mg_uniform(&e, 0, t->a, t->b);
+    if (t->init == MG_INIT_NORMAL)
+        return t->a + mg_normal(&e, 0, t->b);
+    const double v = t->formula(&e);
+    if (!isfinite(t->dtype == MG_F64 ? v : (double)(float)v))
+        rt_die(RT_FAILED, "%s: the initial value of element %" PRId64 " is %g", f->x->name, at, v);
+    return v;
 }
 
 /* Keeps a uniform value below b: rounding to float may give b, which is not in [a, b). */
