@@ -159,7 +159,8 @@ static bool unify_sides(Elab *e, const Call *c, Val *sides[2])
     const Name of = indexed_by(e, *sides[0]) ? indexed_by(e, *sides[0]) : indexed_by(e, *sides[1]);
     bool wide = false;
     for (int i = 0; i < 2; i++)
-        wide |= sides[i]->kind == VAL_TENSOR && type_of(e->module, sides[i]->value)->dtype == DT_f64;
+        wide |=
+            sides[i]->kind == VAL_TENSOR && type_of(e->module, sides[i]->value)->dtype == DT_f64;
     for (int i = 0; i < 2; i++) {
         if (of) {
             if (!index_side(e, c->arg[1 + i], of, sides[i]))

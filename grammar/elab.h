@@ -191,17 +191,18 @@ typedef struct Elab {
     const Node *sampled;  /* that call */
     VEC(Value) documents; /* what document_start gave */
     VEC(PartLoop) parts;  /* train: the loops of repeats whose iterations are of several kinds */
-    bool reads_next, reads_further; /* somewhere in the source: next(...), and more than next(tokens) */
+    bool reads_next,
+        reads_further; /* somewhere in the source: next(...), and more than next(tokens) */
     int64_t furthest, input_furthest[MAX_INPUTS]; /* the largest `by` so far */
     Windows token_windows, weight_windows, input_windows[MAX_INPUTS];
     VEC(Ins *) windows; /* made of them */
-    Map externals;        /* tensor index + 1, by external name */
-    Map alike;            /* ExternalNames, by external name without its numbers */
-    Map paths;            /* how often a path was given out, by Name */
-    bool rule;            /* an optimizer's: padding is like other elements */
-    bool constant;        /* only numbers are allowed */
-    bool circle;          /* layouts extend each other, which was said */
-    bool stopped;         /* a limit was passed: everything is poison */
+    Map externals;      /* tensor index + 1, by external name */
+    Map alike;          /* ExternalNames, by external name without its numbers */
+    Map paths;          /* how often a path was given out, by Name */
+    bool rule;          /* an optimizer's: padding is like other elements */
+    bool constant;      /* only numbers are allowed */
+    bool circle;        /* layouts extend each other, which was said */
+    bool stopped;       /* a limit was passed: everything is poison */
     int nest;
     int64_t work;
     /* messages */
@@ -295,7 +296,8 @@ void size_windows(Elab *e);
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
-/* initial.c: the initial value that a declaration says; t has its external form. False after an error. */
+/* initial.c: the initial value that a declaration says; t has its external form. False after an
+ * error. */
 bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t);
 /* The iterations of `repeat d at l`, of which there are n, in runs; false after an error. */
 bool alike_runs(Elab *e, const Node *n, int64_t iterations, RunList *out);

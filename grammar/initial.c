@@ -1,8 +1,8 @@
 /* initial.c - initial values of parameters: a number, a distribution, or a formula of each element.
  *
- * A formula is made of numbers, index(d), normal(deviation), uniform(low, high) and functions of each
- * element. It becomes the words of a stack machine (ir/initial.h). One that draws once and does nothing
- * more is that distribution. */
+ * A formula is made of numbers, index(d), normal(deviation), uniform(low, high) and functions of
+ * each element. It becomes the words of a stack machine (ir/initial.h). One that draws once and
+ * does nothing more is that distribution. */
 #include "grammar/elab.h"
 #include "ir/initial.h"
 
@@ -71,8 +71,9 @@ static bool put_node(Formula *f, const Node *n);
 static bool refuse(Formula *f, const Node *n)
 {
     fail(f->e, n->span, 260, "no initial value of each element");
-    help(f->e, "it is made of numbers, index(d), normal(deviation), uniform(low, high), + - * / and "
-               "functions of each element: log(1 + index(heads))");
+    help(f->e,
+         "it is made of numbers, index(d), normal(deviation), uniform(low, high), + - * / and "
+         "functions of each element: log(1 + index(heads))");
     return false;
 }
 
@@ -137,9 +138,9 @@ static Op called_op(const Elab *e, const Node *n)
 
 static bool put_node(Formula *f, const Node *n)
 {
-    static const Op binary[] = {[B_ADD] = OP_add, [B_SUB] = OP_sub, [B_MUL] = OP_mul, [B_DIV] = OP_div,
-                                [B_LT] = OP_lt,   [B_LE] = OP_le,   [B_GT] = OP_gt,   [B_GE] = OP_ge,
-                                [B_EQ] = OP_eq,   [B_NE] = OP_ne};
+    static const Op binary[] = {
+        [B_ADD] = OP_add, [B_SUB] = OP_sub, [B_MUL] = OP_mul, [B_DIV] = OP_div, [B_LT] = OP_lt,
+        [B_LE] = OP_le,   [B_GT] = OP_gt,   [B_GE] = OP_ge,   [B_EQ] = OP_eq,   [B_NE] = OP_ne};
     n = node_bare(n);
     if (++f->terms > INITIAL_TERMS) {
         fail(f->e, n->span, 260, "an initial value of more than %d terms", INITIAL_TERMS);

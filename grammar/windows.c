@@ -1,13 +1,13 @@
 /* windows.c - the tokens of a sequence and those behind them: next(tokens, by = n).
  *
  *   tokens[batch, seq + n]   the argument of @train and @eval, n the furthest that either asks for
- *   weight[batch, seq + n - 1]   what the token after each position counts; next(weight) is further on
- *   ids[batch, ..., dec + n]     likewise an input by name that has indices, along its last dim
+ *   weight[batch, seq + n - 1]   what the token after each position counts; next(weight) is further
+ * on ids[batch, ..., dec + n]     likewise an input by name that has indices, along its last dim
  *
- * A window is a view of an argument. How far the source asks is known when all of it is elaborated, as
- * `by` may be the number of an iteration: the windows are made where they are asked for, put at the
- * beginning of the function at its end, and the arguments get their sizes when both functions are
- * there. @sample has seq tokens alone. */
+ * A window is a view of an argument. How far the source asks is known when all of it is elaborated,
+ * as `by` may be the number of an iteration: the windows are made where they are asked for, put at
+ * the beginning of the function at its end, and the arguments get their sizes when both functions
+ * are there. @sample has seq tokens alone. */
 #include "grammar/builtin.h"
 
 #include <string.h>
@@ -44,7 +44,8 @@ void find_next(Elab *e, const Node *model)
 
 /* ---- windows ------------------------------------------------------------------------------ */
 
-/* The window of an argument that begins `by` further on, a view at the beginning of the function. */
+/* The window of an argument that begins `by` further on, a view at the beginning of the function.
+ */
 static Value window(Elab *e, Windows *w, int64_t by)
 {
     Module *m = e->module;
@@ -183,8 +184,7 @@ Val builtin_next(Elab *e, const Call *c)
     if (by < 1 || by > most)
         return fail(e, (c->option ? c->option : c->node)->span, 254,
                     "by = %lld; behind a sequence of %lld there are %s that far from 1 to %lld",
-                    (long long)by, (long long)size, weight ? "weights" : "tokens",
-                    (long long)most);
+                    (long long)by, (long long)size, weight ? "weights" : "tokens", (long long)most);
     if (e->mode == MODE_SAMPLE)
         return poison;
     *furthest = by + weight > *furthest ? by + weight : *furthest;

@@ -1,7 +1,7 @@
 /* initial.h - initial values by formula: Tensor.formula, of a parameter whose init is INIT_formula.
  *
- * A formula is text, words with blanks between them, in the order of a stack machine that computes one
- * element in double:
+ * A formula is text, words with blanks between them, in the order of a stack machine that computes
+ * one element in double:
  *
  *   0.5              a number
  *   index:24:6       the element's index along a dim of 6, of which one step is 24 elements
@@ -17,7 +17,13 @@
 
 enum { INITIAL_DEPTH = 32, INITIAL_TERMS = 200 };
 
-typedef enum InitialKind { INITIAL_number, INITIAL_index, INITIAL_uniform, INITIAL_normal, INITIAL_op } InitialKind;
+typedef enum InitialKind {
+    INITIAL_number,
+    INITIAL_index,
+    INITIAL_uniform,
+    INITIAL_normal,
+    INITIAL_op
+} InitialKind;
 
 typedef struct InitialTerm {
     InitialKind kind;
@@ -30,7 +36,8 @@ typedef struct InitialTerm {
 bool initial_op(Op op);
 /* How many numbers a term takes. */
 int initial_operands(const InitialTerm *t);
-/* Reads the word at *s, and goes on behind it. False at the end, and at what is none: then **s is not 0. */
+/* Reads the word at *s, and goes on behind it. False at the end, and at what is none: then **s is
+ * not 0. */
 bool initial_next(const char **s, InitialTerm *t);
 /* Does it compute one number, within the limits above? */
 bool initial_valid(const char *formula);

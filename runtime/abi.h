@@ -33,8 +33,8 @@ typedef enum mg_init_kind {
     MG_INIT_FORMULA
 } mg_init_kind;
 
-/* Element `at` of an external tensor, and the key by which numbers are drawn for it. A formula draws
- * several: `which` counts them. MG_INIT_NORMAL and MG_INIT_UNIFORM draw number 0. */
+/* Element `at` of an external tensor, and the key by which numbers are drawn for it. A formula
+ * draws several: `which` counts them. MG_INIT_NORMAL and MG_INIT_UNIFORM draw number 0. */
 typedef struct mg_element {
     int64_t at;
     uint32_t key[2];
@@ -67,7 +67,7 @@ typedef struct mg_tensor {
      * counter e: the value is the same under every layout. State starts at zero. */
     mg_init_kind init;
     double a, b;
-    mg_formula *formula; /* of MG_INIT_FORMULA: what an element is */
+    mg_formula *formula;          /* of MG_INIT_FORMULA: what an element is */
     uint32_t axes[MG_RANK_MAX];   /* per stored dim: the mg_program.axes that it is split on */
     uint32_t zigzag[MG_RANK_MAX]; /* axes of which rank r of n has parts r and 2n - 1 - r of 2n */
     uint8_t at; /* MG_AT_*: ranks along the stage axis that have it; others reuse its bytes */

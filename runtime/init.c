@@ -6,8 +6,8 @@
  * and uses the first two of its four words:
  *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)
  *     uniform  low + (high - low) * w0 / 2^32
- * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. A formula, which is a function
- * of the emitted program, draws numbers 0, 1, ...; others draw number 0. */
+ * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. A formula, which is a
+ * function of the emitted program, draws numbers 0, 1, ...; others draw number 0. */
 #include "runtime/run.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* emit_initial.c - initial values by formula (ir/initial.h), each a function of one element in double.
+/* emit_initial.c - initial values by formula (ir/initial.h), each a function of one element in
+ * double.
  *
  *   static double mg_init_3(const mg_element *e) { return log(1 + (double)(e->at % 24)); }  */
 #include "codegen/emit/emit.h"

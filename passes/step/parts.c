@@ -4,10 +4,10 @@
  *   own   it has the batch dim: the rows of the whole-batch value that this microbatch is about
  *   same  it does not depend on the batch: equal to the whole-batch value in every microbatch
  *   part  it was summed over the batch: the whole-batch value is the sum over the microbatches
- * A sum over the batch of what comes from the inputs alone, or is drawn, is none of them: it is computed before
- * the microbatches, of the whole batch, and then the same in all. Sums, products with what is the
- * same, and casts of parts are parts; anything else done to a part would mix rows that are not
- * there (a mean over the batch inside the model), and is refused. */
+ * A sum over the batch of what comes from the inputs alone, or is drawn, is none of them: it is
+ * computed before the microbatches, of the whole batch, and then the same in all. Sums, products
+ * with what is the same, and casts of parts are parts; anything else done to a part would mix rows
+ * that are not there (a mean over the batch inside the model), and is refused. */
 #include "passes/step/parts.h"
 #include "passes/walk.h"
 #include "ir/propose.h"
@@ -437,7 +437,8 @@ static Value whole_value(const Microbatches *r, Builder *b, ValueMap *map, Value
     Type stacked;
     if (i->op == OP_const)
         out = build_const(b, type_of(r->m, v)->dtype, attrs.value);
-    else if (i->op == OP_random) { /* the same elements of the stream, one microbatch after the other */
+    else if (i->op ==
+             OP_random) { /* the same elements of the stream, one microbatch after the other */
         stacked = type_stacked(type_of(r->m, v), micro);
         out = build_typed(b, i->op, &attrs, 3, in, 1, &stacked, NULL)->out[0];
     } else if (i->op == OP_cast)

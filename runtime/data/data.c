@@ -4,9 +4,9 @@
  * (blend.c); without weights all files are one set.
  *
  * A window has seq tokens and some behind them: 1, or more where the program asks for more, up to
- * seq. A segment of n tokens gives c = max(1, n / seq - 1) windows, at a stride of seq, from a phase
- * that each epoch draws anew. Each epoch therefore has the same number of
- * windows, and over the epochs each token is at each place of a window. */
+ * seq. A segment of n tokens gives c = max(1, n / seq - 1) windows, at a stride of seq, from a
+ * phase that each epoch draws anew. Each epoch therefore has the same number of windows, and over
+ * the epochs each token is at each place of a window. */
 #include "runtime/data/batch.h"
 
 #include <errno.h>
@@ -31,7 +31,8 @@ static void count_windows(rt_data *d, bool in_order)
     for (int i = 0; i < d->nsegments; i++) {
         rt_segment *s = &d->segment[i];
         s->before = d->windows;
-        s->windows = in_order ? 1 + (s->tokens - d->window) / d->seq : shuffled_windows(s->tokens, d->seq);
+        s->windows =
+            in_order ? 1 + (s->tokens - d->window) / d->seq : shuffled_windows(s->tokens, d->seq);
         d->windows += s->windows;
         d->tokens += s->tokens;
     }

@@ -126,8 +126,8 @@ static void windows_in_order(void **state)
     forget(path, 3);
 }
 
-/* Windows with more tokens behind them: in a file of any length all lie in it, the last as far back as
- * they can in the fixed order. */
+/* Windows with more tokens behind them: in a file of any length all lie in it, the last as far back
+ * as they can in the fixed order. */
 static void windows_ahead(void **state)
 {
     (void)state;
@@ -310,18 +310,12 @@ static void by_the_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(permutes),
-        cmocka_unit_test(permutations_differ),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(windows_in_order),
-        cmocka_unit_test(windows_ahead),
-        cmocka_unit_test(holds_out_the_end),
-        cmocka_unit_test(holds_out_a_tail),
-        cmocka_unit_test(blends),
-        cmocka_unit_test(learning_rates),
-        cmocka_unit_test(deepspeed),
-        cmocka_unit_test(stable_then_down),
-        cmocka_unit_test(by_the_root),
+        cmocka_unit_test(permutes),         cmocka_unit_test(permutations_differ),
+        cmocka_unit_test(windows),          cmocka_unit_test(windows_in_order),
+        cmocka_unit_test(windows_ahead),    cmocka_unit_test(holds_out_the_end),
+        cmocka_unit_test(holds_out_a_tail), cmocka_unit_test(blends),
+        cmocka_unit_test(learning_rates),   cmocka_unit_test(deepspeed),
+        cmocka_unit_test(stable_then_down), cmocka_unit_test(by_the_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
