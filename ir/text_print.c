@@ -425,13 +425,10 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     for (int i = 0; i < t->external_rank; i++)
         fprintf(out, "%s%d", i ? ", " : "", t->merge[i]);
     fprintf(out, "] init %s ", inits[t->init]);
-    if (t->formula) {
+    if (t->formula)
         print_string(out, name_str(m->names, t->formula));
-    } else {
-        print_real(out, t->a);
-        fputc(' ', out);
-        print_real(out, t->b);
-    }
+    else
+        print_real(out, t->a), fputc(' ', out), print_real(out, t->b);
     fputs(" decay ", out);
     print_real(out, t->decay);
     fputs(" rate ", out);

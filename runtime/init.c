@@ -19,39 +19,44 @@ typedef struct filling {
     uint32_t key[2];
 } filling;
 
-static void words(const mg_element *e, uint32_t which, uint32_t w[4])
+static void words(int64_t e, const uint32_t key[2], uint32_t which, uint32_t w[4])
 {
-    uint32_t counter[4] = {(uint32_t)e->at, (uint32_t)((uint64_t)e->at >> 32), which, 0};
-    mg_philox(counter, e->key, w);
+    uint32_t counter[4] = {(uint32_t)e, (uint32_t)((uint64_t)e >> 32), which, 0};
+    mg_philox(counter, key, w);
 }
 
-double mg_uniform(const mg_element *e, uint32_t which, double low, double high)
+double mg_uniform(int64_t e, const uint32_t key[2], uint32_t which, double low, double high)
 {
     uint32_t w[4];
-    words(e, which, w);
+    words(e, key, which, w);
     return low + (high - low) * ((double)w[0] * 0x1p-32);
 }
 
-double mg_normal(const mg_element *e, uint32_t which, double deviation)
+double mg_normal(int64_t e, const uint32_t key[2], uint32_t which, double deviation)
 {
     uint32_t w[4];
-    words(e, which, w);
+    words(e, key, which, w);
     double r = sqrt(-2 * log(((double)w[0] + 1) * 0x1p-32));
     return deviation * r * cos(6.28318530717958647693 * ((double)w[1] * 0x1p-32));
 }
 
-static double draw(const filling *f, int64_t at)
+static double formula(const filling *f, int64_t e)
 {
     const mg_tensor *t = f->x->form->tensor;
-    const mg_element e = {at, {f->key[0], f->key[1]}};
-    if (t->init == MG_INIT_UNIFORM)
-        return mg_uniform(&e, 0, t->a, t->b);
-    if (t->init == MG_INIT_NORMAL)
-        return t->a + mg_normal(&e, 0, t->b);
-    const double v = t->formula(&e);
+    const double v = t->formula(e, f->key);
     if (!isfinite(t->dtype == MG_F64 ? v : (double)(float)v))
-        rt_die(RT_FAILED, "%s: the initial value of element %" PRId64 " is %g", f->x->name, at, v);
+        rt_die(RT_FAILED, "%s: the initial value of element %" PRId64 " is %g", f->x->name, e, v);
     return v;
+}
+
+static double initial(const filling *f, int64_t e)
+{
+    const mg_tensor *t = f->x->form->tensor;
+    if (t->formula)
+        return formula(f, e);
+    if (t->init == MG_INIT_UNIFORM)
+        return mg_uniform(e, f->key, 0, t->a, t->b);
+    return t->init == MG_INIT_NORMAL ? t->a + mg_normal(e, f->key, 0, t->b) : t->a;
 }
 
 /* Keeps a uniform value below b: rounding to float may give b, which is not in [a, b). */
@@ -75,7 +80,7 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
     for (int64_t e = begin; e < end; e += BLOCK) {
         int64_t n = end - e < BLOCK ? end - e : BLOCK;
         for (int64_t i = 0; i < n; i++) {
-            double v = t->init == MG_INIT_CONST ? t->a : draw(f, e + i);
+            double v = initial(f, e + i);
             if (t->dtype == MG_F64)
                 out.f64[i] = v;
             else

@@ -240,8 +240,7 @@ rt_data *rt_data_find(const rt_list *patterns, const char *option);
 char *rt_data_changed(const rt_data *d);
 /* Moves the last `fraction` of the tokens into a new data set. */
 rt_data *rt_data_hold_out(rt_data *d, double fraction);
-/* Sets the fixed order of evaluation: windows at a stride of seq, from the start of each
- * segment. */
+/* Sets the fixed order of evaluation: windows seq apart, from the start of each segment. */
 void rt_data_in_order(rt_data *d);
 /* Reads sample number `index`, of the endless shuffled sequence or of the fixed order, as the
  * batch's row `row`: a window of tokens, or a row of each input. */

@@ -1,13 +1,14 @@
 /* emit_initial.c - initial values by formula (ir/initial.h), each a function of one element in
  * double.
  *
- *   static double mg_init_3(const mg_element *e) { return log(1 + (double)(e->at % 24)); }  */
+ *   static double mg_init_3(int64_t e, const uint32_t key[2]) { return log(1 + (double)(e / 24 %
+ * 6)); }  */
 #include "codegen/emit/emit.h"
 #include "ir/initial.h"
 
 #include <stdlib.h>
 
-/* What an op is in C; %1$s, %2$s, %3$s: its operands. */
+/* The C of an op; %1$s, %2$s, %3$s: its operands. */
 static const char *form(Op op)
 {
     static const char *const forms[OP_count] = {
@@ -52,12 +53,12 @@ static const char *leaf(const Emitter *e, const InitialTerm *t, uint32_t *drawn)
     if (t->kind == INITIAL_number)
         return real(e, t->a);
     if (t->kind == INITIAL_index)
-        return arena_printf(e->a, "(double)(e->at / %lld %% %lld)", (long long)t->every,
+        return arena_printf(e->a, "(double)(e / %lld %% %lld)", (long long)t->every,
                             (long long)t->size);
     if (t->kind == INITIAL_uniform)
-        return arena_printf(e->a, "mg_uniform(e, %u, %s, %s)", (*drawn)++, real(e, t->a),
+        return arena_printf(e->a, "mg_uniform(e, key, %u, %s, %s)", (*drawn)++, real(e, t->a),
                             real(e, t->b));
-    return arena_printf(e->a, "mg_normal(e, %u, %s)", (*drawn)++, real(e, t->a));
+    return arena_printf(e->a, "mg_normal(e, key, %u, %s)", (*drawn)++, real(e, t->a));
 }
 
 static const char *applied(const Emitter *e, const InitialTerm *t, const char *const *x)
@@ -99,18 +100,18 @@ void emit_initial(const Emitter *e)
         if (!t->formula)
             continue;
         if (!any)
-            fputs("/* Initial values by formula, of one element; after abi.h: mg_element. */\n"
+            fputs("/* Initial values by formula, of element e. */\n"
                   "#include <math.h>\n"
                   "static inline double mg_sign(double x) { return (x > 0) - (x < 0); }\n",
                   e->out);
         any = true;
-        fprintf(e->out, "static double mg_init_%zu(const mg_element *e) /* %s */\n{\n", i,
-                name_str(e->m->names, t->name));
-        fprintf(e->out, "    (void)e;\n    return %s;\n}\n",
+        fprintf(e->out, "static double mg_init_%zu(int64_t e, const uint32_t key[2]) /* %s */\n{\n",
+                i, name_str(e->m->names, t->name));
+        fprintf(e->out, "    (void)e, (void)key;\n    return %s;\n}\n",
                 formula(e, name_str(e->m->names, t->formula)));
     }
     if (any)
         fputs("#define FORMULA(t, at, f) {t, .slot = \"\", .role = MG_PARAM, .offset = at, "
-              ".init = MG_INIT_FORMULA, .formula = f}\n",
+              ".init = MG_INIT_CONST, .formula = f}\n",
               e->out);
 }

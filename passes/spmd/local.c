@@ -52,7 +52,7 @@ static Attrs without_axes(const Attrs *a)
 
 static void region(Local *l, Region *r);
 
-/* Where a rank's rows are drawn from: those of all ranks follow each other, as many on each. */
+/* The slot that a rank draws its rows at: those of all ranks follow each other, as many on each. */
 static Value slot_here(Local *l, Builder *b, const Ins *i)
 {
     const Axes axes = l->rows[i->out[0]];
