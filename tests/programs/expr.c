@@ -38,6 +38,8 @@ static const char *initial(Gen *g)
         return "~ uniform(-0.5, 0.5)";
     case 4:
         return TEXT("~ normal(0.1 / sqrt(%d))", draw_between(g, 1, 9));
+    case 5:
+        return "= 0.2 * tanh(normal(1)) + uniform(-0.1, 0.1)";
     default:
         return "~ normal(0.3)";
     }
