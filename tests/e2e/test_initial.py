@@ -23,7 +23,7 @@ model m(x[batch, wide], w[batch, wide]) {
     loss = mean(d * d)
 }
 train {
-    optimizer sgd()
+    optimizer adamw()
     lr        constant(peak = 1e-3, steps = 1)
     precision PRECISION
 }
