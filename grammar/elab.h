@@ -172,6 +172,14 @@ typedef struct ExternalNames {
     Externals plain, numbered; /* without a {}, with one */
 } ExternalNames;
 
+/* The windows of an input: at.data[n] begins n further on, or is 0. */
+typedef struct Windows {
+    const Node *input;
+    Value arg;
+    Dim along;
+    VEC(Value) at;
+} Windows;
+
 typedef struct Elab {
     Arena *arena;
     Names *names;
@@ -207,15 +215,19 @@ typedef struct Elab {
     const Node *sampled;  /* that call */
     VEC(Value) documents; /* what document_start gave */
     VEC(PartLoop) parts;  /* train: the loops of repeats whose iterations are of several kinds */
-    bool reads_next;      /* somewhere in the source */
-    Map externals;        /* tensor index + 1, by external name */
-    Map shared;           /* Shared, by external name: of this function */
-    Map alike;            /* ExternalNames, by external name without its numbers */
-    Map paths;            /* how often a path was given out, by Name */
-    bool rule;            /* an optimizer's: padding is like other elements */
-    bool constant;        /* only numbers are allowed */
-    bool circle;          /* layouts extend each other, which was said */
-    bool stopped;         /* a limit was passed: everything is poison */
+    bool reads_next,
+        reads_further; /* somewhere in the source: next(...), and more than next(tokens) */
+    int64_t furthest, input_furthest[MAX_INPUTS]; /* the largest `by` so far */
+    Windows token_windows, weight_windows, input_windows[MAX_INPUTS];
+    VEC(Ins *) windows; /* made of them */
+    Map externals;      /* tensor index + 1, by external name */
+    Map shared;         /* Shared, by external name: of this function */
+    Map alike;          /* ExternalNames, by external name without its numbers */
+    Map paths;          /* how often a path was given out, by Name */
+    bool rule;          /* an optimizer's: padding is like other elements */
+    bool constant;      /* only numbers are allowed */
+    bool circle;        /* layouts extend each other, which was said */
+    bool stopped;       /* a limit was passed: everything is poison */
     int nest;
     int64_t work;
     /* messages */
@@ -295,6 +307,17 @@ void all_rules_used(Elab *e);         /* once all are declared */
 void read_config(Elab *e);            /* Module.config */
 void read_layout(Elab *e);
 
+/* windows.c: what the source asks of next(...). */
+void find_next(Elab *e, const Node *model);
+/* Of a function: before its inputs; the inputs, with e->tokens, e->next, e->weight; at its end. */
+void begin_windows(Elab *e);
+void token_windows(Elab *e, const Node *input, int64_t batch);
+Val weight_windows(Elab *e, const Node *in, int64_t batch);
+Value input_windows(Elab *e, const Node *in, uint32_t number, Value arg);
+void end_windows(Elab *e);
+/* The sizes of the arguments, when the functions are there. */
+void size_windows(Elab *e);
+
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
@@ -311,6 +334,9 @@ Shared *find_shared(Elab *e, const Node *n);
 void add_shared(Elab *e, const Node *n, uint32_t tensor, Value arg);
 /* Is it here what it was there? `now`: as this call would have made it. */
 bool check_shared(Elab *e, const Node *n, const Shared *s, const Tensor *now);
+/* initial.c: the initial value that a declaration says; t has its external form. False after an
+ * error. */
+bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t);
 /* The iterations of `repeat d at l`, of which there are n, in runs; false after an error. */
 bool alike_runs(Elab *e, const Node *n, int64_t iterations, RunList *out);
 /* Copies of the body of a loop: all that its runs have, and how many are made. */

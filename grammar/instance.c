@@ -137,7 +137,7 @@ static const char *shape_text(Elab *e, const Tensor *t)
 
 static bool same_start(const Tensor *a, const Tensor *b)
 {
-    return a->init == b->init && a->a == b->a && a->b == b->b;
+    return a->init == b->init && a->a == b->a && a->b == b->b && a->formula == b->formula;
 }
 
 static bool same_order(const Tensor *a, const Tensor *b)

@@ -8,49 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- initial values ----------------------------------------------------------------------- */
-
-static bool distribution(Elab *e, const Node *n, Tensor *t)
-{
-    static const char *const names[] = {"normal", "uniform"};
-    const char *name = text(e, n->name);
-    double v[2];
-    bool uniform = strcmp(name, "uniform") == 0;
-    if (!uniform && strcmp(name, "normal") != 0) {
-        fail(e, n->at, 260, "there is no distribution '%s'", name);
-        suggest(e, name, names, 2);
-        help(e, "write `~ normal(std)` or `~ uniform(a, b)`");
-        return false;
-    }
-    if (n->list.n != (uniform ? 2u : 1u)) {
-        fail(e, n->at, 260,
-             uniform ? "uniform takes its bounds: uniform(a, b)"
-                     : "normal takes its standard deviation: normal(std)");
-        return false;
-    }
-    for (size_t i = 0; i < n->list.n; i++)
-        if (!real_of(e, n->list.data[i], &v[i]))
-            return false;
-    if (uniform ? v[0] > v[1] : v[0] < 0) {
-        fail(e, n->list.data[0]->span, 260,
-             uniform ? "the lower bound %g is above the upper" : "a standard deviation of %g",
-             v[0]);
-        return false;
-    }
-    t->init = uniform ? INIT_uniform : INIT_normal;
-    t->a = uniform ? v[0] : 0;
-    t->b = uniform ? v[1] : v[0];
-    return true;
-}
-
-static bool initial(Elab *e, const Node *n, Tensor *t)
-{
-    if (n->b)
-        return distribution(e, n->b, t);
-    t->init = INIT_const;
-    return real_of(e, n->a, &t->a);
-}
-
 /* ---- external form ------------------------------------------------------------------------ */
 
 static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *t, int *count)
@@ -182,7 +139,8 @@ static bool described(Elab *e, const Node *n, Tensor *t)
 {
     DimList own;
     return resolve_dims(e, &n->list, &own) && numbered(e, n, &own, t) &&
-           stored_type(e, n, &own, t) && initial(e, n, t) && external_order(e, n, &own, t);
+           stored_type(e, n, &own, t) && external_order(e, n, &own, t) &&
+           initial(e, n, &own, t);
 }
 
 /* In the first function a new tensor; in the others the one that has the name there: a sample

@@ -162,7 +162,7 @@ typedef struct ValueInfo {
 
 /* ---- module ------------------------------------------------------------------------------- */
 
-typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
+typedef enum Init { INIT_const, INIT_normal, INIT_uniform, INIT_formula } Init;
 
 /* Ranks along the axis of pipeline stages: a set of these. */
 typedef uint8_t StageSet;
@@ -185,6 +185,7 @@ typedef struct Tensor {
     int external_rank;
     Init init;
     double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
+    Name formula;       /* as ir/initial.h says it; 0: another init */
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
     double decay, rate; /* weight decay; factor of the learning rate */
     uint8_t goal;       /* the one that changes it, or of which it is the state */
@@ -201,7 +202,7 @@ typedef enum ArgRole {
     ARG_state,   /* .tensor says which, of all three */
     ARG_input,   /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
     ARG_tokens,  /* i32[batch, window] */
-    ARG_weight,  /* [batch, seq], of the compute type: what the token after each position counts */
+    ARG_weight,  /* [batch, window - 1], of the compute type: what each token but the first counts */
     ARG_lr,      /* f64[]: of goal .tensor */
     ARG_scale,   /* f64[]: what the loss is multiplied by before it is differentiated */
     ARG_step,    /* i64[], from 0 */

@@ -434,7 +434,7 @@ static void read_fn(Reader *r)
 
 static void read_tensor(Reader *r)
 {
-    static const char *const inits[] = {"const", "normal", "uniform"};
+    static const char *const inits[] = {"const", "normal", "uniform", "formula"};
     Tensor t = {.name = text_want_name(r)};
     t.type = read_type(r);
     text_want_word(r, "external");
@@ -476,9 +476,13 @@ static void read_tensor(Reader *r)
     if (r->m->local)
         type_strip(&t.type);
     text_want_word(r, "init");
-    t.init = (Init)text_want_choice(r, inits, 3);
-    t.a = text_want_real(r);
-    t.b = text_want_real(r);
+    t.init = (Init)text_want_choice(r, inits, 4);
+    if (t.init == INIT_formula) {
+        t.formula = text_want_name(r);
+    } else {
+        t.a = text_want_real(r);
+        t.b = text_want_real(r);
+    }
     text_want_word(r, "decay");
     t.decay = text_want_real(r);
     text_want_word(r, "rate");

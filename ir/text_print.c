@@ -352,7 +352,7 @@ static void print_fn(Printer *p, const Fn *f)
 
 static void print_tensor(const Module *m, const Tensor *t, FILE *out)
 {
-    static const char *const inits[] = {"const", "normal", "uniform"};
+    static const char *const inits[] = {"const", "normal", "uniform", "formula"};
     fputs("tensor ", out);
     text_put_string(out, name_str(m->names, t->name));
     fputc(' ', out);
@@ -377,9 +377,10 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     for (int i = 0; i < t->external_rank; i++)
         fprintf(out, "%s%d", i ? ", " : "", t->merge[i]);
     fprintf(out, "] init %s ", inits[t->init]);
-    text_put_real(out, t->a);
-    fputc(' ', out);
-    text_put_real(out, t->b);
+    if (t->formula)
+        text_put_string(out, name_str(m->names, t->formula));
+    else
+        text_put_real(out, t->a), fputc(' ', out), text_put_real(out, t->b);
     fputs(" decay ", out);
     text_put_real(out, t->decay);
     fputs(" rate ", out);

@@ -2,6 +2,7 @@
  *
  * A broken one is a bug of mgc. Every violation is reported with its number and its instruction, so
  * that one run shows all there are. */
+#include "ir/initial.h"
 #include "ir/verify.h"
 
 #include <math.h>
@@ -464,6 +465,9 @@ static void check_tensor(Verifier *v, uint32_t at)
             verify_broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
                           (long long)t->valid[k], (long long)whole);
     }
+    if ((t->init == INIT_formula) != (t->formula != 0) ||
+        (t->formula && (t->slot || !initial_valid(str(v, t->formula)))))
+        verify_broken(v, NULL, 8, "tensor '%s' has no initial value", str(v, t->name));
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
     if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
         verify_broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));

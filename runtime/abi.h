@@ -42,24 +42,23 @@ typedef struct mg_tensor {
     int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim: on one rank; on all ranks */
     uint8_t order[MG_RANK_MAX]; /* rank - stacked entries: stored dim at each external place */
     uint8_t merge[MG_RANK_MAX]; /* external_rank entries, summing to rank - stacked */
-    /* Initial value: const a; normal(mean a, std b); uniform in [a, b). Element e (row-major in
-     * the external shape) of the external tensor n draws from Philox keyed by (seed, n), at
-     * counter e: the value is the same under every layout. State starts at zero. */
+    /* Initial value: const a; normal(mean a, std b); uniform in [a, b); or formula(e, key), if not
+     * NULL. Element e (row-major in the external shape) of the external tensor n draws from Philox
+     * keyed by (seed, n), at counter e: no layout changes it. State starts at zero. */
     mg_init_kind init;
     double a, b;
+    double (*formula)(int64_t e, const uint32_t key[2]);
     uint32_t axes[MG_RANK_MAX];   /* per stored dim: the mg_program.axes that it is split on */
     uint32_t zigzag[MG_RANK_MAX]; /* axes of which rank r of n has parts r and 2n - 1 - r of 2n */
     uint8_t at; /* MG_AT_*: ranks along the stage axis that have it; others reuse its bytes */
 } mg_tensor;
 
-/* Ranks along the stage axis: the first, those between, the last. */
-enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 };
+enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 }; /* along that axis */
 
-/* Layers in stages, with `chunks` stages on each of the n ranks along an axis: stage s is chunk
- * s / n of the rank at place s % n. A tensor whose outermost dim is split on that axis has room
- * for `max_layers` layers of each chunk of a rank, chunk after chunk; the first layers[s] of them
- * are the layers of stage s. Layers are counted from stage to stage. Unused room is like padding:
- * it holds zeros, and never leaves the program. valid[0] counts the layers of all stages. */
+/* Layers in stages, `chunks` on each of the n ranks along an axis: stage s is chunk s / n of the
+ * rank at place s % n. A tensor whose outermost dim is split on that axis has room for `max_layers`
+ * of each chunk, chunk after chunk; the first layers[s] are those of stage s, counted from stage to
+ * stage. Unused room is like padding: zeros that stay. valid[0] counts the layers of all stages. */
 typedef struct mg_stages {
     uint32_t axis; /* one bit of mg_program.axes; 0: no stages */
     int chunks, max_layers;
@@ -72,8 +71,7 @@ typedef struct mg_action {
     const char *kind;  /* "kernel", "product", "attention", ... */
     const char *where; /* "llama.mg:23" */
     double predicted_us, flops, bytes;
-    /* The floating-point outputs of a generated kernel: pointer index, elements. */
-    uint8_t nout;
+    uint8_t nout; /* floating-point outputs of a generated kernel: pointer index, elements */
     struct {
         uint8_t arg;
         mg_dtype dtype;
@@ -158,9 +156,9 @@ typedef struct mg_total {
 typedef struct mg_entry {
     bool present;
     int64_t tokens;  /* i32[batch, window] */
-    int64_t weights; /* [batch, seq], of the compute type: of the token after each position */
+    int64_t weights; /* [batch, window - 1], of the compute type: of each token but the first */
     int64_t batch;   /* sequences of one call, on all ranks together */
-    int64_t window;  /* tokens of a sequence: seq + 1, or seq for sample */
+    int64_t window;  /* tokens of a sequence: seq and those behind it; seq for sample */
     int64_t lr;      /* f64 */
     int64_t step;    /* i64, from 0: equal steps draw equal dropout */
     int64_t seed;    /* i64 */
@@ -457,9 +455,9 @@ void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
 void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
                        const void *rows, const int32_t *choice, const int32_t *slot, void *weight);
 
-/* out[e] = uniform in [0, 1), from Philox4x32-10 keyed by (seed, key), at counter (slot *
- * elements + e, step): equal under every layout. With g = slot * elements + e it is the top 24
- * bits of word g % 4 of counter {g / 4, step}, key seed ^ key: 64 bits each, low half first. */
+/* out[e] = uniform in [0, 1), equal under every layout: with g = slot * elements + e the top 24
+ * bits of word g % 4 of Philox4x32-10, of counter {g / 4, step} under the key seed ^ key, 64 bits
+ * each, low half first. */
 typedef struct mg_random_desc {
     mg_dtype dtype;
     uint64_t key;
@@ -593,5 +591,8 @@ void mg_attention_grad_outputs(mg_run *r, int action, const mg_attention_desc *d
 /* Philox4x32-10 (Salmon et al., SC 2011): four words for a counter under a key. */
 void mg_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 uint64_t mg_key(const char *name); /* FNV-1a of an external name: the tensor's key */
+/* Number `which` that an element draws for its initial value. */
+double mg_uniform(int64_t e, const uint32_t key[2], uint32_t which, double low, double high);
+double mg_normal(int64_t e, const uint32_t key[2], uint32_t which, double deviation);
 
 #endif

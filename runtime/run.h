@@ -220,7 +220,7 @@ typedef struct rt_file {
 typedef struct rt_table rt_table;
 typedef struct rt_blend rt_blend;
 typedef struct rt_data {
-    int64_t seq; /* targets of a window; a window is seq + 1 tokens */
+    int64_t seq, window; /* targets of a window; its tokens: seq and what is behind them */
     rt_file *file;
     rt_segment *segment;
     int nfiles, nsegments;
@@ -231,16 +231,17 @@ typedef struct rt_data {
     bool borrowed;   /* another data set owns files and table */
 } rt_data;
 
-/* Opens and checks the files of `patterns` (globs); every failure ends the program with 65. */
-rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab);
+/* Opens and checks the files of `patterns` (globs), for windows of so many tokens at a stride of
+ * seq; every failure ends the program with 65. */
+rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t window,
+                      int64_t vocab);
 /* The files of `patterns`, not yet opened. */
 rt_data *rt_data_find(const rt_list *patterns, const char *option);
 /* NULL, or which file changed after it was opened, and how (the caller frees it). */
 char *rt_data_changed(const rt_data *d);
 /* Moves the last `fraction` of the tokens into a new data set. */
 rt_data *rt_data_hold_out(rt_data *d, double fraction);
-/* Sets the fixed order of evaluation: windows at a stride of seq, from the start of each
- * segment. */
+/* Sets the fixed order of evaluation: windows seq apart, from the start of each segment. */
 void rt_data_in_order(rt_data *d);
 /* Reads sample number `index`, of the endless shuffled sequence or of the fixed order, as the
  * batch's row `row`: a window of tokens, or a row of each input. */
@@ -262,7 +263,7 @@ void rt_data_close(rt_data *d);
 /* ---- tokens.c ----------------------------------------------------------------------------- */
 
 /* Opens f->path, detects its format, and checks each token; ends the program with 65. */
-void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab);
+void rt_tokens_open(rt_file *f, int64_t window, int64_t vocab);
 void rt_tokens_read(const rt_file *f, int64_t first, int64_t n, int32_t *out);
 char *rt_tokens_changed(const rt_file *f);                            /* as rt_data_changed */
 void rt_file_read(const rt_file *f, void *to, int64_t n, int64_t at); /* or ends the program */

@@ -106,6 +106,12 @@ static void emit_tensor(const Emitter *e, size_t i, const char *shape)
         fputs("),\n", e->out);
         return;
     }
+    if (t->formula) {
+        fprintf(e->out, "    FORMULA(%s, ", shape);
+        emit_offset(e, (size_t)e->p->tensor_buffer.data[i]);
+        fprintf(e->out, ", mg_init_%zu),\n", i);
+        return;
+    }
     fprintf(e->out, "    %s(%s, ", t->slot ? "STATE" : "PARAM", shape);
     if (t->slot) {
         emit_string(e->out, str(e, t->slot));
@@ -192,6 +198,7 @@ void emit_tensors(Emitter *e)
         fprintf(e->out, "#define %s %s\n", name[i], shape[i]);
     }
     define_states(e);
+    emit_initial(e);
     fputs("static const mg_tensor tensors[] = {\n", e->out);
     for (size_t i = 0; i < n; i++) {
         const size_t states = alike(e, i, name);

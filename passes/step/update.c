@@ -102,6 +102,7 @@ Value up_state(Update *u, uint32_t of, const char *slot, const DimList *lacks, u
     t.name = name_intern(m->names, name);
     t.slot = name_intern(m->names, slot);
     t.init = INIT_const;
+    t.formula = 0;
     t.a = t.b = 0;
     t.parameter = of;
     *tensor = (uint32_t)m->tensors.n;

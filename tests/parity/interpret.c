@@ -141,6 +141,35 @@ static void fill_data(const Golden *g, const char *name, Tensor64 *to)
         to->data[i] = element(&s, i);
 }
 
+/* The rows as the first step has them, where their order counts, or as the file has them. */
+static const char *batch_name(Arena *a, const Golden *g, const char *input)
+{
+    const char *name = arena_printf(a, "batch.%s", input);
+    return json_object_get(g->header, name) ? name : input;
+}
+
+/* Windows of tokens, of which a model without next(tokens) reads all but the last. */
+static void fill_tokens(Arena *a, const Golden *g, Tensor64 *to)
+{
+    Stored s = find(g, json_object_get(g->header, "batch") ? "batch" : batch_name(a, g, "tokens"));
+    const int64_t rows = to->type.dims[0].size, n = to->type.dims[1].size, stored = s.n / rows;
+    if (s.n != rows * n && s.n != rows * (n + 1))
+        die("another size", "tokens");
+    for (int64_t i = 0; i < rows * n; i++)
+        to->data[i] = element(&s, i / n * stored + i % n);
+}
+
+/* Of each token of a window but the first. */
+static void fill_weights(const Golden *g, Tensor64 *to)
+{
+    Stored s = find(g, "weights");
+    const int64_t n = to->type.dims[1].size;
+    if (s.n != to->type.dims[0].size * (n + 1))
+        die("another size", "weights");
+    for (int64_t i = 0; i < type_elements(&to->type); i++)
+        to->data[i] = element(&s, i / n * (n + 1) + i % n + 1);
+}
+
 static void fill_parameter(Arena *a, const Module *m, const Golden *g, const Tensor *t, double *to)
 {
     for (int64_t s = 0; s < iterations(t); s++) {
@@ -157,10 +186,13 @@ static void fill(Arena *a, const Module *m, const Golden *g, FnArg arg, Tensor64
     if (arg.role == ARG_param)
         fill_parameter(a, m, g, &m->tensors.data[arg.tensor], to->data);
     else if (arg.role == ARG_tokens)
-        fill_data(g, json_object_get(g->header, "batch") ? "batch" : "tokens", to);
+        fill_tokens(a, g, to);
+    else if (arg.role == ARG_weight)
+        fill_weights(g, to);
     else if (arg.role == ARG_input)
-        fill_data(g, name_str(m->names, m->inputs.data[arg.tensor].name), to);
-    else
+        fill_data(g, batch_name(a, g, name_str(m->names, m->inputs.data[arg.tensor].name)), to);
+    else if (arg.role != ARG_seed &&
+             arg.role != ARG_step) /* both are 0, as they are in a run's first step */
         die("an argument that is neither a parameter nor data", "@train");
 }
 

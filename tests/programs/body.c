@@ -520,7 +520,9 @@ static const char *token_loss(Gen *g)
 {
     Dims at = bit(g->batch) | bit(g->seq);
     bool last = !g->weighted && draw_one_in(g, 6);
-    const char *targets = last ? "last(next(tokens), along seq)" : "next(tokens)";
+    const char *targets = last               ? "last(next(tokens), along seq)"
+                          : draw_below(g, 6) ? "next(tokens)"
+                                             : "next(tokens, by = 2)";
     const char *l = logits(g, last ? bit(g->batch) : at, g->vocab);
     return TEXT("cross_entropy(%s, %s%s)", l, targets, g->weighted ? ", weight" : "");
 }

@@ -13,8 +13,8 @@ block mixer(x[hidden]) {
     wb   : param[hidden, state]        ~ normal(0.3) as "b.weight" [state, hidden]
     wc   : param[hidden, state]        ~ normal(0.3) as "c.weight" [state, hidden]
     wd   : param[hidden, heads]        ~ normal(0.3) as "dt.weight" [heads, hidden]
-    bd   : param[heads]                = 0 as "dt.bias"
-    rate : param[heads]                = 0 as "A_log.bias"
+    bd   : param[heads]                = log(exp(exp(uniform(log(0.001), log(0.1)))) - 1) as "dt.bias"
+    rate : param[heads]                = log(uniform(1, 16)) as "A_log.bias"
     skip : param[heads]                = 1 as "D.weight"
     cw   : param[heads, inner, tap]    ~ normal(0.3) as "conv.weight" [(heads inner), tap]
     cb   : param[heads, inner]         = 0 as "conv.bias" [(heads inner)]

@@ -55,11 +55,12 @@ class Golden:
         with open(self.file.replace(".safetensors", ".json"), encoding="utf-8") as f:
             numbers = json.load(f)
         self.losses, self.norms, self.metrics = numbers["losses"], numbers["norms"], numbers.get("metrics", {})
+        self.val_loss = numbers.get("val_loss", self.losses[0])  # of the batch; another one where noise is drawn
         self.weights = {k[7:]: t for k, t in tensors.items() if k.startswith("weight.")}
         self.grads = {k[5:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("grad.")}
         self.after = {k[6:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("after.")}
         self.goals = numbers.get("goals", {})
-        self.tokens = tensors.get("tokens")
+        self.tokens, self.target_weights = tensors.get("tokens"), tensors.get("weights")
 
     def prepare(self, case):
         """Into the case's folder: the parameters a program starts from, and its data; what it is told of them."""
@@ -69,6 +70,8 @@ class Golden:
         _, (sequences, window), data = self.tokens
         for i in range(sequences):  # a file a sequence: each gives one window, in every epoch
             case.write(f"{i:02d}.window", data[i * window:(i + 1) * window])
+            if self.target_weights:
+                case.write(f"{i:02d}.window.weights", self.target_weights[2][i * window:(i + 1) * window])
         return ["--init", "start.safetensors", "--data", "u8:??.window"]
 
     def differences(self, case, out):

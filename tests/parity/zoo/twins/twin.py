@@ -20,6 +20,8 @@ def kind(cls):
 
 
 class Twin:
+    draws = False  # whether it draws numbers, by d["step"]: -1 in an evaluation. d["steps"]: those before this one
+
     def inputs(self, draw):
         """Windows of seq + 1 tokens; models with inputs by name give those."""
         tokens = torch.randint(0, self.vocab, (self.batch, self.seq + 1), generator=draw)
