@@ -139,8 +139,7 @@ static bool described(Elab *e, const Node *n, Tensor *t)
 {
     DimList own;
     return resolve_dims(e, &n->list, &own) && numbered(e, n, &own, t) &&
-           stored_type(e, n, &own, t) && external_order(e, n, &own, t) &&
-           initial(e, n, &own, t);
+           stored_type(e, n, &own, t) && external_order(e, n, &own, t) && initial(e, n, &own, t);
 }
 
 /* In the first function a new tensor; in the others the one that has the name there: a sample
