@@ -71,6 +71,8 @@ static bool can_leave(const Distribute *d, const Ins *i)
 {
     if (i->op == OP_gather && d->varies[i->in[0]])
         return false; /* the table and the index would have the dim */
+    if (i->op == OP_scatter_add && d->varies[i->in[1]] && !d->varies[i->in[0]])
+        return false; /* the index would have the dim, what is added would not */
     return goes_by_names(d->m, i);
 }
 
