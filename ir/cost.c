@@ -157,8 +157,8 @@ static void cost_attention(const Module *m, const Ins *i, Cost *c)
     const DimList values = attention_value_head(a, type_of(m, i->in[1]), type_of(m, i->in[2]));
     double head = over_size(m, i->in[0], &a->over), vhead = over_size(m, i->in[2], &values);
     double pairs = elements(m, i->in[0]) / head * seq * part;
-    c->flops = pairs * (i->op == OP_attention ? 2 * head + 2 * vhead : 6 * head + 4 * vhead);
-    c->exps = pairs * (i->op == OP_attention ? 1 : 2) * (a->cap > 0 ? 2 : 1);
+    c->flops = pairs * (i->op == OP_attention_grad ? 6 * head + 4 * vhead : 2 * head + 2 * vhead);
+    c->exps = pairs * (i->op == OP_attention_grad ? 2 : 1) * (a->cap > 0 ? 2 : 1);
 }
 
 static void cost_cross_entropy(const Module *m, const Ins *i, Cost *c)
@@ -213,6 +213,7 @@ static void cost_fused(const Module *m, const Ins *i, Cost *c)
 #define cost_dot_gelu_aux       cost_dot
 #define cost_dot_gelu_grad      cost_dot
 #define cost_attention_grad     cost_attention
+#define cost_attention_bias_grad cost_attention
 #define cost_cross_entropy_grad cost_cross_entropy
 #define cost_head_loss          cost_head
 

@@ -347,7 +347,7 @@ void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
 
 /* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:
- *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap
+ *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap; + bias[b,s,h,g,t]
  *   o[b,s,h,g,:] = sum_t softmax_t(x) v[b,t,h,:]
  *   lse[b,s,h,g] = log sum_t exp(x[t])
  * Scores are not stored; lse of halves is f32. head (q, k) and vhead (v, o) are contiguous; all
@@ -365,24 +365,36 @@ typedef struct mg_attention_desc {
     int64_t lse[4];
     int64_t dq[4], dk[3], dv[3]; /* used by the gradient only */
     int64_t first[2];            /* strides of batch, query of `first` */
+    bool biased;                 /* there is a bias */
+    /* Strides of batch, query, kv, group, key in the bias, 0 along what it lacks; of a key 1 or 0.
+     * The same in its gradient. */
+    int64_t bias[5], dbias[5];
 } mg_attention_desc;
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse);
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
-/* Attention over a part of the keys, each number for a query or NULL.
+/* Attention with a bias, or over a part of the keys; NULL where there is none.
+ * bias: of the type of lse. A query all of whose keys have a bias near -1e30 has no gradient that
+ *   means anything, but a finite one.
  * seen: query s sees the first seen[s] keys, at least those of the query before; no causal, window.
  * first: query s of batch b sees no key before first[b * d->first[0] + s * d->first[1]], which does
  *   not fall from one query of a batch to the next. Without seen, causal and window hold too.
  * A query that sees no key has o = 0, lse = -1e30. lse and o of a gradient are those over all keys.
  */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, void *o, void *lse, const int32_t *seen,
-                       const int32_t *first);
+                       const void *k, const void *v, void *o, void *lse, const void *bias,
+                       const int32_t *seen, const int32_t *first);
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
-                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
+                            const void *dout, void *dq, void *dk, void *dv, const void *bias,
+                            const int32_t *seen, const int32_t *first, void *work);
+/* The gradient of the bias, of the type of lse: of each of its elements the sum over the scores
+ * that it is added to, in one order. Overwritten. */
+void mg_attention_bias_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                            const void *k, const void *v, const void *o, const void *lse,
+                            const void *dout, void *dbias, const void *bias, const int32_t *seen,
                             const int32_t *first, void *work);
 
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
@@ -590,6 +602,8 @@ const char *mg_products_name(void);
 /* Tells mg_output of the results of attention, and of its gradient, with any strides. */
 void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *o,
                           const void *lse);
+void mg_attention_bias_outputs(mg_run *r, int action, const mg_attention_desc *d,
+                               const void *dbias);
 void mg_attention_grad_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *dq,
                                const void *dk, const void *dv);
 
