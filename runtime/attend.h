@@ -161,25 +161,28 @@ static inline void mg_attend_instance(const mg_attend *a, char text[MG_ATTEND_NA
                  a->numbers, mg_attend_sight_name(a->sight), a->head, a->vhead);
 }
 
-/* Rows of a block, its threads, and the bytes of its shared memory. */
+/* Rows of a block, its threads, the bytes of its shared memory, and, of the bias's gradient in
+ * tiles, its keys. */
 typedef struct mg_attend_launch {
-    int rows, threads, shared;
+    int rows, threads, shared, keys;
 } mg_attend_launch;
 static inline mg_attend_launch mg_attend_launch_of(const mg_attend *a, int width)
 {
     const int k = a->head, v = a->vhead;
     if (a->class_ == MG_ATTEND_WARP)
-        return (mg_attend_launch){MG_ATTENTION_WARPS, 32 * MG_ATTENTION_WARPS, 0};
+        return (mg_attend_launch){MG_ATTENTION_WARPS, 32 * MG_ATTENTION_WARPS, 0, 0};
     if (a->class_ == MG_ATTEND_FLASH90)
         return (mg_attend_launch){MG_FLASH90_ROWS, 2 * MG_FLASH90_ROWS,
                                   a->pass == MG_ATTEND_FORWARD ? MG_FLASH90_SHARED(k, v)
                                   : a->pass == MG_ATTEND_DQ    ? MG_FLASH90_DQ_SHARED(k, v)
-                                                               : MG_FLASH90_DKV_SHARED(k, v)};
+                                                               : MG_FLASH90_DKV_SHARED(k, v),
+                                  0};
     const int rows = a->pass == MG_ATTEND_FORWARD ? MG_FLASH_ROWS : MG_FLASH_GRAD_ROWS(k, v, width);
     return (mg_attend_launch){rows, 2 * rows,
                               a->pass == MG_ATTEND_FORWARD ? MG_FLASH_SHARED(k, v, width)
                               : a->pass == MG_ATTEND_DQ    ? MG_FLASH_DQ_SHARED(k, v, width)
-                                                           : MG_FLASH_DKV_SHARED(k, v, width)};
+                                                           : MG_FLASH_DKV_SHARED(k, v, width),
+                              MG_FLASH_GRAD_TILE(k, v, width)};
 }
 
 #endif

@@ -38,6 +38,7 @@ flash_dq(const mg_attention_desc &d, S sees, const typename E::type *q, const ty
     const mg_range keys = flash_keys_of(d, sees, p.b, from, M);
     const flash_sight sight = flash_sight_of(d, sees, p.b, from + 16 * warp, 16, row);
     const mg_scores<S::CAP, E::EXACT> score(d);
+    const typename flash_bias_of<S::BIAS>::type bias(d, sees, p, row);
     const flash_rows_of mine(d, p, row, lse, delta);
 
     uint32_t a[KEEPS ? D / 16 : 1][4], ga[KEEPS ? V / 16 : 1][4];
@@ -80,7 +81,9 @@ flash_dq(const mg_attention_desc &d, S sees, const typename E::type *q, const ty
             MG_UNROLL
             for (int i = 0; i < 4; i++) {
                 const float x = score.bent(s[j][i]);
-                s[j][i] = mg_exp2(fmaf(x, score.outer, -mine.lse[i / 2])) *
+                const float more =
+                    bias.at(i / 2, at + 8 * j + 2 * ((int)threadIdx.x % 4) + i % 2);
+                s[j][i] = mg_exp2(flash_less<S>(x, score.outer, more, mine.lse[i / 2])) *
                           (dp[j][i] - mine.delta[i / 2]) * score.slope(x);
             }
         }
@@ -159,10 +162,12 @@ flash_dkv_pass(const mg_attention_desc &d, const S &sees, flash_head p, int from
                     const bool there = query < queries;
                     const float l = there ? l0[query * d.lse[1]] * FLASH_LOG2E : 0;
                     const float of = there && DK ? delta0[query] : 0;
+                    const typename flash_bias_of<S::BIAS>::type bias(d, sees, p, query);
                     MG_UNROLL
                     for (int i = c; i < 4; i += 2) {
                         const float x = score.bent(s[j][i]);
-                        s[j][i] = mg_exp2(fmaf(x, score.outer, -l));
+                        const float more = bias.at(0, to + g + 8 * (i / 2));
+                        s[j][i] = mg_exp2(flash_less<S>(x, score.outer, more, l));
                         if (DK)
                             dp[j][i] = s[j][i] * (dp[j][i] - of) * score.slope(x);
                     }
