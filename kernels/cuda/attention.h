@@ -67,7 +67,7 @@ __device__ static inline int64_t mg_key_at(const int64_t *stride, const mg_spot 
 
 /* What is added to a score. */
 template <class A>
-__device__ static inline A mg_bias(const mg_attention_desc &d, const mg_biased_keys &sees,
+__device__ static inline A mg_bias(const mg_attention_desc &d, const mg_some_keys &sees,
                                    const mg_spot &p, int64_t query, int64_t key)
 {
     return sees.bias ? ((const A *)sees.bias)[mg_at(d.bias, p, query) + key * d.bias[4]] : (A)0;
@@ -96,7 +96,7 @@ __device__ static inline void mg_spread(A *acc, int64_t n, A weight, const T *ro
 }
 
 template <class T, class A>
-__device__ static inline void mg_attend(const mg_attention_desc &d, mg_biased_keys sees, const T *q,
+__device__ static inline void mg_attend(const mg_attention_desc &d, mg_some_keys sees, const T *q,
                                         const T *k, const T *v, T *o, A *lse)
 {
     mg_spot p;
@@ -131,7 +131,7 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, mg_biased_ke
 
 /* dq = scale sum_t p_t (dp_t - D) k_t, with dp_t = do . v_t and D = do . o. */
 template <class T, class A>
-__device__ static inline void mg_attend_dq(const mg_attention_desc &d, mg_biased_keys sees,
+__device__ static inline void mg_attend_dq(const mg_attention_desc &d, mg_some_keys sees,
                                            const T *q, const T *k, const T *v, const T *o,
                                            const A *lse, const T *dout, T *dq)
 {
@@ -163,7 +163,7 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, mg_biased
 
 /* dk_t = scale sum_s p_st (dp_st - D_s) q_s and dv_t = sum_s p_st do_s, over all groups. */
 template <class T, class A>
-__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_biased_keys sees,
+__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_keys sees,
                                             const T *q, const T *k, const T *v, const T *o,
                                             const A *lse, const T *dout, T *dk, T *dv)
 {
@@ -199,7 +199,7 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_biase
 
 /* Of the element of the bias that a thread has: the sum over all that it is added to. */
 template <class T, class A>
-__device__ static inline void mg_attend_dbias(const mg_attention_desc &d, mg_biased_keys sees,
+__device__ static inline void mg_attend_dbias(const mg_attention_desc &d, mg_some_keys sees,
                                               const T *q, const T *k, const T *v, const T *o,
                                               const A *lse, const T *dout, A *dbias)
 {
@@ -241,14 +241,14 @@ __device__ static inline void mg_attend_dbias(const mg_attention_desc &d, mg_bia
 #define MG_ATTENTION_dkv(n)     MG_ATTEND_DKV(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
 #define MG_ATTENTION_dbias(n)   MG_ATTEND_DBIAS(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
 #define MG_ATTEND(n, T, A)                                                                         \
-    MG_ATTENTION_KERNEL mg_attention_forward_##n(mg_attention_desc d, mg_biased_keys sees,           \
+    MG_ATTENTION_KERNEL mg_attention_forward_##n(mg_attention_desc d, mg_some_keys sees,           \
                                                  const T *q, const T *k, const T *v, T *o, A *lse) \
     {                                                                                              \
         mg_attend(d, sees, q, k, v, o, lse);                                                       \
     }                                                                                              \
     MG_EXPORT(mg_attention_forward_##n)
 #define MG_ATTEND_DQ(n, T, A)                                                                      \
-    MG_ATTENTION_KERNEL mg_attention_dq_##n(mg_attention_desc d, mg_biased_keys sees, const T *q,    \
+    MG_ATTENTION_KERNEL mg_attention_dq_##n(mg_attention_desc d, mg_some_keys sees, const T *q,    \
                                             const T *k, const T *v, const T *o, const A *lse,      \
                                             const T *dout, T *dq)                                  \
     {                                                                                              \
@@ -256,7 +256,7 @@ __device__ static inline void mg_attend_dbias(const mg_attention_desc &d, mg_bia
     }                                                                                              \
     MG_EXPORT(mg_attention_dq_##n)
 #define MG_ATTEND_DKV(n, T, A)                                                                     \
-    MG_ATTENTION_KERNEL mg_attention_dkv_##n(mg_attention_desc d, mg_biased_keys sees, const T *q,   \
+    MG_ATTENTION_KERNEL mg_attention_dkv_##n(mg_attention_desc d, mg_some_keys sees, const T *q,   \
                                              const T *k, const T *v, const T *o, const A *lse,     \
                                              const T *dout, T *dk, T *dv)                          \
     {                                                                                              \
@@ -265,7 +265,7 @@ __device__ static inline void mg_attend_dbias(const mg_attention_desc &d, mg_bia
     MG_EXPORT(mg_attention_dkv_##n)
 
 #define MG_ATTEND_DBIAS(n, T, A)                                                                   \
-    MG_ATTENTION_KERNEL mg_attention_dbias_##n(mg_attention_desc d, mg_biased_keys sees,           \
+    MG_ATTENTION_KERNEL mg_attention_dbias_##n(mg_attention_desc d, mg_some_keys sees,           \
                                                const T *q, const T *k, const T *v, const T *o,     \
                                                const A *lse, const T *dout, A *dbias)              \
     {                                                                                              \

@@ -38,6 +38,7 @@ __device__ static inline int mg_larger(int a, int b)
 
 struct mg_all_keys {
     const int32_t *seen, *first; /* NULL */
+    const void *bias;            /* NULL: all of these are alike for the host */
     enum { SOME = 0, CAP = 0, BIAS = 0 }; /* does a query see no key, or not the first ones? */
     __device__ mg_range keys(const mg_attention_desc &d, int64_t, int s) const
     {
@@ -53,6 +54,7 @@ struct mg_all_keys {
 /* A query past the end counts as the last. */
 struct mg_some_keys {
     const int32_t *seen, *first;
+    const void *bias; /* of mg_biased_keys; NULL for others, and where kernels for any mask have none */
     enum { SOME = 1, CAP = 0, BIAS = 0 };
     __device__ int begin_of(const mg_attention_desc &d, int64_t b, int s) const
     {
@@ -98,7 +100,6 @@ struct mg_capped_keys : mg_some_keys {
 
 struct mg_biased_keys : mg_some_keys {
     enum { BIAS = 1 };
-    const void *bias; /* in a kernel for any mask: or NULL */
 };
 
 struct mg_capped_biased_keys : mg_biased_keys {

@@ -5,7 +5,7 @@
 /* The mask as kernels take it: by value, as sight.h has it. */
 typedef struct Sees {
     const int32_t *seen, *first;
-    const void *bias; /* kernels without one take the others alone */
+    const void *bias;
 } Sees;
 
 static void check_head(const mg_attention_desc *d)

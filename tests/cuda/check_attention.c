@@ -401,13 +401,12 @@ static void check_bias(Bench *b, Case *c, const double *want)
     double *x = download(b, &c->dbias);
     const double each = (double)(rows_of(&d) * d.keys) / (double)c->dbias.n;
     compare_numbers(b, &(Compared){.what = "attention dbias",
-                                   .t = b->t,
+                                   .t = c->dbias.t,
                                    .n = c->dbias.n,
                                    .x = x,
                                    .want = want,
                                    .term = c->term / fabs(d.scale),
-                                   .terms = terms_of(&d) + each,
-                                   .roundings = 2});
+                                   .terms = terms_of(&d) + each});
     free(x);
 }
 
