@@ -308,8 +308,7 @@ typedef struct Attention {
 static void forward_work(mg_run *r, void *ctx)
 {
     const Attention *a = ctx;
-    mg_attention_part(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, NULL, a->seen,
-                      NULL);
+    mg_attention_part(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, NULL, a->seen, NULL);
 }
 
 static void backward_work(mg_run *r, void *ctx)

@@ -92,8 +92,7 @@ static Value sink_of(Elab *e)
     return sink.number.d <= NO_SINK ? 0 : build_const(&e->b, e->compute, sink.number.d);
 }
 
-/* What is added to scores: 0 is no bias, and another number for all of them is a tensor without
- * dims. */
+/* The bias of scores: 0 is none, and another number for all of them is a tensor without dims. */
 static Value bias_of(Elab *e)
 {
     const Sym *bias = bound(e, "bias");

@@ -223,12 +223,11 @@ static void attend(const Interp *of, const Ins *i, const Tensor64 *in, const Ten
     attention_end(&a);
 }
 
-/* D = do . o; P = exp(x - lse); dv += P do; dB = P (do . v - D); dX = dB slope; dq += dX k; dk += dX
- * q; db, if asked for, += dB. */
+/* D = do . o; P = exp(x - lse); dv += P do; dB = P (do . v - D); dX = dB slope; dq += dX k; dk +=
+ * dX q; db, if asked for, += dB. */
 static void attend_back(const Interp *of, const Ins *i, const Tensor64 *in, const Tensor64 *out)
 {
-    Attention a =
-        attention_start(of, &i->attrs, (int)i->nin, 6, in, &in[3].type, &in[4].type);
+    Attention a = attention_start(of, &i->attrs, (int)i->nin, 6, in, &in[3].type, &in[4].type);
     double *db = i->op == OP_attention_bias_grad ? out[0].data : NULL;
     double *g = in_order(&in[5], a.o);
     const double *q = in[0].data, *k = in[1].data, *v = in[2].data, *o = in[3].data;

@@ -70,8 +70,7 @@ static const char *others_keys(Rule *r)
     const int at = type_find(k, a->keys.name);
     const bool compares = a->causal || a->window;
     if ((compares || a->within) &&
-        (!a->biased || at < 0 ||
-         (compares && dim_whole(r->m, a->along) != k->dims[at].size)))
+        (!a->biased || at < 0 || (compares && dim_whole(r->m, a->along) != k->dims[at].size)))
         WRONG(r, "a mask of positions where keys are another sequence");
     return NULL;
 }

@@ -93,23 +93,23 @@ static void vjp_none(Vjp *v)
 {
     v->error = "it has no derivative";
 }
-#define vjp_const              vjp_none
-#define vjp_iota               vjp_none
-#define vjp_random             vjp_none
-#define vjp_guard              vjp_none
-#define vjp_fused              vjp_none /* kernels are made after differentiation */
-#define vjp_head               vjp_none
-#define vjp_dot_bias           vjp_none
-#define vjp_dot_sum            vjp_none
-#define vjp_dot_gelu           vjp_none
-#define vjp_dot_gelu_aux       vjp_none
-#define vjp_dot_gelu_grad      vjp_none
-#define vjp_repeat             vjp_none /* the pass itself */
-#define vjp_attention_grad     vjp_none
+#define vjp_const               vjp_none
+#define vjp_iota                vjp_none
+#define vjp_random              vjp_none
+#define vjp_guard               vjp_none
+#define vjp_fused               vjp_none /* kernels are made after differentiation */
+#define vjp_head                vjp_none
+#define vjp_dot_bias            vjp_none
+#define vjp_dot_sum             vjp_none
+#define vjp_dot_gelu            vjp_none
+#define vjp_dot_gelu_aux        vjp_none
+#define vjp_dot_gelu_grad       vjp_none
+#define vjp_repeat              vjp_none /* the pass itself */
+#define vjp_attention_grad      vjp_none
 #define vjp_attention_bias_grad vjp_none
-#define vjp_top                vjp_none
-#define vjp_slots              vjp_none
-#define vjp_cross_entropy_grad vjp_none
+#define vjp_top                 vjp_none
+#define vjp_slots               vjp_none
+#define vjp_cross_entropy_grad  vjp_none
 
 static void vjp_cast(Vjp *v)
 {

@@ -122,4 +122,3 @@ void mg_attention_bias_grad(mg_run *r, int action, const mg_attention_desc *d, c
     mg_end(r, action);
     mg_attention_bias_outputs(r, action, d, dbias);
 }
-

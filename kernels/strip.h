@@ -138,8 +138,8 @@ static void strip_bias(const Strip *s, const mgk_attention *x, int64_t t0, int64
         }
         for (int64_t t = 0; t < keys; t += VL) {
             for (int64_t i = 0; i < VL; i++)
-                a[i] = t + VL > keys ? vload_n(row[i] + t0 + t, keys - t, 0)
-                                     : vload(row[i] + t0 + t);
+                a[i] =
+                    t + VL > keys ? vload_n(row[i] + t0 + t, keys - t, 0) : vload(row[i] + t0 + t);
             vflip(a);
             for (int64_t i = 0; i < VL && t + i < keys; i++) {
                 T *at = st + (t + i) * LANES + lane;

@@ -180,8 +180,7 @@ static void call_attention_part(const Writer *w, const Action *a, const char *fu
     else
         fputs(", NULL", w->e->out);
     places(w, a, values, a->noperands);
-    fputs(a->kind != ACT_attention && values == a->noperands ? ", NULL);\n" : ");\n",
-          w->e->out);
+    fputs(a->kind != ACT_attention && values == a->noperands ? ", NULL);\n" : ");\n", w->e->out);
 }
 
 static void call_gemm(const Writer *w, const Action *a)

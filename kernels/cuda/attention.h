@@ -65,7 +65,7 @@ __device__ static inline int64_t mg_key_at(const int64_t *stride, const mg_spot 
     return p.b * stride[0] + key * stride[1] + p.h * stride[2];
 }
 
-/* What is added to a score. */
+/* The bias of a score. */
 template <class A>
 __device__ static inline A mg_bias(const mg_attention_desc &d, const mg_some_keys &sees,
                                    const mg_spot &p, int64_t query, int64_t key)
@@ -223,10 +223,9 @@ __device__ static inline void mg_attend_dbias(const mg_attention_desc &d, mg_som
                     for (int64_t t = begin[4]; t < end[4]; t++) {
                         if (!keys.has((int)t))
                             continue;
-                        const A x = mg_cap(
-                            d, (A)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, t), d.head));
-                        sum += mg_share(x + mg_bias<A>(d, sees, p, s, t),
-                                        lse[mg_at(d.lse, p, s)]) *
+                        const A x =
+                            mg_cap(d, (A)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, t), d.head));
+                        sum += mg_share(x + mg_bias<A>(d, sees, p, s, t), lse[mg_at(d.lse, p, s)]) *
                                (mg_dot(g, v + mg_key_at(d.v, p, t), d.vhead) -
                                 mg_dot(g, o + mg_at(d.o, p, s), d.vhead));
                     }
@@ -265,9 +264,9 @@ __device__ static inline void mg_attend_dbias(const mg_attention_desc &d, mg_som
     MG_EXPORT(mg_attention_dkv_##n)
 
 #define MG_ATTEND_DBIAS(n, T, A)                                                                   \
-    MG_ATTENTION_KERNEL mg_attention_dbias_##n(mg_attention_desc d, mg_some_keys sees,           \
-                                               const T *q, const T *k, const T *v, const T *o,     \
-                                               const A *lse, const T *dout, A *dbias)              \
+    MG_ATTENTION_KERNEL mg_attention_dbias_##n(mg_attention_desc d, mg_some_keys sees, const T *q, \
+                                               const T *k, const T *v, const T *o, const A *lse,   \
+                                               const T *dout, A *dbias)                            \
     {                                                                                              \
         mg_attend_dbias(d, sees, q, k, v, o, lse, dout, dbias);                                    \
     }                                                                                              \

@@ -6,8 +6,8 @@
 #ifndef MG_CUDA_FLASH_BIAS_H
 #define MG_CUDA_FLASH_BIAS_H
 
-/* Indices [from, to) of a dim: one of them, by the number that a block has left, if the bias has the
- * dim; else all. */
+/* Indices [from, to) of a dim: one of them, by the number that a block has left, if the bias has
+ * the dim; else all. */
 __device__ static inline mg_range flash_part(int64_t stride, int size, int *block)
 {
     if (stride == 0)

@@ -81,8 +81,7 @@ flash_dq(const mg_attention_desc &d, S sees, const typename E::type *q, const ty
             MG_UNROLL
             for (int i = 0; i < 4; i++) {
                 const float x = score.bent(s[j][i]);
-                const float more =
-                    bias.at(i / 2, at + 8 * j + 2 * ((int)threadIdx.x % 4) + i % 2);
+                const float more = bias.at(i / 2, at + 8 * j + 2 * ((int)threadIdx.x % 4) + i % 2);
                 s[j][i] = mg_exp2(flash_less<S>(x, score.outer, more, mine.lse[i / 2])) *
                           (dp[j][i] - mine.delta[i / 2]) * score.slope(x);
             }

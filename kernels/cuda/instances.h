@@ -16,10 +16,10 @@
 #define MG_NUMBERS_f32  mg_floats
 #define MG_NUMBERS_tf32 mg_tf32s
 
-#define MG_SIGHT_all  mg_all_keys
-#define MG_SIGHT_some mg_some_keys
-#define MG_SIGHT_cap  mg_capped_keys
-#define MG_SIGHT_bias mg_biased_keys
+#define MG_SIGHT_all     mg_all_keys
+#define MG_SIGHT_some    mg_some_keys
+#define MG_SIGHT_cap     mg_capped_keys
+#define MG_SIGHT_bias    mg_biased_keys
 #define MG_SIGHT_capbias mg_capped_biased_keys
 
 /* The parameters of a kernel: of T numbers, of queries that see S. Those of flash.h also ask
@@ -114,8 +114,8 @@ MG_IF_F16(MG_FLASH_DELTA(f16))
 #define MG_FLASH_all(n, D, V)                                                                      \
     MG_FLASH_passes(n, all, D, V) MG_FLASH_passes(n, some, D, V) MG_FLASH_passes(n, cap, D, V)
 #define MG_FLASH_biased(n, D, V)                                                                   \
-    MG_FLASH_passes(n, bias, D, V) MG_FLASH_dbias(n, bias, D, V)                                   \
-    MG_FLASH_passes(n, capbias, D, V) MG_FLASH_dbias(n, capbias, D, V)
+    MG_FLASH_passes(n, bias, D, V) MG_FLASH_dbias(n, bias, D, V) MG_FLASH_passes(n, capbias, D, V) \
+        MG_FLASH_dbias(n, capbias, D, V)
 #define MG_FLASH90_passes(n, s, D, V)                                                              \
     MG_FLASH90_forward(n, s, D, V) MG_FLASH90_dq(n, s, D, V) MG_FLASH90_dkv(n, s, D, V)
 #define MG_FLASH90_all(n, D, V)                                                                    \

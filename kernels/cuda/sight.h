@@ -37,8 +37,8 @@ __device__ static inline int mg_larger(int a, int b)
 }
 
 struct mg_all_keys {
-    const int32_t *seen, *first; /* NULL */
-    const void *bias;            /* NULL: all of these are alike for the host */
+    const int32_t *seen, *first;          /* NULL */
+    const void *bias;                     /* NULL: all of these are alike for the host */
     enum { SOME = 0, CAP = 0, BIAS = 0 }; /* does a query see no key, or not the first ones? */
     __device__ mg_range keys(const mg_attention_desc &d, int64_t, int s) const
     {
@@ -54,7 +54,8 @@ struct mg_all_keys {
 /* A query past the end counts as the last. */
 struct mg_some_keys {
     const int32_t *seen, *first;
-    const void *bias; /* of mg_biased_keys; NULL for others, and where kernels for any mask have none */
+    const void
+        *bias; /* of mg_biased_keys; NULL for others, and where kernels for any mask have none */
     enum { SOME = 1, CAP = 0, BIAS = 0 };
     __device__ int begin_of(const mg_attention_desc &d, int64_t b, int s) const
     {

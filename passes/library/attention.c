@@ -94,8 +94,7 @@ static bool describe_bias(const Ins *i, const Strided *bias, const Group g[3], i
             if (g[n].dim[k].size > 1)
                 *(type_find(bias->type, g[n].dim[k].name) < 0 ? &lacks : &has) += 1;
         out[place[n]] = 0;
-        if (has &&
-            (lacks || !group_stride(bias->type, bias->stride, &g[n], &out[place[n]])))
+        if (has && (lacks || !group_stride(bias->type, bias->stride, &g[n], &out[place[n]])))
             return false;
     }
     out[1] = stride_of(bias->type, bias->stride, i->attrs.along.name);

@@ -312,16 +312,16 @@ static void fit_random(Builder *b, Ins *i)
     (void)b, (void)i; /* its operands are numbers */
 }
 
-#define fit_gather             fit_first
-#define fit_scatter_add        fit_scatter
-#define fit_attention_grad     fit_attention
+#define fit_gather              fit_first
+#define fit_scatter_add         fit_scatter
+#define fit_attention_grad      fit_attention
 #define fit_attention_bias_grad fit_attention
-#define fit_cross_entropy_grad fit_cross_entropy
-#define fit_head_loss          fit_head
-#define fit_slots              fit_experts
-#define fit_dispatch           fit_experts
-#define fit_combine            fit_experts
-#define fit_combine_weight     fit_experts
+#define fit_cross_entropy_grad  fit_cross_entropy
+#define fit_head_loss           fit_head
+#define fit_slots               fit_experts
+#define fit_dispatch            fit_experts
+#define fit_combine             fit_experts
+#define fit_combine_weight      fit_experts
 typedef void FitFn(Builder *b, Ins *i);
 static FitFn *const fit[OP_count] = {
 #define LIBRARY(name, ...)    [OP_##name] = fit_##name,

@@ -4,8 +4,8 @@
 
 #include "ir/ir.h"
 
-/* What is added to scores: factor * by; or, of a condition, -1e30 where it does not hold (SHOWS) or
- * where it holds (HIDES). */
+/* A term of the bias: factor * by; or, of a condition, -1e30 where it does not hold (ADDED_shows)
+ * or where it holds (ADDED_hides). */
 typedef struct Added {
     enum { ADDED_value, ADDED_shows, ADDED_hides } kind;
     Value by;

@@ -180,8 +180,7 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
 {
     Wanted w = {0};
     uint32_t nin = i->nin;
-    const bool attends =
-        OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad);
+    const bool attends = OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad);
     bool adds = ins_added(i) == 2;
     if (op_is_product(i->op) || i->op == OP_scatter_add)
         nin = 2;

@@ -199,15 +199,15 @@ static void emit_guard(Sched *s, const Ins *i)
 }
 
 /* Instructions that are one call of the library, by op. */
-#define call_scatter_add        call_gather
-#define call_attention_grad     call_attention
+#define call_scatter_add         call_gather
+#define call_attention_grad      call_attention
 #define call_attention_bias_grad call_attention
-#define call_cross_entropy_grad call_cross_entropy
-#define call_head_loss          call_head
-#define call_slots              call_experts
-#define call_dispatch           call_experts
-#define call_combine            call_experts
-#define call_combine_weight     call_experts
+#define call_cross_entropy_grad  call_cross_entropy
+#define call_head_loss           call_head
+#define call_slots               call_experts
+#define call_dispatch            call_experts
+#define call_combine             call_experts
+#define call_combine_weight      call_experts
 typedef void CallFn(Sched *s, const Ins *i, int home);
 static CallFn *const call[OP_count] = {
 #define LIBRARY(name, ...)    [OP_##name] = call_##name,

@@ -67,12 +67,11 @@ static void launch(mg_run *r, const mg_attention_desc *d, mg_attend_pass pass, c
     const int64_t rows = pass == MG_ATTEND_DKV ? d->keys : d->queries;
     const int64_t heads = d->batch * d->kv * (pass == MG_ATTEND_DKV ? 1 : d->group);
     const bool rows_alone = a.class_ == MG_ATTEND_WARP; /* of any heads beside each other */
-    const int64_t blocks =
-        pass == MG_ATTEND_DBIAS
-            ? (rows_alone ? blocks_of(1, bias_parts(d, 1, 1), l.threads)
-                          : blocks_of(bias_parts(d, l.rows, l.keys), 1, 1))
-        : rows_alone ? blocks_of(1, heads * rows, l.rows)
-                     : blocks_of(heads, rows, l.rows);
+    const int64_t blocks = pass == MG_ATTEND_DBIAS
+                               ? (rows_alone ? blocks_of(1, bias_parts(d, 1, 1), l.threads)
+                                             : blocks_of(bias_parts(d, l.rows, l.keys), 1, 1))
+                           : rows_alone ? blocks_of(1, heads * rows, l.rows)
+                                        : blocks_of(heads, rows, l.rows);
     int whole = in_chunks(d, grad, addresses);
     void *all[16] = {(void *)d, (void *)sees};
     char name[MG_ATTEND_NAME];

@@ -20,7 +20,7 @@ typedef struct Case {
     int64_t seen_at[PARTS], first_at[PARTS], documents_at; /* on the device */
     Array q, k, v, o, lse, g, dq, dk, dv, work;
     Array bias, dbias; /* with d.biased */
-    double term; /* of gradients: the largest sum of sizes that one is what is left of */
+    double term;       /* of gradients: the largest sum of sizes that one is what is left of */
 } Case;
 
 /* One of [batch, kv, group, query], queries innermost. */

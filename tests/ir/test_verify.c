@@ -242,8 +242,8 @@ static const Bad rules[] = {
     {"a: f64[x=2, y=2, s=2, h=4]", "k: f64[x=2, y=2, t=2, h=4]", "b: f64[x=2, t=2]",               \
      "f: i32[x=2, y=2, s=2]"}
 #define BIAS(in, how)                                                                              \
-    "%o: f64[s=2, h=4], %m: f64[s=2] = attention " in                                              \
-    " {over=[h=4], along=s=2, scale=1, " how ", keys=t=2, biased}" GIVE
+    "%o: f64[s=2, h=4], %m: f64[s=2] = attention " in " {over=[h=4], along=s=2, scale=1, " how     \
+    ", keys=t=2, biased}" GIVE
 #define TARGETS                                                                                    \
     {"a: f64[t=2, c=3]", "y: i32[t=2]", "e: f64[t=2]", "w: f64[c=3, h=2]", "x: f64[t=2, h=2]"}
 #define ATTEND(op, out, in, attrs) out " = " op " " in " {" attrs ", scale=1, causal=no}" GIVE
@@ -284,7 +284,8 @@ static const Bad composites[] = {
      "%o: f64[s=2, h=4], %m: f64[s=2] = attention %a, %k, %k, %b "
      "{over=[h=4], along=s=2, scale=1, causal=yes, keys=t=3, biased}" GIVE,
      "where keys are another sequence"},
-    {4, FIRSTS, BIAS("%a, %k, %k, %b, %f", "causal=no, within"), "some of the dims of the first keys"},
+    {4, FIRSTS, BIAS("%a, %k, %k, %b, %f", "causal=no, within"),
+     "some of the dims of the first keys"},
     {4,
      {"a: f64[s=2, h=4]", "k: f64[t=2, h=4]", "l: f64[s=2]", "b: f64[t=2]"},
      "%r: f64[t=2] = attention_bias_grad %a, %k, %k, %a, %l, %a, %b "

@@ -22,8 +22,8 @@ typedef struct Case {
     Place q, k, v, o, lse, dq, dk, dv;
     Buffer bq, bk, bv, bo, blse, bdo, bdq, bdk, bdv;
     Buffer bbias, bdbias; /* with d.biased */
-    int32_t *seen;  /* per query: how many keys it sees, or NULL */
-    int32_t *first; /* per batch and query: the first that it may see, or NULL */
+    int32_t *seen;        /* per query: how many keys it sees, or NULL */
+    int32_t *first;       /* per batch and query: the first that it may see, or NULL */
 } Case;
 
 static Place place(uint64_t *seed, int n, const int64_t size[], int64_t last)
@@ -194,8 +194,8 @@ static void run_backward(Case *x, int threads)
     const mg_attention_desc *d = &x->d;
     if (x->seen || x->first || d->biased)
         mg_attention_part_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
-                               x->bdq.p, x->bdk.p, x->bdv.p, d->biased ? x->bbias.p : NULL,
-                               x->seen, x->first, NULL);
+                               x->bdq.p, x->bdk.p, x->bdv.p, d->biased ? x->bbias.p : NULL, x->seen,
+                               x->first, NULL);
     else
         mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
                           x->bdq.p, x->bdk.p, x->bdv.p, NULL);

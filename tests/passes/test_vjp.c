@@ -390,8 +390,7 @@ static Value case_biased_attention(Model *t)
     Value in[] = {add_param(t, "q", TYPE(F, b, s, K(t), g, I(t)), 0),
                   add_param(t, "k", TYPE(F, b, key, K(t), I(t)), 0),
                   add_param(t, "v", TYPE(F, b, key, K(t), I(t)), 0),
-                  add_param(t, "sink", TYPE(F, g), 0),
-                  add_param(t, "bias", TYPE(F, key, g, s), 0)};
+                  add_param(t, "sink", TYPE(F, g), 0), add_param(t, "bias", TYPE(F, key, g, s), 0)};
     return build(&t->b, OP_attention, &a, 5, in);
 }
 
@@ -440,8 +439,8 @@ static bool no_case(Op op)
 {
     return op == OP_const || op == OP_fused || op == OP_repeat || op == OP_head ||
            (op_is_product(op) && op != OP_dot) || op == OP_attention_grad ||
-           op == OP_attention_bias_grad ||
-           op == OP_cross_entropy_grad || op_is(op, INTEGER | EFFECT);
+           op == OP_attention_bias_grad || op == OP_cross_entropy_grad ||
+           op_is(op, INTEGER | EFFECT);
 }
 
 static void others(void **state)

@@ -284,9 +284,8 @@ static void written_forms(void **state)
                 fail_msg("a scale of %g in: %s", a.scale, forms[k].written);
             if (a.causal != y->attrs.causal || a.window != y->attrs.window ||
                 a.within != y->attrs.within || a.sunk != y->attrs.sunk ||
-                a.biased != y->attrs.biased ||
-                a.keys.size != y->attrs.keys.size || a.cap - y->attrs.cap > 1e-12 ||
-                y->attrs.cap - a.cap > 1e-12)
+                a.biased != y->attrs.biased || a.keys.size != y->attrs.keys.size ||
+                a.cap - y->attrs.cap > 1e-12 || y->attrs.cap - a.cap > 1e-12)
                 fail_msg("another mask or cap in: %s", forms[k].written);
             for (uint32_t n = 0; n < 3; n++)
                 assert_true(type_equal(type_of(t.m, x->in[n]), type_of(c.m, y->in[n])));

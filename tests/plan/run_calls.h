@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 
 void run_gemm(const mg_gemm_desc *d, void *const *p);
-/* What is added to scores; keys that queries see: how many, and from which on; each may be NULL. */
+/* The bias of scores; keys that queries see: how many, and from which on; each may be NULL. */
 typedef struct Sight {
     const void *bias;
     const int32_t *seen, *first;

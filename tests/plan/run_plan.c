@@ -225,7 +225,7 @@ void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, 
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-/* What is behind the n tensors of attention. */
+/* The operands behind the n tensors of attention. */
 static Sight sight_of(const Action *act, void *const *p, int n)
 {
     Sight s = {0};
