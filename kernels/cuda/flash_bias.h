@@ -91,7 +91,7 @@ flash_add_bias(const mg_attention_desc &d, const S &sees, const flash_head &p, i
     const int warp = (int)threadIdx.x / 32, row = from + 16 * warp + (int)threadIdx.x % 32 / 4;
     const flash_sight sight = flash_sight_of(d, sees, p.b, from + 16 * warp, 16, row);
     const mg_scores<S::CAP, E::EXACT> score(d);
-    const typename flash_bias_of<S::BIAS>::type bias(d, sees, p, row);
+    const typename flash_bias_of<S::BIAS>::type bias(d, sees, p);
     const flash_rows_of mine(d, p, row, lse, delta);
     float s[N / 8][4], dp[N / 8][4];
     E::template tile_times_transposed<D, N>(s, qs, 16 * warp, ks);
@@ -100,7 +100,8 @@ flash_add_bias(const mg_attention_desc &d, const S &sees, const flash_head &p, i
     for (int j = 0; j < N / 8; j++) {
         MG_UNROLL
         for (int i = 0; i < 4; i++) {
-            const float more = bias.at(i / 2, at + 8 * j + 2 * ((int)threadIdx.x % 4) + i % 2);
+            const float more =
+                bias.at(row + 8 * (i / 2), at + 8 * j + 2 * ((int)threadIdx.x % 4) + i % 2);
             const float less =
                 flash_less<S>(score.bent(s[j][i]), score.outer, more, mine.lse[i / 2]);
             s[j][i] = mg_exp2(less) * (dp[j][i] - mine.delta[i / 2]);

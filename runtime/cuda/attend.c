@@ -13,6 +13,9 @@ static void check_head(const mg_attention_desc *d)
     if (d->head > MG_ATTENTION_HEAD || d->vhead > MG_ATTENTION_HEAD)
         rt_die(RT_FAILED, "attention with a head of %lld is not built; the limit is %d",
                (long long)(d->head > d->vhead ? d->head : d->vhead), MG_ATTENTION_HEAD);
+    if ((d->queries - 1) * d->bias[1] + d->keys > INT32_MAX)
+        rt_die(RT_FAILED, "a bias of %lld numbers of a head is not built; the limit is %d",
+               (long long)((d->queries - 1) * d->bias[1] + d->keys), INT32_MAX);
 }
 
 /* The greatest power of two, at most 16, of which all addresses are multiples. */
