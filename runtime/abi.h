@@ -346,11 +346,10 @@ void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *
 void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const void *w, void *y);
 
 /* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:
- *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap
+ *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap; + bias[b,s,h,g,t]
  *   o[b,s,h,g,:] = sum_t softmax_t(x) v[b,t,h,:]
  *   lse[b,s,h,g] = log sum_t exp(x[t])
- * Scores are not stored; lse of halves is f32. head (q, k) and vhead (v, o) are contiguous; all
- * other strides are in elements. Gradients are overwritten. */
+ * lse of halves is f32; head (q, k) and vhead (v, o) are contiguous. Gradients are overwritten. */
 typedef struct mg_attention_desc {
     mg_dtype dtype;
     bool causal; /* query s sees no key t > s */
@@ -364,23 +363,31 @@ typedef struct mg_attention_desc {
     int64_t lse[4];
     int64_t dq[4], dk[3], dv[3]; /* used by the gradient only */
     int64_t first[2];            /* strides of batch, query of `first` */
+    bool biased;
+    int64_t bias[5],
+        dbias[5]; /* strides of batch, query, kv, group, key (1); 0: it lacks the dim */
 } mg_attention_desc;
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse);
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
-/* Attention over a part of the keys, each number for a query or NULL.
+/* Attention with a bias, of the type of lse, or over a part of the keys; each may be NULL.
  * seen: query s sees the first seen[s] keys, at least those of the query before; no causal, window.
  * first: query s of batch b sees no key before first[b * d->first[0] + s * d->first[1]], which does
  *   not fall from one query of a batch to the next. Without seen, causal and window hold too.
- * A query that sees no key has o = 0, lse = -1e30. A gradient has lse and o over all keys. */
+ * A query that sees no key has o = 0, lse = -1e30. A gradient's lse and o are over all keys. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, void *o, void *lse, const int32_t *seen,
-                       const int32_t *first);
+                       const void *k, const void *v, void *o, void *lse, const void *bias,
+                       const int32_t *seen, const int32_t *first);
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
-                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
+                            const void *dout, void *dq, void *dk, void *dv, const void *bias,
+                            const int32_t *seen, const int32_t *first, void *work);
+/* Of the bias: of each of its elements the sum over the scores that it is added to. */
+void mg_attention_bias_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                            const void *k, const void *v, const void *o, const void *lse,
+                            const void *dout, void *dbias, const void *bias, const int32_t *seen,
                             const int32_t *first, void *work);
 
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
@@ -470,9 +477,9 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
  * others. x is [outer, size, inner] around the dim that is cut or concatenated; y likewise with
  * another size, dense, and does not overlap x.
  * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n. Every
- * rank of a group calls the same in the same order. work: mg_comm_work bytes of a GPU, or NULL.
- * Of each kind: its number, its name, and what becomes of x. MG_CUTS: each rank gets its part;
- * MG_JOINS: the parts of all ranks are put together; MG_SUMS: added up; MG_MOVES: y is one's x. */
+ * rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU, or NULL.
+ * Of each kind its number, name, and what becomes of x. MG_CUTS: each rank gets its part; MG_JOINS:
+ * all parts are put together; MG_SUMS: they are added up; MG_MOVES: y is the x of one rank. */
 #define MG_COLLECTIVES(KIND)                                                                       \
     KIND(1, MG_ALL_REDUCE, MG_SUMS)               /* y = sum (or maximum) of all x, by rank */     \
     KIND(2, MG_REDUCE_SCATTER, MG_CUTS | MG_SUMS) /* y = this rank's part (size / n) of that */    \
@@ -492,8 +499,7 @@ typedef struct mg_comm_desc {
     bool tree;     /* sums: not in rank order, but of neighbours first, then of those pairs, ... */
     bool zigzag;   /* reduce_scatter, all_gather, shard */
     uint32_t axes; /* bit k: axis k of mg_program.axes */
-    int64_t n, outer, size, inner;
-    int64_t to_outer, to_size, to_inner;
+    int64_t n, outer, size, inner, to_outer, to_size, to_inner;
     int root; /* broadcast */
 } mg_comm_desc;
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work);
@@ -509,9 +515,8 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
  *
  * SEND and RECV begin a message, and do not wait. Consecutive ones form one issue: `with` of the
  * first is the number of those behind it, and 0 in these; mg_pass begins them all (on a GPU as one
- * NCCL group) when called for the first, and does nothing for the others. WAIT: the message has
- * ended, so the memory of a send may be written, that of a receive may be read; on a GPU in the
- * current stream.
+ * NCCL group) when called for the first, and does nothing for the others. WAIT: the message ended;
+ * the memory of a send may be written, of a receive read (on a GPU in the current stream).
  *
  * F messages go from stage to stage, B messages back; stages s and s + 1 are on neighbours of the
  * ring of ranks along the axis. Messages from one rank to another are received in the order of
@@ -536,14 +541,12 @@ typedef struct mg_pipe_op {
     uint8_t step;
     uint8_t of; /* WAIT: MG_PIPE_SEND_F, ...: the kind to wait for; the message is the oldest of
                  * that kind that was not waited for yet */
-    uint8_t in, out; /* numbers of message buffers: of what was received, of what is sent; SEND_*:
-                        `out`, RECV_*: `in` */
+    uint8_t in, out; /* message buffers: of what was received (RECV_*), of what is sent (SEND_*) */
     uint16_t stage;
     uint16_t with; /* SEND_*, RECV_*: the number of operations behind it that begin with it */
     uint16_t slot; /* for the emitted program: the copy of activations */
     int32_t microbatch;
-    float at,
-        lasts; /* predicted, of compute operations: us from the start of the step; of END too */
+    float at, lasts; /* predicted, of compute operations and END: us from the step's start */
 } mg_pipe_op;
 /* Messages forward [0] and back [1], of `bytes` bytes each; buffer k of those sent is at byte
  * send[way] + k * stride[way] of the arena, of those received at receive[way] + ... */
@@ -585,6 +588,7 @@ const char *mg_products_name(void);
 /* Tells mg_output of the results of attention, and of its gradient, with any strides. */
 void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *o,
                           const void *lse);
+void mg_attention_bias_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *g);
 void mg_attention_grad_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *dq,
                                const void *dk, const void *dv);
 

@@ -124,10 +124,10 @@ static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
 {
     enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2, TILE = 1024 };
     const int64_t bytes = d->dtype == MG_F64 ? 8 : 4, vector = 64 / bytes;
-    const int64_t lanes = STRIP_VECTORS * vector, arrays = 7 + 7 * STRIPS;
+    const int64_t lanes = STRIP_VECTORS * vector, arrays = 8 + 7 * STRIPS;
     const int64_t wide = (d->head + vector - 1) / vector * vector;
     const int64_t vwide = (d->vhead + vector - 1) / vector * vector;
-    const int64_t block = KEYS * (wide + vwide + 2 * lanes) + lanes;
+    const int64_t block = KEYS * (wide + vwide + 3 * lanes) + lanes;
     const int64_t strip = lanes * (3 * wide + 2 * vwide + 2), keys = (d->keys + 15) / 16 * 16;
     const int64_t all = (block + STRIPS * strip + keys * (wide + vwide)) * bytes + arrays * 64;
     if (d->dtype == MG_F64)

@@ -167,18 +167,22 @@ static void call_with_last(const Writer *w, const Action *a, const char *functio
     fputs(a->noperands < limit ? ", NULL);\n" : ");\n", w->e->out);
 }
 
-/* Attention of some of the keys: behind the n tensors are how many keys each query sees and the
- * first of them, NULL what there is not. A gradient has work space in the end, or NULL. */
+/* Attention with a bias or of some of the keys: behind the n tensors are the bias, how many keys
+ * each query sees and the first of them, NULL what there is not. A gradient has work space in the
+ * end, or NULL. */
 static void call_attention_part(const Writer *w, const Action *a, const char *function, int n)
 {
     int values = n;
     while (values < a->noperands && a->operand[values].value)
         values++;
-    const bool seen = values - a->within > n;
+    const int mask = n + a->attention.biased;
+    const bool seen = values - a->within > mask;
     call_described(w, a, function);
-    places(w, a, 0, n);
+    places(w, a, 0, mask);
+    if (!a->attention.biased)
+        fputs(", NULL", w->e->out);
     if (seen)
-        typed_place(w, a, n, "const int32_t");
+        typed_place(w, a, mask, "const int32_t");
     else
         fputs(", NULL", w->e->out);
     if (a->within)
@@ -186,8 +190,7 @@ static void call_attention_part(const Writer *w, const Action *a, const char *fu
     else
         fputs(", NULL", w->e->out);
     places(w, a, values, a->noperands);
-    fputs(a->kind == ACT_attention_grad && values == a->noperands ? ", NULL);\n" : ");\n",
-          w->e->out);
+    fputs(a->kind != ACT_attention && values == a->noperands ? ", NULL);\n" : ");\n", w->e->out);
 }
 
 static void call_gemm(const Writer *w, const Action *a)
@@ -344,6 +347,9 @@ void emit_call(Writer *w, const Action *a, int depth)
             call_attention_part(w, a, "mg_attention_part_grad", 9);
         else
             call_with_last(w, a, function, -1, 10);
+        break;
+    case ACT_attention_bias_grad:
+        call_attention_part(w, a, function, 7);
         break;
     case ACT_xent:
         call_library(w, a, 1);

@@ -84,8 +84,8 @@ static void instruction(Local *l, Region *r, Ins *i)
     } else if (i->op == OP_scatter_add && d.axes) {
         i->in[1] = index_here(l, &b, d, i->in[1], &here);
         i->in[0] = where(&b, here, i->in[0]);
-    } else if ((i->op == OP_attention || i->op == OP_attention_grad) && along.axes &&
-               !i->attrs.keys.name) {
+    } else if (OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad) &&
+               along.axes && (!i->attrs.keys.name || i->attrs.causal)) {
         ring_attention(l, &b, i, along, x);
     }
     if (!x[0])

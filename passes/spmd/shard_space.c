@@ -58,9 +58,10 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         space_fix(p, a->along.name);
     /* The dim that attention runs along may be split: keys go round. */
     if (routes || (i->op == OP_sum && a->whole) ||
-        OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_cross_entropy, OP_cross_entropy_grad))
+        OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad, OP_cross_entropy,
+                 OP_cross_entropy_grad))
         fix_dims_of(p, &a->over);
-    if (OP_AMONG(i->op, OP_attention, OP_attention_grad)) {
+    if (OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad)) {
         const DimList head =
             attention_value_head(a, type_of(s->m, i->in[1]), type_of(s->m, i->in[2]));
         fix_dims_of(p, &head);

@@ -96,7 +96,8 @@ static bool linear(const Microbatches *r, const Ins *i, uint32_t k)
         return !r->part[i->in[1 - k]] && !has_batch(r, i->in[1 - k]);
     if (OP_AMONG(i->op, OP_div, OP_gather, OP_scatter_add))
         return k == 0 && !r->part[i->in[1]] && !has_batch(r, i->in[1]);
-    bool here = (i->op == OP_attention_grad && k == 5) || /* in what comes back to its result */
+    bool here = (OP_AMONG(i->op, OP_attention_grad, OP_attention_bias_grad) &&
+                 k == 5) || /* in what comes back to its result */
                 (i->op == OP_cross_entropy_grad && k == 3) ||
                 (i->op == OP_combine_weight && k < 2) ||
                 /* in the rows, and in their weights */
@@ -108,7 +109,7 @@ static bool linear(const Microbatches *r, const Ins *i, uint32_t k)
 static bool sums(Op op)
 {
     return op == OP_sum || op == OP_dot || op == OP_scatter_add || op == OP_attention_grad ||
-           op == OP_cross_entropy_grad || op == OP_head;
+           op == OP_attention_bias_grad || op == OP_cross_entropy_grad || op == OP_head;
 }
 
 static bool refuse(const Microbatches *r, const Ins *i, const char *what)

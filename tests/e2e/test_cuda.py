@@ -89,8 +89,9 @@ class Cuda(shim.Case):
                 self.assertLess(abs(a - b), within * a)
 
     def test_parts(self):
-        """Parts of tensors, and layers of several kinds: the losses of processors, and of four GPUs too."""
-        cases = (("parts", "f32", 1e-6), ("parts", "bf16", 2e-3), ("hybrid", "f32", 1e-6))  # rounding chooses other experts
+        """Parts of tensors, layers of several kinds, and a bias of scores: the losses of processors, and of four GPUs too."""
+        cases = (("parts", "f32", 1e-6), ("parts", "bf16", 2e-3), ("hybrid", "f32", 1e-6),  # rounding chooses other experts
+                 ("alibi", "f32", 1e-6), ("alibi", "bf16", 4e-3))
         model, precision, within = some(cases, turn=TURN + 1)[0]
         self.zoo_follows(model, precision, within, "heads, vocab")
 
