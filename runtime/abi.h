@@ -336,13 +336,12 @@ typedef struct mg_gemm_desc {
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
              void *extra, void *aux);
 /* On a processor, for a single product whose columns are a multiple of MG_TILE: kernel k, on the
- * pointers p, processes each piece of C when the piece is done and before it leaves the cache. A
- * unit of k is MG_TILE columns of a row, row by row; it reads C there, and may write over it,
- * but not over A, B, extra or aux. */
+ * pointers p, processes each piece of C before it leaves the cache. A unit of k is MG_TILE columns
+ * of a row, row by row; it reads C there, and may write over it, but not over A, B, extra or aux.
+ */
 #define MG_TILE 32
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
-
 void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const void *w, void *y);
 
 /* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:

@@ -94,11 +94,13 @@ static inline int64_t mg_conv_size(const mg_conv_desc *d, int first, int count)
  * several products that are no larger than itself (kernels/conv.c), with blocks of any length. */
 static inline mg_gemm_desc mg_conv_bound(const mg_conv_desc *d)
 {
-    return (mg_gemm_desc){.dtype = d->dtype,
-                          .out = d->out,
-                          .m = mg_conv_size(d, d->batch, d->rows),
-                          .n = mg_conv_size(d, d->batch + d->rows, d->columns),
-                          .k = MG_AMX_K};
+    mg_gemm_desc g = {0};
+    g.dtype = d->dtype;
+    g.out = d->out;
+    g.m = mg_conv_size(d, d->batch, d->rows);
+    g.n = mg_conv_size(d, d->batch + d->rows, d->columns);
+    g.k = MG_AMX_K;
+    return g;
 }
 /* Bytes of scratch per thread: a product's, and behind it what is brought together. */
 static inline int64_t mg_conv_product_scratch(const mg_conv_desc *d)

@@ -44,6 +44,7 @@ typedef struct Distribute {
     bool *varies; /* per value: not the same in all iterations */
     size_t known; /* values before anything left */
     Ins **added;  /* per carried value: the sum that alone reads it, whose other operand leaves */
+    bool summed;  /* which sums leave is known */
 } Distribute;
 
 static Dim dim_of(const Distribute *d)
@@ -74,6 +75,13 @@ static bool can_leave(const Distribute *d, const Ins *i)
     if (i->op == OP_scatter_add && d->varies[i->in[1]] && !d->varies[i->in[0]])
         return false; /* the index would have the dim, what is added would not */
     return goes_by_names(d->m, i);
+}
+
+/* Is i, at all indices, the sum over them? What is added at indices of each iteration is: it may
+ * leave the loop as a part of a sum, not as one value for each iteration. */
+static bool only_sums(const Distribute *d, const Ins *i)
+{
+    return i->op == OP_scatter_add && d->varies[i->in[1]];
 }
 
 /* ---- what leads where ------------------------------------------------------------------------ */
@@ -111,7 +119,7 @@ static void find_waits(Distribute *d)
     for (size_t k = 0; k < d->body->ins.n; k++) { /* once it is known what varies */
         const Ins *i = d->body->ins.data[k];
         for (uint32_t x = 0; x < i->nout; x++) {
-            bool waits = d->waits[i->out[x]] || !can_leave(d, i);
+            bool waits = d->waits[i->out[x]] || !can_leave(d, i) || only_sums(d, i);
             for (uint32_t o = 0; o < i->nin; o++)
                 waits |= d->waits[i->in[o]];
             d->waits[i->out[x]] = waits;
@@ -142,7 +150,7 @@ static void mark_leads(Distribute *d)
             d->leads[d->body->results.data[k]] = true;
     for (size_t k = d->body->ins.n; k-- > 0;) {
         Ins *i = d->body->ins.data[k];
-        bool stays = !can_leave(d, i);
+        bool stays = !can_leave(d, i) || (only_sums(d, i) && d->summed && d->place[k] != BACK);
         for (uint32_t x = 0; x < i->nout; x++)
             stays |= d->leads[i->out[x]];
         if (stays)
@@ -263,10 +271,12 @@ static void find_back(Distribute *d)
             d->added[k] = NULL;
         }
     }
+    d->summed = true;
     mark_leads(d); /* what is added in the loop stays in it, with what leads there */
     for (size_t k = 0; k < d->body->ins.n; k++) {
         const Ins *i = d->body->ins.data[k];
-        if (d->place[k] != STAYS || !i->nout || d->leads[i->out[0]])
+        if (d->place[k] != STAYS || !i->nout || d->leads[i->out[0]] || !can_leave(d, i) ||
+            only_sums(d, i))
             continue;
         bool follows = false;
         for (uint32_t x = 0; x < i->nin; x++)
