@@ -4,6 +4,8 @@
 #ifndef MG_SIZES_H
 #define MG_SIZES_H
 
+#include <string.h>
+
 #include "runtime/abi.h"
 #include "runtime/launches.h"
 
@@ -94,7 +96,8 @@ static inline int64_t mg_conv_size(const mg_conv_desc *d, int first, int count)
  * several products that are no larger than itself (kernels/conv.c), with blocks of any length. */
 static inline mg_gemm_desc mg_conv_bound(const mg_conv_desc *d)
 {
-    mg_gemm_desc g = {0};
+    mg_gemm_desc g;
+    memset(&g, 0, sizeof g);
     g.dtype = d->dtype;
     g.out = d->out;
     g.m = mg_conv_size(d, d->batch, d->rows);
