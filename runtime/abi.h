@@ -461,14 +461,6 @@ void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
 void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
                        const void *rows, const int32_t *choice, const int32_t *slot, void *weight);
 
-/* out[e] = uniform in [0, 1), equal under every layout: with g = slot * elements + e the top 24
- * bits of word g % 4 of Philox4x32-10, of counter {g / 4, step} under the key seed ^ key, 64 bits
- * each, low half first. */
-typedef struct mg_random_desc {
-    mg_dtype dtype;
-    uint64_t key;
-    int64_t elements;
-} mg_random_desc;
 void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
                const int64_t *step, const int32_t *slot, void *out);
 

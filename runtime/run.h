@@ -231,8 +231,7 @@ typedef struct rt_data {
     bool borrowed;   /* another data set owns files and table */
 } rt_data;
 
-/* Opens and checks the files of `patterns` (globs), for windows of so many tokens at a stride of
- * seq; every failure ends the program with 65. */
+/* Opens and checks files (globs), for windows seq apart; every failure ends the program with 65. */
 rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t window,
                       int64_t vocab);
 /* The files of `patterns`, not yet opened. */
