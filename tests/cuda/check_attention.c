@@ -65,6 +65,7 @@ static void want_forward(const Case *c, int from, int to, double *o, double *lse
 
 typedef struct Gradients {
     double *dq, *dk, *dv, *dbias;
+    double *sizes; /* of dbias: the sum of the sizes of which each is what is left */
 } Gradients;
 
 /* Adds those over parts [from, to), of the o and lse that the device has. Returns the largest sum
@@ -88,8 +89,10 @@ static double want_backward(const Case *c, int from, int to, Gradients *sum)
                 sum->dv[at_key(d->dv, &r, t) + j] += e * g[j];
             const double bias = d->biased ? c->bias.x[at_bias(d->bias, &r, t)] : 0;
             const double bent = d->cap > 0 ? (z[t] - bias) / d->cap : 0;
-            if (d->biased)
+            if (d->biased) {
                 sum->dbias[at_bias(d->dbias, &r, t)] += e * (dp - D);
+                sum->sizes[at_bias(d->dbias, &r, t)] += e * (fabs(dp) + fabs(D));
+            }
             const double ds = d->scale * e * (dp - D) * (1 - bent * bent);
             for (int64_t j = 0; j < d->head; j++) {
                 sum->dq[at_row(d->dq, &r) + j] += ds * c->k.x[at_key(d->k, &r, t) + j];
@@ -333,6 +336,7 @@ static Gradients gradients_new(const Case *c)
 {
     const mg_attention_desc *d = &c->d;
     Gradients g = {copy_of(c->dq.x, c->dq.n), copy_of(c->dk.x, c->dk.n), copy_of(c->dv.x, c->dv.n),
+                   calloc((size_t)c->dbias.n, sizeof(double)),
                    calloc((size_t)c->dbias.n, sizeof(double))};
     for (int64_t i = 0; i < rows_of(d); i++) {
         const Row r = row_of(d, i);
@@ -351,6 +355,7 @@ static void gradients_free(Gradients *g)
     free(g->dk);
     free(g->dv);
     free(g->dbias);
+    free(g->sizes);
 }
 
 /* Of queries part by part; what they are together. Keys and values of all parts lie beside each
@@ -392,7 +397,7 @@ static void check_parts_backward(Bench *b, Case *c, const Gradients *all)
 
 /* The gradient of the bias, of all keys. An element is a sum over so many scores as it is added to.
  */
-static void check_bias(Bench *b, Case *c, const double *want)
+static void check_bias(Bench *b, Case *c, const Gradients *want)
 {
     const mg_attention_desc d = whole(c);
     mg_attention_bias_grad(&b->run, 0, &d, at(b, &c->q), at(b, &c->k), at(b, &c->v), at(b, &c->o),
@@ -404,8 +409,8 @@ static void check_bias(Bench *b, Case *c, const double *want)
                                    .t = c->dbias.t,
                                    .n = c->dbias.n,
                                    .x = x,
-                                   .want = want,
-                                   .term = c->term / fabs(d.scale),
+                                   .want = want->dbias,
+                                   .term = largest(want->sizes, c->dbias.n),
                                    .terms = terms_of(&d) + each});
     free(x);
 }
@@ -431,7 +436,7 @@ static void check_backward(Bench *b, Case *c)
         compare_part(b, c, "attention dv", &c->dv, all.dv, 2, NULL);
     }
     if (is_one_call(c) && c->d.biased)
-        check_bias(b, c, all.dbias);
+        check_bias(b, c, &all);
     gradients_free(&all);
 }
 

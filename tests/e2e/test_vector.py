@@ -37,7 +37,8 @@ class Vector(mgctest.Case):
                     alone = {c.removeprefix("lane_") for c in alone}
                     once = bool(alone & SCALARS)
                     alone -= SCALARS
-                    self.assertLessEqual(alone, vector, kernel)
+                    straight = not re.search(r"\bj\w+\s", text)  # a unit that computes one number
+                    self.assertTrue(straight or alone <= vector, (kernel, alone, vector))
                     packed = re.findall(r"\bv?(?:mul|add|sub|div|fn?m(?:add|sub)\d{3})p[sd]\b", text)
                     scalar = re.findall(r"\bv?(?:mul|add|sub|div|fn?m(?:add|sub)\d{3})s[sd]\b", text)
                     # A sum of a few partial sums is scalar, and so is what is done once a step (the norm).

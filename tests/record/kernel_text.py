@@ -27,6 +27,10 @@ class Number(namedtuple("Number", "lo hi divisor wide")):
     """lo..hi, both included; all of them multiples of divisor (0: it is 0). wide: of 64 bits."""
 
     def also(self, lo=-math.inf, hi=math.inf):
+        """The multiples that are within these bounds, too."""
+        n = self.divisor or 1
+        lo = lo if math.isinf(lo) else -(-lo // n) * n
+        hi = hi if math.isinf(hi) else hi // n * n
         return self._replace(lo=max(self.lo, lo), hi=min(self.hi, hi))
 
 

@@ -32,7 +32,7 @@ class Bits(mgctest.Case):
 
     def test_recompute(self):
         compared = 0
-        for name in mgctest.some(looping(), 3):
+        for name in mgctest.some(looping(), 2):
             golden = Golden(name)
             data = golden.prepare(self)
             with open(golden.source, encoding="utf-8") as f:
