@@ -100,7 +100,7 @@ static bool along_columns(const Epilogues *e, Value a, Value b, const DimList *o
 
 static bool take_bias(Epilogues *e, Ins *cast)
 {
-    Ins *add = cast->op == OP_cast ? made_by(e, cast->in[0], OP_add) : NULL;
+    Ins *add = made_by(e, cast->in[0], OP_add);
     const Type *t = type_at(e, cast->out[0]);
     if (!add || !dtype_is_half(t->dtype) || e->uses.count[cast->in[0]] != 1)
         return false;
@@ -192,8 +192,7 @@ static Value narrow_of(const Epilogues *e, Value v, Op f)
 
 static bool take_gelu(Epilogues *e, Ins *cast)
 {
-    const Value h = cast->out[0],
-                z = cast->op == OP_cast ? narrow_of(e, cast->in[0], OP_gelu_tanh) : 0;
+    const Value h = cast->out[0], z = narrow_of(e, cast->in[0], OP_gelu_tanh);
     Ins *dot = z ? e->m->values.data[z].def : NULL;
     if (!dot || dot->home != e->r || !type_equal(type_at(e, z), type_at(e, h)) ||
         !(dot->op == OP_dot_bias || (dot->op == OP_dot && dot->nin == 2)) ||
@@ -216,7 +215,7 @@ static bool take_gelu(Epilogues *e, Ins *cast)
 
 static bool take_gelu_grad(Epilogues *e, Ins *cast)
 {
-    Ins *mul = cast->op == OP_cast ? made_by(e, cast->in[0], OP_mul) : NULL;
+    Ins *mul = made_by(e, cast->in[0], OP_mul);
     const Type *t = type_at(e, cast->out[0]);
     for (int k = 0; k < 2 && mul && e->uses.count[cast->in[0]] == 1; k++) {
         const Value y = narrow(e, mul->in[k]), z = narrow_of(e, mul->in[1 - k], OP_gelu_tanh_slope);
@@ -265,7 +264,7 @@ static void epilogues_in(Module *m, Region *r, Arena *tmp)
         Ins *ins = r->ins.data[i];
         if (ins->op == OP_repeat)
             epilogues_in(m, ins->body, tmp);
-        if (!take_bias(&e, ins) && !take_gelu(&e, ins))
+        if (ins->op == OP_cast && !take_bias(&e, ins) && !take_gelu(&e, ins))
             take_gelu_grad(&e, ins);
         moved |= take_sum(&e, ins);
     }
