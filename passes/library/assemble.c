@@ -356,12 +356,14 @@ static void take_casts(Assemble *a, Value sum, Value joined)
 /* Builds the join that `sum` is, if it is one and that is worth it. */
 static void assemble(Assemble *a, Builder *b, Ins *sum)
 {
+    if (sum->op != OP_add)
+        return;
     const Value out = sum->out[0];
     Value part[MAX_PARTS];
     bool worth = false;
     a->parts = 0;
     a->dim = (Dim){0};
-    if (sum->op != OP_add || !collect(a, out, true) || !cover(a) || !needs_memory(a, out))
+    if (!collect(a, out, true) || !cover(a) || !needs_memory(a, out))
         return;
     Type t = *type_of(a->m, out);
     t.dtype = parts_in(a, out);
