@@ -80,7 +80,7 @@ static bool can_leave(const Distribute *d, const Ins *i)
         if (type_of(d->m, i->in[k])->rank >= MAX_RANK)
             return false;
     if (i->op == OP_gather && d->varies[i->in[0]])
-        return false; /* the table and the index would have the dim */
+        return false; /* a table of an iteration is looked up in where it is made */
     return !OP_AMONG(i->op, OP_dot, OP_scatter_add) || i->nin == 2;
 }
 
@@ -368,11 +368,9 @@ static Value total(Distribute *d, Value v, DType dtype)
         Type t = *type_of(d->m, v);
         for (uint32_t k = 0; k < i->nin; k++)
             in[k] = all_of(d, i->in[k]);
-        if (i->op != OP_scatter_add) {
-            memmove(&a.over.dim[1], &a.over.dim[0], (size_t)a.over.n * sizeof(Dim));
-            a.over.dim[0] = dim_of(d);
-            a.over.n++;
-        }
+        memmove(&a.over.dim[1], &a.over.dim[0], (size_t)a.over.n * sizeof(Dim));
+        a.over.dim[0] = dim_of(d);
+        a.over.n++;
         if (i->op == OP_dot && dtype == dtype_wide(t.dtype)) /* products of halves give it */
             t.dtype = dtype;
         return emit(d, i, &a, in, t);
