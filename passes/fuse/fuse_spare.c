@@ -31,6 +31,22 @@ static bool is_stored(const Cluster *c, Value v)
     return false;
 }
 
+static bool slice(Slice *s, Value v);
+
+/* The instruction at a position, and what it is computed from. */
+static bool take(Slice *s, const Ins *i, int at)
+{
+    s->flops += op_info[i->op].flops;
+    if (!op_is(i->op, POINTWISE | CHEAP) || OP_AMONG(i->op, OP_rotate, OP_reindex) ||
+        s->flops > FUSE_AGAIN || s->n == 16)
+        return false;
+    s->at[s->n++] = at;
+    for (uint32_t k = 0; k < i->nin; k++)
+        if (!slice(s, i->in[k]))
+            return false;
+    return true;
+}
+
 static bool slice(Slice *s, Value v)
 {
     int at = s->f->at[v];
@@ -47,15 +63,11 @@ static bool slice(Slice *s, Value v)
         s->stored += !is_stored(s->from, v);
         return true;
     }
-    s->flops += op_info[i->op].flops;
-    if (!op_is(i->op, POINTWISE | CHEAP) || OP_AMONG(i->op, OP_rotate, OP_reindex) ||
-        s->flops > FUSE_AGAIN || s->n == 16)
-        return false;
-    s->at[s->n++] = at;
-    for (uint32_t k = 0; k < i->nin; k++)
-        if (!slice(s, i->in[k]))
-            return false;
-    return true;
+    const Slice before = *s;
+    if (take(s, i, at))
+        return true;
+    *s = before; /* it is not computed again, but read, where it is stored in any case */
+    return stores && is_stored(s->from, v);
 }
 
 static bool reads(const Shape *s, Value v)
