@@ -25,6 +25,7 @@
 
 enum {
     FEW = 64,    /* taps, at most */
+    SMALL = 16,  /* times as many elements as a weight has, at least, has the sum */
     TERMS = 400, /* instructions that stand for one sum, at most */
     DEPTH = 12   /* of an expression */
 };
@@ -42,7 +43,9 @@ typedef struct Pass {
     Region *r;
     Builder b;
     ValueMap map;
-    Value fresh; /* values from this one on are terms */
+    ValueMap turned;  /* weights, with taps outside */
+    Value fresh;      /* values from this one on are terms */
+    int64_t elements; /* of the sum at hand */
     VEC(Place *) places;
     Arena *tmp;
 } Pass;
@@ -122,8 +125,26 @@ static int place_find(const Place *at, Name d)
     return -1;
 }
 
-static Value picked(Pass *p, Value v, const Place *at)
+/* A weight with its taps outside, so that each element of a term is read beside the next. */
+static Value turned(Pass *p, Value v, const DimList *taps)
 {
+    const Value known = map_get(&p->turned, v);
+    Type t = *type_at(p, v), want = t;
+    want.rank = 0;
+    for (int inside = 0; inside < 2; inside++)
+        for (int i = 0; i < t.rank; i++)
+            if (dims_have(taps, t.dims[i].name) != inside)
+                want.dims[want.rank++] = t.dims[i];
+    if (known != v || type_equal(&want, &t) || type_elements(&t) * SMALL > p->elements)
+        return known;
+    const Value so = build_as(&p->b, v, want);
+    map_set(p->m, &p->turned, v, so);
+    return so;
+}
+
+static Value picked(Pass *p, Value whole, const Place *at)
+{
+    Value v = turned(p, whole, &at->dims);
     for (int i = 0; i < at->dims.n; i++) {
         const int k = type_find(type_at(p, v), at->dims.dim[i].name);
         if (k < 0)
@@ -262,6 +283,7 @@ static void write_out(Pass *p, const Ins *s)
     const DimList *over = &s->attrs.over;
     int64_t index[MAX_RANK] = {0};
     Value all = 0;
+    p->elements = type_elements(type_at(p, s->out[0]));
     do {
         const Value one = term(p, s->in[0], place_for(p, over, index));
         all = !all ? one : s->op == OP_sum ? build2(&p->b, OP_add, all, one) : larger(p, all, one);
