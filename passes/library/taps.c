@@ -225,6 +225,8 @@ static Value term(Pass *p, Value old, Place *at)
     if (!has_any(&t, &at->dims))
         return v;
     const Ins *i = made_here(p, v);
+    if (i && i->op == OP_iota)
+        return build_const(&p->b, t.dtype, (double)at->index[place_find(at, i->attrs.dim.name)]);
     if (i && i->op == OP_reindex)
         return shown(p, i, at);
     if (!i || !is_pointwise(i))
