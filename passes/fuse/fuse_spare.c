@@ -13,6 +13,7 @@ typedef struct Slice {
     double size, flops;
     int n, at[16];
     int stored; /* inputs of it that `from` would store and does not */
+    bool read;  /* an input of it is what `from` stores */
 } Slice;
 
 static bool slice_has(const Slice *s, int at)
@@ -67,6 +68,7 @@ static bool slice(Slice *s, Value v)
     if (take(s, i, at))
         return true;
     *s = before; /* it is not computed again, but read, where it is stored in any case */
+    s->read = true;
     return stores && is_stored(s->from, v);
 }
 
@@ -129,6 +131,9 @@ static void spare(Fuse *f, Cluster *from, Value v)
         return;
     if (from->shape.nin + from->shape.nout - 1 + s.stored > FUSE_OPERANDS)
         return;
+    for (int i = 0; i < n && s.read; i++)
+        if (users[i]->shape.kind != KIND_map)
+            return; /* the order of a sum is not to depend on what is read */
     for (int i = 0; i < n; i++) {
         with[i] = with_slice(f, users[i], &s, v);
         const char *why = with[i] ? NULL : "computing it again would read more than it saves";

@@ -77,23 +77,40 @@ static bool is_pointwise(const Ins *i)
 
 /* ---- what a sum is of ------------------------------------------------------------------------ */
 
-/* Instructions that stand for a value at an index of `taps`, its own and those behind it; more than
- * TERMS: it is too deep. Sets *shown if a reindex shows such taps. */
-static int terms_of(const Pass *p, Value old, const DimList *taps, int depth, bool *shown)
+/* Which of the dims are taps of this reindex: of those that it is by, the ones that are no larger
+ * than another, which stays. False: it is by such dims alone, or by larger ones. */
+static bool note_taps(const Ins *i, const DimList *dims, DimList *taps)
+{
+    const DimList *by = &i->attrs.over;
+    int64_t stays = 0;
+    for (int k = 0; k < by->n; k++)
+        if (!dims_have(dims, by->dim[k].name) && by->dim[k].size > stays)
+            stays = by->dim[k].size;
+    for (int k = 0; k < by->n; k++) {
+        const Dim d = by->dim[k];
+        if (!dims_have(dims, d.name))
+            continue;
+        if (d.size > stays)
+            return false;
+        if (!dims_have(taps, d.name))
+            taps->dim[taps->n++] = d;
+    }
+    return true;
+}
+
+/* Instructions that stand for a value at an index of `dims`, its own and those behind it; more than
+ * TERMS: there are none. Adds those of the dims that are taps of a reindex to `taps`. */
+static int terms_of(const Pass *p, Value old, const DimList *dims, int depth, DimList *taps)
 {
     const Value v = map_get(&p->map, old);
     const Ins *i = made_here(p, v);
     int n = 1;
-    if (!has_any(type_at(p, v), taps) || !i)
-        return has_any(type_at(p, v), taps);
-    if (depth == 0)
+    if (!has_any(type_at(p, v), dims) || !i)
+        return has_any(type_at(p, v), dims);
+    if (depth == 0 || (i->op == OP_reindex && !note_taps(i, dims, taps)))
         return TERMS + 1;
-    if (i->op == OP_reindex) {
-        *shown = true;
-        return n + terms_of(p, i->in[0], taps, depth - 1, shown);
-    }
-    for (uint32_t k = 0; is_pointwise(i) && k < i->nin && n <= TERMS; k++)
-        n += terms_of(p, i->in[k], taps, depth - 1, shown);
+    for (uint32_t k = 0; (is_pointwise(i) || i->op == OP_reindex) && k < i->nin && n <= TERMS; k++)
+        n += terms_of(p, i->in[k], dims, depth - 1, taps);
     return n;
 }
 
@@ -267,17 +284,17 @@ static bool next_index(const DimList *dims, int64_t *index)
 static bool is_over_taps(const Pass *p, const Ins *s)
 {
     const DimList *over = &s->attrs.over;
-    int64_t taps = 1;
-    bool shows = false;
+    DimList taps = {0};
+    int64_t many = 1;
     if (!OP_AMONG(s->op, OP_sum, OP_rmax) || s->exact || s->attrs.whole ||
         !dtype_is_float(type_at(p, s->in[0])->dtype))
         return false;
-    for (int k = 0; k < over->n && taps <= FEW; k++)
-        taps *= over->dim[k].size;
-    if (taps < 2 || taps > FEW)
+    for (int k = 0; k < over->n && many <= FEW; k++)
+        many *= over->dim[k].size;
+    if (many < 2 || many > FEW)
         return false;
-    const int terms = terms_of(p, s->in[0], over, DEPTH, &shows);
-    return shows && terms * taps <= TERMS;
+    const int terms = terms_of(p, s->in[0], over, DEPTH, &taps);
+    return taps.n == over->n && terms * many <= TERMS;
 }
 
 static void write_out(Pass *p, const Ins *s)
