@@ -161,28 +161,12 @@ static bool stored_anyway(const Fuse *f, int at)
     return false;
 }
 
-/* Is i the reindex of a value once for each of several taps, or is it read by one that is, in c? A
- * reindex as large as what it reads is stored, as if it were computed otherwise: whatever the kernel
- * of a sum takes in, the order of its terms is one. */
-static bool shows_taps(const Fuse *f, const Cluster *c, const Ins *i)
-{
-    if (i->attrs.over.n > 1)
-        return true;
-    const Users *u = &f->users[f->at[i->out[0]]];
-    for (int k = 0; k < u->n; k++)
-        if (u->at[k] < f->n && cluster_has(c, u->at[k]) &&
-            f->r->ins.data[u->at[k]]->op == OP_reindex)
-            return true;
-    return false;
-}
-
 /* A column sum takes in the instruction that computes its input v. */
 static Cluster *absorb(Fuse *f, Cluster *c, Value v)
 {
     int at = f->at[v];
     const Ins *i = at < 0 ? NULL : f->r->ins.data[at];
-    if (!i || !f->owner[at] || !op_is(i->op, POINTWISE | CHEAP) || i->op == OP_rotate ||
-        (i->op == OP_reindex && !shows_taps(f, c, i)))
+    if (!i || !f->owner[at] || !op_is(i->op, POINTWISE | CHEAP) || i->op == OP_rotate)
         return NULL;
     bool own = only_user(f, c, at);
     if (!own && op_info[i->op].flops > FUSE_AGAIN)
