@@ -265,8 +265,7 @@ static const char *check_values(const Look *l, const DimList *rows)
         if (again && !reduction(i) && op_info[i->op].flops > FUSE_BROADCAST)
             return "a value that costs something would be computed again along a dim it has not";
         const int read = i->op == OP_reindex ? l->f->at[i->in[0]] : -1;
-        if (read >= 0 && cluster_has(l->c, read) &&
-            !is_read_through(l, l->f->r->ins.data[read]))
+        if (read >= 0 && cluster_has(l->c, read) && !is_read_through(l, l->f->r->ins.data[read]))
             return "what is read at other indices would be computed again at each";
         if (i->op != OP_rotate)
             continue;

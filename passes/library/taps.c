@@ -4,8 +4,9 @@
  *   %y = sum (mul %t, %w) over tap             ->   %b = mul (reindex %x {at=-1}), (pick %w {at=1})
  *                                                   %y = add %a, %b
  *
- *   %s = sum over across, of what is read along a row       %s = add (reindex %p00), (reindex %p01), ...
- *   %y = sum (reindex %s {over=[row, down]}) over down  ->  where each reindex reads what is stored
+ *   %s = sum over across, of what is read along a row       %s = add (reindex %p00), (reindex
+ * %p01), ... %y = sum (reindex %s {over=[row, down]}) over down  ->  where each reindex reads what
+ * is stored
  *
  * A reindex by several dims shows each element once for each tap. Stored it would be so many times
  * as large as %x; and a kernel that computed it as it goes would reduce dims that are not innermost
@@ -120,8 +121,8 @@ static Place *place_for(Pass *p, const DimList *dims, const int64_t *index)
 {
     for (size_t i = 0; i < p->places.n; i++) {
         Place *at = p->places.data[i];
-        bool same = at->backward == p->b.backward && at->again == p->b.again &&
-                    at->dims.n == dims->n;
+        bool same =
+            at->backward == p->b.backward && at->again == p->b.again && at->dims.n == dims->n;
         for (int k = 0; same && k < dims->n; k++)
             same = at->dims.dim[k].name == dims->dim[k].name && at->index[k] == index[k];
         if (same)
