@@ -78,7 +78,7 @@ static bool is_pointwise(const Ins *i)
 
 /* ---- what a sum is of ------------------------------------------------------------------------ */
 
-/* Which of the dims are taps of this reindex: of those that it is by, the ones that are no larger
+/* Those of the dims that are taps of this reindex: of the dims that it is by, the ones no larger
  * than another, which stays. False: it is by such dims alone, or by larger ones. */
 static bool note_taps(const Ins *i, const DimList *dims, DimList *taps)
 {
