@@ -263,6 +263,11 @@ bool check_padding(Elab *e, Span at, const DimList *over)
     return true;
 }
 
+bool has_batch(const Elab *e, Value v)
+{
+    return type_find(type_of(e->module, v), e->module->batch.name) >= 0;
+}
+
 static Val dot(Elab *e, const Node *n)
 {
     Val x = expr(e, n->a), y = expr(e, n->b);
@@ -289,6 +294,12 @@ static Val dot(Elab *e, const Node *n)
         if (!join_dims(e, n->at, &t, &part))
             return poison;
     }
+    /* A side with the batch gives the result its first dims: `w @ x` lies as `x @ w` does. */
+    if (!has_batch(e, in[0]) && has_batch(e, in[1])) {
+        const Value left = in[0];
+        in[0] = in[1];
+        in[1] = left;
+    }
     Attrs attrs = {.over = over};
     return make(e, n->at, OP_dot, &attrs, 2, in);
 }
@@ -300,6 +311,12 @@ static Val name(Elab *e, const Node *n)
         return poison;
     if (s->kind == SYM_DIM)
         return number_val(dims_number(e, &s->dims));
+    if (s->kind == SYM_INSTANCE) {
+        fail(e, n->at, 278, "'%s' is an instance of a block, and no value", text(e, n->name));
+        note(e, s->span, "declared here");
+        help(e, "call it: %s(...)", text(e, n->name));
+        return poison;
+    }
     return s->val.kind == VAL_TENSOR ? tensor_val(at_index(e, s->val.value)) : s->val;
 }
 

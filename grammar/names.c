@@ -79,9 +79,17 @@ static const char *own_name(Elab *e, const Node *n)
     return n->text ? n->text : text(e, n->name);
 }
 
+bool external_of(Elab *e, const Node *n, Name *name)
+{
+    *name = name_intern(e->names, path_join(e, e->frame->external, own_name(e, n)));
+    return *name != 0;
+}
+
 bool find_external(Elab *e, const Node *n, uint32_t *index)
 {
-    Name name = name_intern(e->names, path_join(e, e->frame->external, own_name(e, n)));
+    Name name;
+    if (!external_of(e, n, &name))
+        return false;
     size_t found = (size_t)(uintptr_t)map_find(&e->externals, name);
     *index = (uint32_t)(found - 1);
     return found > 0;

@@ -289,8 +289,9 @@ Val builtin_join(Elab *e, const Call *c)
             all = part;
             continue;
         }
-        Type t = *type_of(e->module, part.value);
-        if (!join_dims(e, c->node->at, &t, type_of(e->module, all.value)))
+        const bool behind = !has_batch(e, part.value) && has_batch(e, all.value);
+        Type t = *type_of(e->module, behind ? all.value : part.value);
+        if (!join_dims(e, c->node->at, &t, type_of(e->module, behind ? part.value : all.value)))
             return poison;
         Value end = build_const(&e->b, DT_i32, (double)(at + c->from.dim[i].size));
         Value here = build2(&e->b, OP_lt, build_iota(&e->b, DT_i32, whole), end);

@@ -88,9 +88,14 @@ static bool takes(Op op, DType t)
     return op_info[op].takes >= least;
 }
 
+/* The dims of an operand with the batch come first, whatever side it is on: `bias + x` lies as
+ * `x + bias` does. */
 static const char *pointwise(Rule *r, Op op)
 {
     bool select = op == OP_select;
+    int first = 0;
+    while (first < r->nin && type_find(r->in[first], r->m->batch.name) < 0)
+        first++;
     r->out[0] = (Type){.dtype = r->in[select]->dtype};
     if (!takes(op, r->out[0].dtype))
         WRONG(r, "%s of %s has no meaning", op_info[op].name, dtype_name(r->out[0].dtype));
@@ -99,12 +104,12 @@ static const char *pointwise(Rule *r, Op op)
         if (r->in[i]->dtype != want)
             WRONG(r, "operand %d is %s where %s is wanted", i + 1, dtype_name(r->in[i]->dtype),
                   dtype_name(want));
-        const char *wrong = rule_add_dims(r, &r->out[0], r->in[i], NULL);
-        if (wrong)
-            return wrong;
     }
+    const char *wrong = rule_add_dims(r, &r->out[0], r->in[first % r->nin], NULL);
+    for (int i = 0; i < r->nin && !wrong; i++)
+        wrong = rule_add_dims(r, &r->out[0], r->in[i], NULL);
     r->out[0].indexes = r->in[select]->indexes;
-    return NULL;
+    return wrong;
 }
 
 static const char *condition(Rule *r, Op op)

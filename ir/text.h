@@ -7,6 +7,11 @@
 
 #include "ir/ir.h"
 
+/* A name as it is where it is a word, else as a string; a string, quoted; a number. */
+void text_put_name(FILE *out, const char *s);
+void text_put_string(FILE *out, const char *s);
+void text_put_real(FILE *out, double x);
+
 /* How much of a label is the value's hint: all of it, but for the ".N" that makes it unique. */
 size_t label_stem(const char *label, size_t length);
 

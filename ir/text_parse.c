@@ -375,6 +375,13 @@ static void read_total(Reader *r, Fn *f, FnArg *a)
     vec_push(r->a, &f->totals, text_take_word(r, "max"));
 }
 
+/* The number of a loss: the first has none. */
+static uint32_t read_goal(Reader *r)
+{
+    const int most = r->m->train.goals - 1;
+    return r->t.kind == TOK_number && most ? (uint32_t)text_want_int(r, 1, most) : 0;
+}
+
 static void read_fn(Reader *r)
 {
     Fn *f = NEW(r->a, Fn);
@@ -388,6 +395,8 @@ static void read_fn(Reader *r)
             a.tensor = read_tensor_ref(r);
         else if (a.role == ARG_input)
             a.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->inputs.n - 1);
+        else if (a.role == ARG_lr)
+            a.tensor = read_goal(r);
         else if (a.role == ARG_total)
             read_total(r, f, &a);
         else if (a.role == ARG_place)
@@ -401,6 +410,8 @@ static void read_fn(Reader *r)
     read_region(r, f->body, 0);
     while (text_take_word(r, "result")) {
         FnResult res = {.role = (ResultRole)text_want_choice(r, result_role_names, RESULT_ROLES)};
+        if (res.role <= RES_norm)
+            res.tensor = read_goal(r);
         if (res.role == RES_metric)
             res.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->metrics.n - 1);
         if (res.role == RES_total)
@@ -423,7 +434,7 @@ static void read_fn(Reader *r)
 
 static void read_tensor(Reader *r)
 {
-    static const char *const inits[] = {"const", "normal", "uniform"};
+    static const char *const inits[] = {"const", "normal", "uniform", "formula"};
     Tensor t = {.name = text_want_name(r)};
     t.type = read_type(r);
     text_want_word(r, "external");
@@ -465,13 +476,19 @@ static void read_tensor(Reader *r)
     if (r->m->local)
         type_strip(&t.type);
     text_want_word(r, "init");
-    t.init = (Init)text_want_choice(r, inits, 3);
-    t.a = text_want_real(r);
-    t.b = text_want_real(r);
+    t.init = (Init)text_want_choice(r, inits, 4);
+    if (t.init == INIT_formula) {
+        t.formula = text_want_name(r);
+    } else {
+        t.a = text_want_real(r);
+        t.b = text_want_real(r);
+    }
     text_want_word(r, "decay");
     t.decay = text_want_real(r);
     text_want_word(r, "rate");
     t.rate = text_want_real(r);
+    if (text_take_word(r, "goal"))
+        t.goal = (uint8_t)text_want_int(r, 1, r->m->train.goals - 1);
     t.frozen = text_take_word(r, "frozen");
     t.master = text_take_word(r, "master");
     if (text_take_word(r, "at"))

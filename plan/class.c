@@ -50,6 +50,7 @@ static ClassId class_of(const Plan *p, const Action *a)
         return product_class(p, a->conv.dtype);
     case ACT_attention:
     case ACT_attention_grad:
+    case ACT_attention_bias_grad:
         return attention_class(a);
     case ACT_xent:
     case ACT_xent_grad:

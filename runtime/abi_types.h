@@ -1,5 +1,5 @@
 /* abi_types.h - a part of abi.h, beside which it lies wherever programs are built: types of
- * numbers, and the descriptor of a convolution. */
+ * numbers, and the descriptors of convolutions and of what is drawn. */
 #ifndef MG_ABI_TYPES_H
 #define MG_ABI_TYPES_H
 
@@ -34,5 +34,14 @@ typedef struct mg_conv_desc {
     int64_t size[MG_CONV_DIMS], x[MG_CONV_DIMS], w[MG_CONV_DIMS], y[MG_CONV_DIMS];
     mg_conv_axis axis[MG_CONV_AXES];
 } mg_conv_desc;
+
+/* out[e] = uniform in [0, 1), equal under every layout: with g = slot * elements + e the top 24
+ * bits of word g % 4 of Philox4x32-10, of counter {g / 4, step} under the key seed ^ key, 64 bits
+ * each, low half first. */
+typedef struct mg_random_desc {
+    mg_dtype dtype;
+    uint64_t key;
+    int64_t elements;
+} mg_random_desc;
 
 #endif

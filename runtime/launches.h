@@ -7,7 +7,9 @@
 #define MG_LAUNCHES_H
 
 enum {
-    MG_XENT_BLOCK = 256,     /* threads, for a row */
+    /* Threads, for a row, which is read twice: the second time from the L2 cache, if all rows that
+     * run at once fit it. More threads have fewer rows, and hide less of the latencies. */
+    MG_XENT_BLOCK = 512,
     MG_GATHER_BLOCK = 256,   /* threads, up to 32 for a row */
     MG_SORT_BITS = 8,        /* at most, of a pass of the sort of indices */
     MG_SORT_TILE = 512,      /* indices for a warp */

@@ -4,6 +4,8 @@
 #ifndef MG_SIZES_H
 #define MG_SIZES_H
 
+#include <string.h>
+
 #include "runtime/abi.h"
 #include "runtime/launches.h"
 
@@ -94,11 +96,14 @@ static inline int64_t mg_conv_size(const mg_conv_desc *d, int first, int count)
  * several products that are no larger than itself (kernels/conv.c), with blocks of any length. */
 static inline mg_gemm_desc mg_conv_bound(const mg_conv_desc *d)
 {
-    return (mg_gemm_desc){.dtype = d->dtype,
-                          .out = d->out,
-                          .m = mg_conv_size(d, d->batch, d->rows),
-                          .n = mg_conv_size(d, d->batch + d->rows, d->columns),
-                          .k = MG_AMX_K};
+    mg_gemm_desc g;
+    memset(&g, 0, sizeof g);
+    g.dtype = d->dtype;
+    g.out = d->out;
+    g.m = mg_conv_size(d, d->batch, d->rows);
+    g.n = mg_conv_size(d, d->batch + d->rows, d->columns);
+    g.k = MG_AMX_K;
+    return g;
 }
 /* Bytes of scratch per thread: a product's, and behind it what is brought together. */
 static inline int64_t mg_conv_product_scratch(const mg_conv_desc *d)
@@ -124,10 +129,10 @@ static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
 {
     enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2, TILE = 1024 };
     const int64_t bytes = d->dtype == MG_F64 ? 8 : 4, vector = 64 / bytes;
-    const int64_t lanes = STRIP_VECTORS * vector, arrays = 7 + 7 * STRIPS;
+    const int64_t lanes = STRIP_VECTORS * vector, arrays = 8 + 7 * STRIPS;
     const int64_t wide = (d->head + vector - 1) / vector * vector;
     const int64_t vwide = (d->vhead + vector - 1) / vector * vector;
-    const int64_t block = KEYS * (wide + vwide + 2 * lanes) + lanes;
+    const int64_t block = KEYS * (wide + vwide + 3 * lanes) + lanes;
     const int64_t strip = lanes * (3 * wide + 2 * vwide + 2), keys = (d->keys + 15) / 16 * 16;
     const int64_t all = (block + STRIPS * strip + keys * (wide + vwide)) * bytes + arrays * 64;
     if (d->dtype == MG_F64)

@@ -56,6 +56,10 @@ typedef struct Dialect {
     const char *(*offset)(Code *c, const char *sum); /* the text in the brackets of an element */
     /* NULL, or called at each use of an index, and at each use of a value except the first. */
     void (*read)(Code *c, const char *text);
+    /* NULL, or the element that a rotation by `half` along d reads, where neighbours that are
+     * computed together read neighbours: *at becomes the index of the first of them, which says for
+     * all whether they are in the first half. The result is NULL where each has its own. */
+    const char *(*turn)(Code *c, Name d, int64_t half, const char **at);
 } Dialect;
 
 /* A value at the current indices. */
@@ -78,6 +82,7 @@ struct Code {
     const char **reduced; /* per value: the variable of a finished reduction */
     int *stage;           /* per value: the number of reductions before it is known */
     bool moved;           /* the current indices are not those of the loops */
+    bool turned;          /* ... but those that `turn` of the dialect gave */
     int order;            /* values made so far */
     VEC(int) uses;        /* by order, while `counting` */
     bool counting;
@@ -104,6 +109,8 @@ int code_place(const Kernel *k, int o);
 bool code_written(const Kernel *k, int o); /* is anything stored at that pointer? */
 /* Operand o as partial sums have it: dense; and the number of its elements. */
 Operand code_dense(const Operand *o, int64_t *elements);
+/* A variable: the element half a dim away from element `at`. */
+const char *code_opposite(Code *c, const char *at, int64_t half);
 /* The value at the indices of e. Statements that it needs are written out first. */
 Text code_eval(Code *c, Value v, const CodeEnv *e);
 const char *code_at(Code *c, Text x, Level least); /* in brackets if its level is lower */

@@ -201,14 +201,16 @@ Text code_cast(Code *c, DType from, DType to, Text x)
 }
 
 /* An operand at other indices than those that values are known at. */
-static Text elsewhere(Code *c, Value v, const CodeEnv *e)
+static Text elsewhere(Code *c, Value v, const CodeEnv *e, bool turned)
 {
     Known *known = c->known;
-    bool moved = c->moved;
+    const bool was_moved = c->moved, was_turned = c->turned;
     c->known = NEW_ARRAY(c->a, Known, c->m->values.n);
     c->moved = true;
+    c->turned = turned;
     Text x = code_eval(c, v, e);
-    c->moved = moved;
+    c->moved = was_moved;
+    c->turned = was_turned;
     c->known = known;
     return x;
 }
@@ -225,7 +227,7 @@ static Text moved(Code *c, const Ins *i, const CodeEnv *e)
         code_enter(
             &other, a->along.name,
             arena_printf(c->a, "(%s + %lld)", index_of(c, e, a->along.name), (long long)a->at));
-    return elsewhere(c, i->in[0], &other);
+    return elsewhere(c, i->in[0], &other, false);
 }
 
 /* Does v differ along d? A value that was broadcast along it does not: its index is not read. */
@@ -244,19 +246,31 @@ static bool reads_index(const Code *c, Value v, Name d)
     return reads;
 }
 
+const char *code_opposite(Code *c, const char *at, int64_t half)
+{
+    const char *to = c->dialect->fresh(c, "other");
+    const long long n = half;
+    code_line(c, "const %s %s = %s < %lld ? %s + %lld : %s - %lld;", c->index, to, at, n, at, n, at,
+              n);
+    return to;
+}
+
 /* x[i + n/2] negated in the first half, x[i - n/2] in the second. */
 static Text rotated(Code *c, const Ins *i, const CodeEnv *e)
 {
     const Type *t = type_of(c->m, i->in[0]);
     Name d = i->attrs.dim.name;
     long long half = t->dims[type_find(t, d)].size / 2;
-    const char *at = index_of(c, e, d), *to = c->dialect->fresh(c, "other");
-    if (reads_index(c, i->in[0], d))
-        code_line(c, "const %s %s = %s < %lld ? %s + %lld : %s - %lld;", c->index, to, at, half, at,
-                  half, at, half);
+    const char *at = index_of(c, e, d), *to = NULL;
+    const bool reads = reads_index(c, i->in[0], d);
+    if (reads && c->dialect->turn)
+        to = c->dialect->turn(c, d, half, &at);
+    const bool shared = to;
+    if (reads && !to)
+        to = code_opposite(c, at, half);
     CodeEnv other = *e;
     code_enter(&other, d, to);
-    Text x = elsewhere(c, i->in[0], &other);
+    Text x = elsewhere(c, i->in[0], &other, shared);
     if (strchr(x.s, ' ')) /* it stands there twice */
         x = code_variable(c, "turned", type_of(c->m, i->out[0])->dtype, x);
     return (Text){arena_printf(c->a, "%s < %lld ? -%s : %s", at, half, code_at(c, x, CALLED),
@@ -291,7 +305,7 @@ static Text reindexed(Code *c, const Ins *i, const CodeEnv *e)
         code_line(c, "const %s %s = %s ? %s : 0;", c->index, from, is, element);
     CodeEnv other = *e;
     code_enter(&other, a->dim.name, from);
-    Text x = elsewhere(c, i->in[0], &other);
+    Text x = elsewhere(c, i->in[0], &other, false);
     return (Text){arena_printf(c->a, "%s ? %s : %s", is, code_at(c, x, COMPARED),
                                code_number(c, type_of(c->m, i->out[0])->dtype, 0).s),
                   CHOICE};

@@ -12,8 +12,6 @@
  * from the size of what is summed. */
 #include "codegen/cuda/cuda_gen.h"
 
-#include <string.h>
-
 enum {
     COLUMNS = 32,
     COMBINED =
@@ -91,7 +89,7 @@ static void add_row(CudaGen *g, const CodeEnv *kept, const Sums *to)
 {
     CodeEnv e = *kept;
     cuda_split_index(g, &e, false, "j");
-    memset(g->wide, 0, sizeof g->wide);
+    cuda_new_lanes(g);
     for (int lane = 0; lane < g->lanes; lane++) {
         CodeEnv mine = cuda_lane(g, &e, lane);
         code_forget(&g->c);

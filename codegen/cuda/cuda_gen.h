@@ -26,9 +26,13 @@ typedef struct CudaGen {
     int lanes, lane_loop, lane;
     bool vector[MAX_OPERANDS];      /* may operand o be accessed so? */
     const char *wide[MAX_OPERANDS]; /* the vector read for all lanes, or NULL */
-    CudaRow row;                    /* of a kernel of rows */
-    int columns;                    /* words of kept elements that a block sums */
-    bool in_row;                    /* are the current indices those of a loop over a row? */
+    /* The same of a rotation along turn_dim: the first lane has index turn_at, and reads turn_to,
+     * or NULL before it has. */
+    const char *turned[MAX_OPERANDS], *turn_at, *turn_to;
+    Name turn_dim;
+    CudaRow row; /* of a kernel of rows */
+    int columns; /* words of kept elements that a block sums */
+    bool in_row; /* are the current indices those of a loop over a row? */
 } CudaGen;
 
 extern const Dialect cuda_dialect;
@@ -44,6 +48,9 @@ bool cuda_in_order(const Region *body);
 /* The environment of a lane, from that of the first; of a lane by its number as an expression. */
 CodeEnv cuda_lane(CudaGen *g, const CodeEnv *first, int lane);
 CodeEnv cuda_at_lane(CudaGen *g, const CodeEnv *first, const char *lane);
+/* Forgets what was read for all lanes: the first of them comes next. */
+void cuda_new_lanes(CudaGen *g);
+bool cuda_along_lanes(const CudaGen *g, Name d); /* are the lanes neighbours along d? */
 
 /* cuda_rows.c: decides how rows are shared out, and writes the kernel. */
 void cuda_row(CudaGen *g);

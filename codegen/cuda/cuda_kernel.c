@@ -174,7 +174,7 @@ static void store_lanes(CudaGen *g, size_t k, const char *const *x, const CodeEn
 void cuda_store_all(CudaGen *g, const CodeEnv *first, const bool *which)
 {
     const char *x[MAX_OPERANDS][LANES_MAX];
-    memset(g->wide, 0, sizeof g->wide);
+    cuda_new_lanes(g);
     for (int lane = 0; lane < g->lanes; lane++) {
         CodeEnv e = cuda_lane(g, first, lane);
         code_forget(&g->c);

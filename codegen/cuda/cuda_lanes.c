@@ -6,6 +6,8 @@
  * action. All other operands are accessed element by element. */
 #include "codegen/cuda/cuda_gen.h"
 
+#include <string.h>
+
 enum { VECTOR_BYTES = 16, ROW_MIN = 32 /* vectors of a row, so that a warp is busy */ };
 
 static int64_t stride_along(const CudaGen *g, const Operand *o, int loop)
@@ -90,14 +92,27 @@ void cuda_lanes(CudaGen *g, const Plan *p)
     }
 }
 
+bool cuda_along_lanes(const CudaGen *g, Name d)
+{
+    for (int i = 0; i < g->c.nest.ndims; i++)
+        if (g->c.nest.loop[i] == g->lane_loop && g->c.nest.dim[i].name == d)
+            return true;
+    return false;
+}
+
+void cuda_new_lanes(CudaGen *g)
+{
+    memset(g->wide, 0, sizeof g->wide);
+    memset(g->turned, 0, sizeof g->turned);
+    g->turn_at = g->turn_to = NULL;
+}
+
 CodeEnv cuda_at_lane(CudaGen *g, const CodeEnv *first, const char *lane)
 {
     CodeEnv e = *first;
     for (int i = 0; i < first->n; i++)
-        for (int d = 0; d < g->c.nest.ndims; d++)
-            if (g->c.nest.loop[d] == g->lane_loop && g->c.nest.dim[d].name == e.dim[i] &&
-                e.index[i])
-                e.index[i] = arena_printf(g->c.a, "(%s + %s)", first->index[i], lane);
+        if (e.index[i] && cuda_along_lanes(g, e.dim[i]))
+            e.index[i] = arena_printf(g->c.a, "(%s + %s)", first->index[i], lane);
     return e;
 }
 

@@ -9,8 +9,6 @@
  * The order of a row's sums follows from the kernel alone. */
 #include "codegen/cuda/cuda_gen.h"
 
-#include <string.h>
-
 enum {
     ROW_EACH = 4,      /* elements of a row that a thread has, at least */
     ROWS_TOGETHER = 4, /* of a block of warps that have a row each */
@@ -135,7 +133,7 @@ static void row_stage(CudaGen *g, const CodeEnv *row, int s)
     }
     CodeEnv e;
     begin_words(g, row, &e);
-    memset(g->wide, 0, sizeof g->wide);
+    cuda_new_lanes(g);
     for (int lane = 0; lane < g->lanes; lane++) {
         CodeEnv mine = cuda_lane(g, &e, lane);
         code_forget(&g->c);

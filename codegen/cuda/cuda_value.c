@@ -28,18 +28,18 @@ static Text to_half(Code *c, DType half, Text x)
     return (Text){arena_printf(c->a, "mg_narrow<%s>(%s)", cuda_type(half), x.s), CALLED};
 }
 
-/* Operand o for all lanes at once: the first of them reads it. */
-static const char *load_wide(CudaGen *g, int o, const CodeEnv *e)
+/* Operand o for all lanes at once: the first of them reads it, into *wide. */
+static const char *load_wide(CudaGen *g, int o, const CodeEnv *e, const char **wide)
 {
     const Operand *from = &g->c.k->operand[o];
-    if (!g->wide[o]) {
+    if (!*wide) {
         const char *type =
             arena_printf(g->c.a, "mg_vec<%s, %d>", cuda_type(from->type.dtype), g->lanes);
-        g->wide[o] = cuda_temp(g, "q");
-        code_line(&g->c, "const %s %s = *(const %s *)&%s;", type, g->wide[o], type,
+        *wide = cuda_temp(g, "q");
+        code_line(&g->c, "const %s %s = *(const %s *)&%s;", type, *wide, type,
                   code_element(&g->c, o, from, e, NULL));
     }
-    return arena_printf(g->c.a, "%s.x[%d]", g->wide[o], g->lane);
+    return arena_printf(g->c.a, "%s.x[%d]", *wide, g->lane);
 }
 
 static Text load(Code *c, int o, const CodeEnv *e)
@@ -48,10 +48,29 @@ static Text load(Code *c, int o, const CodeEnv *e)
     const Operand *from = &c->k->operand[o];
     if (g->in_row && g->row.kept[o] && !c->moved)
         return (Text){arena_printf(c->a, "r%d[w].x[%d]", o, g->lane), NAMED};
-    bool wide = g->lanes > 1 && g->vector[o] && !c->moved && (g->wide[o] || g->lane == 0);
-    const char *x = wide ? load_wide(g, o, e) : code_element(c, o, from, e, NULL);
+    const char **all = c->turned ? &g->turned[o] : &g->wide[o];
+    bool wide = g->lanes > 1 && g->vector[o] && (!c->moved || c->turned) && (*all || g->lane == 0);
+    const char *x = wide ? load_wide(g, o, e, all) : code_element(c, o, from, e, NULL);
     return from->type.dtype == DT_bool ? (Text){arena_printf(c->a, "%s != 0", x), COMPARED}
                                        : (Text){x, NAMED};
+}
+
+/* Lanes that are in one half of the dim, as all are if a half is a number of vectors, read one
+ * vector of the other half. */
+static const char *turn(Code *c, Name d, int64_t half, const char **at)
+{
+    CudaGen *g = (CudaGen *)c;
+    if (g->lanes == 1 || c->moved || half % g->lanes || !cuda_along_lanes(g, d))
+        return NULL;
+    if (!g->turn_to && g->lane == 0) {
+        g->turn_dim = d;
+        g->turn_at = *at;
+        g->turn_to = code_opposite(c, *at, half);
+    }
+    if (!g->turn_to || g->turn_dim != d)
+        return NULL;
+    *at = g->turn_at;
+    return g->lane ? arena_printf(c->a, "(%s + %d)", g->turn_to, g->lane) : g->turn_to;
 }
 
 static Text keep(Code *c, Value v, Text x, int order)
@@ -87,4 +106,5 @@ const Dialect cuda_dialect = {
     .fresh = fresh,
     .pointer = pointer,
     .offset = offset,
+    .turn = turn,
 };

@@ -116,7 +116,7 @@ static void desc_conv(const Emitter *e, const mg_conv_desc *d)
     fputc('}', e->out);
 }
 
-static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool grad)
+static void desc_attention(const Emitter *e, const mg_attention_desc *d, ActionKind kind)
 {
     fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
     flag(e, "causal", d->causal);
@@ -140,13 +140,18 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool gr
     list(e, "v", d->v, 3);
     list(e, "o", d->o, 4);
     list(e, "lse", d->lse, 4);
-    if (grad) {
+    if (kind == ACT_attention_grad) {
         list(e, "dq", d->dq, 4);
         list(e, "dk", d->dk, 3);
         list(e, "dv", d->dv, 3);
     }
     if (d->first[0] || d->first[1])
         list(e, "first", d->first, 2);
+    flag(e, "biased", d->biased);
+    if (d->biased)
+        list(e, "bias", d->bias, 5);
+    if (kind == ACT_attention_bias_grad)
+        list(e, "dbias", d->dbias, 5);
 }
 
 static void desc_xent(const Emitter *e, const mg_xent_desc *d)
@@ -221,7 +226,8 @@ static void desc_body(const Emitter *e, const Action *a)
         break;
     case ACT_attention:
     case ACT_attention_grad:
-        desc_attention(e, &a->attention, a->kind == ACT_attention_grad);
+    case ACT_attention_bias_grad:
+        desc_attention(e, &a->attention, a->kind);
         break;
     case ACT_xent:
     case ACT_xent_grad:

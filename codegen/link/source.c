@@ -56,9 +56,9 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
     static const char *const headers[] = {
-        "device", "numbers", "library", "gather",    "scatter",    "experts",  "random",
-        "xent",   "sight",   "mma",     "floats",    "flash",      "delta",    "flash_grad",
-        "wgmma",  "rows",    "shares",  "attention", "flash_sm90", "instances"};
+        "device",     "numbers", "library", "gather", "scatter",   "experts",    "random",
+        "xent",       "sight",   "mma",     "floats", "flash",     "delta",      "flash_grad",
+        "flash_bias", "wgmma",   "rows",    "shares", "attention", "flash_sm90", "instances"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)

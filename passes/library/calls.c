@@ -2,7 +2,7 @@
  * say (runtime/abi.h); what lies otherwise is copied. Part of the pass `products`.
  *
  *   attention            heads innermost, the other dims in groups of one stride each; of its
- *                        gradients o and do are ordered alike, and dense
+ *                        gradients o and do are ordered alike, and dense; keys innermost in a bias
  *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
  *                        of the rows
  *   top                  the scores innermost
@@ -115,8 +115,8 @@ static void order(Builder *b, Value *v, const Type *first)
 /* Can the descriptor say where q, k, v and, as their types then are, the results lie? */
 static bool lies_evenly(Builder *b, const Ins *i)
 {
-    const uint32_t nin = i->op == OP_attention ? 3 : 6;
-    Strided op[9];
+    const uint32_t nin = attention_tensors(i);
+    Strided op[9], bias = {0};
     Type rule[3];
     mg_attention_desc d = {0};
     if (type_check(b->m, i->op, &i->attrs, (int)i->nin, i->in, (int)i->nout, rule))
@@ -128,7 +128,10 @@ static bool lies_evenly(Builder *b, const Ins *i)
         strides_dense(&rule[k], op[nin + k].stride);
     }
     const Strided first = as_view(b->m, i->in[i->nin - 1]);
-    return attention_match(i, op, i->attrs.within ? &first : NULL, &d);
+    if (i->attrs.biased)
+        bias = as_view(b->m, i->in[attention_bias(i)]);
+    return attention_match(i, op, i->attrs.biased ? &bias : NULL, i->attrs.within ? &first : NULL,
+                           &d);
 }
 
 /* Dense copies in one order: what queries and keys share, dims of the first keys before others, the
@@ -163,6 +166,19 @@ static void lay_evenly(Builder *b, Ins *i)
     }
     if (first)
         order(b, &i->in[i->nin - 1], &shared);
+    if (i->attrs.biased)
+        order(b, &i->in[attention_bias(i)], &shared);
+}
+
+/* Keys are innermost in the bias, so that a row of scores has neighbours. */
+static void fit_bias(Builder *b, Ins *i)
+{
+    if (!i->attrs.biased)
+        return;
+    const DimList keys = {1, {i->attrs.keys}};
+    Value *bias = &i->in[attention_bias(i)];
+    if (type_find(type_of(b->m, *bias), i->attrs.keys.name) >= 0)
+        heads_last(b, bias, &keys);
 }
 
 /* o and do lie as the rule says of the operands, lse too. */
@@ -170,8 +186,9 @@ static void fit_gradients(Builder *b, Ins *i)
 {
     Attrs plain = i->attrs;
     Type rule[2];
-    plain.within = false;
+    plain.within = plain.biased = plain.causal = false;
     plain.share = 0;
+    plain.window = 0;
     if (type_check(b->m, OP_attention, &plain, 3, i->in, 2, rule))
         return; /* the verifier's */
     as(b, &i->in[3], &rule[0]);
@@ -187,12 +204,13 @@ static void fit_attention(Builder *b, Ins *i)
         attention_value_head(&i->attrs, type_of(b->m, i->in[1]), type_of(b->m, i->in[2]));
     for (int k = 0; k < 3; k++)
         heads_last(b, &i->in[k], k == 2 ? &values : &i->attrs.over);
-    if (i->op == OP_attention_grad)
+    fit_bias(b, i);
+    if (i->op != OP_attention)
         fit_gradients(b, i);
     if (lies_evenly(b, i))
         return;
     lay_evenly(b, i);
-    if (i->op == OP_attention_grad)
+    if (i->op != OP_attention)
         fit_gradients(b, i);
 }
 
@@ -397,14 +415,15 @@ static void fit_random(Builder *b, Ins *i)
     (void)b, (void)i; /* its operands are numbers */
 }
 
-#define fit_scatter_add        fit_scatter
-#define fit_attention_grad     fit_attention
-#define fit_cross_entropy_grad fit_cross_entropy
-#define fit_head_loss          fit_head
-#define fit_slots              fit_experts
-#define fit_dispatch           fit_experts
-#define fit_combine            fit_experts
-#define fit_combine_weight     fit_experts
+#define fit_scatter_add         fit_scatter
+#define fit_attention_grad      fit_attention
+#define fit_attention_bias_grad fit_attention
+#define fit_cross_entropy_grad  fit_cross_entropy
+#define fit_head_loss           fit_head
+#define fit_slots               fit_experts
+#define fit_dispatch            fit_experts
+#define fit_combine             fit_experts
+#define fit_combine_weight      fit_experts
 typedef void FitFn(Builder *b, Ins *i);
 static FitFn *const fit[OP_count] = {
 #define LIBRARY(name, ...)    [OP_##name] = fit_##name,

@@ -9,12 +9,14 @@ from collections import namedtuple
 from . import access, contents, machine, occupancy, pipes, timeline
 
 SAMPLES, TRACE, MOST_BLOCKS = 5, 24_000, 200_000
+CACHED = 0.8  # of the L2 cache, that blocks find again: by published times of cross-entropy (docs/gpu_bounds.md)
 # seconds: by part (PARTS), each a least; expected: by the timeline, or by memory if that takes longer. counts: of instructions, of a
 # whole launch. accesses, counts: of the warps that were run, each sum of an instruction and the most of any warp. drawn: instructions of
 # memory whose addresses depend on numbers that contents.py drew.
 Bound = namedtuple("Bound", "launch kernel occupancy seconds expected limit instructions flops sectors dram accesses counts drawn")
 PARTS = ("issue", "float", "integer", "special", "f64", "memory", "shared", "tensor", "l2", "dram")
-GUESSES = ["DRAM gives and takes each address once that the blocks of a launch read or write, the L2 cache all others",
+GUESSES = ["DRAM gives and takes each address once that the blocks of a launch read or write, the L2 cache all others: except what a block "
+           "reads again when all that run have touched more than the cache holds",
            "each launch finds an empty L2 cache"]
 
 
@@ -132,6 +134,37 @@ def once(samples, which, sectors):
     return out
 
 
+def merged(spans):
+    """[low, high, bytes] of ranges that overlap, put together."""
+    out = []
+    for low, high, n in sorted(spans):
+        if out and low < out[-1][1]:
+            out[-1][1:] = [max(out[-1][1], high), out[-1][2] + n]
+        else:
+            out.append([low, high, n])
+    return out
+
+
+def own_ranges(program, sample):
+    """What a block loads: [low, high, bytes]; bytes are more than the range where it reads something again."""
+    loads = [(a.low, a.high, a.sectors * access.SECTOR * sample.scale) for w in sample.warps for i, a in w.accesses.items()
+             if a.low is not None and program.code.ins[i[1] if isinstance(i, tuple) else i].op.startswith("LD")]
+    return merged(loads)
+
+
+def read_again(program, samples, resident, card):
+    """Bytes of each sample's block that it reads from DRAM once more. What it alone reads, and reads again, is no longer in the L2 cache
+    if the blocks that run at the same time, `resident`, have more of it than the cache keeps: then by the share that is too much."""
+    ranges, out = [own_ranges(program, s) for s in samples], []
+    for mine in ranges:
+        others = [r for r in ranges if r is not mine]
+        alone = [r for r in mine if not any(low < r[1] and r[0] < high for o in others for low, high, _ in o)]
+        held = sum(min(n, high - low) for low, high, n in alone) * resident
+        again = sum(max(0, n - (high - low)) for low, high, n in alone)
+        out.append(again * max(0, 1 - CACHED * card.cache / held) if held else 0)
+    return out
+
+
 def drawn(program, kernel, launch, limits, sample):
     """The instructions whose addresses nobody knows without contents."""
     warp = machine.Warp(program, kernel, launch, limits, None, sample.block, sample.which[0])
@@ -161,7 +194,8 @@ def of_launch(program, kernel, launch, limits, card, count=SAMPLES):
     spread = max(blocks / card.processors, 1)
     seconds = {part: busy[part] * spread / card.clock for part in PARTS if part not in ("l2", "dram")}
     sectors = mean(lambda s: s.sectors) * blocks
-    dram = footprint(program, samples, sectors)
+    again = dict(zip(map(id, samples), read_again(program, samples, min(blocks, card.processors * together), card)))
+    dram = footprint(program, samples, sectors) + mean(lambda s: again[id(s)]) * blocks
     seconds["l2"] = sectors * access.SECTOR / card.l2
     seconds["dram"] = dram / card.bandwidth
     lengths = [s.expected(program, card, together) for s in samples]

@@ -308,6 +308,26 @@ class Footprint(unittest.TestCase):
         self.assertEqual(self.bytes(load, store), 256)  # it is read, and it is written
         self.assertEqual(self.bytes(load, load), 128)   # the cache has it the second time
 
+    def again(self, resident, same=False, reads=2):
+        """Of two blocks, each of which loads a range of 64 KB `reads` times: its own, or the same."""
+        samples = []
+        for k in range(2):
+            a = access.Access()
+            a.low, a.sectors = 0 if same else k << 20, 2048
+            a.high = a.low + 65536
+            samples.append(types.SimpleNamespace(warps=[types.SimpleNamespace(accesses={(0, n): a}) for n in range(reads)], scale=1))
+        program = machine.Program(code(*["LDG.E R0, desc[UR4][R2.64]"] * 2, "EXIT"))
+        return bounds.read_again(program, samples, resident, types.SimpleNamespace(cache=40e6))
+
+    def test_what_the_cache_lost(self):
+        """Blocks read their own again: from the cache, if what all of them have fits."""
+        self.assertEqual(self.again(400), [0, 0])
+        twice = self.again(2 * 32_000_000 // 65536)
+        self.assertAlmostEqual(twice[0], 32768, delta=100)
+        self.assertEqual(twice[0], twice[1])
+        self.assertEqual(self.again(4000, same=True), [0, 0])  # others keep it there
+        self.assertEqual(self.again(4000, reads=1), [0, 0])
+
     def test_both_ends_run(self):
         for grid in ((1, 1, 1), (3, 170, 1), (1, 33, 1), (4096, 1, 1)):
             some = bounds.sample_blocks(grid, bounds.SAMPLES)

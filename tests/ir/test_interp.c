@@ -271,6 +271,19 @@ static const Case others[] = {
      "%o: f64[s=2, h=1], %l: f64[s=2] = attention %q, %q, %v, %n "
      "{over=[h=1], along=s=2, scale=1, causal=no, share=0.5}\ngive %o, %l",
      {"0 10", "-1e30 0"}},
+    {OP_attention, /* a bias of log 3: three times the weight */
+     {"q: f64[s=2, h=1]", "k: f64[t=2, h=1]", "v: f64[t=2, h=1]", "b: f64[t=2]"},
+     {"0 0", "3 5", "10 20", "0 1.0986122886681098"},
+     "%o: f64[s=2, h=1], %l: f64[s=2] = attention %q, %k, %v, %b "
+     "{over=[h=1], along=s=2, scale=1, causal=no, keys=t=2, biased}\ngive %o, %l",
+     {"17.5 17.5", "1.3862943611198906 1.3862943611198906"}},
+    {OP_attention_bias_grad, /* two keys of equal weight: P (do v - D), over both queries */
+     {"q: f64[s=2, h=1]", "k: f64[t=2, h=1]", "v: f64[t=2, h=1]", "o: f64[s=2, h=1]", "l: f64[s=2]",
+      "d: f64[s=2, h=1]", "b: f64[t=2]"},
+     {"0 0", "3 5", "10 20", "15 15", "0.6931471805599453 0.6931471805599453", "1 2", "0 0"},
+     "%x: f64[t=2] = attention_bias_grad %q, %k, %v, %o, %l, %d, %b "
+     "{over=[h=1], along=s=2, scale=1, causal=no, keys=t=2, biased}\ngive %x",
+     {"-7.5 7.5"}},
     {OP_attention_grad,
      {"q: f64[s=2, h=1]", "v: f64[s=2, h=1]", "l: f64[s=2]", "d: f64[s=2, h=1]", "n: i32[s=2]"},
      {"0 0", "10 20", "0 0", "1 2", "0 1"},

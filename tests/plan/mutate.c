@@ -337,7 +337,13 @@ static bool change_attention(Mutation *m, Action *a)
     }
     if (any(m, 4) == 0)
         return flip(m, a, &d->causal, "causal");
-    if (a->kind == ACT_attention_grad && any(m, 4) == 0)
+    if (d->biased && any(m, 12) == 0)
+        return flip(m, a, &d->biased, "biased");
+    if (d->biased && any(m, 4) == 0)
+        PICK(&d->bias[0], &d->bias[1], &d->bias[2], &d->bias[3], &d->bias[4]);
+    else if (a->kind == ACT_attention_bias_grad && any(m, 4) == 0)
+        PICK(&d->dbias[0], &d->dbias[1], &d->dbias[2], &d->dbias[3], &d->dbias[4]);
+    else if (a->kind == ACT_attention_grad && any(m, 4) == 0)
         PICK(&d->dq[0], &d->dq[1], &d->dq[2], &d->dq[3], &d->dk[0], &d->dk[1], &d->dk[2], &d->dv[0],
              &d->dv[1], &d->dv[2]);
     else
@@ -382,6 +388,7 @@ static bool change_descriptor(Mutation *m)
         return change_conv(m, a, &a->conv);
     case ACT_attention:
     case ACT_attention_grad:
+    case ACT_attention_bias_grad:
         return change_attention(m, a);
     case ACT_xent:
     case ACT_xent_grad:

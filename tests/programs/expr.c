@@ -38,6 +38,8 @@ static const char *initial(Gen *g)
         return "~ uniform(-0.5, 0.5)";
     case 4:
         return TEXT("~ normal(0.1 / sqrt(%d))", draw_between(g, 1, 9));
+    case 5:
+        return "= 0.2 * tanh(normal(1)) + uniform(-0.1, 0.1)";
     default:
         return "~ normal(0.3)";
     }
@@ -102,8 +104,8 @@ static const char *with_fixed(Gen *g, Dims f, Dims within, Dims *has)
     *has = v->dims & within;
     if (!out)
         return v->name;
-    static const char *const how[] = {"sum", "mean", "max"};
-    return TEXT("%s(%s, over %s)", how[draw_below(g, 3)], v->name, over_list(g, out));
+    static const char *const how[] = {"sum", "mean", "max", "min"};
+    return TEXT("%s(%s, over %s)", how[draw_below(g, 4)], v->name, over_list(g, out));
 }
 
 const char *leaf(Gen *g, Dims want)
@@ -542,6 +544,17 @@ static const char *dropped(Gen *g, Dims want, int depth)
                 : NULL;
 }
 
+/* Numbers drawn in each step; of no dims the step. */
+static const char *noise(Gen *g, Dims want, int depth)
+{
+    (void)depth;
+    if (!want)
+        return draw_one_in(g, 2) ? "(0.1 * step())" : NULL;
+    if (want & bit(g->extra) || !small(g, want))
+        return NULL;
+    return TEXT("%s(over (%s))", draw_one_in(g, 2) ? "uniform" : "normal", dim_list(g, want, ", "));
+}
+
 static const char *unpadded(Gen *g, Dims want, int depth)
 {
     int d = draw_dim(g, want & ~bit(g->extra));
@@ -562,11 +575,11 @@ static const char *entropy(Gen *g, Dims want, int depth)
 const char *expression(Gen *g, Dims want, int depth)
 {
     static Production *const all[] = {
-        pair,         pair,      unary,   unary,    product, product,  product,
-        norm,         turned,    dropped, choice,   ratio,   square,   reduction,
-        reduction,    looked_up, renamed, picked,   entropy, unpadded, block_called,
-        block_called, parted,    parted,  attended, routed};
-    enum { PLAIN = 10, ALL = sizeof all / sizeof *all };
+        pair,         pair,         unary,     unary,   product,  product, product,
+        norm,         turned,       dropped,   noise,   choice,   ratio,   square,
+        reduction,    reduction,    looked_up, renamed, picked,   entropy, unpadded,
+        block_called, block_called, parted,    parted,  attended, routed};
+    enum { PLAIN = 11, ALL = sizeof all / sizeof *all };
     g->used |= want;
     for (int tries = 0; depth > 0 && g->budget > 0 && tries < 4; tries++) {
         int which = g->plain ? draw_below(g, PLAIN + 3) : draw_below(g, ALL);

@@ -1,29 +1,33 @@
-# masked.mg - a masked autoencoder (He and others, 2021): of the patches of an image some are kept, which are encoded; where they
-# were they are put back, among a vector for all that are gone. Its classifier sees one place and the two patches of the best scores.
-dim patch = 8, shown = 3, gone = patch - shown, pixel = 6, hidden = 16, two = 2, classes = 4, batch = 4
+# masked.mg - tokens that are hidden at random, and predicted from those on both sides (BERT, Devlin and others, 2019): of those that are
+# chosen most become a mask, some another token, and some stay.
+dim layers = 2, hidden = 16, heads = 2, head = 8
+dim vocab = 32, seq = 8, batch = 4
+const mask = 3
 
-model masked(x[batch, patch, pixel], keep[batch, shown] : token(patch), back[batch, patch] : token(patch),
-             place[batch] : token(patch), y[batch] : token(classes)) {
-    w     : param[pixel, hidden]  ~ normal(0.3) as "patch.weight" [hidden, pixel]
-    b     : param[hidden]         = 0 as "patch.bias"
-    pos   : param[patch, hidden]  ~ normal(0.3) as "pos.weight"
-    wq    : param[hidden, inner]  ~ normal(0.3) as "q.weight" [inner, hidden]
-    wk    : param[hidden, inner]  ~ normal(0.3) as "k.weight" [inner, hidden]
-    mask  : param[hidden]         = 0 as "mask.bias"
-    out   : param[hidden, pixel]  ~ normal(0.3) as "out.weight" [pixel, hidden]
-    score : param[hidden]         = 0 as "score.bias"
-    head  : param[hidden, classes] ~ normal(0.3) as "head.weight" [classes, hidden]
-    h = (x @ w over pixel + b + pos)[keep]
-    h = h + attention(h @ wq over hidden, h @ wk over hidden, h, along shown, over inner)
-    z = join(h, expand(mask, over gone), (shown, gone) -> patch)[back] + pos
-    likes = z @ score over hidden
-    best = top(likes, patch -> two)
-    chosen = sum(z[best] * sigmoid(likes[best]), over two)
-    wrong = z @ out over hidden - x
-    loss = mean(wrong * wrong) + cross_entropy((z[place] + chosen) @ head over hidden, y)
+block attend(x[hidden]) {
+    dim key = seq
+    gain : param[hidden]              = 1 as "norm.weight"
+    wq   : param[hidden, heads, head] ~ normal(0.3) as "q.weight" [(heads head), hidden]
+    wk   : param[hidden, heads, head] ~ normal(0.3) as "k.weight" [(heads head), hidden]
+    wv   : param[hidden, heads, head] ~ normal(0.3) as "v.weight" [(heads head), hidden]
+    wo   : param[heads, head, hidden] ~ normal(0.3) as "o.weight" [hidden, (heads head)]
+    n = rmsnorm(x, gain, over hidden, eps = 1e-6)
+    y = attention(n @ wq over hidden, (n @ wk over hidden)[seq -> key], (n @ wv over hidden)[seq -> key], along seq, along key, over head)
+    return tanh(y @ wo over (heads, head))
 }
 
-dim inner = 16
+model masked(tokens[batch, seq] : token(vocab)) {
+    embed : param[vocab, hidden] ~ normal(0.3) as "embed.weight"
+    place : param[seq, hidden]   ~ normal(0.3) as "place.weight"
+    chosen = select(uniform(over (batch, seq)) < 0.4, 1, 0)
+    kind = uniform(over (batch, seq))
+    seen = select(chosen * kind > 0.25, mask, select(chosen > 0, tokens[seq - 1], tokens))
+    x = embed[seen] + place
+    repeat layers as "{}" {
+        x = x + attend(x)
+    }
+    loss = cross_entropy(x @ embed over hidden, tokens, chosen)
+}
 
 train {
     optimizer sgd(momentum = 0.9)

@@ -157,7 +157,7 @@ class Whisper(Twin):
 
 
 @kind
-class Masked(Twin):
+class Mae(Twin):
     patch, shown, pixel, hidden, inner, classes, batch = 8, 3, 6, 16, 16, 4, 4
 
     def shapes(self):
