@@ -45,10 +45,8 @@
 #define MG_SOME_BIASED(X)                                                                          \
     X(bf16, 64, 64)                                                                                \
     X(bf16, 192, 128)                                                                              \
-    X(bf16, 256, 256)                                                                              \
     X(f16, 64, 64)                                                                                 \
     X(f32, 64, 64)                                                                                 \
-    X(f32, 256, 256)                                                                               \
     X(tf32, 64, 64)
 #define MG_SOME_FLASH90(X)                                                                         \
     X(bf16, 64, 64)                                                                                \
