@@ -462,6 +462,7 @@ static void moves(Bench *b, int64_t indices, int64_t n, int64_t inner)
         return;
     Table t = {.d = {.dtype = MG_F32,
                      .indices = indices,
+                     .tables = 1,
                      .outer = 1,
                      .n = n,
                      .inner = inner,

@@ -67,6 +67,7 @@ static Val rename_dims(Elab *e, const Node *n, Val x)
     return x;
 }
 
+/* Dims that the table and the index both have are matched. */
 static Val gather(Elab *e, const Node *n, const Node *sub, Val x, Val index)
 {
     const Type *table = type_of(e->module, x.value);
@@ -84,10 +85,6 @@ static Val gather(Elab *e, const Node *n, const Node *sub, Val x, Val index)
              text(e, ti->indexes), type_text(e, x.value));
         return poison;
     }
-    for (int i = 0; i < ti->rank; i++)
-        if (ti->dims[i].name != ti->indexes && type_find(table, ti->dims[i].name) >= 0)
-            return fail(e, sub->span, 218, "dim '%s' is in the table and in the index",
-                        text(e, ti->dims[i].name));
     Type t = *ti, rest = *table;
     memmove(&rest.dims[at], &rest.dims[at + 1], (size_t)(rest.rank - at - 1) * sizeof(Dim));
     rest.rank--;

@@ -291,11 +291,6 @@ static const char *type_gather(Rule *r)
     if (wrong)
         return wrong;
     DimList without = {.n = 1, .dim = {r->attrs->dim}};
-    for (int i = 0; i < index->rank; i++) {
-        int j = type_find(table, index->dims[i].name);
-        if (j >= 0 && table->dims[j].name != r->attrs->dim.name)
-            WRONG(r, "dim '%s' is in the table and in the index", rule_dim(r, index->dims[i].name));
-    }
     r->out[0] = (Type){.dtype = table->dtype};
     wrong = rule_add_dims(r, &r->out[0], index, NULL);
     return wrong ? wrong : rule_add_dims(r, &r->out[0], table, &without);
@@ -309,17 +304,18 @@ static const char *type_scatter_add(Rule *r)
     const char *wrong = rule_is_float(r, g, "what is added");
     if (wrong)
         return wrong;
-    DimList without = {0};
-    for (int i = 0; i < index->rank; i++) {
+    const DimList *over = &r->attrs->over;
+    wrong = rule_all_have(r, index, over, "the index");
+    if (wrong)
+        return wrong;
+    for (int i = 0; i < index->rank; i++)
         if (type_find(g, index->dims[i].name) < 0)
             WRONG(r, "what is added has no dim '%s' of the index",
                   rule_dim(r, index->dims[i].name));
-        without.dim[without.n++] = index->dims[i];
-    }
     r->out[0] = (Type){.dtype = g->dtype, .rank = 1, .dims = {r->attrs->dim}};
-    if (type_find(g, r->attrs->dim.name) >= 0 && !dims_have(&without, r->attrs->dim.name))
+    if (type_find(g, r->attrs->dim.name) >= 0 && !dims_have(over, r->attrs->dim.name))
         WRONG(r, "dim '%s' is there already", rule_dim(r, r->attrs->dim.name));
-    wrong = rule_add_dims(r, &r->out[0], g, &without);
+    wrong = rule_add_dims(r, &r->out[0], g, over);
     return wrong ? wrong : added(r, 2);
 }
 
@@ -437,6 +433,12 @@ static RuleFn *const rules[OP_count] = {
 #include "ir/ops.def"
 };
 
+/* Dims of operands that need not agree: a looked up dim may be the index's own, of another size. */
+static bool apart(const Rule *r, Op op, Name d)
+{
+    return op == OP_join || (op == OP_gather && d == r->attrs->dim.name);
+}
+
 static const char *sizes_agree(Rule *r, Op op)
 {
     for (int i = 0; i < r->nin; i++)
@@ -444,15 +446,14 @@ static const char *sizes_agree(Rule *r, Op op)
             for (int k = 0; k < r->in[i]->rank; k++) {
                 Dim d = r->in[i]->dims[k];
                 int at = type_find(r->in[j], d.name);
-                if (at >= 0 && r->in[j]->dims[at].size != d.size && op != OP_gather &&
-                    op != OP_join)
+                if (at < 0 || apart(r, op, d.name))
+                    continue;
+                if (r->in[j]->dims[at].size != d.size)
                     WRONG(r, "dim '%s' is %lld here and %lld there", rule_dim(r, d.name),
                           (long long)r->in[j]->dims[at].size, (long long)d.size);
-                if (at >= 0 && r->in[j]->dims[at].axes != d.axes && op != OP_gather &&
-                    op != OP_join)
+                if (r->in[j]->dims[at].axes != d.axes)
                     WRONG(r, "dim '%s' is split on other axes here and there", rule_dim(r, d.name));
-                if (at >= 0 && r->in[j]->dims[at].zigzag != d.zigzag && op != OP_gather &&
-                    op != OP_join)
+                if (r->in[j]->dims[at].zigzag != d.zigzag)
                     WRONG(r, "dim '%s' is in zigzag order here and not there", rule_dim(r, d.name));
             }
     return NULL;

@@ -65,7 +65,7 @@ static const char *adds_to(Rule *r, int nth, Axes partial)
 
 static const char *scatter(Rule *r, Axes *partial)
 {
-    Axes rows = type_axes(r->in[1]);
+    Axes rows = axes_of(r->in[1], &r->attrs->over);
     const char *wrong = whole(r, 1);
     *partial = r->in[0]->partial | rows;
     return wrong ? wrong : adds_to(r, 2, *partial);

@@ -346,18 +346,23 @@ static void vjp_dot(Vjp *v)
 static void vjp_gather(Vjp *v)
 {
     Value in[] = {wide(v, whole_cotangent(v, 0)), operand(v, 1)};
+    const Type *index = type_of(v->b->m, v->ins->in[1]);
+    const Name dim = v->ins->attrs.dim.name;
+    Attrs a = {.dim = v->ins->attrs.dim};
     Type t = operand_type(v, 0);
     t.dtype = dtype_wide(t.dtype);
-    v->grad[0] = typed(v, OP_scatter_add, &v->ins->attrs, 2, in, t);
+    for (int i = 0; i < index->rank; i++) /* dims that the table has too stay */
+        if (index->dims[i].name == dim || type_find(&t, index->dims[i].name) < 0)
+            a.over.dim[a.over.n++] = index->dims[i];
+    v->grad[0] = typed(v, OP_scatter_add, &a, 2, in, t);
 }
 
 static void vjp_scatter_add(Vjp *v)
 {
     Value in[] = {v->ct[0], operand(v, 1)};
+    const Attrs a = {.dim = v->ins->attrs.dim};
     if (v->want[0])
-        v->grad[0] = has(v, v->ct[0], v->ins->attrs.dim.name)
-                         ? build(v->b, OP_gather, &v->ins->attrs, 2, in)
-                         : v->ct[0];
+        v->grad[0] = has(v, v->ct[0], a.dim.name) ? build(v->b, OP_gather, &a, 2, in) : v->ct[0];
     if (v->ins->nin > 2 && v->want[2])
         v->grad[2] = v->ct[0];
 }

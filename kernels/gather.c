@@ -9,6 +9,7 @@ typedef struct Rows {
     const char *from;
     const int32_t *index;
     char *to;
+    int64_t each;                  /* indices of a table */
     int64_t strips, width, ranges; /* scatter: see scatter_shape */
 } Rows;
 
@@ -33,13 +34,14 @@ static void gather(void *ctx, int64_t begin, int64_t end, void *scratch)
     for (int64_t i = begin; i < end; i++)
         for (int64_t o = 0; o < d->outer; o++)
             memcpy(w->to + (i * d->outer + o) * bytes,
-                   w->from + (o * d->n + index_of(w, i)) * bytes, (size_t)bytes);
+                   w->from + ((i / w->each * d->outer + o) * d->n + index_of(w, i)) * bytes,
+                   (size_t)bytes);
 }
 
 void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
                const int32_t *index, void *y)
 {
-    Rows w = {.d = d, .from = table, .index = index, .to = y};
+    Rows w = {.d = d, .from = table, .index = index, .to = y, .each = d->indices / d->tables};
     mg_begin(r, action);
     mg_parallel(r, d->indices, grain(d->outer * d->inner * mg_dtype_bytes(d->dtype)), gather, &w);
     mg_end(r, action);
@@ -67,11 +69,11 @@ static void scatter_shape(Rows *w, int64_t threads)
     int64_t lines = (w->d->inner + line - 1) / line, cuts = lines < threads ? lines : threads;
     w->width = (lines + cuts - 1) / cuts * line;
     w->strips = (w->d->inner + w->width - 1) / w->width;
-    int64_t units = w->strips * w->d->outer;
+    int64_t units = w->strips * w->d->outer * w->d->tables;
     w->ranges = units < threads ? (threads + units - 1) / units : 1;
 }
 
-/* A unit is (range, outer, strip). */
+/* A unit is (table, range, outer, strip). */
 static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
@@ -80,13 +82,14 @@ static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
     const int64_t bytes = mg_dtype_bytes(d->dtype);
     for (int64_t u = begin; u < end; u++) {
         int64_t j = u % w->strips * w->width, o = u / w->strips % d->outer;
-        int64_t range = u / w->strips / d->outer;
+        int64_t range = u / w->strips / d->outer % w->ranges;
+        int64_t table = u / w->strips / d->outer / w->ranges, first = table * w->each;
         int64_t low = d->n * range / w->ranges, high = d->n * (range + 1) / w->ranges;
         int64_t count = d->inner - j < w->width ? d->inner - j : w->width;
-        for (int64_t i = 0; i < d->indices; i++) {
+        for (int64_t i = first; i < first + w->each; i++) {
             int64_t n = index_of(w, i);
             if (n >= low && n < high)
-                add(w->to + ((o * d->n + n) * d->inner + j) * bytes,
+                add(w->to + (((table * d->outer + o) * d->n + n) * d->inner + j) * bytes,
                     w->from + ((i * d->outer + o) * d->inner + j) * bytes, count,
                     d->dtype == MG_F64);
         }
@@ -106,14 +109,15 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
 {
     (void)work;
     mgk_real(d->dtype, "mg_scatter_add");
-    Rows w = {.d = d, .from = dy, .index = index, .to = dtable};
+    Rows w = {.d = d, .from = dy, .index = index, .to = dtable, .each = d->indices / d->tables};
     mg_begin(r, action);
     if (!d->accumulate)
-        mg_parallel(r, d->outer * d->n, grain(d->inner * mg_dtype_bytes(d->dtype)), clear, &w);
+        mg_parallel(r, d->tables * d->outer * d->n, grain(d->inner * mg_dtype_bytes(d->dtype)),
+                    clear, &w);
     if (d->indices * d->inner * d->outer > 0) {
         scatter_shape(&w, mg_threads(r));
-        mg_parallel(r, w.ranges * d->outer * w.strips, 1, scatter, &w);
+        mg_parallel(r, d->tables * w.ranges * d->outer * w.strips, 1, scatter, &w);
     }
     mg_end(r, action);
-    mg_output(r, action, dtable, d->outer * d->n * d->inner, d->dtype);
+    mg_output(r, action, dtable, d->tables * d->outer * d->n * d->inner, d->dtype);
 }

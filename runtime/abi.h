@@ -416,17 +416,18 @@ typedef struct mg_head_desc {
 } mg_head_desc;
 void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,
              const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work);
-/* y[i, o, j] = table[o, index[i], j]; index entries are below n (checked when data is read).
- * index i is at ix[(i / inner_index) * outer_index + i % inner_index]. */
+/* y[i, o, j] = table[t, o, index[i], j]; index entries are below n (checked when data is read).
+ * index i is at ix[(i / inner_index) * outer_index + i % inner_index]. There are `tables` tables,
+ * and as many indices in a row look up in each: t = i / (indices / tables). */
 typedef struct mg_gather_desc {
     mg_dtype dtype;
-    int64_t indices, outer, n, inner, index_inner, index_outer;
+    int64_t indices, tables, outer, n, inner, index_inner, index_outer;
     bool accumulate; /* scatter only: adds to dtable */
 } mg_gather_desc;
 void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
                const int32_t *index, void *y);
-/* dtable[o, n, j] (+)= sum over i with index[i] == n of dy[i, o, j], in the order of i.
- * work: mg_scatter_work(d) bytes on a GPU. */
+/* dtable[t, o, n, j] (+)= sum over i of table t with index[i] == n of dy[i, o, j], in the order of
+ * i. work: mg_scatter_work(d) bytes on a GPU. */
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
                     const int32_t *index, void *dtable, void *work);
 

@@ -232,11 +232,11 @@ static inline int64_t mg_head_work(const mg_head_desc *d)
 /* ---- indices --------------------------------------------------------------------------------- */
 
 /* On a GPU a scatter sorts its indices (kernels/cuda/scatter.h): so many passes, of so many bits of
- * an index each. */
+ * a row each, which are counted over the tables. */
 static inline int mg_sort_passes(const mg_gather_desc *d)
 {
     int bits = 1;
-    while (d->n > (int64_t)1 << bits)
+    while (d->tables * d->n > (int64_t)1 << bits)
         bits++;
     return (bits + MG_SORT_BITS - 1) / MG_SORT_BITS;
 }
@@ -244,7 +244,7 @@ static inline int mg_sort_bits(const mg_gather_desc *d)
 {
     const int passes = mg_sort_passes(d);
     int bits = 1;
-    while (d->n > (int64_t)1 << bits * passes)
+    while (d->tables * d->n > (int64_t)1 << bits * passes)
         bits++;
     return bits;
 }

@@ -9,11 +9,12 @@ static bool look_up_fits(const Plan *p, const Action *a)
 {
     const mg_gather_desc *d = &a->gather;
     const int64_t blocks = d->indices <= INT32_MAX ? d->indices * d->outer * WARP / BLOCK : 0;
-    if (d->indices <= INT32_MAX && d->n <= INT32_MAX && blocks <= INT32_MAX)
+    const int64_t rows = d->n <= INT32_MAX ? d->tables * d->n : d->n;
+    if (d->indices <= INT32_MAX && rows <= INT32_MAX && blocks <= INT32_MAX)
         return true;
     diag_error(p->module->diag, a->span, 525,
                "a look-up of %lld indices in %lld x %lld rows; a GPU counts to %lld",
-               (long long)d->indices, (long long)d->outer, (long long)d->n, (long long)INT32_MAX);
+               (long long)d->indices, (long long)d->outer, (long long)rows, (long long)INT32_MAX);
     diag_help(p->module->diag,
               "a smaller microbatch, or more ranks along the batch, look up fewer at once");
     return false;

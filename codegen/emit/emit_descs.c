@@ -175,7 +175,7 @@ static void desc_head(const Emitter *e, const mg_head_desc *d)
 
 static void desc_gather(const Emitter *e, const mg_gather_desc *d)
 {
-    const Number numbers[] = {NUMBER(indices), NUMBER(outer),       NUMBER(n),
+    const Number numbers[] = {NUMBER(indices), NUMBER(tables),      NUMBER(outer),      NUMBER(n),
                               NUMBER(inner),   NUMBER(index_inner), NUMBER(index_outer)};
     sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
     flag(e, "accumulate", d->accumulate);

@@ -28,7 +28,8 @@ __device__ static inline void mg_gather_rows(const mg_gather_desc &d, int log, c
     }
     if (i >= d.indices)
         return;
-    const W *from = table + (o * d.n + mg_index(d, index, (uint32_t)i)) * d.inner;
+    const int64_t t = d.tables > 1 ? (uint32_t)i / (uint32_t)(d.indices / d.tables) : 0;
+    const W *from = table + ((t * d.outer + o) * d.n + mg_index(d, index, (uint32_t)i)) * d.inner;
     W *to = y + row * d.inner, some[EACH] = {};
     int64_t j = (int64_t)blockIdx.y * lanes + (threadIdx.x & (lanes - 1));
     for (; j < d.inner; j += EACH * step) {

@@ -1,9 +1,9 @@
 /* scatter.h - sums rows into the rows of a table that indices name.
  *
- * The positions of the indices are sorted by index, and equal ones stay in order: a radix sort of
- * up to MG_SORT_BITS bits a pass. Then each run of equal indices has one owner, which adds the rows
- * of the run to the row of the table, one after another. So the work is linear in the indices, and
- * the bits are the same on any device and those of a loop over the indices.
+ * The positions of the indices are sorted by table and index, and equal ones stay in order: a radix
+ * sort of up to MG_SORT_BITS bits a pass. Then each run of equal indices has one owner, which adds
+ * the rows of the run to the row of the table, one after another. So the work is linear in the
+ * indices, and the bits are the same on any device and those of a loop over the indices.
  *
  * A pass cuts the positions into tiles, a warp each. mg_sort_count counts the digits of each tile,
  * mg_sort_scan adds up the counts of each digit over the tiles, and mg_sort_place puts each
@@ -12,8 +12,16 @@
 #ifndef MG_CUDA_SCATTER_H
 #define MG_CUDA_SCATTER_H
 
-/* A position and its index, the index in the high half. */
+/* A position and its row, the row in the high half: rows are counted over the tables. */
 typedef uint64_t mg_placed;
+
+/* The row that position i adds to. */
+__device__ static inline uint32_t mg_row_of(const mg_gather_desc &d, const int32_t *index,
+                                            uint32_t i)
+{
+    const uint32_t n = mg_index(d, index, i);
+    return d.tables > 1 ? i / (uint32_t)(d.indices / d.tables) * (uint32_t)d.n + n : n;
+}
 
 /* The lanes whose x is that of this lane. */
 __device__ static inline unsigned mg_lanes_like(unsigned x)
@@ -56,7 +64,7 @@ __device__ static inline void mg_tile_each(const mg_gather_desc &d, int shift, i
         const bool there = at < d.indices;
         mg_placed x = 0;
         if (there)
-            x = from ? from[at] : (mg_placed)mg_index(d, index, (uint32_t)at) << 32 | (uint32_t)at;
+            x = from ? from[at] : (mg_placed)mg_row_of(d, index, (uint32_t)at) << 32 | (uint32_t)at;
         const unsigned digit = there ? (unsigned)(x >> 32 >> shift) & (none - 1) : none;
         const unsigned like = mg_lanes_like(digit), before = __popc(like & ((1u << lane) - 1));
         const uint32_t first = next[digit];
@@ -201,7 +209,8 @@ __device__ static inline void mg_scatter_by(const mg_gather_desc &d, const mg_pl
     for (unsigned heads = __ballot_sync(MG_ALL, head); heads; heads &= heads - 1) {
         const int h = __popc((heads & -heads) - 1); /* the first of them */
         const int64_t n = __shfl_sync(MG_ALL, key, h);
-        T *row = dtable + (o * d.n + n) * d.inner + (idle ? 0 : j);
+        const int64_t t = d.tables > 1 ? (uint32_t)n / (uint32_t)d.n : 0;
+        T *row = dtable + ((t * (d.outer - 1) + o) * d.n + n) * d.inner + (idle ? 0 : j);
         mg_add_run<N>(sorted, first + h, d.indices, d.outer * d.inner, idle, from, row);
     }
 }

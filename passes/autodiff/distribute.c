@@ -71,14 +71,14 @@ static int64_t elements(const Distribute *d, Value v)
 static bool can_leave(const Distribute *d, const Ins *i)
 {
     if (i->op == OP_gather && d->varies[i->in[0]])
-        return false; /* the table and the index would have the dim */
+        return false; /* a table of an iteration is looked up in where it is made */
     if (i->op == OP_scatter_add && d->varies[i->in[1]] && !d->varies[i->in[0]])
         return false; /* the index would have the dim, what is added would not */
     return goes_by_names(d->m, i);
 }
 
-/* Is i, at all indices, the sum over them? What is added at indices of each iteration is: it may
- * leave the loop as a part of a sum, not as one value for each iteration. */
+/* Does i leave the loop as a part of a sum alone? What is added at indices of each iteration does:
+ * otherwise there would be a table for each of them. */
 static bool only_sums(const Distribute *d, const Ins *i)
 {
     return i->op == OP_scatter_add && d->varies[i->in[1]];
@@ -357,11 +357,9 @@ static Value total(Distribute *d, Value v, DType dtype)
         Type t = *type_of(d->m, v);
         for (uint32_t k = 0; k < i->nin; k++)
             in[k] = all_of(d, i->in[k]);
-        if (i->op != OP_scatter_add) {
-            memmove(&a.over.dim[1], &a.over.dim[0], (size_t)a.over.n * sizeof(Dim));
-            a.over.dim[0] = dim_of(d);
-            a.over.n++;
-        }
+        memmove(&a.over.dim[1], &a.over.dim[0], (size_t)a.over.n * sizeof(Dim));
+        a.over.dim[0] = dim_of(d);
+        a.over.n++;
         if (i->op == OP_dot && dtype == dtype_wide(t.dtype)) /* products of halves give it */
             t.dtype = dtype;
         return emit(d, i, &a, in, t);

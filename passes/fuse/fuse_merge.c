@@ -166,8 +166,7 @@ static Cluster *absorb(Fuse *f, Cluster *c, Value v)
 {
     int at = f->at[v];
     const Ins *i = at < 0 ? NULL : f->r->ins.data[at];
-    if (!i || !f->owner[at] || !op_is(i->op, POINTWISE | CHEAP) ||
-        OP_AMONG(i->op, OP_rotate, OP_reindex))
+    if (!i || !f->owner[at] || !op_is(i->op, POINTWISE | CHEAP) || i->op == OP_rotate)
         return NULL;
     bool own = only_user(f, c, at);
     if (!own && op_info[i->op].flops > FUSE_AGAIN)

@@ -122,9 +122,25 @@ static bool add_input(Look *l, Value v)
     return true;
 }
 
+/* Is i a reindex that only reindexes of the cluster read? Its indices are theirs, of no loop. */
+static bool is_read_through(const Look *l, const Ins *i)
+{
+    const int at = l->f->at[i->out[0]];
+    const Users *u = &l->f->users[at];
+    if (i->op != OP_reindex || u->n == 0)
+        return false;
+    for (int k = 0; k < u->n; k++)
+        if (u->at[k] == l->f->n || !cluster_has(l->c, u->at[k]) ||
+            l->f->r->ins.data[u->at[k]]->op != OP_reindex)
+            return false;
+    return true;
+}
+
 static const char *collect_ins(Look *l, const Ins *i)
 {
     const Module *m = l->f->m;
+    if (is_read_through(l, i))
+        return add_input(l, i->in[0]) ? NULL : "it would take too many operands";
     for (uint32_t k = 0; k < i->nin; k++) {
         DimList d = dims_of(type_of(m, i->in[k]));
         if (i->op == OP_reindex)
@@ -242,12 +258,14 @@ static const char *check_values(const Look *l, const DimList *rows)
     for (int k = 0; k < l->c->n; k++) {
         const Ins *i = l->f->r->ins.data[l->c->member[k]];
         DimList d = dims_of(type_of(l->f->m, i->out[0]));
+        if (is_read_through(l, i))
+            d = l->s->space;
         bool again =
             dims_elements(&d) < dims_elements(&l->s->space) && !(rows && dims_equal(&d, rows));
         if (again && !reduction(i) && op_info[i->op].flops > FUSE_BROADCAST)
             return "a value that costs something would be computed again along a dim it has not";
         const int read = i->op == OP_reindex ? l->f->at[i->in[0]] : -1;
-        if (read >= 0 && cluster_has(l->c, read))
+        if (read >= 0 && cluster_has(l->c, read) && !is_read_through(l, l->f->r->ins.data[read]))
             return "what is read at other indices would be computed again at each";
         if (i->op != OP_rotate)
             continue;

@@ -13,6 +13,7 @@ typedef struct Slice {
     double size, flops;
     int n, at[16];
     int stored; /* inputs of it that `from` would store and does not */
+    bool read;  /* an input of it is what `from` stores */
 } Slice;
 
 static bool slice_has(const Slice *s, int at)
@@ -31,6 +32,22 @@ static bool is_stored(const Cluster *c, Value v)
     return false;
 }
 
+static bool slice(Slice *s, Value v);
+
+/* The instruction at a position, and what it is computed from. */
+static bool take(Slice *s, const Ins *i, int at)
+{
+    s->flops += op_info[i->op].flops;
+    if (!op_is(i->op, POINTWISE | CHEAP) || OP_AMONG(i->op, OP_rotate, OP_reindex) ||
+        s->flops > FUSE_AGAIN || s->n == 16)
+        return false;
+    s->at[s->n++] = at;
+    for (uint32_t k = 0; k < i->nin; k++)
+        if (!slice(s, i->in[k]))
+            return false;
+    return true;
+}
+
 static bool slice(Slice *s, Value v)
 {
     int at = s->f->at[v];
@@ -47,15 +64,12 @@ static bool slice(Slice *s, Value v)
         s->stored += !is_stored(s->from, v);
         return true;
     }
-    s->flops += op_info[i->op].flops;
-    if (!op_is(i->op, POINTWISE | CHEAP) || OP_AMONG(i->op, OP_rotate, OP_reindex) ||
-        s->flops > FUSE_AGAIN || s->n == 16)
-        return false;
-    s->at[s->n++] = at;
-    for (uint32_t k = 0; k < i->nin; k++)
-        if (!slice(s, i->in[k]))
-            return false;
-    return true;
+    const Slice before = *s;
+    if (take(s, i, at))
+        return true;
+    *s = before; /* it is not computed again, but read, where it is stored in any case */
+    s->read = true;
+    return stores && is_stored(s->from, v);
 }
 
 static bool reads(const Shape *s, Value v)
@@ -117,6 +131,9 @@ static void spare(Fuse *f, Cluster *from, Value v)
         return;
     if (from->shape.nin + from->shape.nout - 1 + s.stored > FUSE_OPERANDS)
         return;
+    for (int i = 0; i < n && s.read; i++)
+        if (users[i]->shape.kind != KIND_map)
+            return; /* the order of a sum is not to depend on what is read */
     for (int i = 0; i < n; i++) {
         with[i] = with_slice(f, users[i], &s, v);
         const char *why = with[i] ? NULL : "computing it again would read more than it saves";

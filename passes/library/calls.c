@@ -8,8 +8,9 @@
  *   top                  the scores innermost
  *   conv                 dims of w alone, or terms, contiguous in w; columns contiguous in y
  *   experts              all dense; of choices the group's dims outside, then positions, then
- * choices; of rows and slots the same groups, and what is left innermost gather, scatter_add tables
- * dense; what is added is ordered index first, then the table's dims
+ *                        choices; of rows and slots the same groups, and what is left innermost
+ *   gather, scatter_add  tables dense; what is added is ordered index first, then the table's dims;
+ *                        dims that the table and the index have are outermost in both
  */
 #include "passes/library/attention.h"
 #include "passes/library/conv.h"
@@ -235,10 +236,46 @@ static void fit_head(Builder *b, Ins *i)
         as(b, &i->in[3], &rows);
 }
 
+/* The dims that the index and the table both have, in the index's order. */
+static Type matched(const Ins *i, const Type *table, const Type *index)
+{
+    Type both = {0};
+    for (int k = 0; k < index->rank; k++)
+        if (index->dims[k].name != i->attrs.dim.name)
+            add_dim(&both, table, index->dims[k].name);
+    return both;
+}
+
+/* Do the dims of `first` come first in t, in their order? */
+static bool begins_with(const Type *t, const Type *first)
+{
+    const Type so = beginning_with(t, first);
+    return type_equal(&so, t);
+}
+
+/* Matched dims outermost in both. */
+static void fit_gather(Builder *b, Ins *i)
+{
+    const Type first = matched(i, type_of(b->m, i->in[0]), type_of(b->m, i->in[1]));
+    if (!begins_with(type_of(b->m, i->in[1]), &first))
+        order(b, &i->in[1], &first);
+    order(b, &i->in[0], &first);
+}
+
+static Type scatter_gives(const Module *m, const Ins *i)
+{
+    const Type *table = type_of(m, i->out[0]);
+    const Type first = matched(i, table, type_of(m, i->in[1]));
+    return beginning_with(table, &first);
+}
+
 static void fit_scatter(Builder *b, Ins *i)
 {
-    Type table = *type_of(b->m, i->out[0]), want = *type_of(b->m, i->in[1]);
-    for (int k = 0; k < table.rank; k++)
+    const Type first = matched(i, type_of(b->m, i->out[0]), type_of(b->m, i->in[1]));
+    if (!begins_with(type_of(b->m, i->in[1]), &first))
+        order(b, &i->in[1], &first);
+    Type table = scatter_gives(b->m, i), want = *type_of(b->m, i->in[1]);
+    for (int k = first.rank; k < table.rank; k++)
         if (table.dims[k].name != i->attrs.dim.name)
             want.dims[want.rank++] = table.dims[k];
     want.indexes = 0;
@@ -352,20 +389,20 @@ static void restore(Builder *b, Ins *i, ValueMap *map)
         Type was = *type_of(b->m, i->out[k]);
         if (i->op == OP_conv)
             rule[k] = conv_gives(b->m, i);
-        if (type_equal(&rule[k], &was) || i->op == OP_scatter_add || i->op == OP_gather)
+        if (i->op == OP_scatter_add)
+            rule[k] = scatter_gives(b->m, i);
+        if (type_equal(&rule[k], &was))
             continue;
+        Value start = i->op == OP_scatter_add && i->nin == 3 ? i->in[2] : 0;
+        i->nin -= start != 0; /* the sum lies otherwise, so that it is added afterwards */
         rule[k].dtype = was.dtype;
         Value v = value_new(b->m, b->region, rule[k], b->m->values.data[i->out[k]].name);
         b->m->values.data[v].def = i;
         Value old = i->out[k];
         i->out[k] = v;
-        map_set(b->m, map, old, build_as(b, v, was));
+        const Value so = build_as(b, v, was);
+        map_set(b->m, map, old, start ? build_as(b, build2(b, OP_add, start, so), was) : so);
     }
-}
-
-static void fit_first(Builder *b, Ins *i)
-{
-    dense(b, &i->in[0]);
 }
 
 static void fit_collective(Builder *b, Ins *i)
@@ -378,7 +415,6 @@ static void fit_random(Builder *b, Ins *i)
     (void)b, (void)i; /* its operands are numbers */
 }
 
-#define fit_gather              fit_first
 #define fit_scatter_add         fit_scatter
 #define fit_attention_grad      fit_attention
 #define fit_attention_bias_grad fit_attention

@@ -238,6 +238,13 @@ static int chain_to(const Pass *p, Ins *last, Ins *chain[CHAIN])
     return 0;
 }
 
+/* Would elements of the product be computed once for each tap? */
+static bool shows_more(const Pass *p, const Ins *dot, const Ins *last)
+{
+    return last->op == OP_reindex &&
+           type_elements(type_at(p, last->out[0])) >= type_elements(type_at(p, dot->out[0]));
+}
+
 static bool take_chain(Pass *p, Ins *last)
 {
     Ins *chain[CHAIN];
@@ -250,7 +257,7 @@ static bool take_chain(Pass *p, Ins *last)
         int at = 1;
         while (at < n && take_step(p, &c, chain[at]))
             at++;
-        if (at < n || !fits(p, &c, type_at(p, last->out[0])))
+        if (at < n || !fits(p, &c, type_at(p, last->out[0])) || shows_more(p, dot, last))
             continue;
         append(p, &c, last);
         return true;

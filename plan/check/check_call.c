@@ -414,16 +414,25 @@ static const char *head_wrong(const Action *a, const Ins *i)
                       w->dims[type_find(w, classes)].size);
 }
 
-/* rows (y of gather, dy of scatter) are index dims first, then the table's. */
+/* rows (y of gather, dy of scatter) are index dims first, then the table's. Dims that the table and
+ * the index both have come first in both. */
 static const char *gather_wrong(const Action *a, const Ins *i)
 {
     const mg_gather_desc *d = &a->gather;
     const Operand *o = a->operand;
     bool scatter = a->kind == ACT_scatter_add;
     const Operand *table = &o[scatter ? 2 : 0], *rows = &o[scatter ? 0 : 2], *index = &o[1];
-    int at = type_find(&table->type, i->attrs.dim.name), k = index->type.rank;
-    int64_t outer = 1, inner = 1;
-    for (int n = 0; n < table->type.rank; n++) {
+    int at = type_find(&table->type, i->attrs.dim.name), k = index->type.rank, shared = 0;
+    int64_t tables = 1, outer = 1, inner = 1;
+    while (shared < at && shared < index->type.rank &&
+           table->type.dims[shared].name == index->type.dims[shared].name)
+        tables *= table->type.dims[shared++].size;
+    for (int n = shared; n < index->type.rank; n++) {
+        const Name d = index->type.dims[n].name;
+        if (d != i->attrs.dim.name && type_find(&table->type, d) >= 0)
+            return "the order of dims that the table and the index have";
+    }
+    for (int n = shared; n < table->type.rank; n++) {
         if (n != at &&
             (k >= rows->type.rank || rows->type.dims[k++].name != table->type.dims[n].name))
             return "the order of the rows' dims";
@@ -435,8 +444,9 @@ static const char *gather_wrong(const Action *a, const Ins *i)
             return "the order of the rows' dims";
     if (!check_is_dense(table) || !check_is_dense(rows))
         return "an operand that is not dense";
-    if (d->dtype != check_dtype(table->type.dtype) || d->outer != outer || d->inner != inner ||
-        d->n != table->type.dims[at].size || d->indices != type_elements(&index->type))
+    if (d->dtype != check_dtype(table->type.dtype) || d->tables != tables || d->outer != outer ||
+        d->inner != inner || d->n != table->type.dims[at].size ||
+        d->indices != type_elements(&index->type))
         return "sizes";
     if (!rows_at(index, d->index_inner, d->index_outer))
         return "where the indices are";

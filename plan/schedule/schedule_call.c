@@ -213,12 +213,14 @@ void call_gather(Sched *s, const Ins *i, int home)
     require_dense(s, i, &op[0]);
     require_dense(s, i, &op[2]);
     mg_gather_desc d = {.dtype = abi_dtype(table->type.dtype),
+                        .tables = 1,
                         .outer = 1,
                         .inner = 1,
                         .accumulate = scatter && i->nin == 3};
     int at = type_find(&table->type, i->attrs.dim.name);
-    for (int k = 0; k < at; k++)
-        d.outer *= table->type.dims[k].size;
+    for (int k = 0; k < at; k++) /* dims of the index come first (passes/library/calls.c) */
+        *(type_find(&op[1].type, table->type.dims[k].name) >= 0 ? &d.tables : &d.outer) *=
+            table->type.dims[k].size;
     for (int k = at + 1; k < table->type.rank; k++)
         d.inner *= table->type.dims[k].size;
     d.n = table->type.dims[at].size;

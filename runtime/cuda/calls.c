@@ -117,9 +117,9 @@ void rt_cuda_leave(mg_run *r)
 /* The kernels count indices and rows of a table in 32 bits. */
 static void check_indices(const mg_gather_desc *d)
 {
-    if (d->indices > INT32_MAX || d->n > INT32_MAX)
+    if (d->indices > INT32_MAX || d->tables * d->n > INT32_MAX)
         rt_die(RT_FAILED, "a look-up of %lld indices in %lld rows is not built; the limit is %d",
-               (long long)d->indices, (long long)d->n, INT32_MAX);
+               (long long)d->indices, (long long)(d->tables * d->n), INT32_MAX);
 }
 
 /* Bytes that are copied or added at once: as many as 16, where rows of `row` bytes of both begin at
@@ -180,7 +180,7 @@ static const uint64_t *sort_indices(mg_run *r, const mg_gather_desc *d, const in
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
                     const int32_t *index, void *dtable, void *work)
 {
-    const int64_t n = d->outer * d->n * d->inner, width = mg_dtype_bytes(d->dtype);
+    const int64_t n = d->tables * d->outer * d->n * d->inner, width = mg_dtype_bytes(d->dtype);
     int wide = word_of(d->inner * width, dy, dtable) == 16;
     const int64_t strip = 32 * (wide ? 16 / width : 1), strips = (d->inner + strip - 1) / strip;
     check_indices(d);

@@ -123,10 +123,12 @@ static mg_gather_desc draw_table(Bench *b)
     const bool many = draw_int(b, 0, 3) == 0;
     mg_gather_desc d = {.dtype = b->t,
                         .indices = draw_int(b, 1, draw_int(b, 0, 3) ? 300 : 3000),
+                        .tables = draw_int(b, 0, 1) ? 1 : draw_int(b, 2, 4),
                         .outer = many ? 1 : draw_int(b, 1, 3),
                         .n = many ? draw_int(b, 250, 70000) : draw_int(b, 1, 40),
                         .inner = draw_int(b, 1, many ? 8 : 150),
                         .accumulate = draw_int(b, 0, 1)};
+    d.indices = (d.indices + d.tables - 1) / d.tables * d.tables;
     if (draw_int(b, 0, 1))
         d.inner = (d.inner + 7) / 8 * 8; /* rows that are read sixteen bytes at a time */
     d.index_inner = draw_int(b, 0, 1) ? d.indices : draw_int(b, 1, d.indices);
@@ -138,7 +140,7 @@ static mg_gather_desc draw_table(Bench *b)
 static void check_tables(Bench *b)
 {
     const mg_gather_desc d = draw_table(b);
-    Array table = numbers(b, d.outer * d.n * d.inner),
+    Array table = numbers(b, d.tables * d.outer * d.n * d.inner),
           y = numbers(b, d.indices * d.outer * d.inner);
     Array ix = indices(b, (d.indices / d.index_inner + 1) * d.index_outer, d.n),
           sum = numbers(b, table.n);
@@ -155,7 +157,9 @@ static void check_tables(Bench *b)
             for (int64_t j = 0; j < d.inner; j++) {
                 const int64_t n =
                     (int64_t)ix.x[i / d.index_inner * d.index_outer + i % d.index_inner];
-                int64_t row = (o * d.n + n) * d.inner + j, e = (i * d.outer + o) * d.inner + j;
+                const int64_t t = i / (d.indices / d.tables);
+                int64_t row = ((t * d.outer + o) * d.n + n) * d.inner + j,
+                        e = (i * d.outer + o) * d.inner + j;
                 want[e] = table.x[row];
                 sum.x[row] += y.x[e];
                 if (b->t == MG_F32)

@@ -63,6 +63,7 @@ int main(void)
     rt_arena_map(&b.run);
     mg_gather_desc d = {.dtype = MG_F32,
                         .indices = INDICES,
+                        .tables = 1,
                         .outer = OUTER,
                         .n = ROWS,
                         .inner = INNER,

@@ -23,6 +23,7 @@ static uint64_t work_of(Bench *b, int64_t n, int kind)
 {
     mg_gather_desc d = {.dtype = MG_F32,
                         .indices = n,
+                        .tables = 1,
                         .outer = 1,
                         .n = kind == FEW ? 9 : 50257,
                         .inner = 8,

@@ -32,7 +32,7 @@ class Case(mgctest.Case):
             r = self.run_program(*argv)
             self.assertEqual(r.returncode, 0, r.stderr.decode(errors="replace")[-4000:])
 
-    def losses(self, program, *argv, seed=1, **env):
+    def losses(self, program, *argv, seed=1, data="text1.txt", **env):
         out = f"run{len(os.listdir(self.dir))}"
-        self.trains(program, "--data", "text1.txt", "--out", out, *argv, env={"SHIM_SEED": str(seed), **env}, timeout=600)
+        self.trains(program, "--data", data, "--out", out, *argv, env={"SHIM_SEED": str(seed), **env}, timeout=600)
         return [(l["loss"], l["grad_norm"]) for l in self.metrics(out) if "loss" in l]

@@ -98,6 +98,23 @@ class Cuda(shim.Case):
         model, precision, within = some(cases, turn=TURN + 1)[0]
         self.zoo_follows(model, precision, within, "heads, vocab")
 
+    def test_images(self):
+        """Convolutions, pools and look-ups in a table of each image: the losses of processors, and of four GPUs too."""
+        model, split = some((("mae", "hidden"), ("convnet", "second"), ("resnet", "deep")))[0]
+        zoo = os.path.join(PARITY, "zoo")
+        with open(os.path.join(zoo, f"{model}.mg"), encoding="utf-8") as f:
+            text = f.read().split("\ntrain {")[0] + "train { optimizer adamw() lr 1e-2 } layout {"
+        self.write("m.mg", text + "microbatch 2 }")
+        self.write("four.mg", text + f"microbatch 1 mesh dp = 2, tp = 2 batch -> dp {split} -> tp }}")
+        self.both("m.mg", "--precision", "f32")
+        data = os.path.join(zoo, f"golden/{model}.safetensors")
+        want = [loss for loss, _ in self.losses("./cpu", "--steps", 6, data=data)]
+        one = self.losses("./gpu", "--steps", 6, data=data)
+        self.gpu("four.mg", "--precision", "f32")
+        for got in (one, self.losses("./gpu", "--steps", 6, data=data, SHIM_GPUS="4")):
+            for a, (b, _) in zip(want, got, strict=True):
+                self.assertLess(abs(a - b), 1e-5 * a)
+
     def test_losses(self):
         """Several losses, with an optimizer each, or towers with the same parameters: the numbers of processors."""
         (model,) = some(("gan", "siamese"))[:1]

@@ -129,10 +129,26 @@ static const Pair pairs[] = {
      "%one: f64[b=2, s=4, v=3] = cast %is\n%r: f64[b=2, s=4, h=2] = dot %one, %a {over=[v=3]}\n"
      "give %r",
      1},
+    {"a table for each b",
+     {"a: f64[h=2, b=2, v=3]", "i: i32[s=4, b=2]"},
+     "%r: f64[s=4, b=2, h=2] = gather %a, %i {dim=v=3}\ngive %r",
+     "%v: i32[v=3] = iota {dim=v=3}\n%is: bool[s=4, b=2, v=3] = eq %i, %v\n"
+     "%one: f64[s=4, b=2, v=3] = cast %is\n%r: f64[s=4, b=2, h=2] = dot %one, %a {over=[v=3]}\n"
+     "give %r",
+     1},
+    {"and its transpose",
+     {"g: f64[b=2, h=2, s=4]", "i: i32[b=2, s=4]", "c: f64[v=3, h=2, b=2]"},
+     "%r: f64[v=3, b=2, h=2] = scatter_add %g, %i {over=[s=4], dim=v=3}\n"
+     "%t: f64[v=3, b=2, h=2] = scatter_add %g, %i, %c {over=[s=4], dim=v=3}\ngive %r, %t",
+     "%v: i32[v=3] = iota {dim=v=3}\n%is: bool[b=2, s=4, v=3] = eq %i, %v\n"
+     "%one: f64[b=2, s=4, v=3] = cast %is\n"
+     "%r: f64[v=3, b=2, h=2] = dot %one, %g {over=[s=4]}\n%t: f64[v=3, b=2, h=2] = add %r, %c\n"
+     "give %r, %t",
+     2},
     {"scatter_add is that product's transpose",
      {"g: f64[b=2, h=2, s=4]", "i: i32[b=2, s=4]", "c: f64[v=3, h=2]"},
-     "%r: f64[h=2, v=3] = scatter_add %g, %i {dim=v=3}\n"
-     "%t: f64[h=2, v=3] = scatter_add %g, %i, %c {dim=v=3}\ngive %r, %t",
+     "%r: f64[h=2, v=3] = scatter_add %g, %i {over=[b=2, s=4], dim=v=3}\n"
+     "%t: f64[h=2, v=3] = scatter_add %g, %i, %c {over=[b=2, s=4], dim=v=3}\ngive %r, %t",
      "%v: i32[v=3] = iota {dim=v=3}\n%is: bool[b=2, s=4, v=3] = eq %i, %v\n"
      "%one: f64[b=2, s=4, v=3] = cast %is\n"
      "%r: f64[h=2, v=3] = dot %g, %one {over=[b=2, s=4]}\n%t: f64[h=2, v=3] = add %r, %c\n"

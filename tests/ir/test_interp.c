@@ -209,12 +209,22 @@ static const Case others[] = {
      {"1 2 3 4 5 6", "2 0 2 5"},
      "%r: f64[s=4, h=2] = gather %a, %i {dim=v=3}\ngive %r",
      {"3 6 1 4 3 6 nan nan"}},
+    {OP_gather, /* a table for each b */
+     {"a: f64[v=3, b=2, h=2]", "i: i32[s=2, b=2]"},
+     {"1 2 3 4 5 6 7 8 9 10 11 12", "2 0 1 1"},
+     "%r: f64[s=2, b=2, h=2] = gather %a, %i {dim=v=3}\ngive %r",
+     {"9 10 3 4 5 6 7 8"}},
     {OP_scatter_add,
      {"g: f64[s=4, h=2]", "i: i32[s=4]", "c: f64[h=2, v=3]"},
      {"1 2 3 4 5 6 7 8", "2 0 2 9", "10 20 30 40 50 60"},
-     "%r: f64[v=3, h=2] = scatter_add %g, %i {dim=v=3}\n"
-     "%t: f64[v=3, h=2] = scatter_add %g, %i, %c {dim=v=3}\ngive %r, %t",
+     "%r: f64[v=3, h=2] = scatter_add %g, %i {over=[s=4], dim=v=3}\n"
+     "%t: f64[v=3, h=2] = scatter_add %g, %i, %c {over=[s=4], dim=v=3}\ngive %r, %t",
      {"3 4 0 0 6 8", "13 44 20 50 36 68"}},
+    {OP_scatter_add, /* b stays */
+     {"g: f64[s=3, b=2]", "i: i32[b=2, s=3]"},
+     {"1 2 3 4 5 6", "1 0 1 0 0 0"},
+     "%r: f64[v=2, b=2] = scatter_add %g, %i {over=[s=3], dim=v=2}\ngive %r",
+     {"3 12 6 0"}},
     {OP_top, /* of equal ones the first, NaN last */
      {"x: f64[c=4, s=2]"},
      {"3 nan 9 2 9 nan 1 5"},

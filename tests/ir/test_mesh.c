@@ -117,7 +117,8 @@ static const Case cases[] = {
      {"1 2", "3 4", "5 6", "7 8"},
      {"1 2 3", "1 2 3", "5 6 7", "5 6 7"}},
     {"a: f64[s=2]",
-     "%n: i32[s=2] = iota {dim=s=2}\n%r: f64[v=1@tp] = scatter_add %a, %n {dim=v=1@tp}\ngive %r",
+     "%n: i32[s=2] = iota {dim=s=2}\n%r: f64[v=1@tp] = scatter_add %a, %n {over=[s=2], "
+     "dim=v=1@tp}\ngive %r",
      {"1 2", "1 2", "5 6", "5 6"},
      {"1", "2", "5", "6"}},
     /* a sum over a split dim is partial, and so is a product over one, in a loop, too */

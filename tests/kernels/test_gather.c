@@ -14,7 +14,8 @@ typedef struct Case {
 static Case make(uint64_t *seed, mg_dtype t)
 {
     mg_gather_desc d = {.dtype = t, .accumulate = in_range(seed, 0, 1)};
-    d.indices = in_range(seed, 1, 80);
+    d.tables = in_range(seed, 0, 1) ? 1 : in_range(seed, 2, 5);
+    d.indices = d.tables * in_range(seed, 1, d.tables > 1 ? 20 : 80);
     d.outer = in_range(seed, 0, 1) ? 1 : in_range(seed, 1, 4);
     d.n = in_range(seed, 1, 20);
     d.inner = in_range(seed, 0, 1) ? in_range(seed, 1, 9) : in_range(seed, 10, 200);
@@ -25,7 +26,7 @@ static Case make(uint64_t *seed, mg_dtype t)
     x.index = malloc((size_t)n * sizeof *x.index);
     for (int64_t i = 0; i < n; i++)
         x.index[i] = (int32_t)in_range(seed, 0, d.n - 1);
-    x.table = buffer_random(t, d.outer * d.n * d.inner, seed);
+    x.table = buffer_random(t, d.tables * d.outer * d.n * d.inner, seed);
     x.rows = buffer_random(t, d.indices * d.outer * d.inner, seed);
     return x;
 }
@@ -42,7 +43,7 @@ static int64_t source(const Case *x, int64_t i, int64_t o, int64_t j)
 {
     const mg_gather_desc *d = &x->d;
     int64_t n = x->index[i / d->index_inner * d->index_outer + i % d->index_inner];
-    return (o * d->n + n) * d->inner + j;
+    return ((i / (d->indices / d->tables) * d->outer + o) * d->n + n) * d->inner + j;
 }
 
 static void test_gather(void **state)

@@ -290,9 +290,28 @@ static Value case_gather(Model *t)
     return build(&t->b, OP_gather, &a, 2, in);
 }
 
-static Value case_scatter_add(Model *t)
+/* Both have i, and j is the index's own, too. */
+static Value case_gather_each(Model *t)
 {
     Attrs a = {.dim = J(t)};
+    Value at = build2(&t->b, OP_add, index_of(t, J(t), 4), index_of(t, I(t), 3));
+    Value in[] = {add_param(t, "table", TYPE(F, K(t), J(t), I(t)), 0),
+                  build2(&t->b, OP_min, at, build_const(&t->b, DT_i32, 2))};
+    return build(&t->b, OP_gather, &a, 2, in);
+}
+
+static Value case_scatter_each(Model *t)
+{
+    Attrs a = {.dim = J(t), .over = {1, {I(t)}}};
+    Value at = build2(&t->b, OP_add, index_of(t, K(t), 2), index_of(t, I(t), 3));
+    Value in[] = {add_param(t, "g", TYPE(F, I(t), K(t)), 0),
+                  build2(&t->b, OP_min, at, build_const(&t->b, DT_i32, 2))};
+    return build(&t->b, OP_scatter_add, &a, 2, in);
+}
+
+static Value case_scatter_add(Model *t)
+{
+    Attrs a = {.dim = J(t), .over = {1, {I(t)}}};
     Value in[] = {add_param(t, "g", TYPE(F, I(t), K(t)), 0), index_of(t, I(t), 3),
                   add_param(t, "c", TYPE(F, J(t), K(t)), 0)};
     return build(&t->b, OP_scatter_add, &a, 3, in);
@@ -460,6 +479,8 @@ static void others(void **state)
     check_both("join of parts without the dim", case_join_of_picks);
     check_both("reindex by its own dim, apart", case_reindex_apart);
     check_both("reindex along a diagonal", case_diagonal);
+    check_both("gather of a table each", case_gather_each);
+    check_both("scatter_add into a table each", case_scatter_each);
 }
 
 /* Ties share: 2 of 3 equal elements get half each. */

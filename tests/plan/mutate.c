@@ -405,8 +405,8 @@ static bool change_descriptor(Mutation *m)
     case ACT_scatter_add:
         if (any(m, 4) == 0)
             return flip(m, a, &a->gather.accumulate, "accumulate");
-        PICK(&a->gather.indices, &a->gather.outer, &a->gather.n, &a->gather.inner,
-             &a->gather.index_inner, &a->gather.index_outer);
+        PICK(&a->gather.indices, &a->gather.tables, &a->gather.outer, &a->gather.n,
+             &a->gather.inner, &a->gather.index_inner, &a->gather.index_outer);
         return true;
     case ACT_top:
         PICK(&a->top.rows, &a->top.n, &a->top.top);

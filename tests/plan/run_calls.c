@@ -367,6 +367,13 @@ static int64_t index_of(const mg_gather_desc *d, const int32_t *index, int64_t i
     return index[i / d->index_inner * d->index_outer + i % d->index_inner];
 }
 
+/* The row of the table of index i, for `outer` o. */
+static int64_t row_of(const mg_gather_desc *d, const int32_t *index, int64_t i, int64_t o)
+{
+    const int64_t table = i / (d->indices / d->tables);
+    return (table * d->outer + o) * d->n + index_of(d, index, i);
+}
+
 /* p: table index y */
 void run_gather(const mg_gather_desc *d, void *const *p)
 {
@@ -374,18 +381,18 @@ void run_gather(const mg_gather_desc *d, void *const *p)
         for (int64_t o = 0; o < d->outer; o++)
             for (int64_t j = 0; j < d->inner; j++)
                 put(d->dtype, p[2], (i * d->outer + o) * d->inner + j,
-                    get(d->dtype, p[0], (o * d->n + index_of(d, p[1], i)) * d->inner + j));
+                    get(d->dtype, p[0], row_of(d, p[1], i, o) * d->inner + j));
 }
 
 /* p: dy index dtable */
 void run_scatter_add(const mg_gather_desc *d, void *const *p)
 {
-    for (int64_t e = 0; !d->accumulate && e < d->outer * d->n * d->inner; e++)
+    for (int64_t e = 0; !d->accumulate && e < d->tables * d->outer * d->n * d->inner; e++)
         put(d->dtype, p[2], e, 0);
     for (int64_t i = 0; i < d->indices; i++)
         for (int64_t o = 0; o < d->outer; o++)
             for (int64_t j = 0; j < d->inner; j++)
-                add(d->dtype, p[2], (o * d->n + index_of(d, p[1], i)) * d->inner + j,
+                add(d->dtype, p[2], row_of(d, p[1], i, o) * d->inner + j,
                     get(d->dtype, p[0], (i * d->outer + o) * d->inner + j));
 }
 

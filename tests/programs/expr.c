@@ -353,7 +353,8 @@ static const char *looked_up(Gen *g, Dims want, int depth)
     const GenValue *v = draw_value(g, KIND_index, want);
     if (!v || want & ~v->dims & bit(v->indexes) || v->dims & bit(v->indexes))
         return NULL;
-    Dims rest = (want & ~v->dims) | bit(v->indexes);
+    const Dims matched = draw_one_in(g, 2) ? v->dims & (Dims)gen_random(&g->rng) : 0;
+    const Dims rest = (want & ~v->dims) | matched | bit(v->indexes);
     if ((g->fixed & rest) & ~reach(g) || !small(g, want | rest))
         return NULL;
     const char *table = !(rest & g->fixed) && draw_below(g, 4) ? declare_param(g, rest, "table")

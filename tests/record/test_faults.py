@@ -16,7 +16,7 @@ from kernel_text import read  # noqa: E402
 from recorded import Case, Program  # noqa: E402
 
 PARITY = os.path.join(HERE, "../parity")
-LOOK_UP = 64  # bytes of mg_gather_desc
+LOOK_UP = 72  # bytes of mg_gather_desc
 STREAM, KERNEL, GRID, BLOCK, SHARED, PARAMETERS = 2, 3, 4, 7, 10, 11  # fields of a launch's line
 
 

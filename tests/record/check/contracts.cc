@@ -112,7 +112,7 @@ static int64_t index_span(int64_t n, int64_t inner, int64_t outer)
 static void indices(Contract &c, const mg_gather_desc &d, const char *does)
 {
     c.small("indices", d.indices);
-    c.small("rows of the table", d.n);
+    c.small("rows of the tables", d.tables * d.n);
     c.dense("indices", index_span(d.indices, d.index_inner, d.index_outer), 4, does);
 }
 
@@ -121,7 +121,7 @@ static void gather(Contract &c)
     const auto d = c.next<mg_gather_desc>();
     const uint64_t word = (uint64_t)std::stoi(c.l.kernel.substr(strlen("mg_gather_")));
     c.word();
-    c.dense("table", d.outer * d.n * d.inner, word, "r");
+    c.dense("table", d.tables * d.outer * d.n * d.inner, word, "r");
     indices(c, d, "r");
     c.dense("y", d.indices * d.outer * d.inner, word, "w");
 }
@@ -164,7 +164,7 @@ static void scatter(Contract &c)
     const uint64_t multiple = c.word() ? 16 : c.width();
     c.dense("sorted", d.indices, 8, "r");
     c.dense("dy", d.indices * d.outer * d.inner, c.width(), "r", multiple);
-    c.dense("dtable", d.outer * d.n * d.inner, c.width(), "rw", multiple);
+    c.dense("dtable", d.tables * d.outer * d.n * d.inner, c.width(), "rw", multiple);
 }
 
 static void random(Contract &c)

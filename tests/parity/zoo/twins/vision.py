@@ -154,3 +154,35 @@ class Whisper(Twin):
         past = F.pad(h, (self.before - 1, 0))
         h = F.silu(F.conv1d(past, w["causal.weight"].flip(1)[:, None], w["causal.bias"], groups=self.hidden))
         return F.cross_entropy(h.mean(2) @ w["head.weight"].T, d["y"])
+
+
+@kind
+class Mae(Twin):
+    patch, shown, pixel, hidden, inner, classes, batch = 8, 3, 6, 16, 16, 4, 4
+
+    def shapes(self):
+        h = self.hidden
+        return {"patch.weight": (h, self.pixel), "patch.bias": (h,), "pos.weight": (self.patch, h),
+                "q.weight": (self.inner, h), "k.weight": (self.inner, h), "mask.bias": (h,), "out.weight": (self.pixel, h),
+                "score.bias": (h,), "head.weight": (self.classes, h)}
+
+    def inputs(self, draw):
+        order = torch.stack([torch.randperm(self.patch, generator=draw) for _ in range(self.batch)])
+        return images(draw, self.batch, self.patch, self.pixel) | {
+            "keep": order[:, :self.shown], "back": order.argsort(1),
+            "place": torch.randint(0, self.patch, (self.batch,), generator=draw)}
+
+    def loss(self, w, d):
+        def at(x, index):
+            return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
+
+        h = at(linear(d["x"], w, "patch") + w["pos.weight"], d["keep"])
+        scores = (h @ w["q.weight"].T) @ (h @ w["k.weight"].T).transpose(1, 2) / self.inner**0.5
+        h = h + torch.softmax(scores, -1) @ h
+        rest = w["mask.bias"].expand(self.batch, self.patch - self.shown, -1)
+        z = at(torch.cat((h, rest), 1), d["back"]) + w["pos.weight"]
+        likes = z @ w["score.bias"]
+        best = likes.topk(2).indices
+        chosen = (at(z, best) * torch.sigmoid(likes.gather(1, best))[..., None]).sum(1)
+        classes = (z[torch.arange(self.batch), d["place"]] + chosen) @ w["head.weight"].T
+        return F.mse_loss(z @ w["out.weight"].T, d["x"]) + F.cross_entropy(classes, d["y"])
