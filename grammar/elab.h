@@ -184,7 +184,8 @@ typedef struct Elab {
     VEC(Value) documents; /* what document_start gave */
     VEC(PartLoop) parts;  /* train: the loops of repeats whose iterations are of several kinds */
     bool reads_next;      /* somewhere in the source */
-    Map externals;        /* tensor index + 1, by external name */
+    Map externals;        /* tensor index + 1, by external name; of parts the first */
+    Map wholes;           /* Externals of parts, by external name */
     Map alike;            /* ExternalNames, by external name without its numbers */
     Map paths;            /* how often a path was given out, by Name */
     bool rule;            /* an optimizer's: padding is like other elements */
@@ -341,6 +342,11 @@ Val call_composite(Elab *e, const Node *call, bool *done);
 const char *path_join(Elab *e, const char *path, const char *word);
 /* Gives t its external name; an error if no checkpoint can hold it, or another parameter has it. */
 bool claim_external(Elab *e, const Node *n, Tensor *t);
+/* Refuses external tensors whose parts, all of which are known now, leave gaps; tells the others
+ * the size of their whole. */
+void check_wholes(Elab *e);
+/* Puts a part beside those that have its name; false after an error. */
+bool join_whole(Elab *e, const Node *n, const Tensor *t, const Tensor *first);
 /* The parameter that has the name of this declaration; false: there is none. */
 bool find_external(Elab *e, const Node *n, uint32_t *index);
 Name unique_path(Elab *e, const char *path); /* with _2, _3, ... if it was given out before */

@@ -15,7 +15,9 @@ static void refuse_shared(Elab *e, const Node *n, const Tensor *t, const Tensor 
     if (!plain)
         note(e, n->at, "it is a name of '%s' and of '%s'", text(e, t->external),
              text(e, other->external));
-    if (e->frame->block->kind == N_BLOCK) {
+    if (t->part_of || other->part_of) {
+        help(e, "where both are parts of one tensor, each says where it begins: [rows at 0, ...]");
+    } else if (e->frame->block->kind == N_BLOCK) {
         note(e, e->frame->call, "in this call of '%s'", text(e, e->frame->block->name));
         help(e, "give the call a name: %s(...) as \"...\"", text(e, e->frame->block->name));
     } else if (!plain)
@@ -55,8 +57,13 @@ static bool shares(Elab *e, const Node *n, const Tensor *t, const Externals *som
 static bool refused_as_shared(Elab *e, const Node *n, const Tensor *t)
 {
     size_t same = (size_t)(uintptr_t)map_find(&e->externals, t->external);
-    if (same)
-        return refuse_shared(e, n, t, &e->module->tensors.data[same - 1], NULL), true;
+    const Tensor *first = same ? &e->module->tensors.data[same - 1] : NULL;
+    if (first && !(t->part_of && first->part_of))
+        return refuse_shared(e, n, t, first, NULL), true;
+    if (t->part_of && !join_whole(e, n, t, first))
+        return true;
+    if (first)
+        return false;
     uint32_t index = (uint32_t)e->module->tensors.n;
     Name key = name_intern(e->names, external_key(e->arena, text(e, t->external)));
     ExternalNames *like = map_find(&e->alike, key);
@@ -74,6 +81,20 @@ static bool refused_as_shared(Elab *e, const Node *n, const Tensor *t)
     return false;
 }
 
+/* Of the parts of a whole the one that is declared by n. */
+static bool part_declared(const Elab *e, const Node *n, Name name, uint32_t *index)
+{
+    const Externals *parts = map_find(&e->wholes, name);
+    for (size_t i = 0; parts && i < parts->n; i++) {
+        const Span at = e->module->tensors.data[parts->data[i]].span;
+        if (at.file == n->at.file && at.begin == n->at.begin) {
+            *index = parts->data[i];
+            return true;
+        }
+    }
+    return !parts;
+}
+
 static const char *own_name(Elab *e, const Node *n)
 {
     return n->text ? n->text : text(e, n->name);
@@ -84,7 +105,7 @@ bool find_external(Elab *e, const Node *n, uint32_t *index)
     Name name = name_intern(e->names, path_join(e, e->frame->external, own_name(e, n)));
     size_t found = (size_t)(uintptr_t)map_find(&e->externals, name);
     *index = (uint32_t)(found - 1);
-    return found > 0;
+    return found > 0 && part_declared(e, n, name, index);
 }
 
 bool claim_external(Elab *e, const Node *n, Tensor *t)

@@ -424,7 +424,11 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputs("] merge [", out);
     for (int i = 0; i < t->external_rank; i++)
         fprintf(out, "%s%d", i ? ", " : "", t->merge[i]);
-    fprintf(out, "] init %s ", inits[t->init]);
+    fputs("] ", out);
+    if (t->part_of)
+        fprintf(out, "part %d at %lld of %lld ", t->part_dim, (long long)t->part_at,
+                (long long)t->part_of);
+    fprintf(out, "init %s ", inits[t->init]);
     print_real(out, t->a);
     fputc(' ', out);
     print_real(out, t->b);

@@ -1,12 +1,11 @@
 /* init.c - fills parameters with initial values, the same under every layout and any number of
  * threads.
  *
- * Element e of the external tensor n takes the block of Philox4x32-10 with
- *     key = mg_key(n) ^ seed, counter = { low(e), high(e), 0, 0 }
- * and uses the first two of its four words:
- *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)
- *     uniform  low + (high - low) * w0 / 2^32
- * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. */
+ * Element e of the external tensor n, which parts of it share, takes the block of Philox4x32-10
+ * with key = mg_key(n) ^ seed, counter = { low(e), high(e), 0, 0 } and uses the first two of its
+ * four words: normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32) uniform low
+ * + (high - low) * w0 / 2^32 (Box and Muller, 1958) in double, rounded once to the tensor's dtype.
+ */
 #include "runtime/run.h"
 
 #include <math.h>
@@ -49,7 +48,9 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
     for (int64_t e = begin; e < end; e += BLOCK) {
         int64_t n = end - e < BLOCK ? end - e : BLOCK;
         for (int64_t i = 0; i < n; i++) {
-            double v = t->init == MG_INIT_CONST ? t->a : draw(f, e + i);
+            double v = t->init == MG_INIT_CONST
+                           ? t->a
+                           : draw(f, t->part_of ? rt_whole_index(f->x->form, e + i) : e + i);
             if (t->dtype == MG_F64)
                 out.f64[i] = v;
             else
