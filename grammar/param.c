@@ -81,7 +81,7 @@ static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *
     return true;
 }
 
-/* Where a part begins in an external dim. Its whole ends with it, as long as no other is known. */
+/* The place of a part in an external dim. Its whole ends with it, as long as no other is known. */
 static bool external_part(Elab *e, const Node *n, Tensor *t)
 {
     if (t->part_of) {

@@ -398,20 +398,23 @@ static void print_fn(Printer *p, const Fn *f)
     fputs("}\n", p->out);
 }
 
+static void print_text(const char *word, const char *text, FILE *out)
+{
+    fprintf(out, "%s ", word);
+    print_string(out, text);
+}
+
 static void print_tensor(const Module *m, const Tensor *t, FILE *out)
 {
     static const char *const inits[] = {"const", "normal", "uniform"};
-    fputs("tensor ", out);
-    print_string(out, name_str(m->names, t->name));
+    print_text("tensor", name_str(m->names, t->name), out);
     fputc(' ', out);
     Type shown = t->type;
     for (int i = 0; i < shown.rank; i++)
         shown.dims[i].axes |= t->axes[i], shown.dims[i].zigzag |= t->zigzag[i];
     print_type(m, &shown, out);
-    fputs(" external ", out);
-    print_string(out, name_str(m->names, t->external));
-    fputs(" slot ", out);
-    print_string(out, name_str(m->names, t->slot));
+    print_text(" external", name_str(m->names, t->external), out);
+    print_text(" slot", name_str(m->names, t->slot), out);
     fprintf(out, " of %u stacked %d ", t->parameter, t->stacked);
     if (t->numbered)
         fprintf(out, "numbered %d ", t->numbered);
@@ -424,11 +427,11 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputs("] merge [", out);
     for (int i = 0; i < t->external_rank; i++)
         fprintf(out, "%s%d", i ? ", " : "", t->merge[i]);
-    fputs("] ", out);
     if (t->part_of)
-        fprintf(out, "part %d at %lld of %lld ", t->part_dim, (long long)t->part_at,
-                (long long)t->part_of);
-    fprintf(out, "init %s ", inits[t->init]);
+        fprintf(out, "] part %d at %lld of %lld init %s ", t->part_dim, (long long)t->part_at,
+                (long long)t->part_of, inits[t->init]);
+    else
+        fprintf(out, "] init %s ", inits[t->init]);
     print_real(out, t->a);
     fputc(' ', out);
     print_real(out, t->b);
@@ -436,19 +439,12 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     print_real(out, t->decay);
     fputs(" rate ", out);
     print_real(out, t->rate);
-    fputs(t->frozen ? " frozen" : "", out);
-    fputs(t->master ? " master" : "", out);
+    fprintf(out, "%s%s", t->frozen ? " frozen" : "", t->master ? " master" : "");
     for (int k = 0; k < 3 && t->at; k++)
         fprintf(out, "%s%s%s", k ? "" : " at", t->at >> k & 1 ? " " : "",
                 t->at >> k & 1 ? stage_names[k] : "");
     print_place(m, t->span, out);
     fputc('\n', out);
-}
-
-static void print_text(const char *word, const char *text, FILE *out)
-{
-    fprintf(out, "%s ", word);
-    print_string(out, text);
 }
 
 static void print_pipeline(const Module *m, FILE *out)

@@ -208,7 +208,7 @@ static void strides_of(const mg_tensor *t, int64_t stride[MG_RANK_MAX])
     }
 }
 
-/* Where the elements of a part are in its whole, and the shape of that. */
+/* The places of a part's elements in its whole, and the shape of that. */
 static void place_part(rt_form *x)
 {
     const mg_tensor *t = x->tensor;
