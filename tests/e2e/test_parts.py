@@ -8,6 +8,7 @@ import time
 
 import layouts
 import mgctest
+import shim
 from layouts import LAYOUTS
 from mgctest import some
 from test_weights import packed, read_safetensors, safetensors
@@ -70,7 +71,7 @@ def source(attend=PARTS, group=2, optimizer=ADAMW, more=""):
     return text.replace("    lr ", more + "    lr ")
 
 
-class Parts(mgctest.Case):
+class Parts(shim.Case):
     def make(self, name, layout="one", precision="f64", **more):
         self.write(f"{name}.mg", source(**more))
         self.write(f"{layout}.mg", layouts.text(layout))
@@ -120,6 +121,22 @@ class Parts(mgctest.Case):
                 back = self.steps(one, name + "-back", STEPS + 1, f"--resume={name}/ckpt/step-{STEPS:08d}", "--save-every", 1)
                 self.assertEqual(len(back), 1)
                 self.steps(program, name + "-same", STEPS, f"--resume={name}/ckpt/step-{STEPS:08d}")
+
+    def test_gpus(self):
+        """A GPU, or four, write the file of a processor, and go on from each other's (in the shim)."""
+        one = self.make("m", precision="f32")
+        self.steps(one, "cpu", 3)
+        self.steps(one, "cpu-0", 0)
+        for number, layout in some(((4, "zero3_tp2"), (1, "one"))):
+            self.write("gpu.mg", layouts.text(layout, device="h200"))
+            self.gpu("m.mg", "--layout", "./gpu.mg", "--precision", "f32", device=())
+            gpus = {"SHIM_GPUS": str(number)}
+            self.steps("./gpu", f"{number}-0", 0, env=gpus)
+            self.assertEqual(self.saved(f"{number}-0", 0), self.saved("cpu-0", 0))
+            there = self.steps("./gpu", f"{number}", STEPS, "--resume=cpu/ckpt/step-00000003", env=gpus)
+            back = self.steps(one, f"{number}-back", STEPS, "--resume=cpu/ckpt/step-00000003")
+            self.assert_near(there, back, 1e-5)
+            self.steps(one, f"{number}-on", STEPS + 1, f"--resume={number}/ckpt/step-{STEPS:08d}")
 
     def test_killed(self):
         program = self.make("m", some(("pp2_tp2_sp", "zero3_tp2", "pp2_zb_zero3"))[0], precision="f32")
