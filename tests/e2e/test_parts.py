@@ -141,7 +141,7 @@ class Parts(shim.Case):
     def test_killed(self):
         program = self.make("m", some(("pp2_tp2_sp", "zero3_tp2", "pp2_zb_zero3"))[0], precision="f32")
         self.steps(program, "whole", 60)
-        r, resume = random.Random(3), []
+        r, resume, killed = random.Random(3), [], 0
         for _ in range(4):
             p = subprocess.Popen([program, "--data", "data.txt", "--out", "killed", "--steps", "60", "--threads", "1",
                                   "--save-every", "1", *resume], cwd=self.dir, stdout=subprocess.DEVNULL,
@@ -150,8 +150,10 @@ class Parts(shim.Case):
                 time.sleep(0.01)
             time.sleep(r.uniform(0, 0.1))
             os.killpg(p.pid, signal.SIGKILL)
-            p.wait(60)
+            killed += p.wait(60) == -signal.SIGKILL
+            time.sleep(0.4)  # until the ranks are gone, too, and with them the lock
             resume = ["--resume"]
+        self.assertGreater(killed, 1)
         self.steps(program, "killed", 60, "--resume")
         for file in ("model", "optimizer"):
             self.assertEqual(self.saved("killed", 60, file), self.saved("whole", 60, file), file)
