@@ -184,8 +184,8 @@ typedef struct Elab {
     VEC(Value) documents; /* what document_start gave */
     VEC(PartLoop) parts;  /* train: the loops of repeats whose iterations are of several kinds */
     bool reads_next;      /* somewhere in the source */
-    Map externals;        /* tensor index + 1, by external name; of parts the first */
-    Map wholes;           /* Externals of parts, by external name */
+    Map externals;        /* tensor index + 1, by external name, and parts by their place too */
+    Map wholes;           /* Externals of parts in their order, by external name */
     Map alike;            /* ExternalNames, by external name without its numbers */
     Map paths;            /* how often a path was given out, by Name */
     bool rule;            /* an optimizer's: padding is like other elements */

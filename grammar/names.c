@@ -53,6 +53,13 @@ static bool shares(Elab *e, const Node *n, const Tensor *t, const Externals *som
     return false;
 }
 
+/* A key of the part that begins at `at`: no name has such a byte. */
+static Name part_key(Elab *e, Name external, int64_t at)
+{
+    return name_intern(e->names,
+                       arena_printf(e->arena, "%s\1%lld", text(e, external), (long long)at));
+}
+
 /* Equal patterns are found by their text; of others only those with a {} can meet a plain name. */
 static bool refused_as_shared(Elab *e, const Node *n, const Tensor *t)
 {
@@ -60,11 +67,14 @@ static bool refused_as_shared(Elab *e, const Node *n, const Tensor *t)
     const Tensor *first = same ? &e->module->tensors.data[same - 1] : NULL;
     if (first && !(t->part_of && first->part_of))
         return refuse_shared(e, n, t, first, NULL), true;
+    uint32_t index = (uint32_t)e->module->tensors.n;
     if (t->part_of && !join_whole(e, n, t, first))
         return true;
+    if (t->part_of)
+        map_put(e->arena, &e->externals, part_key(e, t->external, t->part_at),
+                (void *)(uintptr_t)(index + 1));
     if (first)
         return false;
-    uint32_t index = (uint32_t)e->module->tensors.n;
     Name key = name_intern(e->names, external_key(e->arena, text(e, t->external)));
     ExternalNames *like = map_find(&e->alike, key);
     if (!like) {
@@ -81,31 +91,37 @@ static bool refused_as_shared(Elab *e, const Node *n, const Tensor *t)
     return false;
 }
 
-/* Of the parts of a whole the one that is declared by n. */
-static bool part_declared(const Elab *e, const Node *n, Name name, uint32_t *index)
-{
-    const Externals *parts = map_find(&e->wholes, name);
-    for (size_t i = 0; parts && i < parts->n; i++) {
-        const Span at = e->module->tensors.data[parts->data[i]].span;
-        if (at.file == n->at.file && at.begin == n->at.begin) {
-            *index = parts->data[i];
-            return true;
-        }
-    }
-    return !parts;
-}
-
 static const char *own_name(Elab *e, const Node *n)
 {
     return n->text ? n->text : text(e, n->name);
+}
+
+/* The part that is declared here, + 1. Training may have computed another place: of another batch.
+ */
+static size_t found_part(Elab *e, const Node *n, Name external)
+{
+    int64_t at = 0;
+    size_t i = 0;
+    while (i < n->more.n && n->more.data[i]->kind != N_FROM)
+        i++;
+    if (i == n->more.n || !integer_of(e, n->more.data[i]->b, &at))
+        return 0;
+    size_t found = (size_t)(uintptr_t)map_find(&e->externals, part_key(e, external, at));
+    if (!found)
+        fail(e, n->more.data[i]->b->span, 269,
+             "the place of '%s' depends on how many sequences are computed at once",
+             text(e, n->name));
+    return found;
 }
 
 bool find_external(Elab *e, const Node *n, uint32_t *index)
 {
     Name name = name_intern(e->names, path_join(e, e->frame->external, own_name(e, n)));
     size_t found = (size_t)(uintptr_t)map_find(&e->externals, name);
+    if (found && e->module->tensors.data[found - 1].part_of)
+        found = found_part(e, n, name);
     *index = (uint32_t)(found - 1);
-    return found > 0 && part_declared(e, n, name, index);
+    return found > 0;
 }
 
 bool claim_external(Elab *e, const Node *n, Tensor *t)

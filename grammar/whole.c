@@ -6,7 +6,7 @@
 #include "grammar/elab.h"
 #include "ir/external.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 static int64_t end_of(const Tensor *t)
 {
@@ -61,40 +61,42 @@ bool join_whole(Elab *e, const Node *n, const Tensor *t, const Tensor *first)
         refuse_unlike(e, n, t, first);
         return false;
     }
-    for (size_t i = 0; i < parts->n; i++) {
-        const Tensor *other = &e->module->tensors.data[parts->data[i]];
-        if (t->part_at < end_of(other) && other->part_at < end_of(t)) {
-            refuse_overlap(e, n, t, other);
-            return false;
-        }
+    const Tensor *all = e->module->tensors.data;
+    size_t at = 0;
+    for (size_t behind = parts->n; at < behind;) {
+        const size_t middle = (at + behind) / 2;
+        if (all[parts->data[middle]].part_at < t->part_at)
+            at = middle + 1;
+        else
+            behind = middle;
     }
-    vec_push(e->arena, parts, (uint32_t)e->module->tensors.n);
+    const Tensor *before = at ? &all[parts->data[at - 1]] : NULL;
+    const Tensor *after = at < parts->n ? &all[parts->data[at]] : NULL;
+    if ((before && end_of(before) > t->part_at) || (after && end_of(t) > after->part_at)) {
+        refuse_overlap(e, n, t, before && end_of(before) > t->part_at ? before : after);
+        return false;
+    }
+    vec_push(e->arena, parts, 0);
+    memmove(parts->data + at + 1, parts->data + at, (parts->n - 1 - at) * sizeof *parts->data);
+    parts->data[at] = (uint32_t)e->module->tensors.n;
     return true;
 }
 
 /* ---- once all are known ---------------------------------------------------------------------- */
 
-static int by_place(const void *x, const void *y)
-{
-    const Tensor *const *a = x, *const *b = y;
-    return ((*a)->part_at > (*b)->part_at) - ((*a)->part_at < (*b)->part_at);
-}
-
 static void check_whole(Elab *e, const Externals *parts)
 {
-    Tensor **sorted = NEW_ARRAY(e->arena, Tensor *, parts->n);
-    for (size_t i = 0; i < parts->n; i++)
-        sorted[i] = &e->module->tensors.data[parts->data[i]];
-    qsort(sorted, parts->n, sizeof *sorted, by_place);
-    const int64_t whole = end_of(sorted[parts->n - 1]);
+    Tensor *all = e->module->tensors.data;
+    const int64_t whole = end_of(&all[parts->data[parts->n - 1]]);
     int64_t end = 0;
     for (size_t i = 0; i < parts->n; i++) {
-        Tensor *t = sorted[i];
+        Tensor *t = &all[parts->data[i]];
         if (t->part_at != end) {
             fail(e, t->span, 269, "no part of '%s' has the elements %lld to %lld",
                  text(e, t->external), (long long)end, (long long)t->part_at - 1);
             if (i)
-                note(e, sorted[i - 1]->span, "the part before it ends at %lld", (long long)end);
+                note(e, all[parts->data[i - 1]].span, "the part before it ends at %lld",
+                     (long long)end);
             help(e, "%s begins at %lld", i ? "the next part" : "the first part", (long long)end);
             return;
         }
@@ -107,7 +109,7 @@ void check_wholes(Elab *e)
 {
     for (size_t i = 0; i < e->module->tensors.n; i++) {
         const Externals *parts = map_find(&e->wholes, e->module->tensors.data[i].external);
-        if (parts && parts->data[0] == i)
+        if (parts && parts->data[0] == i) /* the first of them in their order */
             check_whole(e, parts);
     }
 }
