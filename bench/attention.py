@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """A step of small models whose attention has a window, a cap or a bias, beside PyTorch's on this processor.
 
-    bench/attention.py [BUILD] [--only CASE] [--rounds 5] [--steps 3] [--threads 2] [--no-compile]
+    bench/attention.py [BUILD] [--only CASE] [--rounds 5] [--steps 3] [--threads 2] [--no-compile] [--cpu]
 
 Of each case mgc has two programs, one that calls `attention` and one that writes it out. PyTorch has its ways: scores in
 memory (eager), scaled_dot_product_attention with the mask or the bias as a tensor, and both compiled. All take turns: a round
 is some steps of each. What is said is the median of the rounds' medians, and that of PyTorch's best way by mgc's, round by
-round. A model has 4 layers, 8 heads of 32, 512 tokens, a batch of 8, float32: forward, backward and AdamW.
+round. A model has 4 layers, 8 heads of 32, 512 tokens, a batch of 8, float32: forward, backward and AdamW. `bias` is that of
+ALiBi; `learned` is a parameter of each head, query and key, which all layers share. --cpu: seconds of processors, not elapsed
+ones, where others use the machine.
 """
 
 import argparse
 import json
 import math
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -29,8 +32,8 @@ block norm(x[hidden]) {{
     gain : param[hidden] = 1
     return rmsnorm(x, gain, over hidden, eps = 1e-5)
 }}
-block attend(x[hidden]) {{
-    dim t = seq
+block attend(x[hidden]GIVEN) {{
+    TIMES
     wq : param[hidden, heads, head] ~ normal(0.02)
     wk : param[hidden, heads, head] ~ normal(0.02)
     wv : param[hidden, heads, head] ~ normal(0.02)
@@ -49,9 +52,9 @@ block mlp(x[hidden]) {{
 }}
 model m(tokens[batch, seq] : token(vocab)) {{
     embed : param[vocab, hidden] ~ normal(0.02)
-    x = embed[tokens]
+LEARNED    x = embed[tokens]
     repeat layers as "l.{{}}" {{
-        x = x + attend(norm(x) as "n1") as "a"
+        x = x + attend(norm(x) as "n1"BIAS) as "a"
         x = x + mlp(norm(x) as "n2") as "f"
     }}
     loss = cross_entropy((norm(x) as "nf") @ embed over hidden, next(tokens))
@@ -74,26 +77,48 @@ CASES = {
     "bias": {
         "called": "    y = attention(q, k[seq -> t], v[seq -> t], along seq, along t, over head, causal,"
                   " bias = slope * (index(t) - index(seq)))",
-        "written": SCORES + "    s = s + slope * (index(t) - index(seq))\n" + WEIGHED}}
+        "written": SCORES + "    s = s + slope * (index(t) - index(seq))\n" + WEIGHED},
+    "learned": {
+        "called": "    y = attention(q, k[seq -> t], v[seq -> t], along seq, along t, over head, causal, bias = far)",
+        "written": SCORES + "    s = s + far\n" + WEIGHED}}
 
 
 def median(values):
     return statistics.median(values)
 
 
+def source(case, body):
+    learned = case == "learned"
+    text = SOURCE.replace("    TIMES\n", "" if learned else "    dim t = seq\n").replace("GIVEN", ", far" if learned else "")
+    text = text.replace("LEARNED", "    far : param[heads, seq, t] ~ normal(0.02)\n" if learned else "")
+    text = text.replace('BIAS) as "a"', f'{", far" if learned else ""}) as "a"').replace("BODY", body)
+    return f"dim t = {SEQ}\n" + text if learned else text
+
+
 # ---- mgc's ---------------------------------------------------------------------------------------
 
 class Program:
-    def __init__(self, build, body, threads):
-        self.where, self.threads = tempfile.mkdtemp(), threads
+    def __init__(self, build, case, body, threads, cpu):
+        self.where, self.threads, self.cpu = tempfile.mkdtemp(), threads, cpu
         with open(f"{self.where}/m.mg", "w", encoding="utf-8") as f:
-            f.write(SOURCE.replace("BODY", body))
+            f.write(source(case, body))
         with open(f"{self.where}/tokens", "wb") as f:
             f.write(os.urandom(200_000))
         subprocess.run([f"{build}/bin/mgc", "m.mg", "-o", "train"], cwd=self.where, check=True, capture_output=True)
 
     def steps(self, n):
-        """Milliseconds of each of n steps."""
+        """Milliseconds of each of n steps; of processors: of each on average, by what more steps take."""
+        if not self.cpu:
+            return self.run(n)
+        used = []
+        for steps in (0, n):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.run(steps)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return [(used[1] - used[0]) / n * 1e3]
+
+    def run(self, n):
         subprocess.run(["./train", "--data", "tokens", "--threads", str(self.threads), "--save-every", "0", "--out", "run",
                         "--steps", str(WARM + n)], cwd=self.where, check=True, capture_output=True)
         with open(f"{self.where}/run/metrics.jsonl", encoding="utf-8") as f:
@@ -116,6 +141,7 @@ def torch_model(case, way):
     mask = torch.where(seen, 0.0, -math.inf)
     if case == "bias":
         mask = mask - slope[:, None, None] * back
+    far = nn.Parameter(0.02 * torch.randn(HEADS, SEQ, SEQ)) if case == "learned" else None
 
     class Norm(nn.Module):
         def __init__(self):
@@ -135,11 +161,11 @@ def torch_model(case, way):
 
         def attend(self, q, k, v):
             if way == "sdpa":
-                return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+                return F.scaled_dot_product_attention(q, k, v, attn_mask=mask if far is None else mask + far)
             s = q @ k.transpose(-1, -2) / math.sqrt(HEAD)
             if case == "cap":
                 s = CAP * torch.tanh(s / CAP)
-            return torch.softmax(s + mask, -1) @ v
+            return torch.softmax(s + (mask if far is None else mask + far), -1) @ v
 
         def forward(self, x):
             q, k, v = (t.reshape(BATCH, SEQ, HEADS, HEAD).transpose(1, 2) for t in self.qkv(self.n1(x)).chunk(3, -1))
@@ -149,7 +175,7 @@ def torch_model(case, way):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embed, self.last = nn.Embedding(VOCAB, HIDDEN), Norm()
+            self.embed, self.last, self.far = nn.Embedding(VOCAB, HIDDEN), Norm(), far
             self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
 
         def forward(self, tokens):
@@ -162,8 +188,10 @@ def torch_model(case, way):
 
 
 class Torch:
-    def __init__(self, case, way, compiled, threads):
+    def __init__(self, case, way, compiled, threads, cpu):
         import torch
+
+        self.clock = time.process_time if cpu else time.perf_counter
 
         torch.set_num_threads(threads)
         torch.manual_seed(0)
@@ -176,21 +204,21 @@ class Torch:
     def steps(self, n):
         times = []
         for _ in range(n):
-            begin = time.perf_counter()
+            begin = self.clock()
             self.model(self.tokens).backward()
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
-            times.append((time.perf_counter() - begin) * 1e3)
+            times.append((self.clock() - begin) * 1e3)
         return times
 
 
 def measure(case, args):
-    ways = {f"mgc {form}": Program(args.build, body, args.threads) for form, body in CASES[case].items()}
+    ways = {f"mgc {form}": Program(os.path.abspath(args.build), case, body, args.threads, args.cpu) for form, body in CASES[case].items()}
     for way in ["eager"] + (["sdpa"] if case != "cap" else []):
-        ways[f"torch {way}"] = Torch(case, way, False, args.threads)
+        ways[f"torch {way}"] = Torch(case, way, False, args.threads, args.cpu)
         if args.compile:
             try:
-                ways[f"torch {way} compiled"] = Torch(case, way, True, args.threads)
+                ways[f"torch {way} compiled"] = Torch(case, way, True, args.threads, args.cpu)
             except Exception as e:  # no compiler that it likes
                 print(f"{case}: torch.compile of {way} fails: {str(e).splitlines()[0]}", file=sys.stderr)
     names, rounds = list(ways), []
@@ -214,6 +242,7 @@ def main():
     p.add_argument("--steps", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--no-compile", dest="compile", action="store_false")
+    p.add_argument("--cpu", action="store_true")
     args = p.parse_args()
     for case in [args.only] if args.only else CASES:
         measure(case, args)

@@ -308,14 +308,14 @@ typedef struct Attention {
 static void forward_work(mg_run *r, void *ctx)
 {
     const Attention *a = ctx;
-    mg_attention_part(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, a->seen, NULL);
+    mg_attention_part(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, NULL, a->seen, NULL);
 }
 
 static void backward_work(mg_run *r, void *ctx)
 {
     const Attention *a = ctx;
     mg_attention_part_grad(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, a->dout, a->dq, a->dk,
-                           a->dv, a->seen, NULL, NULL);
+                           a->dv, NULL, a->seen, NULL, NULL);
 }
 
 /* Tensors as the compiler lays them: [batch, seq, kv, group, head], and lse without head. ring:

@@ -122,7 +122,9 @@ static void print_tensor(const Search *q, const Tensor *t)
         arena_printf(a, "%s [%s]%s%s", name_str(q->m->names, t->external), external_shape(q, t),
                      part_text(q, t),
                      t->stacked ? ", one for every iteration of the repeats around it" : ""));
-    if (t->init == INIT_const)
+    if (t->formula)
+        row("starts as", arena_printf(a, "of each element: %s", name_str(q->m->names, t->formula)));
+    else if (t->init == INIT_const)
         row("starts as", arena_printf(a, "%g", t->a));
     else
         row("starts as", arena_printf(a,

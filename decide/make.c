@@ -1,9 +1,11 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Three rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Four rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
+ *   chunks     after chunks, up to timeline: the whole way, with what the backward part keeps by
+ *              default.
  *   frontier   after frontier, up to place: what a choice needs, and the sum of what it takes. The
  *              decision behind it is not made yet, and is taken as "nothing beside the rest".
  *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
@@ -13,6 +15,7 @@
  * So runs are two deep at the most, and a decision depends on no later one. */
 #include "decide/make.h"
 
+#include "decide/chunks.h"
 #include "decide/frontier.h"
 #include "decide/logits.h"
 #include "decide/overlap.h"
@@ -26,6 +29,12 @@
 #include <string.h>
 
 /* ---- decisions ------------------------------------------------------------------------------- */
+
+static PassStatus decide_chunks(PlanJob *j)
+{
+    chunks_choose(j->m, j->d);
+    return PASS_ok;
+}
 
 /* For the memory of the device, unless the layout says. */
 static PassStatus decide_frontier(PlanJob *j)
@@ -186,6 +195,8 @@ static PassStatus run_step(PlanJob *j, const StepInfo *s)
 PassStatus plan_make(PlanJob *j)
 {
     const Job said = {.log = j->log};
+    if (j->d) /* passes alone need no device */
+        j->m->layout.taps_stored = j->d->target == TARGET_cuda;
     Mark after = {-1, -1}, upto = {STEP_count - 1, -1};
     if (j->after && !find(j->after, &after))
         return pass_bug(&said, NULL, "no pass or step is called '%s'", j->after);

@@ -146,6 +146,57 @@ static Val builtin_rounded(Elab *e, const Call *c)
 
 /* ---- choices and indices ------------------------------------------------------------------ */
 
+static Name indexed_by(const Elab *e, Val v)
+{
+    return v.kind == VAL_TENSOR ? type_of(e->module, v.value)->indexes : 0;
+}
+
+/* A side of a choice among indices: indices of the dim, or the number of one. */
+static bool index_side(Elab *e, const Node *arg, Name of, Val *v)
+{
+    const int64_t n = dim_info(e, of)->valid;
+    int64_t at;
+    if (v->kind == VAL_TENSOR) {
+        if (indexed_by(e, *v) != of)
+            fail(e, arg->span, 246, "select: the other side has indices of '%s'", text(e, of));
+        return indexed_by(e, *v) == of;
+    }
+    if (!number_integer(v->number, &at) || at < 0 || at >= n) {
+        fail(e, arg->span, 251, "index %s of dim '%s', which has %lld",
+             number_text(e->arena, v->number), text(e, of), (long long)n);
+        return false;
+    }
+    const Type t = {.dtype = DT_i32, .indexes = of};
+    const Attrs attrs = {.value = (double)at};
+    *v = tensor_val(build_typed(&e->b, OP_const, &attrs, 0, NULL, 1, &t, NULL)->out[0]);
+    return true;
+}
+
+/* Both sides of one type; false after an error. */
+static bool unify_sides(Elab *e, const Call *c, Val *sides[2])
+{
+    const Name of = indexed_by(e, *sides[0]) ? indexed_by(e, *sides[0]) : indexed_by(e, *sides[1]);
+    bool wide = false;
+    for (int i = 0; i < 2; i++)
+        wide |=
+            sides[i]->kind == VAL_TENSOR && type_of(e->module, sides[i]->value)->dtype == DT_f64;
+    for (int i = 0; i < 2; i++) {
+        if (of) {
+            if (!index_side(e, c->arg[1 + i], of, sides[i]))
+                return false;
+            continue;
+        }
+        const DType t = wide ? DT_f64 : e->compute;
+        Value v = as_tensor(e, *sides[i], t);
+        if (!dtype_is_float(type_of(e->module, v)->dtype)) {
+            fail(e, c->arg[1 + i]->span, 211, "select of conditions");
+            return false;
+        }
+        *sides[i] = tensor_val(build_cast(&e->b, v, t));
+    }
+    return true;
+}
+
 /* A condition known at compile time chooses there: the other side is not computed. */
 static Val builtin_select(Elab *e, const Call *c)
 {
@@ -161,16 +212,9 @@ static Val builtin_select(Elab *e, const Call *c)
         fail(e, c->arg[0]->span, 250, "the condition of select must be a comparison");
         return poison;
     }
-    bool wide = (a.kind == VAL_TENSOR && type_of(e->module, a.value)->dtype == DT_f64) ||
-                (b.kind == VAL_TENSOR && type_of(e->module, b.value)->dtype == DT_f64);
-    DType t = wide ? DT_f64 : e->compute;
     Val *sides[2] = {&a, &b};
-    for (int i = 0; i < 2; i++) {
-        Value v = as_tensor(e, *sides[i], t);
-        if (!dtype_is_float(type_of(e->module, v)->dtype))
-            return fail(e, c->arg[1 + i]->span, 211, "select of indices or conditions");
-        *sides[i] = tensor_val(build_cast(&e->b, v, t));
-    }
+    if (!unify_sides(e, c, sides))
+        return poison;
     Type all = *type_of(e->module, cond.value);
     for (int i = 0; i < 2; i++) {
         const Type *more = type_of(e->module, sides[i]->value);
@@ -288,77 +332,6 @@ static Val builtin_expand(Elab *e, const Call *c)
     if (!check_padding(e, c->node->at, &c->over) || !join_dims(e, c->node->at, &t, &more))
         return poison;
     return tensor_val(build_as(&e->b, x, t));
-}
-
-/* ---- dropout and next --------------------------------------------------------------------- */
-
-/* The batch first, wherever the value has it: numbers are then drawn one sequence after the other,
- * so that those of a microbatch are some that follow each other. */
-static Type batch_first(const Module *m, Type t)
-{
-    int at = type_find(&t, m->batch.name);
-    if (at <= 0)
-        return t;
-    Dim batch = t.dims[at];
-    memmove(&t.dims[1], &t.dims[0], (size_t)at * sizeof(Dim));
-    t.dims[0] = batch;
-    return t;
-}
-
-/* Elements are kept with probability 1 - p and scaled by 1 / (1 - p). */
-static Val drop(Elab *e, const Call *c, Value x, double p)
-{
-    Type t = *type_of(e->module, x);
-    if (!dtype_is_float(t.dtype))
-        return fail(e, c->arg[0]->span, 211, "dropout of indices or conditions");
-    if (!e->step) {
-        Type scalar = {.dtype = DT_i64};
-        e->step = fn_arg(e, ARG_step, 0, scalar, "step");
-        e->seed = fn_arg(e, ARG_seed, 0, scalar, "seed");
-    }
-    Attrs attrs = {0};
-    attrs.key = unique_path(e, path_join(e, e->frame->path, "dropout"));
-    Value in[3] = {e->seed, e->step, loop_index(e)};
-    Type drawn = batch_first(e->module, t);
-    Value random = build_typed(&e->b, OP_random, &attrs, 3, in, 1, &drawn, NULL)->out[0];
-    Value keep = build2(&e->b, OP_ge, random, build_const(&e->b, t.dtype, p));
-    Value scaled = build2(&e->b, OP_mul, x, build_const(&e->b, t.dtype, 1 / (1 - p)));
-    Value zero = build_const(&e->b, t.dtype, 0);
-    return tensor_val(
-        build_as(&e->b, build(&e->b, OP_select, NULL, 3, (Value[]){keep, scaled, zero}), t));
-}
-
-static Val builtin_dropout(Elab *e, const Call *c)
-{
-    Value x;
-    double p;
-    if (!c->option) {
-        fail(e, c->node->at, 243, "'dropout' needs `p = ...`");
-        return poison;
-    }
-    if (!tensor_arg(e, c->arg[0], c, &x) || !real_of(e, c->option->a, &p))
-        return poison;
-    if (!(p >= 0 && p < 1)) {
-        fail(e, c->option->a->span, 253,
-             "p = %g; the share that is dropped is at least 0 and below 1", p);
-        return poison;
-    }
-    return p == 0 || e->mode != MODE_TRAIN ? tensor_val(x) : drop(e, c, x, p);
-}
-
-static Val builtin_next(Elab *e, const Call *c)
-{
-    Val v = expr(e, c->arg[0]);
-    if (v.kind == VAL_POISON)
-        return poison;
-    if (v.kind != VAL_TENSOR || v.value != at_index(e, e->tokens)) {
-        fail(e, c->arg[0]->span, 254, "next takes the token input of the model itself");
-        if (e->module->inputs.n)
-            help(e, "a model of named inputs has none; targets are an input too");
-        return poison;
-    }
-    /* While sampling nobody knows what comes next. */
-    return e->mode == MODE_SAMPLE ? poison : tensor_val(at_index(e, e->next));
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */

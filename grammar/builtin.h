@@ -1,4 +1,5 @@
-/* builtin.h - one call of a function of builtin.def: private to builtin.c, experts.c and parts.c.
+/* builtin.h - one call of a function of builtin.def: private to builtin.c, experts.c, noise.c,
+ * parts.c.
  */
 #ifndef MGC_BUILTIN_H
 #define MGC_BUILTIN_H
@@ -25,6 +26,10 @@ bool tensor_arg(Elab *e, const Node *arg, const Call *c, Value *x);
 
 /* experts.c */
 BuiltinFn builtin_top, builtin_dispatch, builtin_combine;
+/* noise.c */
+BuiltinFn builtin_dropout, builtin_uniform, builtin_step;
+/* windows.c */
+BuiltinFn builtin_next;
 /* parts.c */
 BuiltinFn builtin_join;
 

@@ -316,8 +316,7 @@ static bool bind_all(Elab *e, const Node *block, Given *given)
 
 /* ---- the call ----------------------------------------------------------------------------- */
 
-/* A word of a path: letters, digits, '_', '.'. */
-static const char *path_word(Elab *e, const char *s)
+const char *path_word(Elab *e, const char *s)
 {
     char *word = arena_strdup(e->arena, s);
     for (char *p = word; *p; p++)
@@ -388,13 +387,29 @@ static void body(Elab *e, const Node *block, Val *result)
     statements(e, &block->more, result);
 }
 
-static Val run_block(Elab *e, const Node *block, const Node *n, Given *given, bool prelude)
+/* The frame of a call: of an instance its parameters are named, and lie, as it was declared. */
+static Frame frame_of(Elab *e, const Node *block, const Node *n, const Instance *i, bool prelude)
 {
-    Frame f = {
-        .caller = e->frame, .block = block, .call = n->at, .prelude = prelude, .loop = e->loop};
+    Frame f = {.caller = e->frame,
+               .block = block,
+               .call = n->at,
+               .prelude = prelude,
+               .loop = e->loop,
+               .home = i ? i->loop : e->loop,
+               .shared = i || e->frame->shared};
     const char *word = prelude ? "" : n->text ? path_word(e, n->text) : text(e, block->name);
-    f.path = path_join(e, f.caller->path, word);
-    f.external = path_join(e, f.caller->external, n->text ? n->text : "");
+    f.path = i ? i->path : path_join(e, f.caller->path, word);
+    f.external = i ? i->external : path_join(e, f.caller->external, n->text ? n->text : "");
+    if (f.shared)
+        f.place = arena_printf(e->arena, "%s %u", f.caller->shared ? f.caller->place : "",
+                               i ? i->node->at.begin : n->at.begin);
+    return f;
+}
+
+static Val run_block(Elab *e, const Node *block, const Node *n, Given *given, const Instance *i,
+                     bool prelude)
+{
+    Frame f = frame_of(e, block, n, i, prelude);
     if (strlen(f.path) > PATH_MAX_BYTES || strlen(f.external) > PATH_MAX_BYTES)
         return fail(e, n->at, 256, "the path to this call is longer than %d bytes", PATH_MAX_BYTES);
     Builder outer = e->b;
@@ -462,15 +477,18 @@ Val call(Elab *e, const Node *n)
 {
     Args args = {0};
     sort_args(e, n, &args);
-    Sym *block = e->frame && e->frame->prelude ? NULL : map_find(&e->blocks, n->name);
-    bool prelude = !block;
+    Sym *named = e->frame && e->frame->prelude ? NULL : map_find(&e->blocks, n->name);
+    const Instance *i = find_instance(e, n->name);
+    bool prelude = !named && !i;
     if (is_builtin(text(e, n->name)))
         return call_builtin(e, &args);
-    if (!block)
-        block = prelude_block(e, n->name, &args);
-    if (!block)
-        return unknown_function(e, n);
-    block->used = true;
+    if (prelude)
+        named = prelude_block(e, n->name, &args);
+    if (i ? !check_instance_call(e, i, n) : !named)
+        return i ? poison : unknown_function(e, n);
+    const Node *block = i ? i->block : named->node;
+    if (!i)
+        named->used = true;
     if (e->constant)
         return fail(e, n->at, 223, "a block cannot be called outside of a model");
     if (prelude && n->text)
@@ -478,11 +496,11 @@ Val call(Elab *e, const Node *n)
                     text(e, n->name));
     if (n->text && !*n->text)
         return nameless(e, n);
-    if (recursive(e, block->node, n))
+    if (recursive(e, block, n))
         return poison;
-    Given *given = NEW_ARRAY(e->arena, Given, block->node->list.n);
-    bool ok = evaluate(e, block->node, &args, given);
+    Given *given = NEW_ARRAY(e->arena, Given, block->list.n);
+    bool ok = evaluate(e, block, &args, given);
     if (e->mode == MODE_SAMPLE && n == e->sampled && given[0].val.kind == VAL_TENSOR)
         e->logits = given[0].val.value;
-    return ok ? run_block(e, block->node, n, given, prelude) : poison;
+    return ok ? run_block(e, block, n, given, i, prelude) : poison;
 }

@@ -92,11 +92,15 @@ static Value sink_of(Elab *e)
     return sink.number.d <= NO_SINK ? 0 : build_const(&e->b, e->compute, sink.number.d);
 }
 
-/* A bias is added to scores, which are then in memory: the definition. */
-static bool has_bias(Elab *e)
+/* The bias of scores: 0 is none, and another number for all of them is a tensor without dims. */
+static Value bias_of(Elab *e)
 {
     const Sym *bias = bound(e, "bias");
-    return bias && (bias->val.kind == VAL_TENSOR || bias->val.number.d != 0);
+    if (!bias)
+        return 0;
+    if (bias->val.kind == VAL_TENSOR)
+        return bias->val.value;
+    return bias->val.number.d == 0 ? 0 : build_const(&e->b, e->compute, bias->val.number.d);
 }
 
 /* Keys or values along the dim of the queries. Positions of two sequences are compared where both
@@ -132,24 +136,28 @@ static Val attention(Elab *e, const Node *n, bool *done)
     }
     attrs.window = (int64_t)window;
     if (q.kind == VAL_POISON || k.kind == VAL_POISON || v.kind == VAL_POISON || attrs.over.n != 1 ||
-        has_bias(e) || e->options->inline_composites)
+        e->options->inline_composites)
         return poison;
     if (attrs.within && (start.kind != VAL_TENSOR || !is_document_start(e, start.value)))
         return poison;
-    if (keys && attrs.causal) {
+    const Value bias = bias_of(e);
+    attrs.biased = bias != 0;
+    if (keys && attrs.causal && !bias) {
         k.value = along_queries(e, &attrs, k.value);
         v.value = along_queries(e, &attrs, v.value);
         attrs.keys = (Dim){0};
         if (!k.value || !v.value)
             return poison;
     }
-    Value in[5] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value,
+    Value in[6] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value,
                    sink_of(e)};
     attrs.sunk = in[3] != 0;
+    int nin = 3 + attrs.sunk;
+    if (bias)
+        in[nin++] = build_cast(&e->b, bias, e->compute);
     if (attrs.within)
-        in[3 + attrs.sunk] = build_cast(&e->b, start.value, DT_i32);
+        in[nin++] = build_cast(&e->b, start.value, DT_i32);
     Type out[2];
-    const int nin = 3 + attrs.sunk + attrs.within;
     const DimList values =
         attention_value_head(&attrs, type_of(e->module, k.value), type_of(e->module, v.value));
     if (values.n != 1 || type_check(e->module, OP_attention, &attrs, nin, in, 2, out))

@@ -5,6 +5,11 @@
 
 #include "grammar/elab.h"
 
+/* goals.c: the loss that a train block with a name is for; NULL after an error. */
+Goal *add_goal(Elab *e, const Node *train);
+/* Refuses several losses where the layout or the precision takes one; once both are known. */
+void check_goals(Elab *e);
+
 /* The one value of a setting; NULL after an error. */
 const Node *config_value(Elab *e, const Node *setting);
 /* Index in `names` (NULL at the end) of a NAME's or CALL's name; -1 after an error that lists them.

@@ -5,7 +5,7 @@
  *   elaborate.c  functions of the module, the model    statement.c statements; loop.c repeat, scan
  *   metric.c     metrics                               call.c      arguments, calls of blocks
  *   unused.c     what nothing uses
- *   param.c      parameters                            expr.c      expressions
+ *   param.c      parameters; instance.c calls share them  expr.c   expressions
  *   builtin.c    functions                             composite.c ops that prelude.mg defines
  *   sample.c     the row of logits that is asked for   update.c    rules of optimizers         */
 #ifndef MGC_ELAB_H
@@ -63,7 +63,14 @@ typedef struct DimInfo {
     bool local;
 } DimInfo;
 
-typedef enum SymKind { SYM_DIM, SYM_CONST, SYM_VALUE, SYM_PARAM, SYM_BLOCK } SymKind;
+typedef enum SymKind { SYM_DIM, SYM_CONST, SYM_VALUE, SYM_PARAM, SYM_BLOCK, SYM_INSTANCE } SymKind;
+
+/* A block whose calls share their parameters, as it is declared in a frame. */
+typedef struct Instance {
+    const Node *node, *block;    /* block: NULL after an error */
+    const char *path, *external; /* of its parameters */
+    struct Loop *loop;           /* around the declaration */
+} Instance;
 
 typedef struct Sym {
     SymKind kind;
@@ -72,13 +79,14 @@ typedef struct Sym {
     const Node *node;  /* a global's expression, a block */
     struct Sym *other; /* a block of the prelude: the one of this name that takes more values */
     bool used;
-    bool ready, busy; /* a global: evaluated, being evaluated */
-    bool gone;        /* assigned inside a repeat that has ended */
-    bool metric;      /* SYM_VALUE: named by `metric` */
-    bool fresh;       /* SYM_VALUE: nothing has read what it was given last, */
-    bool by_repeat;   /* and the repeats around that have ended; */
-    Span given;       /* the last assignment */
-    DimList dims;     /* SYM_DIM: one, or those an `over` parameter stands for */
+    bool ready, busy;         /* a global: evaluated, being evaluated */
+    bool gone;                /* assigned inside a repeat that has ended */
+    bool metric;              /* SYM_VALUE: named by `metric` */
+    bool fresh;               /* SYM_VALUE: nothing has read what it was given last, */
+    bool by_repeat;           /* and the repeats around that have ended; */
+    Span given;               /* the last assignment */
+    const Instance *instance; /* SYM_INSTANCE */
+    DimList dims;             /* SYM_DIM: one, or those an `over` parameter stands for */
     Val val;
 } Sym;
 
@@ -88,6 +96,9 @@ typedef struct Frame {
     Span call;
     bool prelude;
     struct Loop *loop; /* around the call */
+    struct Loop *home; /* around the parameters: the same, but where an instance was declared */
+    bool shared;       /* in the call of an instance, however deep; then: */
+    const char *place; /* the calls that lead here; of an instance all calls are one */
     Map syms;
     VEC(Sym *) order;
     VEC(Name) dims;              /* declared here */
@@ -123,6 +134,17 @@ typedef struct Loop {
     VEC(Slice) sources;                  /* of a scan: values that were read, each once */
 } Loop;
 
+typedef VEC(Loop *) LoopList;
+
+/* A parameter that a call of an instance made, in the function being built. */
+typedef struct Shared {
+    const Node *node; /* its declaration, and where that was: Frame.place */
+    const char *place;
+    Span call; /* the call that made it */
+    uint32_t tensor;
+    Value arg;
+} Shared;
+
 typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_SAMPLE } Mode;
 
 typedef struct Override {
@@ -132,13 +154,15 @@ typedef struct Override {
     bool used;
 } Override;
 
-/* A rule of the train block about some parameters. general: of the optimizer's own `decay = ...
+/* A rule of a train block about some parameters: of those that follow its loss, but RULE_goal, by
+ * which they do. general: of the optimizer's own `decay = ...
  * where ...`, which may hold for none. */
-typedef enum RuleKind { RULE_decay, RULE_rate, RULE_frozen } RuleKind;
+typedef enum RuleKind { RULE_decay, RULE_rate, RULE_frozen, RULE_goal } RuleKind;
 typedef struct TrainRule {
     RuleKind kind;
     double value;
     const NodeList *where; /* empty: all */
+    int goal;              /* number of the loss */
     bool *used, general;
 } TrainRule;
 
@@ -147,6 +171,14 @@ typedef VEC(uint32_t) Externals;
 typedef struct ExternalNames {
     Externals plain, numbered; /* without a {}, with one */
 } ExternalNames;
+
+/* The windows of an input: at.data[n] begins n further on, or is 0. */
+typedef struct Windows {
+    const Node *input;
+    Value arg;
+    Dim along;
+    VEC(Value) at;
+} Windows;
 
 typedef struct Elab {
     Arena *arena;
@@ -158,7 +190,7 @@ typedef struct Elab {
     Builder b;
     VEC(Override) overrides;
     VEC(TrainRule) rules; /* in order */
-    Span frozen_at;
+    Span frozen_at, as_ready_at;
     /* names */
     Map globals, blocks, builtin_blocks; /* Sym by Name */
     VEC(Sym *) global_order, block_order;
@@ -183,15 +215,20 @@ typedef struct Elab {
     const Node *sampled;  /* that call */
     VEC(Value) documents; /* what document_start gave */
     VEC(PartLoop) parts;  /* train: the loops of repeats whose iterations are of several kinds */
-    bool reads_next;      /* somewhere in the source */
-    Map externals;        /* tensor index + 1, by external name, and parts by their place too */
-    Map wholes;           /* Externals of parts in their order, by external name */
-    Map alike;            /* ExternalNames, by external name without its numbers */
-    Map paths;            /* how often a path was given out, by Name */
-    bool rule;            /* an optimizer's: padding is like other elements */
-    bool constant;        /* only numbers are allowed */
-    bool circle;          /* layouts extend each other, which was said */
-    bool stopped;         /* a limit was passed: everything is poison */
+    bool reads_next,
+        reads_further; /* somewhere in the source: next(...), and more than next(tokens) */
+    int64_t furthest, input_furthest[MAX_INPUTS]; /* the largest `by` so far */
+    Windows token_windows, weight_windows, input_windows[MAX_INPUTS];
+    VEC(Ins *) windows; /* made of them */
+    Map externals;      /* tensor index + 1, by external name, and parts by their place too */
+    Map wholes;         /* Externals of parts in their order, by external name */
+    Map shared;         /* Shared, by external name: of this function */
+    Map alike;          /* ExternalNames, by external name without its numbers */
+    Map paths;          /* how often a path was given out, by Name */
+    bool rule;          /* an optimizer's: padding is like other elements */
+    bool constant;      /* only numbers are allowed */
+    bool circle;        /* layouts extend each other, which was said */
+    bool stopped;       /* a limit was passed: everything is poison */
     int nest;
     int64_t work;
     /* messages */
@@ -265,15 +302,42 @@ const Ast *read_prelude(Elab *e);
 void declare_prelude(Elab *e);
 
 void read_train(Elab *e);
-void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where);
+void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where, int goal);
 void apply_rules(Elab *e, Tensor *t); /* decay, rate, frozen of a new parameter */
 void all_rules_used(Elab *e);         /* once all are declared */
 void read_config(Elab *e);            /* Module.config */
 void read_layout(Elab *e);
 
+/* windows.c: what the source asks of next(...). */
+void find_next(Elab *e, const Node *model);
+/* Of a function: before its inputs; the inputs, with e->tokens, e->next, e->weight; at its end. */
+void begin_windows(Elab *e);
+void token_windows(Elab *e, const Node *input, int64_t batch);
+Val weight_windows(Elab *e, const Node *in, int64_t batch);
+Value input_windows(Elab *e, const Node *in, uint32_t number, Value arg);
+void end_windows(Elab *e);
+/* The sizes of the arguments, when the functions are there. */
+void size_windows(Elab *e);
+
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
+/* name : block encoder as "..." */
+void declare_instance(Elab *e, const Node *n);
+/* The instance of this name here, which is then used; NULL: there is none. */
+const Instance *find_instance(Elab *e, Name name);
+bool check_instance_call(Elab *e, const Instance *i, const Node *call);
+/* The repeats (and scans) that a parameter declared here has, the innermost first. */
+void loops_of_parameters(Elab *e, LoopList *out);
+/* The parameter that an earlier call of an instance made of this declaration, or NULL; to be called
+ * before it is declared anew. add_shared: this call made it. */
+Shared *find_shared(Elab *e, const Node *n);
+void add_shared(Elab *e, const Node *n, uint32_t tensor, Value arg);
+/* Is it here what it was there? `now`: as this call would have made it. */
+bool check_shared(Elab *e, const Node *n, const Shared *s, const Tensor *now);
+/* initial.c: the initial value that a declaration says; t has its external form. False after an
+ * error. */
+bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t);
 /* The iterations of `repeat d at l`, of which there are n, in runs; false after an error. */
 bool alike_runs(Elab *e, const Node *n, int64_t iterations, RunList *out);
 /* Copies of the body of a loop: all that its runs have, and how many are made. */
@@ -296,6 +360,8 @@ Value index_of(Elab *e, Dim d, DType t);
 /* After an error about a dim that a value lacks: does it lack it because of a scan? */
 void help_scan(Elab *e, Name dim);
 void metric(Elab *e, const Node *n);
+/* Further losses: results of @train, metrics of @eval; false after an error. */
+bool goal_results(Elab *e);
 /* The value as the next result of the function. */
 void add_result(Elab *e, FnResult r, Value v);
 
@@ -339,6 +405,7 @@ Val call_builtin(Elab *e, const Args *a);
  * one). *done is false if there is no such op or it does not take these operands. */
 Val call_composite(Elab *e, const Node *call, bool *done);
 
+const char *path_word(Elab *e, const char *s); /* letters, digits, '_', '.' */
 const char *path_join(Elab *e, const char *path, const char *word);
 /* Gives t its external name; an error if no checkpoint can hold it, or another parameter has it. */
 bool claim_external(Elab *e, const Node *n, Tensor *t);
@@ -347,6 +414,8 @@ bool claim_external(Elab *e, const Node *n, Tensor *t);
 void check_wholes(Elab *e);
 /* Puts a part beside those that have its name; false after an error. */
 bool join_whole(Elab *e, const Node *n, const Tensor *t, const Tensor *first);
+/* The external name of a parameter that is declared here; false: there is none of that name. */
+bool external_of(Elab *e, const Node *n, Name *name);
 /* The parameter that has the name of this declaration; false: there is none. */
 bool find_external(Elab *e, const Node *n, uint32_t *index);
 Name unique_path(Elab *e, const char *path); /* with _2, _3, ... if it was given out before */

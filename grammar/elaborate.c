@@ -53,45 +53,6 @@ static void set_size(Elab *e, Dim d, int64_t size)
     s->val.number = number_int(size);
 }
 
-/* The token argument and the window at 0, and at 1 where the source asks for the next tokens. */
-static void token_windows(Elab *e, const Node *input, int64_t batch)
-{
-    Module *m = e->module;
-    bool longer = e->reads_next && e->mode != MODE_SAMPLE;
-    Dim vocab;
-    resolve_dim(e, input->a, &vocab);
-    Type t = {.dtype = DT_i32,
-              .rank = 2,
-              .dims = {{m->batch.name, batch}, {m->seq.name, m->seq.size + longer}},
-              .indexes = vocab.name};
-    const char *name = text(e, input->name);
-    Value arg = fn_arg(e, ARG_tokens, 0, t, name);
-    e->tokens = arg;
-    e->next = 0;
-    for (int at = 0; longer && at < 2; at++) {
-        Attrs attrs = {.along = m->seq, .at = at};
-        Type window = t;
-        window.dims[1] = m->seq;
-        Value v = build_typed(&e->b, OP_window, &attrs, 1, &arg, 1, &window, NULL)->out[0];
-        m->values.data[v].name =
-            at ? name_intern(e->names, arena_printf(e->arena, "next_%s", name)) : input->name;
-        *(at ? &e->next : &e->tokens) = v;
-    }
-}
-
-/* The weights of what next(tokens) gives. While sampling nobody knows what comes next. */
-static Val target_weight(Elab *e, const Node *in, int64_t batch)
-{
-    const Module *m = e->module;
-    if (e->mode == MODE_SAMPLE)
-        return (Val){.kind = VAL_POISON};
-    Type t = {.dtype = e->compute,
-              .rank = 2,
-              .dims = {{m->batch.name, batch}, {m->seq.name, m->seq.size}}};
-    e->weight = fn_arg(e, ARG_weight, 0, t, text(e, in->name));
-    return tensor_val(e->weight);
-}
-
 static Value named_input(Elab *e, const Node *in, uint32_t number, int64_t batch)
 {
     Dim d;
@@ -103,12 +64,12 @@ static Value named_input(Elab *e, const Node *in, uint32_t number, int64_t batch
         t.dtype = DT_i32;
         t.indexes = d.name;
     }
-    return fn_arg(e, ARG_input, number, t, text(e, in->name));
+    return input_windows(e, in, number, fn_arg(e, ARG_input, number, t, text(e, in->name)));
 }
 
 static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
 {
-    e->tokens = e->next = e->weight = 0;
+    begin_windows(e);
     for (size_t i = 0; i < model->list.n; i++) {
         const Node *in = model->list.data[i];
         Sym *s = declare(e, SYM_VALUE, in->name, in->at);
@@ -119,7 +80,7 @@ static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
         else if (i == 0)
             token_windows(e, in, batch), s->val = tensor_val(e->tokens);
         else
-            s->val = target_weight(e, in, batch);
+            s->val = weight_windows(e, in, batch);
     }
     return true;
 }
@@ -189,7 +150,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->step = e->seed = e->logits = e->filled = 0;
     e->metrics.n = 0;
     e->work = 0;
-    e->paths = (Map){0};
+    e->paths = e->shared = (Map){0};
     e->loop = NULL;
     set_size(e, m->batch, batch);
     e->frame = &f;
@@ -197,7 +158,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
         return false;
     Val none = {.kind = VAL_POISON};
     statements(e, &model->more, &none);
-    bool ok = !e->stopped && (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model));
+    bool ok = !e->stopped &&
+              (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model) && goal_results(e));
     for (size_t i = 0; ok && mode == MODE_EVAL && i < e->metrics.n; i++)
         add_result(e, (FnResult){RES_metric, (uint32_t)i}, e->metrics.data[i]);
     warn_unused_names(e, &f, 0);
@@ -205,6 +167,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->frame = NULL;
     if (!ok)
         return false;
+    end_windows(e);
     sweep(e, e->fn->body);
     order_args(e);
     vec_push(m->arena, &m->fns, e->fn);
@@ -350,17 +313,6 @@ static Name batch_name(const Ast *ast)
     return 0;
 }
 
-static bool calls_next(const Elab *e, const Node *n)
-{
-    bool found = n->kind == N_CALL && strcmp(text(e, n->name), "next") == 0;
-    found = found || (n->a && calls_next(e, n->a)) || (n->b && calls_next(e, n->b));
-    for (size_t i = 0; !found && i < n->list.n; i++)
-        found = calls_next(e, n->list.data[i]);
-    for (size_t i = 0; !found && i < n->more.n; i++)
-        found = calls_next(e, n->more.data[i]);
-    return found;
-}
-
 static void elaborate_functions(Elab *e, const Node *model)
 {
     Module *m = e->module;
@@ -371,6 +323,7 @@ static void elaborate_functions(Elab *e, const Node *model)
     warn_unused(e);
     stages_of_kinds(e);
     elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch * mesh_batch_ranks(m));
+    size_windows(e);
     if (e->sampled && !m->inputs.n)
         elaborate_mode(e, model, MODE_SAMPLE, 1);
     set_size(e, m->batch, m->batch.size);
@@ -402,11 +355,11 @@ static Module *elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const 
     read_train(e);
     read_config(e);
     e->compute = m->train.compute;
-    for (size_t i = 0; i < ast->items.n; i++)
-        e->reads_next |= calls_next(e, ast->items.data[i]);
+    find_next(e, model);
     bool input = model && check_input(e, model);
     read_layout(e);
     default_precision(e, &m->train);
+    check_goals(e);
     if (diag_errors(d) == errors && input) {
         m->name = model->name;
         if (pad_by_default(e) && !trial && !elaborate(a, names, diag_silent(d, a), ast, o, true))

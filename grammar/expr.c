@@ -311,6 +311,12 @@ static Val name(Elab *e, const Node *n)
         return poison;
     if (s->kind == SYM_DIM)
         return number_val(dims_number(e, &s->dims));
+    if (s->kind == SYM_INSTANCE) {
+        fail(e, n->at, 278, "'%s' is an instance of a block, and no value", text(e, n->name));
+        note(e, s->span, "declared here");
+        help(e, "call it: %s(...)", text(e, n->name));
+        return poison;
+    }
     return s->val.kind == VAL_TENSOR ? tensor_val(at_index(e, s->val.value)) : s->val;
 }
 

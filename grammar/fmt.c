@@ -253,6 +253,7 @@ static void put_node(Fmt *f, const Node *n)
     case N_FLAG:
     case N_OPTION:
     case N_PARAM:
+    case N_INSTANCE:
     case N_METRIC:
     case N_REPEAT:
     case N_SCAN:
@@ -366,6 +367,17 @@ static void add_param(Fmt *f, const Node *n)
     add_cell(line, take(f));
 }
 
+static void add_instance(Fmt *f, const Node *n)
+{
+    Line *line = add_line(f, L_PARAM, n->span.begin);
+    put_name(f, n->name);
+    add_cell(line, take(f));
+    put(f, ": block ");
+    put_node(f, n->a);
+    put_path(f, n->text);
+    add_cell(line, take(f));
+}
+
 static void add_entry(Fmt *f, const Node *n)
 {
     Line *line = add_line(f, n->kind == N_RULE ? L_RULE : L_SETTING, n->span.begin);
@@ -431,6 +443,8 @@ static void add_statement(Fmt *f, const Node *n)
     }
     if (n->kind == N_PARAM)
         add_param(f, n);
+    else if (n->kind == N_INSTANCE)
+        add_instance(f, n);
     else if (n->kind == N_SETTING || n->kind == N_RULE)
         add_entry(f, n);
     else
@@ -450,6 +464,10 @@ static void put_head(Fmt *f, const Node *n)
     if (n->kind == N_LAYOUT && n->a) {
         put(f, " : ");
         put_node(f, n->a);
+    }
+    if (n->kind == N_TRAIN && n->name) {
+        put(f, " where ");
+        put_list(f, &n->list, ", ");
     }
     if (n->kind != N_BLOCK && n->kind != N_MODEL)
         return;

@@ -36,7 +36,7 @@ static void find_assigned(Finder *f, const NodeList *body)
 {
     for (size_t i = 0; i < body->n; i++) {
         const Node *n = body->data[i];
-        if (n->kind == N_ASSIGN || n->kind == N_PARAM)
+        if (n->kind == N_ASSIGN || n->kind == N_PARAM || n->kind == N_INSTANCE)
             vec_push(f->e->arena, &f->assigned, n->name);
         else if (n->kind == N_SEVERAL || n->kind == N_DIMS)
             add_names(f, &n->list);

@@ -15,7 +15,7 @@ typedef struct Spec {
     NodeList rules;
     NodeList pads; /* PADs, or the NAME none */
     NodeList asserts;
-    const Node *device, *microbatch, *recompute; /* values */
+    const Node *device, *microbatch, *recompute, *chunk; /* values */
 } Spec;
 
 /* ---- finding ------------------------------------------------------------------------------ */
@@ -87,11 +87,11 @@ static void add_axes(Elab *e, const Node *setting, NodeList *axes)
 
 static void add_setting(Elab *e, const Node *n, Spec *s)
 {
-    static const char *const names[] = {"device", "mesh", "microbatch", "recompute",
-                                        "assert", "pad",  NULL};
+    static const char *const names[] = {"device", "mesh",   "microbatch", "recompute",
+                                        "chunk",  "assert", "pad",        NULL};
     int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at}, "setting",
                               names, 301);
-    const Node *value = which == 0 || which == 2 || which == 3 ? config_value(e, n) : NULL;
+    const Node *value = which == 0 || (which >= 2 && which <= 4) ? config_value(e, n) : NULL;
     if (which == 0)
         s->device = value;
     else if (which == 1)
@@ -100,8 +100,10 @@ static void add_setting(Elab *e, const Node *n, Spec *s)
         s->microbatch = value;
     else if (which == 3)
         s->recompute = value;
-    for (size_t i = 0; which > 3 && i < n->list.n; i++)
-        vec_push(e->arena, which == 4 ? &s->asserts : &s->pads, n->list.data[i]);
+    else if (which == 4)
+        s->chunk = value;
+    for (size_t i = 0; which > 4 && i < n->list.n; i++)
+        vec_push(e->arena, which == 5 ? &s->asserts : &s->pads, n->list.data[i]);
 }
 
 static void set_twice(Elab *e, const Node *layout, size_t i)
@@ -498,6 +500,8 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
     }
     device(e, &s, &l);
     microbatch(e, &s, &l);
+    if (s.chunk)
+        config_integer(e, s.chunk, 1, &l.chunk, 303);
     if (chosen)
         check_tree(e, &l, s.microbatch ? s.microbatch->span : s.node->span);
     recompute(e, &s, &l);

@@ -78,6 +78,9 @@ item: "dim" bindings            { $$ = MAKE(@$, DIMS, .list = *$2); }
     | "model" IDENT '(' parameters ')' '{' statements '}'
                                 { $$ = MAKE(@$, MODEL, .name = $2, .at = @2, .body = @6.end, .list = *$4,
                                             .more = *$7); }
+    | "train" IDENT "where" selectors '{' entries '}'
+                                { $$ = MAKE(@$, TRAIN, .name = $2, .at = @2, .body = @5.end, .list = *$4,
+                                            .more = *$6); }
     | "train" '{' entries '}'   { $$ = MAKE(@$, TRAIN, .at = @1, .body = @2.end, .more = *$3); }
     | "layout" '{' entries '}'  { $$ = MAKE(@$, LAYOUT, .at = @1, .body = @2.end, .more = *$3); }
     | "layout" IDENT parent '{' entries '}'
@@ -152,6 +155,8 @@ statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a
          | IDENT ':' "param" '[' names ']' '~' call path external
                                 { $$ = MAKE(@$, PARAM, .name = $1, .at = @1, .list = *$5, .b = $8,
                                             .text = $9, .more = *$10); }
+         | IDENT ':' "block" name path
+                                { $$ = MAKE(@$, INSTANCE, .name = $1, .at = @1, .a = $4, .text = $5); }
          | "metric" IDENT '=' expr
                                 { $$ = MAKE(@$, METRIC, .name = $2, .at = @2, .a = $4); }
          | "repeat" IDENT path '{' statements '}'

@@ -114,9 +114,17 @@ static size_t found_part(Elab *e, const Node *n, Name external)
     return found;
 }
 
+bool external_of(Elab *e, const Node *n, Name *name)
+{
+    *name = name_intern(e->names, path_join(e, e->frame->external, own_name(e, n)));
+    return *name != 0;
+}
+
 bool find_external(Elab *e, const Node *n, uint32_t *index)
 {
-    Name name = name_intern(e->names, path_join(e, e->frame->external, own_name(e, n)));
+    Name name;
+    if (!external_of(e, n, &name))
+        return false;
     size_t found = (size_t)(uintptr_t)map_find(&e->externals, name);
     if (found && e->module->tensors.data[found - 1].part_of)
         found = found_part(e, n, name);

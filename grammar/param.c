@@ -9,49 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- initial values ----------------------------------------------------------------------- */
-
-static bool distribution(Elab *e, const Node *n, Tensor *t)
-{
-    static const char *const names[] = {"normal", "uniform"};
-    const char *name = text(e, n->name);
-    double v[2];
-    bool uniform = strcmp(name, "uniform") == 0;
-    if (!uniform && strcmp(name, "normal") != 0) {
-        fail(e, n->at, 260, "there is no distribution '%s'", name);
-        suggest(e, name, names, 2);
-        help(e, "write `~ normal(std)` or `~ uniform(a, b)`");
-        return false;
-    }
-    if (n->list.n != (uniform ? 2u : 1u)) {
-        fail(e, n->at, 260,
-             uniform ? "uniform takes its bounds: uniform(a, b)"
-                     : "normal takes its standard deviation: normal(std)");
-        return false;
-    }
-    for (size_t i = 0; i < n->list.n; i++)
-        if (!real_of(e, n->list.data[i], &v[i]))
-            return false;
-    if (uniform ? v[0] > v[1] : v[0] < 0) {
-        fail(e, n->list.data[0]->span, 260,
-             uniform ? "the lower bound %g is above the upper" : "a standard deviation of %g",
-             v[0]);
-        return false;
-    }
-    t->init = uniform ? INIT_uniform : INIT_normal;
-    t->a = uniform ? v[0] : 0;
-    t->b = uniform ? v[1] : v[0];
-    return true;
-}
-
-static bool initial(Elab *e, const Node *n, Tensor *t)
-{
-    if (n->b)
-        return distribution(e, n->b, t);
-    t->init = INIT_const;
-    return real_of(e, n->a, &t->a);
-}
-
 /* ---- external form ------------------------------------------------------------------------ */
 
 static const int64_t PART_MAX = INT64_C(1) << 62; /* the end of a part */
@@ -152,7 +109,10 @@ static bool numbered(Elab *e, const Node *n, const DimList *own, Tensor *t)
 static bool stored_type(Elab *e, const Node *n, const DimList *own, Tensor *t)
 {
     DimList loops = {0};
-    for (const Loop *l = e->loop; l; l = l->outer) {
+    LoopList around = {0};
+    loops_of_parameters(e, &around);
+    for (size_t k = 0; k < around.n; k++) {
+        const Loop *l = around.data[k];
         if (dims_have(own, l->dim.name)) {
             fail(e, n->at, 262, "dim '%s' is the repeat around '%s'", text(e, l->dim.name),
                  text(e, n->name));
@@ -199,18 +159,27 @@ Name unique_path(Elab *e, const char *path)
     return name;
 }
 
+/* All but the names. */
+static bool described(Elab *e, const Node *n, Tensor *t)
+{
+    DimList own;
+    return resolve_dims(e, &n->list, &own) && numbered(e, n, &own, t) &&
+           stored_type(e, n, &own, t) && external_order(e, n, &own, t) && initial(e, n, &own, t);
+}
+
 /* In the first function a new tensor; in the others the one that has the name there: a sample
  * leaves out what reads the next tokens, with the parameters in it. */
-static bool tensor_of(Elab *e, const Node *n, uint32_t *index)
+static bool tensor_of(Elab *e, const Node *n, const Shared *shared, uint32_t *index)
 {
     if (e->mode != MODE_TRAIN)
         return find_external(e, n, index);
-    *index = (uint32_t)e->module->tensors.n;
-    DimList own;
+    *index = shared ? shared->tensor : (uint32_t)e->module->tensors.n;
     Tensor t = {.span = n->at, .parameter = *index};
-    if (!resolve_dims(e, &n->list, &own) || !numbered(e, n, &own, &t) ||
-        !stored_type(e, n, &own, &t) || !initial(e, n, &t) || !external_order(e, n, &own, &t) ||
-        !claim_external(e, n, &t))
+    if (!described(e, n, &t))
+        return false;
+    if (shared)
+        return check_shared(e, n, shared, &t);
+    if (!claim_external(e, n, &t))
         return false;
     if (*index >= PARAMS_MAX) {
         e->stopped = true;
@@ -223,12 +192,12 @@ static bool tensor_of(Elab *e, const Node *n, uint32_t *index)
     return true;
 }
 
-/* Hands v down through the repeats around this place: each gives its body one slice. */
+/* The slice of v in the body of l: one, the same for all that read it. */
 static Value slice(Elab *e, Loop *l, Value v, Name hint)
 {
-    if (!l)
-        return v;
-    v = slice(e, l->outer, v, hint);
+    for (size_t k = 0; k < l->stacked.n; k++)
+        if (l->stacked.data[k] == v)
+            return l->slices.data[k];
     Type t = *type_of(e->module, v);
     memmove(&t.dims[0], &t.dims[1], (size_t)(t.rank - 1) * sizeof(Dim));
     t.dims[--t.rank] = (Dim){0};
@@ -238,16 +207,30 @@ static Value slice(Elab *e, Loop *l, Value v, Name hint)
     return s;
 }
 
+/* Hands v down through the repeats that it has, from the outermost on. */
+static Value slices(Elab *e, Value v, Name hint)
+{
+    LoopList around = {0};
+    loops_of_parameters(e, &around);
+    for (size_t k = around.n; k-- > 0;)
+        v = slice(e, around.data[k], v, hint);
+    return v;
+}
+
 /* The weights of a scan are the same for all its iterations. */
 static bool outside_scans(Elab *e, const Node *n)
 {
-    for (const Loop *l = e->loop; l; l = l->outer)
+    LoopList around = {0};
+    loops_of_parameters(e, &around);
+    for (size_t k = 0; k < around.n; k++) {
+        const Loop *l = around.data[k];
         if (l->scan) {
             fail(e, n->at, 267, "parameter '%s' is declared in a scan over '%s'", text(e, n->name),
                  text(e, l->dim.name));
             help(e, "declare it before the scan, or before the block that has the scan is called");
             return false;
         }
+    }
     return true;
 }
 
@@ -260,12 +243,16 @@ void param(Elab *e, const Node *n)
             poisoned->val = (Val){.kind = VAL_POISON}, poisoned->ready = true;
         return;
     }
-    bool ok = tensor_of(e, n, &index);
+    const Shared *shared = find_shared(e, n);
+    bool ok = tensor_of(e, n, shared, &index);
     Sym *s = declare(e, SYM_PARAM, n->name, n->at);
     if (!s || !ok)
         return;
-    Type t = e->module->tensors.data[index].type;
-    Value v = fn_arg(e, ARG_param, index, t, text(e, n->name));
-    s->val = tensor_val(slice(e, e->loop, v, n->name));
+    Value v = shared ? shared->arg : 0;
+    if (!shared) {
+        v = fn_arg(e, ARG_param, index, e->module->tensors.data[index].type, text(e, n->name));
+        add_shared(e, n, index, v);
+    }
+    s->val = tensor_val(slices(e, v, n->name));
     s->ready = true;
 }

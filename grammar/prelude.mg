@@ -148,6 +148,12 @@ block imbalance(score, chosen : token(c), along pos, over best) {
     return sum(used * mean(score, over pos), over c) * c
 }
 
+# Noise of mean 0 and deviation 1, drawn anew in each step (Box and Muller, 1958).
+block normal(over d) {
+    size = sqrt(-2 * log(1 - uniform(over d)))
+    return size * cos(6.283185307179586 * uniform(over d))
+}
+
 # Optimizers. A declaration says all of one: what a source may set, what is kept for each parameter,
 # and the rule, which gives the parameter and what is kept their new values. The build makes the
 # tables of the C code from it (grammar/optimizer_table.c); grammar/update.c elaborates the rule.

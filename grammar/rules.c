@@ -88,7 +88,9 @@ static bool selects(Elab *e, const Node *selector, const Tensor *t)
 
 static void apply(const TrainRule *r, Tensor *t)
 {
-    if (r->kind == RULE_decay)
+    if (r->kind == RULE_goal)
+        t->goal = (uint8_t)r->goal;
+    else if (r->kind == RULE_decay)
         t->decay = r->value;
     else if (r->kind == RULE_rate)
         t->rate = r->value;
@@ -106,13 +108,42 @@ static void apply_one(Elab *e, TrainRule *r, Tensor *t)
         apply(r, t);
 }
 
-/* The optimizer's own decay first, wherever it was written. */
+/* The loss that a parameter follows: the first one, if no other has it. */
+static void choose_goal(Elab *e, Tensor *t)
+{
+    const TrainRule *by = NULL;
+    for (size_t i = 0; i < e->rules.n; i++) {
+        TrainRule *r = &e->rules.data[i];
+        if (r->kind != RULE_goal)
+            continue;
+        Tensor one = {.external = t->external, .stacked = t->stacked, .type = t->type};
+        one.external_rank = t->external_rank;
+        apply_one(e, r, &one);
+        if (!one.goal)
+            continue;
+        if (by) {
+            fail(e, t->span, 317, "'%s' is to follow two losses: '%s' and '%s'",
+                 text(e, t->external), text(e, e->module->train.goal[by->goal].loss),
+                 text(e, e->module->train.goal[r->goal].loss));
+            note(e, by->where->data[0]->span, "the parameters of the one");
+            note(e, r->where->data[0]->span, "and those of the other");
+            return;
+        }
+        by = r;
+        t->goal = one.goal;
+    }
+}
+
+/* The optimizer's own decay first, wherever it was written. A rule is for the parameters that
+ * follow the loss of its train block. */
 void apply_rules(Elab *e, Tensor *t)
 {
     t->rate = 1;
+    choose_goal(e, t);
     for (int general = 1; general >= 0; general--)
         for (size_t i = 0; i < e->rules.n; i++)
-            if (e->rules.data[i].general == general)
+            if (e->rules.data[i].general == general && e->rules.data[i].kind != RULE_goal &&
+                e->rules.data[i].goal == t->goal)
                 apply_one(e, &e->rules.data[i], t);
 }
 
@@ -131,9 +162,9 @@ static bool check_selector(Elab *e, const Node *selector)
     return false;
 }
 
-void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where)
+void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where, int goal)
 {
-    TrainRule r = {.kind = kind, .value = value, .where = where};
+    TrainRule r = {.kind = kind, .value = value, .where = where, .goal = goal};
     for (size_t i = 0; i < where->n; i++)
         if (!check_selector(e, where->data[i]))
             return;
@@ -141,18 +172,39 @@ void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where)
     vec_push(e->arena, &e->rules, r);
 }
 
-void all_rules_used(Elab *e)
+/* Does a goal train anything? */
+static void check_trained(Elab *e, int goal)
 {
     const Module *m = e->module;
-    bool trained = !m->tensors.n;
+    const Goal *g = &m->train.goal[goal];
+    size_t all = 0;
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        all += m->tensors.data[i].goal == goal;
+        if (m->tensors.data[i].goal == goal && !m->tensors.data[i].frozen)
+            return;
+    }
+    if (goal && all)
+        fail(e, g->span, 315, "all parameters that follow '%s' are frozen", text(e, g->loss));
+    else if (!goal && m->tensors.n && !all)
+        fail(e, m->train.goal[1].span, 317,
+             "no parameter is left for `loss`: others follow all of "
+             "them");
+    else if (!goal && all)
+        fail(e, e->frozen_at, 315, "all parameters are frozen: there is nothing to train");
+}
+
+void all_rules_used(Elab *e)
+{
     for (size_t i = 0; i < e->rules.n; i++) {
         const TrainRule *r = &e->rules.data[i];
         for (size_t k = 0; k < r->where->n; k++)
             if (!r->used[k] && !r->general)
-                fail(e, r->where->data[k]->span, 315, "this names no parameter of the model");
+                fail(e, r->where->data[k]->span, 315,
+                     e->module->train.goals > 1 && r->kind != RULE_goal
+                         ? "this names no parameter that follows '%s'"
+                         : "this names no parameter of the model",
+                     text(e, e->module->train.goal[r->goal].loss));
     }
-    for (size_t i = 0; i < m->tensors.n; i++)
-        trained |= !m->tensors.data[i].frozen;
-    if (!trained)
-        fail(e, e->frozen_at, 315, "all parameters are frozen: there is nothing to train");
+    for (int k = 0; k < e->module->train.goals; k++)
+        check_trained(e, k);
 }

@@ -270,7 +270,8 @@ Sym *lookup_or_fail(Elab *e, const Node *n)
 
 static const char *kind_text(SymKind k)
 {
-    static const char *const names[] = {"dim", "constant", "value", "parameter", "block"};
+    static const char *const names[] = {"dim",       "constant", "value",
+                                        "parameter", "block",    "instance"};
     return names[k];
 }
 

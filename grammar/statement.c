@@ -165,6 +165,8 @@ static void statement(Elab *e, const Node *n, Val *result, bool last)
         assign_several(e, n);
     } else if (n->kind == N_PARAM) {
         param(e, n);
+    } else if (n->kind == N_INSTANCE) {
+        declare_instance(e, n);
     } else if (n->kind == N_METRIC) {
         metric(e, n);
     } else if (n->kind == N_REPEAT) {

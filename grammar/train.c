@@ -20,8 +20,13 @@ static bool bounded(Elab *e, const Node *n, const char *what, double low, double
     return false;
 }
 
+static int goal_number(const Elab *e, const Goal *g)
+{
+    return (int)(g - e->module->train.goal);
+}
+
 /* decay = 0.1 where rank >= 2: the first rule, for what no later one names */
-static bool decay(Elab *e, const Node *n)
+static bool decay(Elab *e, const Node *n, const Goal *g)
 {
     double value = 0;
     if (!n)
@@ -33,14 +38,14 @@ static bool decay(Elab *e, const Node *n)
     if (condition)
         vec_push(e->arena, where, (Node *)(uintptr_t)condition);
     size_t rules = e->rules.n;
-    add_rule(e, RULE_decay, value, where);
+    add_rule(e, RULE_decay, value, where, goal_number(e, g));
     if (e->rules.n == rules)
         return false;
     e->rules.data[rules].general = true;
     return true;
 }
 
-static bool betas(Elab *e, const Node *n, Train *t)
+static bool betas(Elab *e, const Node *n, Goal *t)
 {
     if (!n)
         return true;
@@ -71,7 +76,7 @@ static bool flag(Elab *e, const Node *n, const char *what, bool *yes)
 }
 
 /* One option of an optimizer; n is NULL where it is not given. */
-static bool option_of(Elab *e, int which, const Node *n, Train *t)
+static bool option_of(Elab *e, int which, const Node *n, Goal *t)
 {
     const OptionInfo *o = &optimizer_options[which];
     const int number = optimizer_number(o->name);
@@ -80,7 +85,7 @@ static bool option_of(Elab *e, int which, const Node *n, Train *t)
     case KIND_PAIR:
         return betas(e, n, t);
     case KIND_DECAY:
-        return decay(e, n);
+        return decay(e, n, t);
     case KIND_FLAG:
         if (!flag(e, n, o->name, &yes))
             return false;
@@ -94,7 +99,7 @@ static bool option_of(Elab *e, int which, const Node *n, Train *t)
 }
 
 /* The default of an option. */
-static void default_of(Train *t, int which, const double *without)
+static void default_of(Goal *t, int which, const double *without)
 {
     const OptionInfo *o = &optimizer_options[which];
     if (o->kind == KIND_PAIR) {
@@ -105,7 +110,7 @@ static void default_of(Train *t, int which, const double *without)
     }
 }
 
-static void optimizer(Elab *e, const Node *value, Train *t)
+static void optimizer(Elab *e, const Node *value, Goal *t)
 {
     const char *names[OPT_count + 1] = {NULL}, *takes[OPTIONS_MAX + 1] = {NULL};
     const Node *slot[OPTIONS_MAX], *given[OPTION_count] = {NULL};
@@ -152,7 +157,7 @@ static const struct {
     [LR_warmup_cosine] = {true, 1e-4, 5, {PEAK, WARMUP, STEPS, FLOOR, LOG}},
 };
 
-static bool time_of(Elab *e, Time which, const Node *n, Train *t)
+static bool time_of(Elab *e, Time which, const Node *n, Goal *t)
 {
     static const char *const shapes[] = {"linear", "cosine", "sqrt", NULL};
     int shape;
@@ -179,7 +184,7 @@ static bool time_of(Elab *e, Time which, const Node *n, Train *t)
     return false;
 }
 
-static void check_schedule(Elab *e, const Node *value, const Node *const *given, const Train *t)
+static void check_schedule(Elab *e, const Node *value, const Node *const *given, const Goal *t)
 {
     if (t->floor > t->peak) {
         fail(e, given[FLOOR] ? given[FLOOR]->span : value->span, 309, "floor %g is above peak %g",
@@ -200,7 +205,7 @@ static void check_schedule(Elab *e, const Node *value, const Node *const *given,
     }
 }
 
-static void learning_rate(Elab *e, const Node *value, Train *t)
+static void learning_rate(Elab *e, const Node *value, Goal *t)
 {
     const char *names[LR_count + 1] = {NULL}, *takes[TIMES + 1] = {NULL};
     const Node *slot[TIMES], *given[TIMES] = {NULL};
@@ -235,7 +240,7 @@ static void learning_rate(Elab *e, const Node *value, Train *t)
         check_schedule(e, value, given, t);
 }
 
-static void rule(Elab *e, const Node *n, RuleKind kind)
+static void rule(Elab *e, const Node *n, RuleKind kind, const Goal *g)
 {
     double value = 0;
     if (kind == RULE_frozen && n->list.n) {
@@ -253,14 +258,15 @@ static void rule(Elab *e, const Node *n, RuleKind kind)
         help(e, "%s %swhere \"*.bias\", vocab, rank >= 2", text(e, n->name), given ? "0.1 " : "");
         return;
     }
-    add_rule(e, kind, value, &n->more);
+    add_rule(e, kind, value, &n->more, goal_number(e, g));
 }
 
 /* The settings of which there is one at most. */
 enum { SET_optimizer, SET_lr, SET_clip, SET_precision, SET_update, SET_count };
 
-static void setting(Elab *e, const Node *n, int which, Train *t)
+static void setting(Elab *e, const Node *n, int which, Goal *g)
 {
+    Train *t = &e->module->train;
     static const char *const times[] = {"together", "as_ready", NULL};
     const Node *value = config_value(e, n);
     if (!value)
@@ -270,11 +276,11 @@ static void setting(Elab *e, const Node *n, int which, Train *t)
         return;
     }
     if (which == SET_optimizer)
-        optimizer(e, value, t);
+        optimizer(e, value, g);
     else if (which == SET_lr)
-        learning_rate(e, value, t);
+        learning_rate(e, value, g);
     else if (which == SET_clip)
-        bounded(e, value, "clip", -1, 1e300, &t->clip);
+        bounded(e, value, "clip", -1, 1e300, &g->clip);
     else if (which == SET_precision)
         read_precision(e, value, t);
     else
@@ -283,20 +289,28 @@ static void setting(Elab *e, const Node *n, int which, Train *t)
 
 /* Updates as their gradients are ready know nothing of the others': neither the norm of all, nor
  * whether one of them overflowed. */
-static void check_times(Elab *e, const Node *const *seen, const Train *t)
+static void check_times(Elab *e, const Node *const *seen, const Goal *g)
 {
-    if (!t->as_ready || (t->clip <= 0 && t->scale == 0))
+    const Train *t = &e->module->train;
+    const bool half = t->scale != 0 && seen[SET_update];
+    if (!t->as_ready || (g->clip <= 0 && !half))
         return;
-    const char *needs = t->clip > 0 ? "clipping needs the norm of all gradients"
+    const char *needs = g->clip > 0 ? "clipping needs the norm of all gradients"
                                     : "f16 leaves out a step of which any gradient overflows";
-    fail(e, seen[SET_update]->at, 316, "updates as_ready do not wait for all gradients, but %s",
-         needs);
-    if (t->clip > 0)
+    fail(e, e->as_ready_at, 316, "updates as_ready do not wait for all gradients, but %s", needs);
+    if (g->clip > 0)
         note(e, seen[SET_clip]->at, "clipped here");
-    help(e, t->clip > 0 ? "leave out one of the two" : "leave it out, or train in bf16");
+    help(e, g->clip > 0 ? "leave out one of the two" : "leave it out, or train in bf16");
 }
 
-static void settings(Elab *e, const Node *train, Train *t)
+/* A setting that is one for the whole step. */
+static void of_all(Elab *e, const Node *n, const Goal *g)
+{
+    fail(e, n->at, 317, "'%s' is the same for all losses", text(e, n->name));
+    help(e, "set it in the train block without a name, not in that of '%s'", text(e, g->loss));
+}
+
+static void settings(Elab *e, const Node *train, Goal *g)
 {
     static const char *const names[] = {"optimizer", "lr",     "clip", "precision", "update",
                                         "decay",     "frozen", "rate", NULL};
@@ -317,7 +331,7 @@ static void settings(Elab *e, const Node *train, Train *t)
             continue;
         }
         if (which >= SET_count) {
-            rule(e, n, kinds[which - SET_count]);
+            rule(e, n, kinds[which - SET_count], g);
             continue;
         }
         if (seen[which]) {
@@ -326,7 +340,12 @@ static void settings(Elab *e, const Node *train, Train *t)
             continue;
         }
         seen[which] = n;
-        setting(e, n, which, t);
+        if (which == SET_update)
+            e->as_ready_at = n->at;
+        if (!train->name || (which != SET_precision && which != SET_update))
+            setting(e, n, which, g);
+        else
+            of_all(e, n, g);
     }
     for (int i = SET_optimizer; i <= SET_lr; i++)
         if (!seen[i] && !unknown) {
@@ -337,31 +356,48 @@ static void settings(Elab *e, const Node *train, Train *t)
                         : "optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank "
                           ">= 2)");
         }
-    if (e->options->precision)
-        override_precision(e->options->precision, t);
-    check_times(e, seen, t);
+    if (!train->name && e->options->precision)
+        override_precision(e->options->precision, &e->module->train);
+    check_times(e, seen, g);
+}
+
+/* The train block of `loss`, which has no name; NULL after an error. */
+static const Node *first_block(Elab *e)
+{
+    const Node *train = NULL;
+    for (size_t i = 0; i < e->ast->items.n; i++) {
+        const Node *n = e->ast->items.data[i];
+        if (n->kind != N_TRAIN || n->name)
+            continue;
+        if (train) {
+            fail(e, n->at, 313, "a second train block");
+            note(e, train->at, "the first one");
+            help(e, "that of another loss says which, and for which parameters: train critic_loss "
+                    "where \"critic.*\" { ... }");
+            return NULL;
+        }
+        train = n;
+    }
+    if (!train) {
+        fail(e, (Span){e->ast->file, 0, 0}, 313, "there is no train block");
+        help(e, "train { optimizer adamw()  lr 3e-4 }");
+    }
+    return train;
 }
 
 void read_train(Elab *e)
 {
     Train *t = &e->module->train;
-    *t = (Train){.compute = DT_f32, .precision_by = PRECISION_by_processor};
-    const Node *train = NULL;
+    *t = (Train){.goals = 1, .compute = DT_f32, .precision_by = PRECISION_by_processor};
+    t->goal[0].loss = name_intern(e->names, "loss");
+    const Node *train = first_block(e);
+    if (!train)
+        return;
+    settings(e, train, &t->goal[0]);
     for (size_t i = 0; i < e->ast->items.n; i++) {
         const Node *n = e->ast->items.data[i];
-        if (n->kind != N_TRAIN)
-            continue;
-        if (train) {
-            fail(e, n->at, 313, "a second train block");
-            note(e, train->at, "the first one");
-            return;
-        }
-        train = n;
+        Goal *g = n->kind == N_TRAIN && n->name ? add_goal(e, n) : NULL;
+        if (g)
+            settings(e, n, g);
     }
-    if (train) {
-        settings(e, train, t);
-        return;
-    }
-    fail(e, (Span){e->ast->file, 0, 0}, 313, "there is no train block");
-    help(e, "train { optimizer adamw()  lr 3e-4 }");
 }

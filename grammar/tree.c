@@ -73,7 +73,6 @@ void check_tree(Elab *e, const Layout *l, Span at)
                          .names = e->names,
                          .train = e->module->train};
     const char *batch = text(e, over.batch.name);
-    Optimizer o = over.train.optimizer;
     int64_t all = over.batch.size;
     if (!over.train.tree || l->microbatch < 1 || all < 1 || all % l->microbatch)
         return;
@@ -84,7 +83,10 @@ void check_tree(Elab *e, const Layout *l, Span at)
              mesh_axes_text(&over, axes));
         one_axis(e, &over, axes);
     }
-    if (optimizers[o].of == MATRICES && splits_batch(&over, CLASS_state)) {
+    for (int k = 0; k < over.train.goals; k++) {
+        const Optimizer o = over.train.goal[k].optimizer;
+        if (optimizers[o].of != MATRICES || !splits_batch(&over, CLASS_state))
+            continue;
         fail(e, at, 336, "reduce = tree, and %s sums over state that is split on %s",
              optimizer_names[o], mesh_axes_text(&over, axes));
         whole_state(e, &over, mesh_axes_text(&over, axes));

@@ -41,6 +41,8 @@ static void warn_name(Elab *e, const Frame *f, const Sym *s)
         warn(e, s->span, 290, "'%s' is not used", text(e, s->name));
     else if (s->kind == SYM_DIM)
         warn(e, s->span, 290, "dim '%s' is not used", text(e, s->name));
+    else if (s->kind == SYM_INSTANCE)
+        warn(e, s->span, 290, "instance '%s' is not called", text(e, s->name));
     else if (s->kind == SYM_VALUE)
         warn(e, s->span, 290,
              is_input(f, s->name) ? "input '%s' is not read" : "value '%s' is not used",
@@ -106,6 +108,8 @@ void note_used(Elab *e, const Node *n)
     if (!n || (e->frame && e->frame->prelude))
         return;
     Sym *block = n->kind == N_CALL ? map_find(&e->blocks, n->name) : NULL;
+    if (n->kind == N_CALL && find_instance(e, n->name))
+        block = NULL;
     if (block)
         block->used = true;
     if (n->kind == N_NAME)

@@ -31,11 +31,11 @@ static Val number(double d)
     return (Val){.kind = VAL_NUMBER, .number = number_real(d)};
 }
 
-static bool given_number(const Elab *e, const RuleCall *c, const char *name, Val *v)
+static bool given_number(const RuleCall *c, const char *name, Val *v)
 {
     const int number_id = optimizer_number(name);
     if (number_id >= 0)
-        *v = number(train_number_of(&e->module->train, number_id));
+        *v = number(train_number_of(c->goal, number_id));
     else if (!strcmp(name, "rate"))
         *v = number(c->rate);
     else if (!strcmp(name, "decay"))
@@ -104,7 +104,7 @@ static void bind_name(Elab *e, const RuleCall *c, const Node *n)
         return;
     if (given_value(e, c, n->name, &given.val))
         given.kind = SYM_VALUE;
-    else if (given_number(e, c, text(e, n->name), &given.val))
+    else if (given_number(c, text(e, n->name), &given.val))
         given.kind = SYM_CONST;
     else if (given_dims(c, text(e, n->name), &given.dims))
         given.kind = SYM_DIM;

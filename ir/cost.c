@@ -112,6 +112,16 @@ static void cost_dot(const Module *m, const Ins *i, Cost *c)
     c->flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over);
 }
 
+/* Of the taps that lie between elements none is multiplied. */
+static void cost_conv(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = 2 * elements(m, i->out[0]);
+    for (int k = 0; k < i->attrs.over.n; k++)
+        c->flops *= (double)i->attrs.over.dim[k].size;
+    for (int k = 0; k < i->attrs.taps.n; k++)
+        c->flops /= (double)i->attrs.taps.tap[k].every;
+}
+
 static void cost_sum(const Module *m, const Ins *i, Cost *c)
 {
     c->flops = elements(m, i->in[0]);
@@ -157,8 +167,8 @@ static void cost_attention(const Module *m, const Ins *i, Cost *c)
     const DimList values = attention_value_head(a, type_of(m, i->in[1]), type_of(m, i->in[2]));
     double head = over_size(m, i->in[0], &a->over), vhead = over_size(m, i->in[2], &values);
     double pairs = elements(m, i->in[0]) / head * seq * part;
-    c->flops = pairs * (i->op == OP_attention ? 2 * head + 2 * vhead : 6 * head + 4 * vhead);
-    c->exps = pairs * (i->op == OP_attention ? 1 : 2) * (a->cap > 0 ? 2 : 1);
+    c->flops = pairs * (i->op == OP_attention_grad ? 6 * head + 4 * vhead : 2 * head + 2 * vhead);
+    c->exps = pairs * (i->op == OP_attention_grad ? 2 : 1) * (a->cap > 0 ? 2 : 1);
 }
 
 static void cost_cross_entropy(const Module *m, const Ins *i, Cost *c)
@@ -190,31 +200,32 @@ static void cost_fused(const Module *m, const Ins *i, Cost *c)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define cost_const              cost_moved
-#define cost_iota               cost_moved
-#define cost_cast               cost_moved
-#define cost_rename             cost_moved
-#define cost_pick               cost_moved
-#define cost_window             cost_moved
-#define cost_split              cost_moved
-#define cost_merge              cost_moved
-#define cost_join               cost_moved
-#define cost_rotate             cost_moved
-#define cost_reindex            cost_moved
-#define cost_gather             cost_moved
-#define cost_dispatch           cost_moved
-#define cost_combine            cost_moved
-#define cost_guard              cost_moved
-#define cost_rmax               cost_sum
-#define cost_scatter_add        cost_sum
-#define cost_dot_bias           cost_dot
-#define cost_dot_sum            cost_dot
-#define cost_dot_gelu           cost_dot
-#define cost_dot_gelu_aux       cost_dot
-#define cost_dot_gelu_grad      cost_dot
-#define cost_attention_grad     cost_attention
-#define cost_cross_entropy_grad cost_cross_entropy
-#define cost_head_loss          cost_head
+#define cost_const               cost_moved
+#define cost_iota                cost_moved
+#define cost_cast                cost_moved
+#define cost_rename              cost_moved
+#define cost_pick                cost_moved
+#define cost_window              cost_moved
+#define cost_split               cost_moved
+#define cost_merge               cost_moved
+#define cost_join                cost_moved
+#define cost_rotate              cost_moved
+#define cost_reindex             cost_moved
+#define cost_gather              cost_moved
+#define cost_dispatch            cost_moved
+#define cost_combine             cost_moved
+#define cost_guard               cost_moved
+#define cost_rmax                cost_sum
+#define cost_scatter_add         cost_sum
+#define cost_dot_bias            cost_dot
+#define cost_dot_sum             cost_dot
+#define cost_dot_gelu            cost_dot
+#define cost_dot_gelu_aux        cost_dot
+#define cost_dot_gelu_grad       cost_dot
+#define cost_attention_grad      cost_attention
+#define cost_attention_bias_grad cost_attention
+#define cost_cross_entropy_grad  cost_cross_entropy
+#define cost_head_loss           cost_head
 
 typedef void CostFn(const Module *m, const Ins *i, Cost *c);
 static CostFn *const cost[OP_count] = {

@@ -444,7 +444,7 @@ static void one_shaken(Interp *in, const Ins *i)
 /* Attention whose keys are on several ranks. */
 static bool is_ring(const Ins *i)
 {
-    return (i->op == OP_attention || i->op == OP_attention_grad) && i->attrs.along.axes &&
+    return OP_AMONG(i->op, OP_attention, OP_attention_grad) && i->attrs.along.axes &&
            !i->attrs.keys.name;
 }
 

@@ -12,9 +12,9 @@ typedef struct Interp {
     uint64_t seed; /* of what results are made inexact by; 0: they are not */
 } Interp;
 
-/* Indices over some dims in row-major order, with the offset into up to seven tensors: a tensor
+/* Indices over some dims in row-major order, with the offset into up to eight tensors: a tensor
  * without one of the dims stands still along it. */
-enum { WALK_TENSORS = 7, WALK_DIMS = 3 * MAX_RANK };
+enum { WALK_TENSORS = 8, WALK_DIMS = 3 * MAX_RANK };
 typedef struct Walk {
     int n, tensors;
     Dim dim[WALK_DIMS];
@@ -71,12 +71,13 @@ bool interp_same_group(const Module *m, int64_t a, int64_t b, Axes axes);
 void interp_ring(Interp *in, int64_t ranks, const Ins *i);
 
 typedef void InterpFn(Interp *in, const Ins *i);
-InterpFn interp_dot, interp_dot_bias, interp_dot_sum, interp_dot_gelu, interp_dot_gelu_aux,
-    interp_dot_gelu_grad;
+InterpFn interp_dot, interp_conv, interp_dot_bias, interp_dot_sum, interp_dot_gelu,
+    interp_dot_gelu_aux, interp_dot_gelu_grad;
 InterpFn interp_rename, interp_pick, interp_window, interp_split, interp_merge, interp_join,
     interp_reindex, interp_rotate;
 InterpFn interp_random, interp_gather, interp_scatter_add, interp_attention, interp_attention_grad,
-    interp_cross_entropy, interp_cross_entropy_grad, interp_head, interp_head_loss, interp_top,
-    interp_slots, interp_dispatch, interp_combine, interp_combine_weight;
+    interp_attention_bias_grad, interp_cross_entropy, interp_cross_entropy_grad, interp_head,
+    interp_head_loss, interp_top, interp_slots, interp_dispatch, interp_combine,
+    interp_combine_weight;
 
 #endif

@@ -8,13 +8,16 @@
 
 /* A call: offsets of a head's elements in q and k, and in o and v. */
 typedef struct Attention {
+    const Interp *of;
     const Attrs *attrs;
     const Type *q, *k, *v, *o, *lse;
     const Tensor64 *sink;         /* one more score of each query; NULL: there is none */
+    const Tensor64 *bias;         /* added to the scores; NULL: there is none */
     const Tensor64 *seen, *first; /* of each query: how many keys it sees, and from which on; NULL:
                                      as the mask says */
     int64_t keys, heads, vheads;  /* number of keys; elements of a head */
     int64_t kstride, vstride;     /* between keys in k and v */
+    int64_t bstride;              /* ... in the bias; 0: it is the same for all */
     int64_t *qhead, *khead, *ohead, *vhead;
 } Attention;
 
@@ -40,23 +43,28 @@ static int64_t head_offsets(const DimList *dims, const Type *x, const Type *y, i
     return n;
 }
 
-/* nin operands, of which the first n are tensors of the attention. */
-static Attention attention_start(const Attrs *attrs, int nin, int n, const Tensor64 *in,
-                                 const Type *o, const Type *lse)
+/* nin operands, of which the first n are tensors of the attention, but for the bias. */
+static Attention attention_start(const Interp *of, const Attrs *attrs, int nin, int n,
+                                 const Tensor64 *in, const Type *o, const Type *lse)
 {
-    Attention a = {.attrs = attrs,
+    const int mask = n + attrs->biased;
+    Attention a = {.of = of,
+                   .attrs = attrs,
                    .q = &in[0].type,
                    .k = &in[1].type,
                    .v = &in[2].type,
                    .o = o,
                    .lse = lse,
                    .sink = attrs->sunk ? &in[n - 1] : NULL,
-                   .seen = nin - attrs->within > n ? &in[n] : NULL,
+                   .bias = attrs->biased ? &in[n] : NULL,
+                   .seen = nin - attrs->within > mask ? &in[mask] : NULL,
                    .first = attrs->within ? &in[nin - 1] : NULL};
     int at = type_find(a.k, attention_keys(attrs));
     a.keys = a.k->dims[at].size;
     a.kstride = type_stride(a.k, at);
     a.vstride = type_stride(a.v, type_find(a.v, attention_keys(attrs)));
+    at = a.bias ? type_find(&a.bias->type, attrs->keys.name) : -1;
+    a.bstride = at >= 0 ? type_stride(&a.bias->type, at) : 0;
     const DimList head = attention_value_head(attrs, a.k, a.v);
     a.heads = head_offsets(&attrs->over, a.q, a.k, &a.qhead, &a.khead);
     a.vheads = head_offsets(&head, a.o, a.v, &a.ohead, &a.vhead);
@@ -72,13 +80,16 @@ static void attention_end(const Attention *a)
 static Type at_key_0(const Attention *a, const Type *t)
 {
     Type k0 = *t;
-    k0.dims[type_find(&k0, attention_keys(a->attrs))].name = 0;
+    const int at = type_find(&k0, attention_keys(a->attrs));
+    if (at >= 0)
+        k0.dims[at].name = 0;
     return k0;
 }
 
-enum { AT_q, AT_k, AT_v, AT_o, AT_lse, AT_first };
+enum { AT_q, AT_k, AT_v, AT_o, AT_lse, AT_more };
 
-/* Walks queries: tensors are q, k and v (at key 0), o, lse, first. */
+/* Walks queries: tensors are q, k and v (at key 0), o, lse, then of these what there is: the bias
+ * (at key 0), the first keys, the sink. */
 static Walk attention_walk(const Attention *a)
 {
     const Type k0 = at_key_0(a, a->k), v0 = at_key_0(a, a->v);
@@ -89,6 +100,10 @@ static Walk attention_walk(const Attention *a)
     walk_tensor(&w, &v0);
     walk_tensor(&w, a->o);
     walk_tensor(&w, a->lse);
+    if (a->bias) {
+        const Type b0 = at_key_0(a, &a->bias->type);
+        walk_tensor(&w, &b0);
+    }
     if (a->first)
         walk_tensor(&w, &a->first->type);
     if (a->sink)
@@ -101,16 +116,16 @@ typedef struct Score {
     double x, slope;
 } Score;
 
-static Score score(const Attention *a, const double *q, const double *k)
+static Score score(const Attention *a, const double *q, const double *k, double bias)
 {
     double s = 0;
     for (int64_t h = 0; h < a->heads; h++)
         s += q[a->qhead[h]] * k[a->khead[h]];
     s *= a->attrs->scale;
     if (a->attrs->cap == 0)
-        return (Score){s, a->attrs->scale};
+        return (Score){s + bias, a->attrs->scale};
     double t = tanh(s / a->attrs->cap);
-    return (Score){a->attrs->cap * t, a->attrs->scale * (1 - t * t)};
+    return (Score){a->attrs->cap * t + bias, a->attrs->scale * (1 - t * t)};
 }
 
 /* The keys that a query sees: [first, end). */
@@ -118,25 +133,39 @@ typedef struct Keys {
     int64_t first, end;
 } Keys;
 
+/* Queries that are split over ranks, whose keys are whole, know their positions. */
+static int64_t position(const Attention *a, const Walk *w)
+{
+    const int64_t s = walk_index(w, a->attrs->along.name);
+    return a->attrs->keys.name && a->attrs->along.axes
+               ? mesh_index(a->of->m, a->of->rank, a->attrs->along, s)
+               : s;
+}
+
 static Keys visible(const Attention *a, const Walk *w)
 {
-    const int64_t s = walk_index(w, a->attrs->along.name), window = a->attrs->window;
+    const int64_t s = position(a, w), window = a->attrs->window;
     Keys keys = {0, a->keys};
     if (a->seen)
-        keys.end = (int64_t)a->seen->data[s];
+        keys.end = (int64_t)a->seen->data[walk_index(w, a->attrs->along.name)];
     else if (a->attrs->causal && s + 1 < a->keys)
         keys.end = s + 1;
     if (window > 0 && s - window + 1 > 0)
         keys.first = s - window + 1;
-    if (a->first && (int64_t)a->first->data[w->at[AT_first]] > keys.first)
-        keys.first = (int64_t)a->first->data[w->at[AT_first]];
+    if (a->first && (int64_t)a->first->data[w->at[AT_more + (a->bias != NULL)]] > keys.first)
+        keys.first = (int64_t)a->first->data[w->at[AT_more + (a->bias != NULL)]];
     return keys;
 }
 
 /* The score beside those of keys. */
 static double sink_of(const Attention *a, const Walk *w)
 {
-    return a->sink->data[w->at[AT_first + (a->first != NULL)]];
+    return a->sink->data[w->at[AT_more + (a->bias != NULL) + (a->first != NULL)]];
+}
+
+static double bias_of(const Attention *a, const Walk *w, int64_t key)
+{
+    return a->bias ? a->bias->data[w->at[AT_more] + key * a->bstride] : 0;
 }
 
 /* A copy of x in the dims and order of `t`, so that one set of offsets serves. */
@@ -165,9 +194,10 @@ static void put_in_order(const Tensor64 *y, const double *x, const Type *t)
 }
 
 /* A query that sees no key gives 0, and -1e30 for the log of nothing. */
-static void attend(const Attrs *attrs, int nin, const Tensor64 *in, const Tensor64 *out)
+static void attend(const Interp *of, const Ins *i, const Tensor64 *in, const Tensor64 *out)
 {
-    Attention a = attention_start(attrs, nin, 3 + attrs->sunk, in, &out[0].type, &out[1].type);
+    Attention a = attention_start(of, &i->attrs, (int)i->nin, 3 + i->attrs.sunk, in, &out[0].type,
+                                  &out[1].type);
     const double *q = in[0].data, *k = in[1].data, *v = in[2].data;
     Walk w = attention_walk(&a);
     double *s = interp_alloc(a.keys, sizeof *s);
@@ -175,7 +205,7 @@ static void attend(const Attrs *attrs, int nin, const Tensor64 *in, const Tensor
         const Keys see = visible(&a, &w);
         double top = a.sink ? sink_of(&a, &w) : -INFINITY, sum = 0;
         for (int64_t t = see.first; t < see.end; t++) {
-            s[t] = score(&a, q + w.at[AT_q], k + w.at[AT_k] + t * a.kstride).x;
+            s[t] = score(&a, q + w.at[AT_q], k + w.at[AT_k] + t * a.kstride, bias_of(&a, &w, t)).x;
             top = s[t] > top || isnan(s[t]) ? s[t] : top;
         }
         for (int64_t t = see.first; t < see.end; t++)
@@ -193,15 +223,19 @@ static void attend(const Attrs *attrs, int nin, const Tensor64 *in, const Tensor
     attention_end(&a);
 }
 
-/* D = do . o; P = exp(x - lse); dv += P do; dX = P (do . v - D) slope; dq += dX k; dk += dX q. */
-static void attend_back(const Attrs *attrs, int nin, const Tensor64 *in, const Tensor64 *out)
+/* D = do . o; P = exp(x - lse); dv += P do; dB = P (do . v - D); dX = dB slope; dq += dX k; dk +=
+ * dX q; db, if asked for, += dB. */
+static void attend_back(const Interp *of, const Ins *i, const Tensor64 *in, const Tensor64 *out)
 {
-    Attention a = attention_start(attrs, nin, 6, in, &in[3].type, &in[4].type);
+    Attention a = attention_start(of, &i->attrs, (int)i->nin, 6, in, &in[3].type, &in[4].type);
+    double *db = i->op == OP_attention_bias_grad ? out[0].data : NULL;
     double *g = in_order(&in[5], a.o);
     const double *q = in[0].data, *k = in[1].data, *v = in[2].data, *o = in[3].data;
     double *dq = interp_alloc(type_elements(a.q), sizeof *dq);
     double *dk = interp_alloc(type_elements(a.k), sizeof *dk);
     double *dv = interp_alloc(type_elements(a.v), sizeof *dv);
+    if (db)
+        memset(db, 0, (size_t)type_elements(&out[0].type) * sizeof *db);
     Walk w = attention_walk(&a);
     do {
         const int64_t at = w.at[AT_o];
@@ -211,12 +245,14 @@ static void attend_back(const Attrs *attrs, int nin, const Tensor64 *in, const T
             delta += g[at + a.ohead[h]] * o[at + a.ohead[h]];
         for (int64_t t = see.first; t < see.end; t++) {
             const int64_t kt = w.at[AT_k] + t * a.kstride, vt = w.at[AT_v] + t * a.vstride;
-            const Score x = score(&a, q + w.at[AT_q], k + kt);
+            const Score x = score(&a, q + w.at[AT_q], k + kt, bias_of(&a, &w, t));
             double p = exp(x.x - in[4].data[w.at[AT_lse]]), gv = 0;
             for (int64_t h = 0; h < a.vheads; h++) {
                 gv += g[at + a.ohead[h]] * v[vt + a.vhead[h]];
                 dv[vt + a.vhead[h]] += p * g[at + a.ohead[h]];
             }
+            if (db)
+                db[w.at[AT_more] + t * a.bstride] += p * (gv - delta);
             double ds = p * (gv - delta) * x.slope;
             for (int64_t h = 0; h < a.heads; h++) {
                 int64_t qh = w.at[AT_q] + a.qhead[h], kh = kt + a.khead[h];
@@ -225,21 +261,23 @@ static void attend_back(const Attrs *attrs, int nin, const Tensor64 *in, const T
             }
         }
     } while (walk_next(&w));
-    put_in_order(&out[0], dq, a.q);
-    put_in_order(&out[1], dk, a.k);
-    put_in_order(&out[2], dv, a.v);
+    if (!db) {
+        put_in_order(&out[0], dq, a.q);
+        put_in_order(&out[1], dk, a.k);
+        put_in_order(&out[2], dv, a.v);
+    }
     free(g), free(dq), free(dk), free(dv);
     attention_end(&a);
 }
 
-enum { MAX_IN = 8, MAX_OUT = 3 };
+enum { MAX_IN = 9, MAX_OUT = 3 };
 
-static void compute(const Ins *i, const Tensor64 *in, const Tensor64 *out)
+static void compute(const Interp *of, const Ins *i, const Tensor64 *in, const Tensor64 *out)
 {
     if (i->op == OP_attention)
-        attend(&i->attrs, (int)i->nin, in, out);
+        attend(of, i, in, out);
     else
-        attend_back(&i->attrs, (int)i->nin, in, out);
+        attend_back(of, i, in, out);
 }
 
 void interp_attention(Interp *in, const Ins *i)
@@ -251,10 +289,15 @@ void interp_attention(Interp *in, const Ins *i)
         interp_out(in, i, k);
         y[k] = in->value[i->out[k]];
     }
-    compute(i, x, y);
+    compute(in, i, x, y);
 }
 
 void interp_attention_grad(Interp *in, const Ins *i)
+{
+    interp_attention(in, i);
+}
+
+void interp_attention_bias_grad(Interp *in, const Ins *i)
 {
     interp_attention(in, i);
 }
@@ -306,7 +349,7 @@ void interp_ring(Interp *in, int64_t ranks, const Ins *i)
             y[k].type = whole_along(m, *type_of(m, i->out[k]), along.name);
             y[k].data = interp_alloc(type_elements(&y[k].type), sizeof(double));
         }
-        compute(i, x, y);
+        compute(&in[r], i, x, y);
         for (uint32_t k = 0; k < i->nout; k++) {
             interp_out(&in[r], i, k);
             copy_rows(m, in[r].rank, &in[r].value[i->out[k]], &y[k], along.name, true);

@@ -47,6 +47,50 @@ void interp_dot(Interp *in, const Ins *i)
     free(ka);
 }
 
+/* Element by element, as the taps say. */
+void interp_conv(Interp *in, const Ins *i)
+{
+    const Taps *taps = &i->attrs.taps;
+    double *y = interp_out(in, i, 0);
+    const double *x = interp_in(in, i, 0), *b = interp_in(in, i, 1);
+    const double *c = i->nin > 2 ? interp_in(in, i, 2) : NULL;
+    Type plain = *in_type(in, i, 0); /* where the indices along tapped dims are 0 */
+    int64_t stride[MAX_TAPS], left = 1;
+    for (int k = 0; k < taps->n; k++) {
+        const int at = type_find(&plain, taps->tap[k].dim.name);
+        stride[k] = type_stride(in_type(in, i, 0), at);
+    }
+    for (int k = 0; k < taps->n; k++)
+        plain.dims[type_find(&plain, taps->tap[k].dim.name)].name = 0;
+    Walk w = walk_start();
+    walk_dims(&w, type_of(in->m, i->out[0]));
+    for (int k = 0; k < i->attrs.over.n; k++) {
+        walk_dim(&w, i->attrs.over.dim[k]);
+        left *= i->attrs.over.dim[k].size;
+    }
+    walk_tensor(&w, type_of(in->m, i->out[0]));
+    walk_tensor(&w, &plain);
+    walk_tensor(&w, in_type(in, i, 1));
+    if (c)
+        walk_tensor(&w, in_type(in, i, 2));
+    for (int64_t n = 0, more = 1; more; n++) {
+        int64_t at = w.at[1];
+        bool there = true;
+        for (int k = 0; k < taps->n; k++) {
+            const Tap *t = &taps->tap[k];
+            int64_t p = t->at;
+            for (int d = 0; d < t->n; d++)
+                p += t->by[d] * walk_index(&w, t->over[d].name);
+            there &= p >= 0 && p % t->every == 0 && p / t->every < t->dim.size;
+            at += p / t->every * stride[k];
+        }
+        if (n % left == 0)
+            y[w.at[0]] = c ? c[w.at[3]] : 0;
+        y[w.at[0]] += there ? x[at] * b[w.at[2]] : 0;
+        more = walk_next(&w);
+    }
+}
+
 /* A bias is added as what a product adds to is: broadcast along the dims that it lacks. */
 void interp_dot_bias(Interp *in, const Ins *i)
 {

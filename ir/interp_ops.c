@@ -59,8 +59,15 @@ void interp_random(Interp *in, const Ins *i)
     uint64_t step = (uint64_t)(int64_t)interp_in(in, i, 1)[0];
     uint64_t slot = (uint64_t)(int64_t)interp_in(in, i, 2)[0];
     uint64_t key = key_of(name_str(in->m->names, i->attrs.key));
+    const Type *t = out_type(in, i, 0);
+    uint64_t first = slot * n;
+    if (t->rank && t->dims[0].axes) { /* rows of a tensor that lies over ranks */
+        const uint64_t row = n / (uint64_t)t->dims[0].size;
+        first = slot * row * (uint64_t)dim_whole(in->m, t->dims[0]) +
+                row * (uint64_t)interp_position(in, t->dims[0], 0);
+    }
     for (uint64_t e = 0; e < n; e++)
-        y[e] = ir_random(seed, step, key, slot * n + e);
+        y[e] = ir_random(seed, step, key, first + e);
 }
 
 /* ---- gather --------------------------------------------------------------------------------- */

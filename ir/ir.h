@@ -16,6 +16,8 @@
 #include "base/diag.h"
 #include "base/names.h"
 #include "ir/precision.h"
+#include "ir/taps.h"
+#include "ir/train.h"
 #include "ir/type.h"
 
 /* ---- instructions ------------------------------------------------------------------------- */
@@ -73,6 +75,7 @@ typedef struct Attrs {
 #define TYPE_OF_COUNT    int64_t
 #define TYPE_OF_OTHER    Dim
 #define TYPE_OF_FACTORS  Factors
+#define TYPE_OF_TAPS     Taps
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
 } Attrs;
@@ -160,7 +163,7 @@ typedef struct ValueInfo {
 
 /* ---- module ------------------------------------------------------------------------------- */
 
-typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
+typedef enum Init { INIT_const, INIT_normal, INIT_uniform, INIT_formula } Init;
 
 /* Ranks along the axis of pipeline stages: a set of these. */
 typedef uint8_t StageSet;
@@ -186,8 +189,10 @@ typedef struct Tensor {
     int64_t part_at, part_of; /* dim, which is of the size part_of; part_of 0: it has all of them */
     Init init;
     double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
+    Name formula;       /* as ir/initial.h says it; 0: another init */
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
     double decay, rate; /* weight decay; factor of the learning rate */
+    uint8_t goal;       /* the one that changes it, or of which it is the state */
     bool unread;        /* the front end has told that no expression names it */
     bool frozen;        /* not trained: neither gradient nor state */
     bool master;        /* nothing but its update and @round reads it: it lies as its state does */
@@ -201,20 +206,20 @@ typedef enum ArgRole {
     ARG_state,   /* .tensor says which, of all three */
     ARG_input,   /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
     ARG_tokens,  /* i32[batch, window] */
-    ARG_weight,  /* [batch, seq], of the compute type: what the token after each position counts */
-    ARG_lr,      /* f64[] */
-    ARG_scale,   /* f64[]: what the loss is multiplied by before it is differentiated */
-    ARG_step,    /* i64[], from 0 */
-    ARG_seed,    /* i64[] */
-    ARG_pos,     /* i32[]: sample: the last position */
-    ARG_filled,  /* i64[]: eval: so many of the batch are rows; those after them fill it up */
-    ARG_before,  /* i64[]: eval: rows that were evaluated before these */
-    ARG_total,   /* f64[...]: eval: what RES_total of this number was of the rows before */
-    ARG_place    /* i32[]: the rank's place along the axes that .tensor is the set of */
+    ARG_weight, /* [batch, window - 1], of the compute type: what each token but the first counts */
+    ARG_lr,     /* f64[]: of goal .tensor */
+    ARG_scale,  /* f64[]: what the loss is multiplied by before it is differentiated */
+    ARG_step,   /* i64[], from 0 */
+    ARG_seed,   /* i64[] */
+    ARG_pos,    /* i32[]: sample: the last position */
+    ARG_filled, /* i64[]: eval: so many of the batch are rows; those after them fill it up */
+    ARG_before, /* i64[]: eval: rows that were evaluated before these */
+    ARG_total,  /* f64[...]: eval: what RES_total of this number was of the rows before */
+    ARG_place   /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
 typedef enum ResultRole {
-    RES_loss,   /* f64[]; eval: of all rows so far */
-    RES_norm,   /* f64[] */
+    RES_loss,   /* f64[]: of goal .tensor; eval, of the first: of all rows so far */
+    RES_norm,   /* f64[]: of the gradients of goal .tensor */
     RES_metric, /* f64[]; eval: of all rows so far; .tensor says which of Module.metrics */
     RES_logits,
     RES_total, /* f64[...]: eval: the sum (or maximum) over all rows so far of what the loss needs;
@@ -229,12 +234,13 @@ enum { ARG_ROLES = ARG_place + 1, RESULT_ROLES = RES_update + 1 };
 typedef struct FnArg {
     ArgRole role;
     uint32_t tensor; /* up to ARG_state: index in Module.tensors; ARG_input: in Module.inputs;
-                        ARG_total: in Fn.totals; ARG_place: axes */
+                        ARG_total: in Fn.totals; ARG_place: axes; ARG_lr: in Train.goal */
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
     uint32_t tensor; /* RES_update: the tensor whose new value this is; RES_grad: the parameter;
-                        RES_metric: in Module.metrics; RES_total: in Fn.totals */
+                        RES_metric: in Module.metrics; RES_total: in Fn.totals; RES_loss,
+                        RES_norm: in Train.goal */
 } FnResult;
 
 /* After `update`: the value that is the whole gradient of a parameter. */
@@ -254,55 +260,6 @@ typedef struct Fn {
                    sum (0)? */
     Axes batch; /* after pass local: those that its sequences are split on */
 } Fn;
-
-/* An optimizer of grammar/prelude.mg each (ir/optimizers.h). */
-typedef enum Optimizer {
-#define OPTIMIZER(name, ...) OPT_##name,
-#include "ir/optimizers.def"
-    OPT_count
-} Optimizer;
-extern const char *const optimizer_names[OPT_count];
-
-/* As mg_lr in runtime/abi.h, in its order. */
-typedef enum Schedule {
-    LR_constant,
-    LR_linear,
-    LR_cosine,
-    LR_wsd,
-    LR_inverse_sqrt,
-    LR_warmup,
-    LR_warmup_cosine,
-    LR_count
-} Schedule;
-extern const char *const schedule_names[LR_count];
-typedef enum Descent { DESCENT_linear, DESCENT_cosine, DESCENT_sqrt, DESCENT_count } Descent;
-extern const char *const descent_names[DESCENT_count];
-
-/* The train block, checked. What differs by parameter is in Tensor. */
-typedef struct Train {
-    Optimizer optimizer;
-#define NUMBER(name, ...) double name;
-#define FLAG(name)        double name;
-#include "ir/optimizers.def"
-    double clip; /* 0: none */
-    Schedule schedule;
-    double peak, floor;
-    int64_t warmup, steps;
-    int64_t last;    /* wsd: steps of the descent */
-    Descent descent; /* wsd: of the descent */
-    bool log;        /* warmup, warmup_cosine: by the logarithm */
-    DType compute;   /* f32 or f64 */
-    bool tree;       /* gradients are added up in a tree over the microbatches of a step */
-    Span tree_span;  /* where a source says so; no place: not in a text */
-    bool as_ready;   /* a parameter is updated once its gradient is there, whatever the others */
-    bool tf32;       /* f32 whose products a GPU may round to 10 bits before it multiplies */
-    DType half;      /* compute f32: what operands of products and what is kept are rounded to;
-                        DT_none: nothing is */
-    PrecisionBy precision_by; /* for people */
-    /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */
-    double scale, scale_least;
-    int64_t scale_window, scale_hysteresis;
-} Train;
 
 /* An input by name, of a model without a token window: a row of a data file's tensor a sample. */
 typedef struct Input {
@@ -389,6 +346,14 @@ typedef struct Pipeline {
     Span span;
 } Pipeline;
 
+/* How a scan of the source goes along its dim, for people. */
+typedef struct ScanForm {
+    Span span;
+    Dim dim;
+    int64_t chunk;   /* positions that are computed at once; 1: one after the other */
+    const char *why; /* 1: what is not linear, or NULL: it would be no faster */
+} ScanForm;
+
 /* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
@@ -401,15 +366,20 @@ typedef struct Layout {
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     bool overlap;         /* collectives may take what memory is left, to run beside the rest */
-    int64_t bucket;    /* gradients of a layer are reduced in its iteration, from so many bytes on
-                          (passes/spmd/buckets.c); 0: none are */
-    double send_flops; /* that are computed while a byte of gradients is added up over ranks; 0:
-                          kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
-    VEC(Value) ahead;  /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    int64_t bucket;      /* gradients of a layer are reduced in its iteration, from so many bytes on
+                            (passes/spmd/buckets.c); 0: none are */
+    double send_flops;   /* that are computed while a byte of gradients is added up over ranks; 0:
+                            kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
+    VEC(Value) ahead;    /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    VEC(ScanForm) scans; /* of @train, or of @eval if there is none: said by pass chunk */
+    int64_t chunk; /* positions that a linear scan goes on at once, at most (passes/model/chunk.c);
+                      1: none does; 0: nothing was said or chosen */
     int64_t
         padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
+    bool taps_stored; /* no product of the device reads taps where they are (convolutions.c): a
+                         GPU's; set by who plans, so that no text has it */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;
@@ -417,6 +387,8 @@ typedef struct Layout {
 
 /* The dim of the loops in which keys go round: none of a source is called so. */
 #define RING_ITERATION "ring.iteration"
+/* The name of the dim of the chunks of a scan along `seq` is "seq.chunk". */
+#define SCAN_CHUNK "chunk"
 
 /* Writes the rule of one parameter at the builder's end: out[0] is its new value, then come those
  * of its states. False: it cannot, which is a bug of mgc and was reported. */

@@ -142,6 +142,7 @@ Module *module_new(Arena *a, Names *names, Diag *d)
     m->arena = a;
     m->names = names;
     m->diag = d;
+    m->train.goals = 1;
     vec_push(a, &m->values, (ValueInfo){0});
     return m;
 }

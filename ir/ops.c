@@ -4,17 +4,17 @@
 #include <string.h>
 
 /* The attribute list of a row, as bits: BITS(over, along) is bit(over) | bit(along). More than
- * BITS10 has room for do not compile. */
+ * BITS12 has room for do not compile. */
 enum {
 #define ATTR(name, kind) BIT_##name = 1u << ATTR_##name,
 #include "ir/attrs.def"
     BIT_ = 0
 };
 #define NOTHING_LEFT(bit) (0 * sizeof(char[(bit) ? -1 : 1]))
-#define BITS10(a, b, c, d, e, f, g, h, i, j, left, ...)                                            \
+#define BITS12(a, b, c, d, e, f, g, h, i, j, k, l, left, ...)                                      \
     (BIT_##a | BIT_##b | BIT_##c | BIT_##d | BIT_##e | BIT_##f | BIT_##g | BIT_##h | BIT_##i |     \
-     BIT_##j | NOTHING_LEFT(BIT_##left))
-#define BITS(...) BITS10(__VA_ARGS__, , , , , , , , , , , )
+     BIT_##j | BIT_##k | BIT_##l | NOTHING_LEFT(BIT_##left))
+#define BITS(...) BITS12(__VA_ARGS__, , , , , , , , , , , , , )
 
 #define COLLECTIVE(name, kind, flags, sends, formula, bytes, steps, ...)                           \
     _Static_assert(BITS(__VA_ARGS__) & BIT_axes, #name " has no attribute axes");
@@ -43,7 +43,7 @@ Op op_find(const char *name)
 
 int ins_added(const Ins *i)
 {
-    if (i->op == OP_dot || i->op == OP_dot_sum || i->op == OP_scatter_add)
+    if (i->op == OP_dot || i->op == OP_dot_sum || i->op == OP_scatter_add || i->op == OP_conv)
         return i->nin == 3 ? 2 : -1;
     return i->op == OP_head && i->nin == 5 ? 4 : -1;
 }

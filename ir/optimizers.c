@@ -5,8 +5,8 @@
 #include <string.h>
 
 const NumberInfo optimizer_numbers[NUMBER_count] = {
-#define NUMBER(name, ...) [NUMBER_##name] = {#name, offsetof(Train, name), false},
-#define FLAG(name)        [NUMBER_##name] = {#name, offsetof(Train, name), true},
+#define NUMBER(name, ...) [NUMBER_##name] = {#name, offsetof(Goal, name), false},
+#define FLAG(name)        [NUMBER_##name] = {#name, offsetof(Goal, name), true},
 #include "ir/optimizers.def"
 };
 
@@ -31,15 +31,15 @@ const char *const optimizer_names[OPT_count] = {
 #include "ir/optimizers.def"
 };
 
-double *train_number(Train *t, int number)
+double *train_number(Goal *g, int number)
 {
-    return (double *)(void *)((char *)t + optimizer_numbers[number].at);
+    return (double *)(void *)((char *)g + optimizer_numbers[number].at);
 }
 
-double train_number_of(const Train *t, int number)
+double train_number_of(const Goal *g, int number)
 {
     double d;
-    memcpy(&d, (const char *)t + optimizer_numbers[number].at, sizeof d);
+    memcpy(&d, (const char *)g + optimizer_numbers[number].at, sizeof d);
     return d;
 }
 

@@ -3,14 +3,14 @@
  * grammar/prelude.mg declares optimizers. The build makes ir/optimizers.def of it, in the build
  * folder:
  *
- *   NUMBER(name, low, high)  a number that rules are given: Train.name. A source may set it to at
+ *   NUMBER(name, low, high)  a number that rules are given: Goal.name. A source may set it to at
  *                            least `low`, above 0 where `low` is -1, and below `high`.
  *   FLAG(name)               one that is 1 or 0
  *   OPTIMIZER(name, of, rest, TAKES(...), STATES(...))  an OptimizerInfo
  *   MOST(options, states)    as many as any optimizer has
  *
  * A rule is written in the language of .mg files; what passes see is the function that writes it
- * out as instructions. It is a function of Module.train and of the call alone, so a module's text
+ * out as instructions. It is a function of the call alone, so a module's text
  * does not hold it: whoever reads one sets Module.update_rule. */
 #ifndef MGC_OPTIMIZERS_H
 #define MGC_OPTIMIZERS_H
@@ -27,12 +27,12 @@ typedef enum NumberId {
 
 typedef struct NumberInfo {
     const char *name;
-    size_t at; /* in Train */
+    size_t at; /* in Goal */
     bool flag;
 } NumberInfo;
 extern const NumberInfo optimizer_numbers[NUMBER_count];
-double *train_number(Train *t, int number);
-double train_number_of(const Train *t, int number);
+double *train_number(Goal *g, int number);
+double train_number_of(const Goal *g, int number);
 int optimizer_number(const char *name); /* NumberId, or -1 */
 
 /* The settings that a source may give in an optimizer's parentheses. */
@@ -82,7 +82,8 @@ extern const OptimizerInfo optimizers[OPT_count];
 
 /* One parameter's update. `step` makes the number of the step, from 1, where the rule reads it. */
 struct RuleCall {
-    Optimizer optimizer;
+    const Goal *goal;         /* whose settings are the rule's; */
+    Optimizer optimizer;      /* and whose optimizer, or the one of the rest */
     Value p, g, lr;           /* lr: f64 */
     Value states[STATES_MAX]; /* 0: there is no such one */
     bool matrix;

@@ -215,6 +215,33 @@ static const char *type_dot(Rule *r)
     return wrong ? wrong : added(r, 2);
 }
 
+/* The product of the first operand as its taps show it. */
+static const char *type_conv(Rule *r)
+{
+    const Taps *taps = &r->attrs->taps;
+    Type seen[MAX_TAPS + 1] = {*r->in[0]};
+    Rule product = *r;
+    for (int i = 0; i < taps->n; i++) {
+        const Tap *t = &taps->tap[i];
+        Attrs a = {.dim = t->dim, .over = {.n = t->n}, .factors = {.n = t->n}};
+        a.at = t->at;
+        a.every = t->every;
+        memcpy(a.over.dim, t->over, sizeof t->over);
+        memcpy(a.factors.by, t->by, sizeof t->by);
+        for (int k = 0; k < taps->n; k++)
+            for (int x = 0; x < taps->tap[k].n; x++)
+                if (k != i && taps->tap[k].over[x].name == t->dim.name)
+                    WRONG(r, "dim '%s' is read through taps and counts others",
+                          rule_dim(r, t->dim.name));
+        Rule one = {.m = r->m, .attrs = &a, .nin = 1, .in = {&seen[i]}, .out = &seen[i + 1]};
+        const char *wrong = type_reindex(&one);
+        if (wrong)
+            return wrong;
+    }
+    product.in[0] = &seen[taps->n];
+    return type_dot(&product);
+}
+
 static const char *type_dot_bias(Rule *r)
 {
     const char *wrong = product(r);

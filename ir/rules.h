@@ -61,5 +61,6 @@ const char *type_combine_weight(Rule *r);
 /* rules_attention.c */
 const char *type_attention(Rule *r);
 const char *type_attention_grad(Rule *r);
+const char *type_attention_bias_grad(Rule *r);
 
 #endif

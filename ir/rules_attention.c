@@ -52,7 +52,8 @@ static const char *values_fit(Rule *r, const DimList *head)
     return wrong;
 }
 
-/* Keys of another sequence: each query sees all of them. */
+/* Keys with a dim of their own. Of another sequence each query sees all; those of one sequence have
+ * a name of their own where a bias tells the two apart, and masks compare positions. */
 static const char *others_keys(Rule *r)
 {
     const Attrs *a = r->attrs;
@@ -65,7 +66,11 @@ static const char *others_keys(Rule *r)
             WRONG(r, "keys or values have the dim '%s' of the queries", rule_dim(r, a->along.name));
     if (dims_have(&a->over, a->keys.name))
         WRONG(r, "dim '%s' cannot be the head's too", rule_dim(r, a->keys.name));
-    if (a->causal || a->window || a->within)
+    const Type *k = r->in[1];
+    const int at = type_find(k, a->keys.name);
+    const bool compares = a->causal || a->window;
+    if ((compares || a->within) &&
+        (!a->biased || at < 0 || (compares && dim_whole(r->m, a->along) != k->dims[at].size)))
         WRONG(r, "a mask of positions where keys are another sequence");
     return NULL;
 }
@@ -125,7 +130,8 @@ static const char *first_fits(Rule *r, int nth)
               rule_dim(r, r->attrs->along.name));
     for (int i = 0; i < t->rank; i++) {
         const Name d = t->dims[i].name;
-        if (dims_have(&r->attrs->over, d) || type_find(q, d) < 0 || type_find(k, d) < 0)
+        if (dims_have(&r->attrs->over, d) || type_find(q, d) < 0 ||
+            (d != r->attrs->along.name && type_find(k, d) < 0))
             WRONG(r, "the first key of each query has dim '%s', that queries and keys do not share",
                   rule_dim(r, d));
     }
@@ -166,18 +172,73 @@ static const char *sink_fits(Rule *r)
     return NULL;
 }
 
+/* Does t have some of these dims, but not all? */
+static bool has_part(const Type *t, const DimList *dims)
+{
+    int n = 0;
+    for (int i = 0; i < dims->n; i++)
+        n += type_find(t, dims->dim[i].name) >= 0;
+    return n > 0 && n < dims->n;
+}
+
+/* Of the dims that queries have beside their sequence and head: those that keys share, and are dims
+ * of the first keys or (others) are not; or that queries have alone (groups). */
+static DimList heads_of(const Rule *r, bool groups, bool others)
+{
+    const Type *q = r->in[0], *k = r->in[1];
+    const Type *first = r->attrs->within ? r->in[r->nin - 1] : NULL;
+    DimList dims = {0};
+    for (int i = 0; i < q->rank; i++) {
+        const Name d = q->dims[i].name;
+        if (d == r->attrs->along.name || dims_have(&r->attrs->over, d) ||
+            groups == (type_find(k, d) >= 0))
+            continue;
+        if (groups || others == !(first && type_find(first, d) >= 0))
+            dims.dim[dims.n++] = q->dims[i];
+    }
+    return dims;
+}
+
+/* Operand nth: numbers that are added to the scores. It has any of their dims, but a descriptor
+ * (runtime/abi.h) has one stride for all groups, and one for a batch that the first keys have too.
+ */
+static const char *bias_fits(Rule *r, int nth, const Type *lse)
+{
+    if (r->nin <= nth)
+        WRONG(r, "a bias that is no operand");
+    const Type *bias = r->in[nth];
+    if (!r->attrs->keys.name)
+        WRONG(r, "a bias of keys that have no dim of their own");
+    if (bias->dtype != lse->dtype)
+        WRONG(r, "the bias is %s, and scores are %s", dtype_name(bias->dtype),
+              dtype_name(lse->dtype));
+    for (int i = 0; i < bias->rank; i++)
+        if (type_find(lse, bias->dims[i].name) < 0 && bias->dims[i].name != r->attrs->keys.name)
+            WRONG(r, "the bias has dim '%s', that no score has", rule_dim(r, bias->dims[i].name));
+    const DimList groups = heads_of(r, true, false);
+    const DimList batch = heads_of(r, false, false), others = heads_of(r, false, true);
+    if (has_part(bias, &groups))
+        WRONG(r, "the bias has some of the dims that queries alone have, and lacks others");
+    if (r->attrs->within && batch.n && (has_part(bias, &batch) || has_part(bias, &others)))
+        WRONG(r, "the bias has some of the dims of the first keys, and lacks others");
+    return NULL;
+}
+
 const char *type_attention(Rule *r)
 {
-    const int sunk = r->attrs->sunk;
+    const int sunk = r->attrs->sunk, biased = r->attrs->biased;
     const char *wrong = attends(r);
     if (!wrong && sunk && r->nin < 4)
         WRONG(r, "a sink that is no operand");
     if (!wrong && sunk)
         wrong = sink_fits(r);
-    return wrong ? wrong : mask_fits(r, 3 + sunk);
+    if (!wrong && biased)
+        wrong = bias_fits(r, 3 + sunk, &r->out[1]);
+    return wrong ? wrong : mask_fits(r, 3 + sunk + biased);
 }
 
-const char *type_attention_grad(Rule *r)
+/* The operands of a gradient. */
+static const char *gradient_fits(Rule *r)
 {
     Type two[2];
     Type *out = r->out;
@@ -190,9 +251,24 @@ const char *type_attention_grad(Rule *r)
         wrong = rule_has_type(r, 4, &two[1], two[1].dtype, "lse");
     if (!wrong)
         wrong = rule_has_type(r, 5, &two[0], two[0].dtype, "do");
-    if (!wrong)
-        wrong = mask_fits(r, 6);
+    if (!wrong && r->attrs->biased)
+        wrong = bias_fits(r, 6, &two[1]);
+    return wrong ? wrong : mask_fits(r, 6 + r->attrs->biased);
+}
+
+const char *type_attention_grad(Rule *r)
+{
+    const char *wrong = gradient_fits(r);
     for (int i = 0; i < 3; i++)
-        out[i] = *r->in[i];
+        r->out[i] = *r->in[i];
+    return wrong;
+}
+
+const char *type_attention_bias_grad(Rule *r)
+{
+    const char *wrong = gradient_fits(r);
+    if (!wrong && !r->attrs->biased)
+        WRONG(r, "a gradient of no bias");
+    r->out[0] = *r->in[6];
     return wrong;
 }

@@ -137,7 +137,8 @@ static const char *unsplit(Rule *r, Op op)
         axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);
     else if (op == OP_sum)
         axes = a->whole ? axes_of(r->in[0], &a->over) : 0;
-    else if (OP_AMONG(op, OP_attention, OP_attention_grad)) { /* along may be: a ring */
+    else if (OP_AMONG(op, OP_attention, OP_attention_grad,
+                      OP_attention_bias_grad)) { /* along may be: a ring */
         const DimList head = attention_value_head(a, r->in[1], r->in[2]);
         axes = axes_of(r->in[0], &a->over) | axes_of(r->in[2], &head) | a->keys.axes;
     } else if (OP_AMONG(op, OP_cross_entropy, OP_cross_entropy_grad, OP_head, OP_head_loss))
@@ -159,8 +160,9 @@ static Axes operand_axes(const Rule *r)
  * come from all query groups that share them. */
 static Axes partial_alone(const Rule *r, Op op, int result)
 {
-    return op == OP_attention_grad && result ? type_axes(r->in[0]) & ~type_axes(&r->out[result])
-                                             : 0;
+    return op == OP_attention_bias_grad || (op == OP_attention_grad && result)
+               ? type_axes(r->in[0]) & ~type_axes(&r->out[result])
+               : 0;
 }
 
 const char *rule_over_mesh(Rule *r, Op op)

@@ -3,9 +3,22 @@
 #define MGC_IR_TEXT_H
 
 #include <stddef.h>
+#include <stdio.h>
+
+#include "ir/ir.h"
+
+/* A name as it is where it is a word, else as a string; a string, quoted; a number. */
+void text_put_name(FILE *out, const char *s);
+void text_put_string(FILE *out, const char *s);
+void text_put_real(FILE *out, double x);
 
 /* How much of a label is the value's hint: all of it, but for the ".N" that makes it unique. */
 size_t label_stem(const char *label, size_t length);
+
+void text_print_dim(const Module *m, Dim d, FILE *out);
+
+/* text_taps.c: "=[row=8 at 2 half_row=4, 1 down=3, -1 every 1]" */
+void text_print_taps(const Module *m, const Taps *t, FILE *out);
 
 /* Per kind of attribute: is it said where it is set alone; and its name alone; is it not set? */
 #define TEXT_OPTIONAL_DIMS    false
@@ -16,6 +29,7 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_OPTIONAL_NAME    false
 #define TEXT_OPTIONAL_AXES    false
 #define TEXT_OPTIONAL_FACTORS false
+#define TEXT_OPTIONAL_TAPS    false
 #define TEXT_OPTIONAL_MARK    true
 #define TEXT_OPTIONAL_SHARE   true
 #define TEXT_OPTIONAL_COUNT   true
@@ -28,6 +42,7 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_ALONE_NAME       false
 #define TEXT_ALONE_AXES       false
 #define TEXT_ALONE_FACTORS    false
+#define TEXT_ALONE_TAPS       false
 #define TEXT_ALONE_SHARE      false
 #define TEXT_ALONE_COUNT      false
 #define TEXT_ALONE_OTHER      false
@@ -40,6 +55,7 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_UNSET_NAME(v)    false
 #define TEXT_UNSET_AXES(v)    false
 #define TEXT_UNSET_FACTORS(v) false
+#define TEXT_UNSET_TAPS(v)    false
 #define TEXT_UNSET_MARK(v)    (!(v))
 #define TEXT_UNSET_SHARE(v)   ((v) == 0)
 #define TEXT_UNSET_COUNT(v)   ((v) == 0)

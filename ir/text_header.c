@@ -3,9 +3,8 @@
 
 #include "ir/text_reader.h"
 
-void text_read_train(Reader *r)
+static void read_goal(Reader *r, Goal *t)
 {
-    Train *t = &r->m->train;
     struct {
         const char *name;
         double *value;
@@ -13,7 +12,6 @@ void text_read_train(Reader *r)
 #define NUMBER(name, ...) {#name, &t->name},
 #include "ir/optimizers.def"
         {"clip", &t->clip}, {"peak", &t->peak}, {"floor", &t->floor}};
-    text_want_word(r, "train");
     t->optimizer = (Optimizer)text_want_choice(r, optimizer_names, OPT_count);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         text_want_word(r, reals[i].name);
@@ -31,6 +29,14 @@ void text_read_train(Reader *r)
     t->last = text_want_int(r, 0, INT64_MAX);
     t->descent = (Descent)text_want_choice(r, descent_names, DESCENT_count);
     t->log = text_take_word(r, "log");
+}
+
+void text_read_train(Reader *r)
+{
+    Train *t = &r->m->train;
+    text_want_word(r, "train");
+    t->goal[0].loss = name_intern(r->m->names, "loss");
+    read_goal(r, &t->goal[0]);
     text_want_word(r, "compute");
     t->compute = text_read_dtype(r);
     t->tf32 = text_take_word(r, "tf32");
@@ -47,6 +53,13 @@ void text_read_train(Reader *r)
         text_want_word(r, "hysteresis");
         t->scale_hysteresis = text_want_int(r, 1, INT64_MAX);
     }
+    for (t->goals = 1; text_take_word(r, "goal"); t->goals++) {
+        if (t->goals == MAX_GOALS)
+            text_wrong(r, r->t.span, 403, "there are more than %s losses", "8");
+        Goal *g = &t->goal[t->goals];
+        g->loss = text_want_name(r);
+        read_goal(r, g);
+    }
 }
 
 void text_read_layout(Reader *r)
@@ -62,6 +75,8 @@ void text_read_layout(Reader *r)
     l->recompute = (Recompute)text_want_choice(r, recompute_names, RECOMPUTE_count);
     while (l->recompute == RECOMPUTE_keep && r->t.kind == TOK_string)
         vec_push(r->m->arena, &l->keep, ((KeptName){.name = text_want_name(r)}));
+    if (text_take_word(r, "chunk"))
+        l->chunk = text_want_int(r, 1, INT64_MAX);
     l->overlap = text_take_word(r, "overlap");
     if (text_take_word(r, "send_flops"))
         l->send_flops = text_want_real(r);

@@ -157,6 +157,37 @@ static void read_attr_FACTORS(Reader *r, Factors *f)
     text_want_mark(r, ']');
 }
 
+/* row=8 at 2 half_row=4, 1 down=3, -1 every 1 */
+static Tap read_tap(Reader *r)
+{
+    Tap t = {.dim = read_dim(r)};
+    text_want_word(r, "at");
+    for (;;) {
+        const int64_t n = text_want_int(r, INT32_MIN, INT32_MAX);
+        if (text_take_word(r, "every")) {
+            t.at = n;
+            t.every = text_want_int(r, 1, INT32_MAX);
+            return t;
+        }
+        if (t.n == MAX_TAPS)
+            text_wrong(r, r->t.span, 402, "%s is expected here", "`every`");
+        t.by[t.n] = (int32_t)n;
+        t.over[t.n++] = read_dim(r);
+        text_want_mark(r, ',');
+    }
+}
+
+static void read_attr_TAPS(Reader *r, Taps *t)
+{
+    text_want_mark(r, '[');
+    do {
+        if (t->n == MAX_TAPS)
+            text_wrong(r, r->t.span, 402, "%s is expected here", "`]`");
+        t->tap[t->n++] = read_tap(r);
+    } while (text_take_mark(r, ','));
+    text_want_mark(r, ']');
+}
+
 /* The separator between an attribute and the one before it. */
 typedef enum Between { BEFORE_ALL, COMMA_WANTED, COMMA_READ } Between;
 
@@ -344,6 +375,13 @@ static void read_total(Reader *r, Fn *f, FnArg *a)
     vec_push(r->a, &f->totals, text_take_word(r, "max"));
 }
 
+/* The number of a loss: the first has none. */
+static uint32_t read_goal(Reader *r)
+{
+    const int most = r->m->train.goals - 1;
+    return r->t.kind == TOK_number && most ? (uint32_t)text_want_int(r, 1, most) : 0;
+}
+
 static void read_fn(Reader *r)
 {
     Fn *f = NEW(r->a, Fn);
@@ -357,6 +395,8 @@ static void read_fn(Reader *r)
             a.tensor = read_tensor_ref(r);
         else if (a.role == ARG_input)
             a.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->inputs.n - 1);
+        else if (a.role == ARG_lr)
+            a.tensor = read_goal(r);
         else if (a.role == ARG_total)
             read_total(r, f, &a);
         else if (a.role == ARG_place)
@@ -370,6 +410,8 @@ static void read_fn(Reader *r)
     read_region(r, f->body, 0);
     while (text_take_word(r, "result")) {
         FnResult res = {.role = (ResultRole)text_want_choice(r, result_role_names, RESULT_ROLES)};
+        if (res.role <= RES_norm)
+            res.tensor = read_goal(r);
         if (res.role == RES_metric)
             res.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->metrics.n - 1);
         if (res.role == RES_total)
@@ -392,7 +434,7 @@ static void read_fn(Reader *r)
 
 static void read_tensor(Reader *r)
 {
-    static const char *const inits[] = {"const", "normal", "uniform"};
+    static const char *const inits[] = {"const", "normal", "uniform", "formula"};
     Tensor t = {.name = text_want_name(r)};
     t.type = read_type(r);
     text_want_word(r, "external");
@@ -441,13 +483,19 @@ static void read_tensor(Reader *r)
     if (r->m->local)
         type_strip(&t.type);
     text_want_word(r, "init");
-    t.init = (Init)text_want_choice(r, inits, 3);
-    t.a = text_want_real(r);
-    t.b = text_want_real(r);
+    t.init = (Init)text_want_choice(r, inits, 4);
+    if (t.init == INIT_formula) {
+        t.formula = text_want_name(r);
+    } else {
+        t.a = text_want_real(r);
+        t.b = text_want_real(r);
+    }
     text_want_word(r, "decay");
     t.decay = text_want_real(r);
     text_want_word(r, "rate");
     t.rate = text_want_real(r);
+    if (text_take_word(r, "goal"))
+        t.goal = (uint8_t)text_want_int(r, 1, r->m->train.goals - 1);
     t.frozen = text_take_word(r, "frozen");
     t.master = text_take_word(r, "master");
     if (text_take_word(r, "at"))

@@ -6,8 +6,6 @@
 #include "ir/text.h"
 
 #include <ctype.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Printer {
@@ -20,53 +18,6 @@ typedef struct Printer {
     const char **label; /* per value, NULL until named */
 } Printer;
 
-static bool plain(const char *s)
-{
-    if (!isalpha((unsigned char)*s) && *s != '_')
-        return false;
-    for (; *s; s++)
-        if (!isalnum((unsigned char)*s) && *s != '_' && *s != '.')
-            return false;
-    return true;
-}
-
-static void print_string(FILE *out, const char *s)
-{
-    fputc('"', out);
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\' || c < 32 || c == 127)
-            fprintf(out, "\\x%02x", c);
-        else
-            fputc(c, out);
-    }
-    fputc('"', out);
-}
-
-static void print_name(FILE *out, const char *s)
-{
-    if (plain(s))
-        fputs(s, out);
-    else
-        print_string(out, s);
-}
-
-/* The shortest decimal that reads back as the same double. */
-static void print_real(FILE *out, double x)
-{
-    char s[40];
-    if (isnan(x) || isinf(x)) {
-        fputs(isnan(x) ? "nan" : x < 0 ? "-inf" : "inf", out);
-        return;
-    }
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(s, sizeof s, "%.*g", digits, x);
-        if (strtod(s, NULL) == x)
-            break;
-    }
-    fputs(s, out);
-}
-
 static void print_axes(const Module *m, Axes axes, FILE *out)
 {
     const char *dot = "";
@@ -78,9 +29,9 @@ static void print_axes(const Module *m, Axes axes, FILE *out)
 }
 
 /* "seq=64@cp~.tp": in zigzag order on cp. */
-static void print_dim(const Module *m, Dim d, FILE *out)
+void text_print_dim(const Module *m, Dim d, FILE *out)
 {
-    print_name(out, name_str(m->names, d.name));
+    text_put_name(out, name_str(m->names, d.name));
     fprintf(out, "=%lld", (long long)d.size);
     const char *before = "@";
     for (size_t i = 0; i < m->layout.mesh.n; i++)
@@ -106,12 +57,12 @@ static void print_type(const Module *m, const Type *t, FILE *out)
     for (int i = 0; i < t->rank && i < MAX_RANK; i++) { /* messages show types that are none */
         if (i)
             fputs(", ", out);
-        print_dim(m, t->dims[i], out);
+        text_print_dim(m, t->dims[i], out);
     }
     fputc(']', out);
     if (t->indexes) {
         fputs("(", out);
-        print_name(out, name_str(m->names, t->indexes));
+        text_put_name(out, name_str(m->names, t->indexes));
         fputs(")", out);
     }
     print_partial(m, "partial", t->partial, out);
@@ -189,7 +140,7 @@ static void name_region(Printer *p, const Region *r, const char *arg)
 static void print_value(const Printer *p, Value v)
 {
     fputc('%', p->out);
-    print_name(p->out, v < p->m->values.n && p->label[v] ? p->label[v] : "?");
+    text_put_name(p->out, v < p->m->values.n && p->label[v] ? p->label[v] : "?");
 }
 
 /* ---- instructions -------------------------------------------------------------------------- */
@@ -200,7 +151,7 @@ static void print_attr_DIMS(const Module *m, const DimList *l, FILE *out)
     for (int i = 0; i < l->n; i++) {
         if (i)
             fputs(", ", out);
-        print_dim(m, l->dim[i], out);
+        text_print_dim(m, l->dim[i], out);
     }
     fputc(']', out);
 }
@@ -208,7 +159,7 @@ static void print_attr_DIMS(const Module *m, const DimList *l, FILE *out)
 static void print_attr_DIM(const Module *m, const Dim *d, FILE *out)
 {
     fputc('=', out);
-    print_dim(m, *d, out);
+    text_print_dim(m, *d, out);
 }
 
 static void print_attr_INT(const Module *m, const int64_t *v, FILE *out)
@@ -221,7 +172,7 @@ static void print_attr_REAL(const Module *m, const double *v, FILE *out)
 {
     (void)m;
     fputc('=', out);
-    print_real(out, *v);
+    text_put_real(out, *v);
 }
 
 static void print_attr_FLAG(const Module *m, const bool *v, FILE *out)
@@ -233,7 +184,7 @@ static void print_attr_FLAG(const Module *m, const bool *v, FILE *out)
 static void print_attr_NAME(const Module *m, const Name *v, FILE *out)
 {
     fputc('=', out);
-    print_string(out, name_str(m->names, *v));
+    text_put_string(out, name_str(m->names, *v));
 }
 
 static void print_attr_AXES(const Module *m, const Axes *v, FILE *out)
@@ -255,6 +206,7 @@ static void print_attr_FACTORS(const Module *m, const Factors *f, FILE *out)
     fputc(']', out);
 }
 
+#define print_attr_TAPS text_print_taps
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
 {
     unsigned have = op_info[i->op].attrs;
@@ -304,11 +256,11 @@ static void print_head(const Printer *p, const Ins *i)
     print_place(p->m, i->span, out);
     if (i->path) {
         fputs(" in ", out);
-        print_string(out, name_str(p->m->names, i->path));
+        text_put_string(out, name_str(p->m->names, i->path));
     }
     if (i->block) {
         fputs(" of ", out);
-        print_string(out, name_str(p->m->names, i->block));
+        text_put_string(out, name_str(p->m->names, i->block));
     }
     if (i->backward)
         fputs(i->again ? " again" : " backward", out);
@@ -354,20 +306,20 @@ static void print_region(const Printer *p, const Region *r, int depth)
 static void print_ref(const Printer *p, uint32_t tensor)
 {
     fputc(' ', p->out);
-    print_string(p->out, name_str(p->m->names, p->m->tensors.data[tensor].name));
+    text_put_string(p->out, name_str(p->m->names, p->m->tensors.data[tensor].name));
 }
 
 static void print_fn(Printer *p, const Fn *f)
 {
     fputs("\nfn @", p->out);
-    print_name(p->out, name_str(p->m->names, f->name));
+    text_put_name(p->out, name_str(p->m->names, f->name));
     fputs(" {\n", p->out);
     for (size_t i = 0; i < f->args.n; i++) {
         const FnArg a = f->args.data[i];
         fprintf(p->out, "  role %s%s", arg_role_names[a.role], a.role == ARG_place ? " " : "");
         if (a.role <= ARG_state)
             print_ref(p, a.tensor);
-        if (a.role == ARG_input || a.role == ARG_total)
+        if (a.role == ARG_input || a.role == ARG_total || (a.role == ARG_lr && a.tensor))
             fprintf(p->out, " %u", a.tensor);
         if (a.role == ARG_place)
             print_axes(p->m, a.tensor, p->out);
@@ -382,7 +334,7 @@ static void print_fn(Printer *p, const Fn *f)
     for (size_t i = 0; i < f->results.n; i++) {
         const FnResult r = f->results.data[i];
         fprintf(p->out, "  result %s", result_role_names[r.role]);
-        if (r.role == RES_metric || r.role == RES_total)
+        if (r.role == RES_metric || r.role == RES_total || (r.role <= RES_norm && r.tensor))
             fprintf(p->out, " %u", r.tensor);
         if (r.role >= RES_grad)
             print_ref(p, r.tensor);
@@ -401,12 +353,12 @@ static void print_fn(Printer *p, const Fn *f)
 static void print_text(const char *word, const char *text, FILE *out)
 {
     fprintf(out, "%s ", word);
-    print_string(out, text);
+    text_put_string(out, text);
 }
 
 static void print_tensor(const Module *m, const Tensor *t, FILE *out)
 {
-    static const char *const inits[] = {"const", "normal", "uniform"};
+    static const char *const inits[] = {"const", "normal", "uniform", "formula"};
     print_text("tensor", name_str(m->names, t->name), out);
     fputc(' ', out);
     Type shown = t->type;
@@ -432,14 +384,18 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
                 (long long)t->part_of, inits[t->init]);
     else
         fprintf(out, "] init %s ", inits[t->init]);
-    print_real(out, t->a);
-    fputc(' ', out);
-    print_real(out, t->b);
+    if (t->formula)
+        text_put_string(out, name_str(m->names, t->formula));
+    else
+        text_put_real(out, t->a), fputc(' ', out), text_put_real(out, t->b);
     fputs(" decay ", out);
-    print_real(out, t->decay);
+    text_put_real(out, t->decay);
     fputs(" rate ", out);
-    print_real(out, t->rate);
-    fprintf(out, "%s%s", t->frozen ? " frozen" : "", t->master ? " master" : "");
+    text_put_real(out, t->rate);
+    if (t->goal)
+        fprintf(out, " goal %d", t->goal);
+    fputs(t->frozen ? " frozen" : "", out);
+    fputs(t->master ? " master" : "", out);
     for (int k = 0; k < 3 && t->at; k++)
         fprintf(out, "%s%s%s", k ? "" : " at", t->at >> k & 1 ? " " : "",
                 t->at >> k & 1 ? stage_names[k] : "");
@@ -453,7 +409,7 @@ static void print_pipeline(const Module *m, FILE *out)
     if (!p->axis)
         return;
     fputs("pipeline ", out);
-    print_name(out, name_str(m->names, p->dim));
+    text_put_name(out, name_str(m->names, p->dim));
     fputs(" on ", out);
     print_axes(m, p->axis, out);
     print_text(" schedule", name_str(m->names, p->schedule), out);
@@ -479,7 +435,7 @@ static void print_mesh(const Module *m, FILE *out)
     for (size_t i = 0; i < l->rules.n; i++) {
         const LayoutRule *r = &l->rules.data[i];
         fputs(r->of ? "rule class " : "rule ", out);
-        print_name(out, r->of ? class_names[r->of] : name_str(m->names, r->dim));
+        text_put_name(out, r->of ? class_names[r->of] : name_str(m->names, r->dim));
         for (int k = 0; k < r->n; k++)
             fprintf(out, " on %s%s", name_str(m->names, l->mesh.data[r->axis[k]].name),
                     r->zigzag >> r->axis[k] & 1 ? " zigzag" : "");
@@ -494,7 +450,22 @@ static void print_mesh(const Module *m, FILE *out)
 static void print_setting(const char *name, double value, FILE *out)
 {
     fprintf(out, " %s ", name);
-    print_real(out, value);
+    text_put_real(out, value);
+}
+
+static void print_goal(const Goal *t, FILE *out)
+{
+    fprintf(out, " %s", optimizer_names[t->optimizer]);
+#define NUMBER(name, ...) print_setting(#name, t->name, out);
+#include "ir/optimizers.def"
+    print_setting("clip", t->clip, out);
+    print_setting("peak", t->peak, out);
+    print_setting("floor", t->floor, out);
+#define FLAG(name) fputs(t->name != 0 ? " " #name : "", out);
+#include "ir/optimizers.def"
+    fprintf(out, " lr %s warmup %lld steps %lld last %lld %s%s", schedule_names[t->schedule],
+            (long long)t->warmup, (long long)t->steps, (long long)t->last,
+            descent_names[t->descent], t->log ? " log" : "");
 }
 
 static void print_header(const Module *m, FILE *out)
@@ -503,22 +474,13 @@ static void print_header(const Module *m, FILE *out)
     print_text("mgir 1\nmodel", name_str(m->names, m->name), out);
     print_text(" source", m->source ? m->source : "", out);
     fputs("\nbatch ", out);
-    print_dim(m, m->batch, out);
+    text_print_dim(m, m->batch, out);
     fputs(" seq ", out);
-    print_dim(m, m->seq, out);
-    fprintf(out, " vocab %lld\ntrain %s", (long long)m->vocab, optimizer_names[t->optimizer]);
-#define NUMBER(name, ...) print_setting(#name, t->name, out);
-#include "ir/optimizers.def"
-    print_setting("clip", t->clip, out);
-    print_setting("peak", t->peak, out);
-    print_setting("floor", t->floor, out);
-#define FLAG(name) fputs(t->name != 0 ? " " #name : "", out);
-#include "ir/optimizers.def"
-    fprintf(out, " lr %s warmup %lld steps %lld last %lld %s%s compute %s%s%s%s",
-            schedule_names[t->schedule], (long long)t->warmup, (long long)t->steps,
-            (long long)t->last, descent_names[t->descent], t->log ? " log" : "",
-            dtype_name(t->compute), t->tf32 ? " tf32" : "", t->tree ? " tree" : "",
-            t->as_ready ? " as_ready" : "");
+    text_print_dim(m, m->seq, out);
+    fprintf(out, " vocab %lld\ntrain", (long long)m->vocab);
+    print_goal(&t->goal[0], out);
+    fprintf(out, " compute %s%s%s%s", dtype_name(t->compute), t->tf32 ? " tf32" : "",
+            t->tree ? " tree" : "", t->as_ready ? " as_ready" : "");
     if (t->half)
         fprintf(out, " half %s", dtype_name(t->half));
     if (t->scale != 0) {
@@ -527,16 +489,21 @@ static void print_header(const Module *m, FILE *out)
         fprintf(out, " window %lld hysteresis %lld", (long long)t->scale_window,
                 (long long)t->scale_hysteresis);
     }
+    for (int i = 1; i < t->goals; i++) {
+        print_text("\ngoal", name_str(m->names, t->goal[i].loss), out);
+        print_goal(&t->goal[i], out);
+    }
     print_text("\nlayout", name_str(m->names, m->layout.name), out);
     print_text(" device", name_str(m->names, m->layout.device), out);
     fprintf(out, " microbatch %lld recompute %s", (long long)m->layout.microbatch,
             recompute_names[m->layout.recompute]);
     for (size_t i = 0; i < m->layout.keep.n; i++) {
         fputc(' ', out);
-        print_string(out, name_str(m->names, m->layout.keep.data[i].name));
+        text_put_string(out, name_str(m->names, m->layout.keep.data[i].name));
     }
-    if (m->layout.overlap)
-        fputs(" overlap", out);
+    if (m->layout.chunk)
+        fprintf(out, " chunk %lld", (long long)m->layout.chunk);
+    fputs(m->layout.overlap ? " overlap" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);
     print_setting("assert_peak", m->layout.assert_peak, out);

@@ -2,6 +2,7 @@
  *
  * A broken one is a bug of mgc. Every violation is reported with its number and its instruction, so
  * that one run shows all there are. */
+#include "ir/initial.h"
 #include "ir/verify.h"
 #include "ir/external.h"
 
@@ -108,7 +109,7 @@ static bool holds(DType t, double x)
 static bool may_be_wide(Op op, uint32_t k, DType t, DType rule)
 {
     return t == DT_f32 && dtype_is_half(rule) &&
-           (op == OP_dot || op == OP_scatter_add || (op == OP_dot_sum && k == 0) ||
+           (op == OP_dot || op == OP_conv || op == OP_scatter_add || (op == OP_dot_sum && k == 0) ||
             (op == OP_head && k == 2));
 }
 
@@ -303,6 +304,8 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
                (m->inputs.data[a.tensor].limit ? t->dtype == DT_i32 : dtype_is_float(t->dtype));
     if (a.role == ARG_total)
         return t->dtype == DT_f64;
+    if (a.role == ARG_lr && a.tensor >= (uint32_t)m->train.goals)
+        return false;
     if (a.role > ARG_state)
         return scalar(t, scalars[a.role]);
     return a.tensor < m->tensors.n && type_equal(t, &m->tensors.data[a.tensor].type) &&
@@ -311,6 +314,8 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
 
 static bool result_fits(const Module *m, FnResult r, const Type *t)
 {
+    if (r.role <= RES_norm)
+        return scalar(t, DT_f64) && r.tensor < (uint32_t)m->train.goals;
     if (r.role < RES_logits)
         return scalar(t, DT_f64);
     if (r.role == RES_logits)
@@ -464,6 +469,9 @@ static void check_tensor(Verifier *v, uint32_t at)
             verify_broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
                           (long long)t->valid[k], (long long)whole);
     }
+    if ((t->init == INIT_formula) != (t->formula != 0) ||
+        (t->formula && (t->slot || !initial_valid(str(v, t->formula)))))
+        verify_broken(v, NULL, 8, "tensor '%s' has no initial value", str(v, t->name));
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
     if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
         verify_broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));

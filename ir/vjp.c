@@ -93,22 +93,24 @@ static void vjp_none(Vjp *v)
 {
     v->error = "it has no derivative";
 }
-#define vjp_const              vjp_none
-#define vjp_iota               vjp_none
-#define vjp_random             vjp_none
-#define vjp_guard              vjp_none
-#define vjp_fused              vjp_none /* kernels are made after differentiation */
-#define vjp_head               vjp_none
-#define vjp_dot_bias           vjp_none
-#define vjp_dot_sum            vjp_none
-#define vjp_dot_gelu           vjp_none
-#define vjp_dot_gelu_aux       vjp_none
-#define vjp_dot_gelu_grad      vjp_none
-#define vjp_repeat             vjp_none /* the pass itself */
-#define vjp_attention_grad     vjp_none
-#define vjp_top                vjp_none
-#define vjp_slots              vjp_none
-#define vjp_cross_entropy_grad vjp_none
+#define vjp_const               vjp_none
+#define vjp_iota                vjp_none
+#define vjp_random              vjp_none
+#define vjp_guard               vjp_none
+#define vjp_fused               vjp_none /* kernels are made after differentiation */
+#define vjp_head                vjp_none
+#define vjp_conv                vjp_none
+#define vjp_dot_bias            vjp_none
+#define vjp_dot_sum             vjp_none
+#define vjp_dot_gelu            vjp_none
+#define vjp_dot_gelu_aux        vjp_none
+#define vjp_dot_gelu_grad       vjp_none
+#define vjp_repeat              vjp_none /* the pass itself */
+#define vjp_attention_grad      vjp_none
+#define vjp_attention_bias_grad vjp_none
+#define vjp_top                 vjp_none
+#define vjp_slots               vjp_none
+#define vjp_cross_entropy_grad  vjp_none
 
 static void vjp_cast(Vjp *v)
 {
@@ -429,19 +431,22 @@ static void vjp_attention(Vjp *v)
         v->error = "the log of attention's normaliser has no derivative";
         return;
     }
-    Value in[8] = {operand(v, 0), operand(v, 1), operand(v, 2),
+    Value in[9] = {operand(v, 0), operand(v, 1), operand(v, 2),
                    result(v, 0),  result(v, 1),  whole_cotangent(v, 0)};
     int n = 6;
     Attrs a = v->ins->attrs;
+    const int bias = 3 + a.sunk;
     a.sunk = false;
-    for (uint32_t k = 3 + v->ins->attrs.sunk; k < v->ins->nin; k++) /* what each query sees */
-        in[n++] = operand(v, (int)k);
+    for (int k = bias; k < (int)v->ins->nin; k++) /* the bias, and what each query sees */
+        in[n++] = operand(v, k);
     Type t[] = {operand_type(v, 0), operand_type(v, 1), operand_type(v, 2)};
     Ins *g = build_typed(v->b, OP_attention_grad, &a, n, in, 3, t, NULL);
     for (int i = 0; i < 3; i++)
         v->grad[i] = g->out[i];
     if (v->ins->attrs.sunk && v->want[3])
         v->grad[3] = sink_cotangent(v, in[3], in[4], in[5]);
+    if (a.biased && v->want[bias])
+        v->grad[bias] = typed(v, OP_attention_bias_grad, &a, n, in, operand_type(v, bias));
 }
 
 /* A cotangent per target: one number for all, or all of them. */

@@ -6,6 +6,7 @@
 
 #define amx_sums  NAME(amx_sums)
 #define amx_block NAME(amx_block)
+#define amx_lines NAME(amx_lines)
 #define amx_strip NAME(amx_strip)
 
 /* sum[j] (+)= the sum of column j of packed B; the parts of a number sum to it exactly. */
@@ -29,6 +30,22 @@ static void amx_sums(const char *b, int64_t chunks, int64_t n, bool add, T *sum)
     }
 }
 
+/* Packs `count` lines of an operand from `line` on, terms [p, p + k). What is read through taps is
+ * brought together a tile's lines at a time. */
+static void amx_lines(const mgk_product *w, bool of_b, int64_t line, int64_t count, int64_t p,
+                      int64_t k, char *to)
+{
+    const bool along = of_b ? w->d->tb : !w->d->ta;
+    const int64_t chunks = (k + MGK_AMX_TERMS - 1) / MGK_AMX_TERMS;
+    const int64_t step = (of_b ? w->of_b : w->of_a) ? MGK_AMX_LINES : count;
+    for (int64_t at = 0; at < count; at += step) {
+        const int64_t n = count - at < step ? count - at : step;
+        const Lines x = of_b ? lines_b(w, line + at, n, p, k) : lines_a(w, line + at, n, p, k);
+        amx_pack(x.at, x.ld, along, of_b, n, k,
+                 to + at / MGK_AMX_LINES * chunks * AMX_PARTS * MGK_AMX_BYTES);
+    }
+}
+
 /* Rows [i, i + m) of the strip, terms [p, p + k): a block of A times all panels of B. The first
  * block of these terms packs the panels, a group at a time, to where later blocks find them. If it
  * is the only block, all groups are packed to the same place, which stays in cache. */
@@ -40,7 +57,7 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
     const int64_t chunks = (k + MGK_AMX_TERMS - 1) / MGK_AMX_TERMS, row = s->i + i;
     const int64_t bytes = 2 * chunks * AMX_PARTS * MGK_AMX_BYTES; /* of a panel */
     char *const a = (char *)s->a, *const b = (char *)s->b;
-    const bool near = near_sums(d);
+    const bool near = near_sums(w);
     mgk_amx x = {.m = m,
                  .chunks = chunks,
                  .parts = AMX_PARTS,
@@ -48,14 +65,13 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
                  .ldc = near ? MGK_AMX_PANEL : s->ldc,
                  .add = p > 0 || d->beta != 0,
                  .alpha = (float)d->alpha};
-    amx_pack((const E *)w->a + (d->ta ? p * d->lda + row : row * d->lda + p), d->lda, !d->ta, false,
-             m, k, a);
+    amx_lines(w, false, row, m, p, k, a);
     for (int64_t j = 0; j < s->n; j += MGK_AMX_PANEL) {
         const int64_t left = s->n - j, group = left < GROUP ? left : GROUP;
         char *panel = b + (m < s->m ? j : j % GROUP) / MGK_AMX_PANEL * bytes;
         mg_look(w->run, s->a);
         if (i == 0 && j % GROUP == 0) {
-            amx_pack(panel_at(w, p, s->j + j), d->ldb, d->tb, true, group, k, panel);
+            amx_lines(w, true, s->j + j, group, p, k, panel);
             if (d->epilogue == MG_SUM && s->i == 0)
                 amx_sums(panel, chunks, group, p > 0, s->extra + j);
         }

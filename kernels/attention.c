@@ -9,6 +9,7 @@
 
 static mg_task *const forward[][MGK_FLOATS] = MGK_TABLE(attention_forward);
 static mg_task *const backward[][MGK_FLOATS] = MGK_TABLE(attention_backward);
+static mg_task *const bias_backward[][MGK_FLOATS] = MGK_TABLE(attention_bias_backward);
 
 /* Rows of one (batch, kv head) in a unit of the forward pass, at the level in use. */
 static int64_t unit_rows(mg_dtype t)
@@ -19,12 +20,19 @@ static int64_t unit_rows(mg_dtype t)
 }
 
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, void *o, void *lse, const int32_t *seen,
-                       const int32_t *first)
+                       const void *k, const void *v, void *o, void *lse, const void *bias,
+                       const int32_t *seen, const int32_t *first)
 {
     const int type = mgk_float(d->dtype, "mg_attention");
-    mgk_attention x = {
-        .d = d, .q = q, .k = k, .v = v, .seen = seen, .first = first, .o = o, .lse = lse};
+    mgk_attention x = {.d = d,
+                       .q = q,
+                       .k = k,
+                       .v = v,
+                       .bias = bias,
+                       .seen = seen,
+                       .first = first,
+                       .o = o,
+                       .lse = lse};
     const int64_t rows = unit_rows(d->dtype);
     const int64_t units = d->batch * d->kv * ((d->queries * d->group + rows - 1) / rows);
     mg_begin(r, action);
@@ -36,7 +44,7 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse)
 {
-    mg_attention_part(r, action, d, q, k, v, o, lse, NULL, NULL);
+    mg_attention_part(r, action, d, q, k, v, o, lse, NULL, NULL, NULL);
 }
 
 /* The number of parts of each (batch, kv head): one sweep with five products, or several parts with
@@ -49,8 +57,8 @@ static int64_t backward_parts(const mg_attention_desc *d, int64_t threads)
 
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
-                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
-                            const int32_t *first, void *work)
+                            const void *dout, void *dq, void *dk, void *dv, const void *bias,
+                            const int32_t *seen, const int32_t *first, void *work)
 {
     (void)work;
     const int type = mgk_float(d->dtype, "mg_attention_grad");
@@ -60,6 +68,7 @@ void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, c
                        .k = k,
                        .v = v,
                        .dout = dout,
+                       .bias = bias,
                        .seen = seen,
                        .first = first,
                        .dq = dq,
@@ -78,5 +87,38 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work)
 {
-    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, NULL, work);
+    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, NULL, NULL, work);
+}
+
+/* The parts of a bias that are summed each by itself: one for each batch, kv head and tile of
+ * queries that it has. */
+static int64_t bias_units(const mg_attention_desc *d)
+{
+    const int64_t rows = unit_rows(d->dtype), tile = rows > d->group ? rows / d->group : 1;
+    return (d->dbias[0] ? d->batch : 1) * (d->dbias[2] ? d->kv : 1) *
+           (d->dbias[1] ? (d->queries + tile - 1) / tile : 1);
+}
+
+void mg_attention_bias_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                            const void *k, const void *v, const void *o, const void *lse,
+                            const void *dout, void *dbias, const void *bias, const int32_t *seen,
+                            const int32_t *first, void *work)
+{
+    (void)work;
+    const int type = mgk_float(d->dtype, "mg_attention_bias_grad");
+    mgk_attention x = {.d = d,
+                       .q = q,
+                       .k = k,
+                       .v = v,
+                       .dout = dout,
+                       .bias = bias,
+                       .seen = seen,
+                       .first = first,
+                       .dbias = dbias,
+                       .o = (void *)o,
+                       .lse = (void *)lse};
+    mg_begin(r, action);
+    mg_parallel(r, bias_units(d), 1, bias_backward[mgk_isa()][type], &x);
+    mg_end(r, action);
+    mg_attention_bias_outputs(r, action, d, dbias);
 }

@@ -22,11 +22,12 @@ typedef enum mgk_start {
 typedef struct mgk_attention {
     const mg_attention_desc *d;
     const void *q, *k, *v, *dout;
+    const void *bias;     /* added to the scores, by d->bias; or NULL */
     const int32_t *seen;  /* per query: the number of keys it sees, at least that of the query
                            * before; or NULL */
     const int32_t *first; /* per batch and query, by d->first: the first key it may see, at least
                            * that of the query before; or NULL */
-    void *o, *lse, *dq, *dk, *dv;
+    void *o, *lse, *dq, *dk, *dv, *dbias;
     int64_t parts; /* backward: number of units of a (batch, kv head) */
 } mgk_attention;
 

@@ -11,6 +11,9 @@
  * on, and keys up to the last one of its last row. A row that sees no key gives 0, and NO_LSE as
  * its lse: finite, but below any other.
  *
+ * A bias lies by query and key; a block of it is transposed and added to the scores, before the
+ * mask. It may hide keys by -1e30: the maximum begins below any such score.
+ *
  * With a cap, queries are packed so that scores are 2 log2 e / cap times what they were, which
  * cap_scores turns into cap tanh(score / cap), times log2 e. */
 
@@ -35,6 +38,7 @@
 #define LOG2E  ((T)0x1.71547652b82fep+0)
 #define LN2    0x1.62e42fefa39efp-1
 #define NO_LSE ((T) - 1e30)
+#define NO_TOP ((T) - 1e38)
 
 typedef struct ForwardStrip {
     Strip s;
@@ -46,6 +50,7 @@ typedef struct ForwardStrip {
 } ForwardStrip;
 
 typedef struct Forward {
+    const mgk_attention *x;
     const mg_attention_desc *d;
     T *k, *v;         /* [BLOCK_KEYS][head], [BLOCK_KEYS][vhead] */
     T *st;            /* [BLOCK_KEYS] of lanes: scores, then probabilities */
@@ -76,6 +81,7 @@ static void forward_open(Forward *f, const mgk_attention *x, int64_t b, int64_t 
                          char *scratch)
 {
     const mg_attention_desc *d = x->d;
+    f->x = x;
     f->d = d;
     f->k = carve(&scratch, MGK_BLOCK_KEYS * d->head);
     f->v = carve(&scratch, MGK_BLOCK_KEYS * d->vhead);
@@ -99,7 +105,7 @@ static void forward_open(Forward *f, const mgk_attention *x, int64_t b, int64_t 
             tiles_terms(p->qt, d->head, &p->q);
         }
         for (int64_t i = 0; i < LANES; i++) { /* finite: all keys of a block may be hidden */
-            p->top[i] = NO_LSE;
+            p->top[i] = NO_TOP;
             p->sum[i] = 0;
         }
     }
@@ -174,6 +180,7 @@ static void forward_block(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
                             .ldc = LANES});
     prefetch_some(&f->prefetch);
     cap_scores(d, keys, f->st);
+    strip_bias(&p->s, f->x, t0, keys, LOG2E, f->st);
     strip_mask(&p->s, t0, keys, f->st);
     soften(f, p, keys);
     prefetch_some(&f->prefetch);

@@ -3,7 +3,8 @@
  *
  * With P the probabilities, D[row] = sum over c of dout[row, c] o[row, c]:
  *   dS = P (dout v^T - D);  dq = scale dS k;  dk = scale dS^T q;  dv = P^T dout
- * P is recomputed from lse. With a cap dS has the factor 1 - tanh^2 too.
+ * P is recomputed from lse. With a cap dS has the factor 1 - tanh^2 too. The gradient of a bias is
+ * dS without that factor (attention_bias_body.h).
  *
  * A sweep visits strips of rows and, for each, blocks of keys, in order. One sweep over a whole
  * (batch, kv head) gives all three gradients with five products. If threads outnumber the (batch,
@@ -17,7 +18,7 @@
 #define backward_strip  NAME(backward_strip)
 #define backward_tile   NAME(backward_tile)
 #define backward_probs  NAME(backward_probs)
-#define backward_slope  NAME(backward_slope)
+#define backward_slopes NAME(backward_slopes)
 #define backward_block  NAME(backward_block)
 #define backward_sweep  NAME(backward_sweep)
 #define backward_unit   NAME(backward_unit)
@@ -30,6 +31,7 @@
 #define backward_kv     NAME(backward_kv)
 #define backward_scores NAME(backward_scores)
 #define backward_all_kv NAME(backward_all_kv)
+#define backward_bias   NAME(backward_bias)
 
 typedef struct BackwardStrip {
     Strip s;
@@ -47,9 +49,12 @@ typedef struct Backward {
     const mg_attention_desc *d;
     int64_t b, h, wide, vwide; /* head and vhead rounded up to whole vectors */
     bool want_q, want_kv;      /* want dq; want dk and dv */
+    bool want_bias;            /* want that of the bias, and no other */
+    int64_t end;               /* rows from here on are of another sweep */
     int64_t key0, keys;        /* keys of the sweep: whole blocks, but the last may be shorter */
     T *k, *v;                  /* [BLOCK_KEYS][head], [BLOCK_KEYS][vhead] */
     T *st, *ds;                /* [BLOCK_KEYS] of lanes: scores, then P; dP, then dS */
+    T *slope;                  /* [BLOCK_KEYS] of lanes: with a cap, its slope */
     T *dk, *dv;                /* [keys][wide], [keys][vwide]: sums over the rows so far */
     T *factor;                 /* lanes: the scale */
     Tiles tk, tkt, tv;         /* on AMX: keys, transposed keys, values */
@@ -70,6 +75,7 @@ static void backward_open(Backward *w, char *scratch)
     w->v = carve(&scratch, MGK_BLOCK_KEYS * d->vhead);
     w->st = carve(&scratch, MGK_BLOCK_KEYS * LANES);
     w->ds = carve(&scratch, MGK_BLOCK_KEYS * LANES);
+    w->slope = carve(&scratch, MGK_BLOCK_KEYS * LANES);
     w->factor = carve(&scratch, LANES);
     for (int i = 0; i < MGK_STRIPS; i++) {
         BackwardStrip *p = &w->strip[i];
@@ -141,25 +147,30 @@ static void backward_strip(Backward *w, BackwardStrip *p, int64_t row0)
     }
 }
 
-/* dS of one vector of dP, with the slope of a cap, by the capped scores s: -inf, where a key is not
- * seen, has the slope 0. capped: 1 / (cap log2 e), or 0 without a cap. */
-MGK_INLINE V backward_slope(V ds, V s, T capped)
-{
-    const V t = vmax(vall(-1), s * capped);
-    return capped > 0 ? ds * (1 - t * t) : ds;
-}
-
-/* st: scores to probabilities; ds: dP to dS. */
-static void backward_probs(Backward *w, const BackwardStrip *p, int64_t keys)
+/* The slopes of a cap, by the capped scores. */
+static void backward_slopes(Backward *w, int64_t keys)
 {
     const T capped = w->d->cap > 0 ? (T)(1 / (w->d->cap * (double)LOG2E)) : 0;
+    for (int64_t i = 0; i < (w->d->cap > 0 ? keys * LANES : 0); i += VL) {
+        const V t = vload(w->st + i) * capped;
+        vstore(w->slope + i, 1 - t * t);
+    }
+}
+
+/* st: scores to probabilities; ds: dP to dS. No probability is above 1: this keeps those finite
+ * whose scores and lse are so far below 0 that their difference is rounding. */
+static void backward_probs(Backward *w, const BackwardStrip *p, int64_t keys)
+{
+    const bool bends = w->d->cap > 0 && !w->want_bias, biased = w->x->bias != NULL;
     for (int64_t lane = 0; lane < LANES; lane += VL) {
         const V lse = vload(p->lse + lane), dot = vload(p->dot + lane);
-        T *st = w->st + lane, *ds = w->ds + lane;
+        T *st = w->st + lane, *ds = w->ds + lane, *slope = w->slope + lane;
         for (int64_t t = 0; t < keys * LANES; t += LANES) {
-            const V s = vload(st + t), e = vexp2(s - lse);
+            const V s = vload(st + t) - lse;
+            const V e = vexp2(biased ? -vmax(-s, vall(0)) : s);
+            const V of = e * (vload(ds + t) - dot);
             vstore(st + t, e);
-            vstore(ds + t, backward_slope(e * (vload(ds + t) - dot), s, capped));
+            vstore(ds + t, bends ? of * vload(slope + t) : of);
         }
     }
 }
@@ -243,6 +254,35 @@ static void backward_all_kv(Backward *w, int first, int strips, int64_t t0, int6
                   true);
 }
 
+/* Adds dS of a strip to the gradient of the bias. Lanes that share an element come one after
+ * another. */
+static void backward_bias(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
+{
+    const int64_t *stride = w->d->dbias;
+    const int64_t left = w->end - (p->s.query[0] * w->d->group + p->s.g[0]);
+    const int64_t rows = left < p->s.rows ? left : p->s.rows;
+    for (int64_t lane = 0; lane < rows; lane += VL) {
+        const T *ds = w->ds + lane;
+        V a[VL] = {vall(0)};
+        for (int64_t t = 0; stride[4] == 0 && t < keys; t++)
+            a[0] += vload(ds + t * LANES);
+        for (int64_t i = 0; stride[4] == 0 && i < VL && lane + i < rows; i++)
+            ((T *)w->x->dbias)[strip_row(&p->s, lane + i, stride)] += ((const T *)a)[i];
+        for (int64_t t = 0; stride[4] != 0 && t < keys; t += VL) {
+            for (int64_t i = 0; i < VL; i++)
+                a[i] = t + i < keys ? vload(ds + (t + i) * LANES) : vall(0);
+            vflip(a);
+            for (int64_t i = 0; i < VL && lane + i < rows; i++) {
+                T *to = (T *)w->x->dbias + strip_row(&p->s, lane + i, stride) + t0 + t;
+                if (t + VL > keys)
+                    vstore_n(to, vload_n(to, keys - t, 0) + a[i], keys - t);
+                else
+                    vstore(to, vload(to) + a[i]);
+            }
+        }
+    }
+}
+
 /* Processes a strip with a block of keys; the strip sees `keys` of them at most, and the last strip
  * of the tile `seen`. */
 static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys, int64_t seen)
@@ -250,8 +290,12 @@ static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t ke
     backward_scores(w, p, keys);
     prefetch_some(&w->prefetch);
     cap_scores(w->d, keys, w->st);
+    backward_slopes(w, keys);
+    strip_bias(&p->s, w->x, t0, keys, LOG2E, w->st);
     strip_mask(&p->s, t0, keys, w->st);
     backward_probs(w, p, keys);
+    if (w->want_bias)
+        backward_bias(w, p, t0, keys);
     if (w->want_q) {
         backward_q(w, p, keys);
         prefetch_some(&w->prefetch);
@@ -339,6 +383,7 @@ static void backward_sweep(Backward w, int64_t row, int64_t end, char *scratch)
 {
     const mg_attention_desc *d = w.d;
     backward_open(&w, scratch);
+    w.end = end;
     for (const int64_t tile = MGK_STRIPS * LANES; row < end; row += tile) {
         const mgk_place after = {w.b, w.h, row + tile};
         backward_tile(&w, row, end - row < tile ? end : row + tile,
@@ -399,3 +444,5 @@ static void NAME(attention_backward)(void *ctx, int64_t begin, int64_t end, void
     if (TILED)
         mgk_amx_end();
 }
+
+#include "kernels/attention_bias_body.h"

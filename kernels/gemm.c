@@ -19,6 +19,9 @@ typedef struct Job {
     const char *a, *b;
     char *c, *extra, *aux;
     const mgk_epilogue *call;
+    const mgk_taps *of_a, *of_b;
+    const mgk_dims *of_c;
+    int64_t staged;        /* bytes into the scratch */
     int64_t rows, cols;    /* parts of m and of n */
     int64_t height, width; /* of a part */
     int64_t strips;        /* of a part, side by side: a unit each */
@@ -75,6 +78,10 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
                             .extra = w->extra,
                             .aux = w->aux,
                             .call = w->call,
+                            .of_a = w->of_a,
+                            .of_b = w->of_b,
+                            .of_c = w->of_c,
+                            .staged = (char *)scratch + w->staged,
                             .i = p / w->cols % w->rows * w->height,
                             .j = p % w->cols * w->width + strip * MG_BLOCK_N};
         part.m = smaller(w->height, d->m - part.i);
@@ -113,6 +120,20 @@ static mg_gemm_desc turned(const mg_gemm_desc *d)
     return t;
 }
 
+static void run_parts(Job *w)
+{
+    const mg_gemm_desc *d = w->d;
+    const int64_t threads = mg_threads(w->run);
+    const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
+    double worth = flops * (double)d->batch / SMALL;
+    int64_t want = worth < 1 ? 1 : worth < (double)threads ? (int64_t)worth : threads;
+    /* Whole products if there are enough of them, otherwise parts of each. */
+    choose_grid(w, d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
+    w->strips = (w->width + MG_BLOCK_N - 1) / MG_BLOCK_N;
+    const int64_t units = d->batch * w->rows * w->cols * w->strips;
+    mg_parallel(w->run, units, want < threads ? (units + want - 1) / want : 1, parts, w);
+}
+
 static void gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
                  void *extra, void *aux, const mgk_epilogue *call)
 {
@@ -132,15 +153,24 @@ static void gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b,
              .extra = extra,
              .aux = aux,
              .call = call};
-    const int64_t threads = mg_threads(r);
-    const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
-    double worth = flops * (double)d->batch / SMALL;
-    int64_t want = worth < 1 ? 1 : worth < (double)threads ? (int64_t)worth : threads;
-    /* Whole products if there are enough of them, otherwise parts of each. */
-    choose_grid(&w, d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
-    w.strips = (w.width + MG_BLOCK_N - 1) / MG_BLOCK_N;
-    const int64_t units = d->batch * w.rows * w.cols * w.strips;
-    mg_parallel(r, units, want < threads ? (units + want - 1) / want : 1, parts, &w);
+    run_parts(&w);
+}
+
+void mgk_gemm_taps(mg_run *r, const mg_gemm_desc *d, const mgk_taps *of_a, const mgk_taps *of_b,
+                   const mgk_dims *of_c, int64_t staged, const void *a, const void *b, void *c)
+{
+    Job w = {.run = r,
+             .d = d,
+             .a = a,
+             .b = b,
+             .c = c,
+             .of_a = of_a,
+             .of_b = of_b,
+             .of_c = of_c,
+             .staged = staged};
+    check(d);
+    if (d->m && d->n)
+        run_parts(&w);
 }
 
 void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c, void *extra,

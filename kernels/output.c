@@ -57,6 +57,16 @@ void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, con
     mgk_output(r, action, lse, half ? MG_F32 : d->dtype, 4, out, d->lse);
 }
 
+void mg_attention_bias_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *dbias)
+{
+    const int64_t all[] = {d->batch, d->queries, d->kv, d->group, d->keys};
+    const bool half = d->dtype == MG_BF16 || d->dtype == MG_F16;
+    int64_t size[5];
+    for (int i = 0; i < 5; i++)
+        size[i] = d->dbias[i] ? all[i] : 1;
+    mgk_output(r, action, dbias, half ? MG_F32 : d->dtype, 5, size, d->dbias);
+}
+
 void mg_attention_grad_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *dq,
                                const void *dk, const void *dv)
 {

@@ -2,7 +2,7 @@
 #ifndef MGK_PRODUCT_H
 #define MGK_PRODUCT_H
 
-#include "runtime/sizes.h"
+#include "kernels/taps.h"
 
 /* A kernel that processes rows of C after the product (mg_gemm_epilogue). */
 typedef struct mgk_epilogue {
@@ -13,13 +13,19 @@ typedef struct mgk_epilogue {
 /* Rows [i, i + m) and columns [j, j + n) of one product, n at most MG_BLOCK_N, for one thread,
  * whose scratch has mg_gemm_scratch(d) bytes. a, b, c: of this product of the batch. extra, aux:
  * NULL, or the operands or results of the epilogue. call: NULL, or the kernel that processes each
- * piece of C when it is done and still in cache; then j and n are multiples of MG_TILE. */
+ * piece of C when it is done and still in cache; then j and n are multiples of MG_TILE. of_a, of_b:
+ * NULL, or how an operand is read that is no matrix. of_c: NULL, or where the rows of C are; d->ldc
+ * is then not used. Either of the three: no epilogue, and `staged` is where 2 MG_STAGED elements
+ * are brought together. */
 typedef struct mgk_product {
     mg_run *run;
     const mg_gemm_desc *d;
     const void *a, *b;
     void *c, *extra, *aux;
     const mgk_epilogue *call;
+    const mgk_taps *of_a, *of_b;
+    const mgk_dims *of_c;
+    void *staged;
     int64_t i, m, j, n;
 } mgk_product;
 void mgk_product_part(const mgk_product *w, void *scratch);

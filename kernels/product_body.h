@@ -15,6 +15,12 @@
 
 #define pack_copy      NAME(pack_copy)
 #define pack_flip      NAME(pack_flip)
+#define Lines          NAME(Lines)
+#define lines_a        NAME(lines_a)
+#define lines_b        NAME(lines_b)
+#define put_row        NAME(put_row)
+#define get_row        NAME(get_row)
+#define in_scratch     NAME(in_scratch)
 #define pack_tiles     NAME(pack_tiles)
 #define pack_b         NAME(pack_b)
 #define panel_at       NAME(panel_at)
@@ -68,6 +74,40 @@ MGK_INLINE V tile_term(V sum, V all, V b)
 
 #include "kernels/product_tiles.h"
 #endif
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* Some lines (rows of A, columns of B) and terms of an operand: the first of both, and the stride
+ * of the one that is not contiguous. */
+typedef struct Lines {
+    const E *at;
+    int64_t ld;
+} Lines;
+
+/* `count` rows of A from `line` on, `terms` terms from p on; what is read through taps is brought
+ * together first. */
+MGK_INLINE Lines lines_a(const mgk_product *w, int64_t line, int64_t count, int64_t p,
+                         int64_t terms)
+{
+    const mg_gemm_desc *d = w->d;
+    if (!w->of_a)
+        return (Lines){(const E *)w->a + (d->ta ? p * d->lda + line : line * d->lda + p), d->lda};
+    const int64_t ld = mgk_taps_ld(w->of_a, count, terms);
+    mgk_bring(w->of_a, w->a, line, count, p, terms, w->staged, ld);
+    return (Lines){w->staged, ld};
+}
+
+/* The same of columns of B. */
+MGK_INLINE Lines lines_b(const mgk_product *w, int64_t line, int64_t count, int64_t p,
+                         int64_t terms)
+{
+    const mg_gemm_desc *d = w->d;
+    if (!w->of_b)
+        return (Lines){(const E *)w->b + (d->tb ? line * d->ldb + p : p * d->ldb + line), d->ldb};
+    const int64_t ld = mgk_taps_ld(w->of_b, count, terms);
+    mgk_bring(w->of_b, w->b, line, count, p, terms, w->staged, ld);
+    return (Lines){w->staged, ld};
+}
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
@@ -141,25 +181,31 @@ static void pack_tiles(const mgk_product *w, int64_t i, int64_t m, int64_t p, in
                        int64_t end, T *to)
 {
     const mg_gemm_desc *d = w->d;
-    const int64_t row = tile_row(m, t);
+    const int64_t row = tile_row(m, t), count = tile_row(m, end) - row;
+    /* Beside the tiles' rows, vectors of columns of A read others, as far as there are any. */
+    const int64_t more = count + TILE_STEP, all = d->m - i - row < more ? d->m - i - row : more;
     if (PAIRED) {
         pairs_a(w, i, m, p, k, t, end, to);
         return;
     }
-    if (!d->ta) {
-        pack_copy((const E *)w->a + (i + row) * d->lda + p, d->lda, tile_row(m, end) - row, k,
-                  ROW_STEP, to + row * ROW_STEP);
+    if (!d->ta && w->of_a && sizeof(E) == sizeof(T)) { /* packed where it is brought */
+        mgk_bring(w->of_a, w->a, i + row, count, p, k, to + row * ROW_STEP, ROW_STEP);
         return;
     }
-    const E *from = (const E *)w->a + p * d->lda + i;
+    const Lines a = lines_a(w, i + row, d->ta ? all : count, p, k);
+    if (!d->ta) {
+        pack_copy(a.at, a.ld, count, k, ROW_STEP, to + row * ROW_STEP);
+        return;
+    }
+    const E *from = a.at;
     int64_t rows[SIDE];
     for (int64_t x = t; x < end; x++)
-        rows[x - t] = tile_row(m, x);
+        rows[x - t] = tile_row(m, x) - row;
     to += t * TILE_STEP * k;
-    for (int64_t q = 0; q < k; q++, from += d->lda, to += TILE_STEP)
+    for (int64_t q = 0; q < k; q++, from += a.ld, to += TILE_STEP)
         for (int64_t x = 0; x < end - t; x++)
             for (int64_t j = 0; j < TILE_STEP; j += VL) {
-                const int64_t at = rows[x] + j, left = d->m - i - at;
+                const int64_t at = rows[x] + j, left = all - at;
                 if (left >= VL)
                     vstore(to + x * TILE_STEP * k + j, eload(from + at));
                 else if (left > 0)
@@ -177,17 +223,19 @@ MGK_INLINE const E *panel_at(const mgk_product *w, int64_t p, int64_t j)
 static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t n, T *to)
 {
     const mg_gemm_desc *d = w->d;
-    const E *from = panel_at(w, p, j);
-    if (PAIRED)
+    if (PAIRED) {
         pairs_b(w, p, k, j, n, to);
-    else if (d->tb && n == PANEL_N)
-        pack_flip(from, d->ldb, k, PANEL_N, PANEL_N, to);
+        return;
+    }
+    const Lines b = lines_b(w, j, n, p, k);
+    if (d->tb && n == PANEL_N)
+        pack_flip(b.at, b.ld, k, PANEL_N, PANEL_N, to);
     else if (d->tb)
-        pack_flip(from, d->ldb, k, n, PANEL_N, to);
+        pack_flip(b.at, b.ld, k, n, PANEL_N, to);
     else if (n == PANEL_N)
-        pack_copy(from, d->ldb, k, PANEL_N, PANEL_N, to);
+        pack_copy(b.at, b.ld, k, PANEL_N, PANEL_N, to);
     else
-        pack_copy(from, d->ldb, k, n, PANEL_N, to);
+        pack_copy(b.at, b.ld, k, n, PANEL_N, to);
 }
 
 /* A prefetch of `runs` runs of `length` numbers, at stride ld, to finish within `tiles` tiles. */
@@ -205,7 +253,7 @@ static mgk_prefetch panel_prefetch(const mgk_product *w, int64_t p, int64_t k, i
                                    int64_t end, int64_t tiles)
 {
     const mg_gemm_desc *d = w->d;
-    if (j + 2 * PANEL_N > end)
+    if (j + 2 * PANEL_N > end || w->of_b)
         return (mgk_prefetch){0};
     return prefetch_of(panel_at(w, p, j + PANEL_N), d->ldb, d->tb ? PANEL_N : k * TERMS_EACH,
                        d->tb ? k * TERMS_EACH : PANEL_N, tiles);
@@ -218,6 +266,8 @@ static mgk_prefetch tiles_prefetch(const mgk_product *w, int64_t i, int64_t m, i
     const mg_gemm_desc *d = w->d;
     const int64_t row = i + tile_row(m, t), rows = i + tile_row(m, end) - row;
     const int64_t at = p * TERMS_EACH, terms = k * TERMS_EACH;
+    if (w->of_a)
+        return (mgk_prefetch){0};
     const E *from = (const E *)w->a + (d->ta ? at * d->lda + row : row * d->lda + at);
     return prefetch_of(from, d->lda, d->ta ? terms : rows, d->ta ? rows : terms, tiles);
 }
@@ -291,6 +341,31 @@ typedef struct Strip {
     T *a, *b; /* scratch, from its start */
 } Strip;
 
+/* True if sums are not in C before they are complete. */
+MGK_INLINE bool in_scratch(const mgk_product *w)
+{
+    return mg_gemm_rounds(w->d) || w->of_c;
+}
+
+/* The n sums of row i and columns from j on, into C where rows lie anywhere, and out of it. */
+static void put_row(const mgk_product *w, const T *from, int64_t i, int64_t j, int64_t n)
+{
+    const int64_t at = mgk_dims_at(w->of_c, i) + j;
+    if (mg_gemm_rounds(w->d))
+        round_out(from, 0, 1, n, (E *)w->c + at, 0);
+    else
+        memcpy((T *)w->c + at, from, (size_t)n * sizeof(T));
+}
+
+static void get_row(const mgk_product *w, int64_t i, int64_t j, int64_t n, T *to)
+{
+    const int64_t at = mgk_dims_at(w->of_c, i) + j;
+    if (mg_gemm_rounds(w->d))
+        round_in((const E *)w->c + at, 0, 1, n, to, 0);
+    else
+        memcpy(to, (const T *)w->c + at, (size_t)n * sizeof(T));
+}
+
 /* Stores complete sums, at row stride `step`, as rows [i, i + m) and columns [j, j + n) of C. */
 static void put_sums(const mgk_product *w, const T *from, int64_t step, int64_t i, int64_t m,
                      int64_t j, int64_t n)
@@ -299,6 +374,9 @@ static void put_sums(const mgk_product *w, const T *from, int64_t step, int64_t 
     E *to = (E *)w->c + i * d->ldc + j;
     if (d->epilogue & (MG_GELU | MG_GELU_GRAD))
         gelu_out(d, from, step, m, n, to, d->ldx ? (E *)w->aux + i * d->ldx + j : NULL);
+    else if (w->of_c)
+        for (int64_t x = 0; x < m; x++)
+            put_row(w, from + x * step, i + x, j, n);
     else if (mg_gemm_rounds(d))
         round_out(from, step, m, n, to, d->ldc);
 }
@@ -309,17 +387,18 @@ MGK_INLINE int64_t length_of(const mg_gemm_desc *d)
     return (d->k + TERMS_EACH - 1) / TERMS_EACH;
 }
 
-/* True if sums that are rounded are complete after each panel, and need room for only one. */
-MGK_INLINE bool near_sums(const mg_gemm_desc *d)
+/* True if sums in scratch are complete after each panel, and need room for only one. */
+MGK_INLINE bool near_sums(const mgk_product *w)
 {
+    const mg_gemm_desc *d = w->d;
     const int64_t block = TILED ? mg_amx_terms(d) : mg_gemm_terms(length_of(d));
-    return mg_gemm_rounds(d) && d->beta == 0 && length_of(d) <= block;
+    return in_scratch(w) && d->beta == 0 && length_of(d) <= block;
 }
 
 /* Finishes rows [i, i + m) of a strip, whose sums are complete. */
 static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
 {
-    if (!near_sums(w->d))
+    if (!near_sums(w))
         put_sums(w, s->c + i * s->ldc, s->ldc, s->i + i, m, s->j, s->n);
     if (w->call)
         mgk_epilogue_rows(w, s->i + i, m, s->j, s->n);
@@ -357,7 +436,7 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
 {
     const mg_gemm_desc *d = w->d;
     const int64_t tiles = tile_count(s->m), left = length_of(d) - p - k, end = s->j + s->n;
-    const bool near = near_sums(d);
+    const bool near = near_sums(w);
     mgk_panel panel = {.m = s->m,
                        .k = k,
                        .n = n,
@@ -374,7 +453,7 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
     if (j + n == s->n && left > 0) /* the last panel of this block */
         panel.a_prefetch = tiles_prefetch(w, s->i, s->m, p + k, left < k ? left : k, 0,
                                           SIDE < tiles ? SIDE : tiles, tiles);
-    if (sizeof(E) == sizeof(T) && !d->tb && n == PANEL_N)
+    if (sizeof(E) == sizeof(T) && !d->tb && n == PANEL_N && !w->of_b)
         panel.from = panel_at(w, p, s->j + j);
     else
         pack_b(w, p, k, s->j + j, n, s->b);
@@ -398,7 +477,7 @@ static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t
             first_panel(w, s, p, &panel);
         else
             multiply(&panel);
-        if (near_sums(d))
+        if (near_sums(w))
             put_sums(w, s->c, PANEL_N, s->i, s->m, s->j + j, n);
         if (d->epilogue == MG_SUM && s->i == 0 && PAIRED)
             pairs_sums(s->b, k, n, p > 0, s->extra + j);
@@ -465,7 +544,6 @@ static void sums_of(const mgk_product *w, const Strip *s)
 static void NAME(product)(const mgk_product *w, void *scratch)
 {
     const mg_gemm_desc *d = w->d;
-    const bool rounds = mg_gemm_rounds(d);
     const Space at = space_of(d, scratch);
     const int64_t blocks = (w->m + at.high - 1) / at.high;
     for (int64_t z = 0; z < blocks; z++) {
@@ -476,7 +554,7 @@ static void NAME(product)(const mgk_product *w, void *scratch)
                    .n = w->n,
                    .a = at.a,
                    .b = at.b};
-        if (!rounds) {
+        if (!in_scratch(w)) {
             s.c = (T *)w->c + s.i * d->ldc + s.j;
             s.ldc = d->ldc;
             s.extra = (T *)w->extra + (d->epilogue & (MG_BIAS | MG_SUM) ? s.j : 0);
@@ -487,7 +565,9 @@ static void NAME(product)(const mgk_product *w, void *scratch)
         s.c = at.c;
         s.ldc = MG_BLOCK_N;
         s.extra = at.c + at.lanes * MG_BLOCK_N;
-        if (d->beta != 0)
+        for (int64_t x = 0; x < s.m && w->of_c && d->beta != 0; x++)
+            get_row(w, s.i + x, s.j, s.n, s.c + x * s.ldc);
+        if (d->beta != 0 && !w->of_c)
             round_in((E *)w->c + s.i * d->ldc + s.j, d->ldc, s.m, s.n, s.c, s.ldc);
         if (d->epilogue & MG_BIAS)
             round_in(extra, 0, 1, s.n, s.extra, 0);

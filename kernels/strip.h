@@ -14,6 +14,7 @@
 #define strip_row    NAME(strip_row)
 #define strip_mask   NAME(strip_mask)
 #define mask_keys    NAME(mask_keys)
+#define strip_bias   NAME(strip_bias)
 #define pack_lanes   NAME(pack_lanes)
 #define unpack_lanes NAME(unpack_lanes)
 #define pack_rows    NAME(pack_rows)
@@ -116,6 +117,36 @@ static void strip_mask(const Strip *s, int64_t t0, int64_t keys, T *st)
     const int64_t low = all < 0 ? 0 : all > keys ? keys : all, high = some > low ? some : low;
     mask_keys(s, t0, 0, low, st);
     mask_keys(s, t0, high, keys, st);
+}
+
+/* st[t][lane] += by * the bias of lane and key t0 + t, whose numbers are of the compute type. */
+static void strip_bias(const Strip *s, const mgk_attention *x, int64_t t0, int64_t keys, T by,
+                       T *st)
+{
+    const int64_t *stride = s->d->bias;
+    for (int64_t lane = 0; lane < (x->bias ? LANES : 0); lane += VL) {
+        const T *row[VL];
+        V a[VL];
+        for (int64_t i = 0; i < VL; i++)
+            row[i] = (const T *)x->bias + strip_row(s, lane + i, stride);
+        if (stride[4] == 0) {
+            for (int64_t i = 0; i < VL; i++)
+                ((T *)a)[i] = *row[i];
+            for (int64_t t = 0; t < keys; t++)
+                vstore(st + t * LANES + lane, vload(st + t * LANES + lane) + a[0] * by);
+            continue;
+        }
+        for (int64_t t = 0; t < keys; t += VL) {
+            for (int64_t i = 0; i < VL; i++)
+                a[i] =
+                    t + VL > keys ? vload_n(row[i] + t0 + t, keys - t, 0) : vload(row[i] + t0 + t);
+            vflip(a);
+            for (int64_t i = 0; i < VL && t + i < keys; i++) {
+                T *at = st + (t + i) * LANES + lane;
+                vstore(at, vload(at) + a[i] * by);
+            }
+        }
+    }
 }
 
 /* to[c][lane] = factor * row(lane)[c] for c < size; zeros in lanes past the strip's rows. */

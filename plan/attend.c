@@ -18,7 +18,7 @@
 static bool lies_even(const Action *a)
 {
     int64_t all = 0;
-    const int n = a->kind == ACT_attention ? 4 : 9;
+    const int n = a->kind == ACT_attention ? 4 : a->kind == ACT_attention_grad ? 9 : 6;
     for (int k = 0; k < n && k < a->noperands; k++) {
         const Place *at = &a->operand[k].at;
         if (k == 4)
@@ -32,8 +32,10 @@ static bool lies_even(const Action *a)
 
 static mg_attend attend_of(const Device *d, const Train *t, const Action *a)
 {
-    return mg_attend_of(&a->attention, a->kind == ACT_attention ? MG_ATTEND_FORWARD : MG_ATTEND_DQ,
-                        false, t->tf32, d->warpgroups, lies_even(a));
+    const mg_attend_pass pass = a->kind == ACT_attention        ? MG_ATTEND_FORWARD
+                                : a->kind == ACT_attention_grad ? MG_ATTEND_DQ
+                                                                : MG_ATTEND_DBIAS;
+    return mg_attend_of(&a->attention, pass, false, t->tf32, d->warpgroups, lies_even(a));
 }
 
 static bool has_rows(const Device *d, AttentionKernels k)
@@ -105,7 +107,7 @@ double attention_rate(const Device *d, const Train *t, const Action *a, double k
     if (x.class_ == MG_ATTEND_WARP)
         return of->dtype == MG_F64 ? fmin(d->flops_f64, 0.01 * d->flops_f32) : 0.01 * d->flops_f32;
     const double share = share_of(d, class_[x.class_].kernels, 0.5 * (x.head + x.vhead),
-                                  keys > 1 ? keys : 1, a->kind == ACT_attention_grad);
+                                  keys > 1 ? keys : 1, a->kind != ACT_attention);
     return share * class_[x.class_].peak * (double)(of->head + of->vhead) / (x.head + x.vhead);
 }
 
@@ -118,18 +120,13 @@ static const char *reason(const Action *a)
                : "rows of its operands do not begin at multiples of 16 bytes";
 }
 
-static bool is_attention(const Action *a)
-{
-    return a->kind == ACT_attention || a->kind == ACT_attention_grad;
-}
-
 /* True if a program has a head that no kernel of a GPU computes; it is told. */
 static bool too_long(const Plan *p, const Program *prog)
 {
     for (size_t i = 0; prog && i < prog->actions.n; i++) {
         const Action *a = &prog->actions.data[i];
         const int64_t head = a->attention.head, vhead = a->attention.vhead;
-        const int64_t most = is_attention(a) ? head > vhead ? head : vhead : 0;
+        const int64_t most = action_attends(a) ? head > vhead ? head : vhead : 0;
         if (most <= MG_ATTENTION_HEAD)
             continue;
         diag_error(p->module->diag, a->span, 555,
@@ -154,7 +151,7 @@ bool attention_built(const Plan *p)
         return true;
     for (size_t i = 0; i < p->train->actions.n; i++) {
         const Action *a = &p->train->actions.data[i];
-        if (!is_attention(a) || attend_of(p->device, t, a).class_ != MG_ATTEND_WARP)
+        if (!action_attends(a) || attend_of(p->device, t, a).class_ != MG_ATTEND_WARP)
             continue;
         first = first ? first : a;
         seconds += a->seconds * (double)a->times;

@@ -46,8 +46,11 @@ static ClassId class_of(const Plan *p, const Action *a)
         return updates(p, a) ? MEASURE_update : MEASURE_rows;
     case ACT_gemm:
         return product_class(p, a->gemm.dtype);
+    case ACT_conv: /* a processor's */
+        return product_class(p, a->conv.dtype);
     case ACT_attention:
     case ACT_attention_grad:
+    case ACT_attention_bias_grad:
         return attention_class(a);
     case ACT_xent:
     case ACT_xent_grad:

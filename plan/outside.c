@@ -37,6 +37,8 @@ static int64_t nodes_of(const Action *a)
         return mg_gemm_nodes(&a->gemm);
     case ACT_attention_grad:
         return mg_attention_grad_nodes(&a->attention);
+    case ACT_attention_bias_grad:
+        return mg_attention_bias_nodes(&a->attention);
     case ACT_head:
     case ACT_head_loss:
         return mg_head_nodes(&a->head, a->kind == ACT_head);
@@ -47,6 +49,7 @@ static int64_t nodes_of(const Action *a)
     case ACT_comm:
         return mg_comm_nodes(&a->comm);
     case ACT_kernel:
+    case ACT_conv:
     case ACT_attention:
     case ACT_xent:
     case ACT_xent_grad:

@@ -141,6 +141,7 @@ typedef struct Action {
     int64_t part; /* and where in the message it lies, bytes */
     union {
         mg_gemm_desc gemm;
+        mg_conv_desc conv;
         mg_attention_desc attention;
         mg_xent_desc xent;
         mg_head_desc head;
@@ -151,11 +152,12 @@ typedef struct Action {
         mg_comm_desc comm;
         int64_t bytes; /* copy, zero, receive, send */
     };
-    /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
-     * v o lse, then seen, of a part of the keys, and first, if `within`; attention_grad: q k v o
-     * lse do dq dk dv, the same seen and first, and of halves work; head: x w target dloss loss dx
-     * dw work; head_loss: x w target loss work; dispatch, combine: the weight, if there is one,
-     * before the result. */
+    /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; conv x w y;
+     * attention q k v o lse, then the bias, seen, of a part of the keys, and first, if `within`;
+     * attention_grad: q k v o lse do dq dk dv, the same bias, seen and first, and of halves work;
+     * attention_bias_grad: q k v o lse do, the bias's gradient, the same bias and so on; head: x w
+     * target dloss loss dx dw work; head_loss: x w target loss work; dispatch, combine: the weight,
+     * if there is one, before the result. */
     int noperands;
     Operand *operand;
     uint8_t stream;
@@ -194,6 +196,13 @@ static inline int64_t loop_first(const Loop *l)
 {
     return l->reverse ? l->dim.size - 1 : 0;
 }
+/* Is it attention, or a gradient of it? */
+static inline bool action_attends(const Action *a)
+{
+    return a->kind == ACT_attention || a->kind == ACT_attention_grad ||
+           a->kind == ACT_attention_bias_grad;
+}
+
 /* A collective among ranks. */
 static inline bool action_sends(const Action *a)
 {
@@ -232,7 +241,8 @@ typedef struct Program {
     VEC(Loop) loops;
     Pipe *pipe; /* NULL: none */
     /* Inputs and results for the runtime: buffer numbers, or -1 (see mg_entry). */
-    int tokens, weights, lr, scale, step, seed, pos, filled, before, loss, norm, logits;
+    int tokens, weights, scale, step, seed, pos, filled, before, logits;
+    int lr[MAX_GOALS], loss[MAX_GOALS], norm[MAX_GOALS]; /* per Train.goal */
     VEC(int) totals;         /* buffers by the number of a total, each in place */
     int input[MAX_INPUTS];   /* per Module.inputs */
     int metric[MAX_METRICS]; /* per Module.metrics */

@@ -93,6 +93,41 @@ static void print_recompute(const Plan *p, FILE *out)
     }
 }
 
+/* How the scans of the source go along their dims. */
+static void print_scans(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    for (size_t k = 0; k < m->layout.scans.n; k++) {
+        const ScanForm *s = &m->layout.scans.data[k];
+        const char *dim = name_str(m->names, s->dim.name);
+        int line = 0, column;
+        diag_locate(m->diag, s->span, &line, &column);
+        fprintf(out, "%-12s line %d, %lld of %s: ", k ? "" : "scans", line, (long long)s->dim.size,
+                dim);
+        if (s->chunk > 1)
+            fprintf(out, "%lld chunks of %lld\n", (long long)(s->dim.size / s->chunk),
+                    (long long)s->chunk);
+        else
+            fprintf(out, "one after the other%s%s\n", s->why ? ", for " : "", s->why ? s->why : "");
+    }
+}
+
+static json_t *scans_json(const Plan *p)
+{
+    const Module *m = p->module;
+    json_t *all = json_array();
+    for (size_t k = 0; k < m->layout.scans.n; k++) {
+        const ScanForm *s = &m->layout.scans.data[k];
+        int line = 0, column;
+        diag_locate(m->diag, s->span, &line, &column);
+        json_array_append_new(all, json_pack("{s:i, s:s, s:I, s:I, s:s*}", "line", line, "dim",
+                                             name_str(m->names, s->dim.name), "size",
+                                             (json_int_t)s->dim.size, "chunk", (json_int_t)s->chunk,
+                                             "why", s->why));
+    }
+    return all;
+}
+
 static json_t *recompute_json(const Plan *p)
 {
     const Module *m = p->module;
@@ -289,6 +324,7 @@ void plan_print(const Plan *p, FILE *out)
     fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
             text_bytes(m->arena, (double)p->live_bound_bytes),
             100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1));
+    print_scans(p, out);
     print_recompute(p, out);
     seconds_by_kind(p->train, by_kind);
     fputs("step time by kind\n", out);
@@ -331,6 +367,8 @@ void plan_print_json(const Plan *p, FILE *out)
         whole.slower / whole.step, "parts", microbatch_json(&whole), "collectives",
         volumes_json(p, &all), "tensors", tensors_json(m), "precision", precision_name(&m->train),
         "precision_reason", precision_reason(&m->train), "outside", outside_json(p));
+    if (m->layout.scans.n)
+        json_object_set_new(o, "scans", scans_json(p));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);

@@ -12,15 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi_types.h"
+
 #define MG_ABI      26
 #define MG_RANK_MAX 8 /* dims of a tensor */
-
-typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
-
-static inline int64_t mg_dtype_bytes(mg_dtype t)
-{
-    return t == MG_F64 || t == MG_I64 ? 8 : t == MG_BF16 || t == MG_F16 ? 2 : t == MG_BOOL ? 1 : 4;
-}
 
 /* ---- the data of a program --------------------------------------------------------------- */
 
@@ -49,23 +44,23 @@ typedef struct mg_tensor {
     uint8_t order[MG_RANK_MAX]; /* rank - stacked entries: stored dim at each external place */
     uint8_t merge[MG_RANK_MAX]; /* external_rank entries, summing to rank - stacked */
     int64_t part_at, part_of;   /* see above; part_of 0: it is no part */
-    /* Initial value: const a; normal(mean a, std b); uniform in [a, b). Element e (row-major) of
-     * the external tensor n draws from Philox keyed by (seed, n) at counter e, in any layout. */
+    /* Initial value: const a; normal(mean a, std b); uniform in [a, b); or formula(e, key), if not
+     * NULL. Element e (row-major) of the external tensor n draws from Philox keyed by (seed, n), at
+     * counter e: no layout changes it. */
     mg_init_kind init;
     double a, b;
+    double (*formula)(int64_t e, const uint32_t key[2]);
     uint32_t axes[MG_RANK_MAX];   /* per stored dim: the mg_program.axes that it is split on */
     uint32_t zigzag[MG_RANK_MAX]; /* axes of which rank r of n has parts r and 2n - 1 - r of 2n */
     uint8_t at; /* MG_AT_*: ranks along the stage axis that have it; others reuse its bytes */
 } mg_tensor;
 
-/* Ranks along the stage axis: the first, those between, the last. */
-enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 };
+enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 }; /* along that axis */
 
-/* Layers in stages, with `chunks` stages on each of the n ranks along an axis: stage s is chunk
- * s / n of the rank at place s % n. A tensor whose outermost dim is split on that axis has room
- * for `max_layers` layers of each chunk of a rank, chunk after chunk; the first layers[s] of them
- * are the layers of stage s. Layers are counted from stage to stage. Unused room is like padding:
- * it holds zeros, and never leaves the program. valid[0] counts the layers of all stages. */
+/* Layers in stages, `chunks` on each of the n ranks along an axis: stage s is chunk s / n of the
+ * rank at place s % n. A tensor whose outermost dim is split on that axis has room for `max_layers`
+ * of each chunk, chunk after chunk; the first layers[s] are those of stage s, counted from stage to
+ * stage. Unused room is like padding: zeros that stay. valid[0] counts the layers of all stages. */
 typedef struct mg_stages {
     uint32_t axis; /* one bit of mg_program.axes; 0: no stages */
     int chunks, max_layers;
@@ -140,12 +135,19 @@ typedef struct mg_input {
 } mg_input;
 #define MG_INPUTS_MAX  8
 #define MG_METRICS_MAX 32
+#define MG_GOALS_MAX   7
 #define MG_PLACES_MAX  16 /* sets of axes for which a program asks its rank's place */
 
 typedef struct mg_metric {
     const char *name; /* "accuracy" */
     int64_t offset;
 } mg_metric;
+
+typedef struct mg_goal { /* a loss beside the first, which changes parameters of its own */
+    const char *name, *optimizer;
+    mg_lr lr;
+    int64_t rate, loss, norm; /* of the entry step: offsets of f64 */
+} mg_goal;
 
 typedef struct mg_total {
     int64_t offset, n; /* numbers, f64 */
@@ -156,9 +158,9 @@ typedef struct mg_total {
 typedef struct mg_entry {
     bool present;
     int64_t tokens;  /* i32[batch, window] */
-    int64_t weights; /* [batch, seq], of the compute type: of the token after each position */
+    int64_t weights; /* [batch, window - 1], of the compute type: of each token but the first */
     int64_t batch;   /* sequences of one call, on all ranks together */
-    int64_t window;  /* tokens of a sequence: seq + 1, or seq for sample */
+    int64_t window;  /* tokens of a sequence: seq and those behind it; seq for sample */
     int64_t lr;      /* f64 */
     int64_t step;    /* i64, from 0: equal steps draw equal dropout */
     int64_t seed;    /* i64 */
@@ -167,7 +169,7 @@ typedef struct mg_entry {
     int64_t filled;  /* i64: eval: sequences of the batch that count; -1: always all */
     int64_t before;  /* i64: eval: sequences evaluated before */
     int64_t loss;    /* f64; eval: over all sequences so far */
-    int64_t norm;    /* f64: of all gradients, before clipping */
+    int64_t norm;    /* f64: of all gradients (of the first loss), before clipping */
     int64_t logits;  /* f32[batch, vocab] (f64 in an f64 program): sample only */
     double predicted_ms, flops;
     int64_t nodes; /* of its CUDA graphs, on the rank that has most */
@@ -191,8 +193,7 @@ typedef struct mg_entry {
 typedef struct mg_cuda_kernel {
     const char *name;
     int64_t grid_x, grid_y;
-    int block;
-    int npointers;
+    int block, npointers;
     const uint8_t *pointer;
 } mg_cuda_kernel;
 
@@ -233,21 +234,19 @@ typedef struct mg_program {
     int64_t scratch_bytes;     /* per thread, outside the arena */
     int64_t batch, seq, vocab; /* of a step: sequences, targets of each; valid token ids < vocab */
     const mg_tensor *tensors;
-    int ntensors;
     const mg_action *actions;
-    int nactions;
     const mg_death *deaths; /* by event */
-    int ndeaths;
+    int ntensors, nactions, ndeaths, ngoals, ncuda_kernels;
     mg_lr lr;
     mg_scale scale;
     const char *optimizer; /* "adamw" */
+    const mg_goal *goals;
     mg_entry step, eval, sample, round;
     const char *config;                 /* the train block and layout as one line, for the log */
     const char *config_json;            /* config.json of its checkpoints, or NULL */
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
-    int ncuda_kernels;
-    const void *cuda_image; /* the fat binary with the kernels */
-    int naxes;              /* axes of more than one rank; 0: one rank */
+    const void *cuda_image;             /* the fat binary with the kernels */
+    int naxes;                          /* axes of more than one rank; 0: one rank */
     mg_axis axes[MG_AXES_MAX];
     bool tf32; /* products of f32 may round their operands to 10 bits */
     /* Each parameter is updated as its gradient is ready: the guard saw the loss, but not the
@@ -339,19 +338,19 @@ typedef struct mg_gemm_desc {
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
              void *extra, void *aux);
 /* On a processor, for a single product whose columns are a multiple of MG_TILE: kernel k, on the
- * pointers p, processes each piece of C when the piece is done and before it leaves the cache. A
- * unit of k is MG_TILE columns of a row, row by row; it reads C there, and may write over it,
- * but not over A, B, extra or aux. */
+ * pointers p, processes each piece of C before it leaves the cache. A unit of k is MG_TILE columns
+ * of a row, row by row; it reads C there, and may write over it, but not over A, B, extra or aux.
+ */
 #define MG_TILE 32
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
+void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const void *w, void *y);
 
 /* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:
- *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap
+ *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap; + bias[b,s,h,g,t]
  *   o[b,s,h,g,:] = sum_t softmax_t(x) v[b,t,h,:]
  *   lse[b,s,h,g] = log sum_t exp(x[t])
- * Scores are not stored; lse of halves is f32. head (q, k) and vhead (v, o) are contiguous; all
- * other strides are in elements. Gradients are overwritten. */
+ * lse of halves is f32; head (q, k) and vhead (v, o) are contiguous. Gradients are overwritten. */
 typedef struct mg_attention_desc {
     mg_dtype dtype;
     bool causal; /* query s sees no key t > s */
@@ -365,24 +364,31 @@ typedef struct mg_attention_desc {
     int64_t lse[4];
     int64_t dq[4], dk[3], dv[3]; /* used by the gradient only */
     int64_t first[2];            /* strides of batch, query of `first` */
+    bool biased;
+    int64_t bias[5],
+        dbias[5]; /* strides of batch, query, kv, group, key (1); 0: it lacks the dim */
 } mg_attention_desc;
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse);
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
-/* Attention over a part of the keys, each number for a query or NULL.
+/* Attention with a bias, of the type of lse, or over a part of the keys; each may be NULL.
  * seen: query s sees the first seen[s] keys, at least those of the query before; no causal, window.
  * first: query s of batch b sees no key before first[b * d->first[0] + s * d->first[1]], which does
  *   not fall from one query of a batch to the next. Without seen, causal and window hold too.
- * A query that sees no key has o = 0, lse = -1e30. lse and o of a gradient are those over all keys.
- */
+ * A query that sees no key has o = 0, lse = -1e30. A gradient's lse and o are over all keys. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, void *o, void *lse, const int32_t *seen,
-                       const int32_t *first);
+                       const void *k, const void *v, void *o, void *lse, const void *bias,
+                       const int32_t *seen, const int32_t *first);
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
-                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
+                            const void *dout, void *dq, void *dk, void *dv, const void *bias,
+                            const int32_t *seen, const int32_t *first, void *work);
+/* Of the bias: of each of its elements the sum over the scores that it is added to. */
+void mg_attention_bias_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                            const void *k, const void *v, const void *o, const void *lse,
+                            const void *dout, void *dbias, const void *bias, const int32_t *seen,
                             const int32_t *first, void *work);
 
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
@@ -457,15 +463,6 @@ void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
 void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
                        const void *rows, const int32_t *choice, const int32_t *slot, void *weight);
 
-/* out[e] = uniform in [0, 1), from Philox4x32-10 keyed by (seed, key), at counter (slot *
- * elements + e, step): equal under every layout. With g = slot * elements + e it is the top 24
- * bits of word g % 4 of counter {g / 4, step} under the key seed ^ key, 64 bits each, low half
- * first. */
-typedef struct mg_random_desc {
-    mg_dtype dtype;
-    uint64_t key;
-    int64_t elements;
-} mg_random_desc;
 void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
                const int64_t *step, const int32_t *slot, void *out);
 
@@ -473,11 +470,9 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
  * others. x is [outer, size, inner] around the dim that is cut or concatenated; y likewise with
  * another size, dense, and does not overlap x.
  * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n. Every
- * rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU (NULL if 0),
- * NULL on a processor.
- * Of each kind: its number, its name, and what becomes of x. MG_CUTS: each rank gets its part;
- * MG_JOINS: the parts of all ranks are put together; MG_SUMS: they are added up; MG_MOVES: y is the
- * x of one rank. */
+ * rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU, or NULL.
+ * Of each kind its number, name, and what becomes of x. MG_CUTS: each rank gets its part; MG_JOINS:
+ * all parts are put together; MG_SUMS: they are added up; MG_MOVES: y is the x of one rank. */
 #define MG_COLLECTIVES(KIND)                                                                       \
     KIND(1, MG_ALL_REDUCE, MG_SUMS)               /* y = sum (or maximum) of all x, by rank */     \
     KIND(2, MG_REDUCE_SCATTER, MG_CUTS | MG_SUMS) /* y = this rank's part (size / n) of that */    \
@@ -497,8 +492,7 @@ typedef struct mg_comm_desc {
     bool tree;     /* sums: not in rank order, but of neighbours first, then of those pairs, ... */
     bool zigzag;   /* reduce_scatter, all_gather, shard */
     uint32_t axes; /* bit k: axis k of mg_program.axes */
-    int64_t n, outer, size, inner;
-    int64_t to_outer, to_size, to_inner;
+    int64_t n, outer, size, inner, to_outer, to_size, to_inner;
     int root; /* broadcast */
 } mg_comm_desc;
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work);
@@ -514,9 +508,8 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
  *
  * SEND and RECV begin a message, and do not wait. Consecutive ones form one issue: `with` of the
  * first is the number of those behind it, and 0 in these; mg_pass begins them all (on a GPU as one
- * NCCL group) when called for the first, and does nothing for the others. WAIT: the message has
- * ended, so the memory of a send may be written, that of a receive may be read; on a GPU in the
- * current stream.
+ * NCCL group) when called for the first, and does nothing for the others. WAIT: the message ended;
+ * the memory of a send may be written, of a receive read (on a GPU in the current stream).
  *
  * F messages go from stage to stage, B messages back; stages s and s + 1 are on neighbours of the
  * ring of ranks along the axis. Messages from one rank to another are received in the order of
@@ -541,14 +534,12 @@ typedef struct mg_pipe_op {
     uint8_t step;
     uint8_t of; /* WAIT: MG_PIPE_SEND_F, ...: the kind to wait for; the message is the oldest of
                  * that kind that was not waited for yet */
-    uint8_t in, out; /* numbers of message buffers: of what was received, of what is sent; SEND_*:
-                        `out`, RECV_*: `in` */
+    uint8_t in, out; /* message buffers: of what was received (RECV_*), of what is sent (SEND_*) */
     uint16_t stage;
     uint16_t with; /* SEND_*, RECV_*: the number of operations behind it that begin with it */
     uint16_t slot; /* for the emitted program: the copy of activations */
     int32_t microbatch;
-    float at,
-        lasts; /* predicted, of compute operations: us from the start of the step; of END too */
+    float at, lasts; /* predicted, of compute operations and END: us from the step's start */
 } mg_pipe_op;
 /* Messages forward [0] and back [1], of `bytes` bytes each; buffer k of those sent is at byte
  * send[way] + k * stride[way] of the arena, of those received at receive[way] + ... */
@@ -590,11 +581,15 @@ const char *mg_products_name(void);
 /* Tells mg_output of the results of attention, and of its gradient, with any strides. */
 void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *o,
                           const void *lse);
+void mg_attention_bias_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *g);
 void mg_attention_grad_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *dq,
                                const void *dk, const void *dv);
 
 /* Philox4x32-10 (Salmon et al., SC 2011): four words for a counter under a key. */
 void mg_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 uint64_t mg_key(const char *name); /* FNV-1a of an external name: the tensor's key */
+/* Number `which` that an element draws for its initial value. */
+double mg_uniform(int64_t e, const uint32_t key[2], uint32_t which, double low, double high);
+double mg_normal(int64_t e, const uint32_t key[2], uint32_t which, double deviation);
 
 #endif

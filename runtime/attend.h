@@ -20,12 +20,15 @@ typedef enum mg_attend_pass {
     MG_ATTEND_FORWARD,
     MG_ATTEND_DQ,
     MG_ATTEND_DKV,
+    MG_ATTEND_DBIAS,
     MG_ATTEND_PASSES
 } mg_attend_pass;
 typedef enum mg_attend_sight {
     MG_SEE_ALL,
     MG_SEE_SOME,
-    MG_SEE_CAPPED
+    MG_SEE_CAPPED,
+    MG_SEE_BIASED,
+    MG_SEE_CAPPED_BIASED
 } mg_attend_sight; /* sight.h */
 
 /* A kernel: its pass, the kind of numbers ("bf16", "tf32", ...), and unless it is of the first
@@ -65,7 +68,7 @@ static inline void mg_attend_tiles(mg_attend *a, int64_t head, int64_t vhead)
 }
 
 /* True if no row of q, k, v, o, or in a gradient of theirs, begins at a place that is no multiple
- * of 8 elements, as far as strides say it. */
+ * of 8 elements, as far as strides say it. grad: of dq, dk and dv too. */
 static inline bool mg_attend_even(const mg_attention_desc *d, bool grad)
 {
     int64_t all = d->head | d->vhead;
@@ -86,9 +89,9 @@ static inline mg_attend_class mg_attention_class(const mg_attention_desc *d, mg_
         return MG_ATTEND_WARP;
     if (d->dtype == MG_F32)
         return tf32 ? MG_ATTEND_TF32 : MG_ATTEND_FLOATS;
-    if (!even || !mg_attend_even(d, pass != MG_ATTEND_FORWARD))
+    if (!even || !mg_attend_even(d, pass == MG_ATTEND_DQ || pass == MG_ATTEND_DKV))
         return MG_ATTEND_WARP;
-    return sm90 && most <= 128 && d->scale > 0 ? MG_ATTEND_FLASH90 : MG_ATTEND_FLASH;
+    return sm90 && most <= 128 && d->scale > 0 && !d->biased ? MG_ATTEND_FLASH90 : MG_ATTEND_FLASH;
 }
 
 /* How many kernels compute the gradients of attention: tiles have one more, of do . o. This does
@@ -96,6 +99,12 @@ static inline mg_attend_class mg_attention_class(const mg_attention_desc *d, mg_
 static inline int64_t mg_attention_grad_nodes(const mg_attention_desc *d)
 {
     return mg_attention_class(d, MG_ATTEND_DQ, false, false, true) == MG_ATTEND_WARP ? 2 : 3;
+}
+
+/* Kernels of the bias's gradient: of tiles one more, as above. */
+static inline int64_t mg_attention_bias_nodes(const mg_attention_desc *d)
+{
+    return mg_attention_grad_nodes(d) - 1;
 }
 
 /* The kernel for d. `some`: first keys, or the number of keys that are seen, are given. */
@@ -110,7 +119,10 @@ static inline mg_attend mg_attend_of(const mg_attention_desc *d, mg_attend_pass 
                                              : "f32";
     if (a.class_ == MG_ATTEND_WARP)
         return a;
-    a.sight = d->cap > 0 ? MG_SEE_CAPPED : some || d->window > 0 ? MG_SEE_SOME : MG_SEE_ALL;
+    a.sight = d->biased               ? d->cap > 0 ? MG_SEE_CAPPED_BIASED : MG_SEE_BIASED
+              : d->cap > 0            ? MG_SEE_CAPPED
+              : some || d->window > 0 ? MG_SEE_SOME
+                                      : MG_SEE_ALL;
     mg_attend_tiles(&a, d->head, d->vhead);
     return a;
 }
@@ -118,11 +130,13 @@ static inline mg_attend mg_attend_of(const mg_attention_desc *d, mg_attend_pass 
 enum { MG_ATTEND_NAME = 64 };
 static inline const char *mg_attend_pass_name(mg_attend_pass pass)
 {
-    return pass == MG_ATTEND_FORWARD ? "forward" : pass == MG_ATTEND_DQ ? "dq" : "dkv";
+    static const char *const name[MG_ATTEND_PASSES] = {"forward", "dq", "dkv", "dbias"};
+    return name[pass];
 }
 static inline const char *mg_attend_sight_name(mg_attend_sight sight)
 {
-    return sight == MG_SEE_ALL ? "all" : sight == MG_SEE_SOME ? "some" : "cap";
+    static const char *const name[] = {"all", "some", "cap", "bias", "capbias"};
+    return name[sight];
 }
 /* The kernel's name. */
 static inline void mg_attend_name(const mg_attend *a, char name[MG_ATTEND_NAME])
@@ -147,25 +161,28 @@ static inline void mg_attend_instance(const mg_attend *a, char text[MG_ATTEND_NA
                  a->numbers, mg_attend_sight_name(a->sight), a->head, a->vhead);
 }
 
-/* Rows of a block, its threads, and the bytes of its shared memory. */
+/* Rows of a block, its threads, the bytes of its shared memory, and, of the bias's gradient in
+ * tiles, its keys. */
 typedef struct mg_attend_launch {
-    int rows, threads, shared;
+    int rows, threads, shared, keys;
 } mg_attend_launch;
 static inline mg_attend_launch mg_attend_launch_of(const mg_attend *a, int width)
 {
     const int k = a->head, v = a->vhead;
     if (a->class_ == MG_ATTEND_WARP)
-        return (mg_attend_launch){MG_ATTENTION_WARPS, 32 * MG_ATTENTION_WARPS, 0};
+        return (mg_attend_launch){MG_ATTENTION_WARPS, 32 * MG_ATTENTION_WARPS, 0, 0};
     if (a->class_ == MG_ATTEND_FLASH90)
         return (mg_attend_launch){MG_FLASH90_ROWS, 2 * MG_FLASH90_ROWS,
                                   a->pass == MG_ATTEND_FORWARD ? MG_FLASH90_SHARED(k, v)
                                   : a->pass == MG_ATTEND_DQ    ? MG_FLASH90_DQ_SHARED(k, v)
-                                                               : MG_FLASH90_DKV_SHARED(k, v)};
+                                                               : MG_FLASH90_DKV_SHARED(k, v),
+                                  0};
     const int rows = a->pass == MG_ATTEND_FORWARD ? MG_FLASH_ROWS : MG_FLASH_GRAD_ROWS(k, v, width);
     return (mg_attend_launch){rows, 2 * rows,
                               a->pass == MG_ATTEND_FORWARD ? MG_FLASH_SHARED(k, v, width)
                               : a->pass == MG_ATTEND_DQ    ? MG_FLASH_DQ_SHARED(k, v, width)
-                                                           : MG_FLASH_DKV_SHARED(k, v, width)};
+                                                           : MG_FLASH_DKV_SHARED(k, v, width),
+                              MG_FLASH_GRAD_TILE(k, v, width)};
 }
 
 #endif

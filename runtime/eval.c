@@ -9,6 +9,8 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
     double lr = rt_lr(&r->lr, step);
     if (e->lr >= 0)
         rt_put(r, e->lr, &lr, sizeof lr);
+    if (e == &r->program->step)
+        rt_goals_fill(r, step);
     if (e->scale >= 0)
         rt_put(r, e->scale, &r->state.scale.value, sizeof r->state.scale.value);
     if (e->step >= 0)

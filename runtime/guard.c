@@ -98,21 +98,23 @@ static void report_action(const mg_run *r)
 /* True if the norm is not finite although no guard ended the step. */
 static bool bad_norm(const mg_run *r)
 {
-    return !r->guard.tripped && !isfinite(rt_get_f64(r, r->program->step.norm));
+    return !r->guard.tripped && !isfinite(rt_goals_norm(r));
 }
 
 void rt_find_non_finite(mg_run *r, int64_t step)
 {
-    const mg_entry *e = &r->program->step;
+    const mg_program *p = r->program;
     rt_guard first = r->guard;
     const bool updated = !first.tripped;
     if (updated)
-        first = (rt_guard){.loss = rt_get_f64(r, e->loss), .norm = rt_get_f64(r, e->norm)};
+        first = (rt_guard){.loss = rt_goals_loss(r), .norm = rt_goals_norm(r)};
     if (r->program->as_ready && !updated)
         rt_note("error: step %" PRId64 " gave a loss of %g", step, first.loss);
     else
         rt_note("error: step %" PRId64 " gave a loss of %g and a gradient norm of %g", step,
                 first.loss, first.norm);
+    for (int k = 0; k < p->ngoals; k++)
+        rt_note("  of which '%s' is %g", p->goals[k].name, rt_get_f64(r, p->goals[k].loss));
     if (!report_tensors(r)) {
         r->check = (rt_check){.calls = rt_alloc((size_t)r->program->nactions, sizeof(int64_t))};
         r->guard.tripped = false;

@@ -266,7 +266,7 @@ rt_exit rt_dry_run(mg_run *r)
         ok("data: %" PRId64 " rows in %d files", r->data->windows, r->data->nfiles);
     else
         ok("data: %" PRId64 " tokens in %d files, %" PRId64 " windows of %" PRId64, r->data->tokens,
-           r->data->nfiles, r->data->windows, r->data->seq + 1);
+           r->data->nfiles, r->data->windows, r->data->window);
     if (r->val)
         ok("evaluation: %" PRId64 " tokens, %" PRId64 " windows", r->val->tokens, r->val->windows);
     return code;

@@ -1,13 +1,17 @@
 /* init.c - fills parameters with initial values, the same under every layout and any number of
  * threads.
  *
- * Element e of the external tensor n, which parts of it share, takes the block of Philox4x32-10
- * with key = mg_key(n) ^ seed, counter = { low(e), high(e), 0, 0 } and uses the first two of its
- * four words: normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32) uniform low
- * + (high - low) * w0 / 2^32 (Box and Muller, 1958) in double, rounded once to the tensor's dtype.
- */
+ * Number k that element e of the external tensor n draws takes the block of Philox4x32-10 with
+ *     key = mg_key(n) ^ seed, counter = { low(e), high(e), k, 0 }
+ * and uses the first two of its four words:
+ *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)
+ *     uniform  low + (high - low) * w0 / 2^32
+ * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. A formula, which is a
+ * function of the emitted program, draws numbers 0, 1, ...; others draw number 0. Parts of a tensor
+ * count its elements; a formula counts those of the part, whose place is then in the key. */
 #include "runtime/run.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 typedef struct filling {
@@ -16,15 +20,46 @@ typedef struct filling {
     uint32_t key[2];
 } filling;
 
-static double draw(const filling *f, int64_t e)
+static void words(int64_t e, const uint32_t key[2], uint32_t which, uint32_t w[4])
+{
+    uint32_t counter[4] = {(uint32_t)e, (uint32_t)((uint64_t)e >> 32), which, 0};
+    mg_philox(counter, key, w);
+}
+
+double mg_uniform(int64_t e, const uint32_t key[2], uint32_t which, double low, double high)
+{
+    uint32_t w[4];
+    words(e, key, which, w);
+    return low + (high - low) * ((double)w[0] * 0x1p-32);
+}
+
+double mg_normal(int64_t e, const uint32_t key[2], uint32_t which, double deviation)
+{
+    uint32_t w[4];
+    words(e, key, which, w);
+    double r = sqrt(-2 * log(((double)w[0] + 1) * 0x1p-32));
+    return deviation * r * cos(6.28318530717958647693 * ((double)w[1] * 0x1p-32));
+}
+
+static double formula(const filling *f, int64_t e)
 {
     const mg_tensor *t = f->x->form->tensor;
-    uint32_t counter[4] = {(uint32_t)e, (uint32_t)((uint64_t)e >> 32), 0, 0}, w[4];
-    mg_philox(counter, f->key, w);
+    const double v = t->formula(e, f->key);
+    if (!isfinite(t->dtype == MG_F64 ? v : (double)(float)v))
+        rt_die(RT_FAILED, "%s: the initial value of element %" PRId64 " is %g", f->x->name, e, v);
+    return v;
+}
+
+static double initial(const filling *f, int64_t e)
+{
+    const mg_tensor *t = f->x->form->tensor;
+    if (t->formula)
+        return formula(f, e);
+    if (t->part_of)
+        e = rt_whole_index(f->x->form, e);
     if (t->init == MG_INIT_UNIFORM)
-        return t->a + (t->b - t->a) * ((double)w[0] * 0x1p-32);
-    double r = sqrt(-2 * log(((double)w[0] + 1) * 0x1p-32));
-    return t->a + t->b * r * cos(6.28318530717958647693 * ((double)w[1] * 0x1p-32));
+        return mg_uniform(e, f->key, 0, t->a, t->b);
+    return t->init == MG_INIT_NORMAL ? t->a + mg_normal(e, f->key, 0, t->b) : t->a;
 }
 
 /* Keeps a uniform value below b: rounding to float may give b, which is not in [a, b). */
@@ -48,9 +83,7 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
     for (int64_t e = begin; e < end; e += BLOCK) {
         int64_t n = end - e < BLOCK ? end - e : BLOCK;
         for (int64_t i = 0; i < n; i++) {
-            double v = t->init == MG_INIT_CONST
-                           ? t->a
-                           : draw(f, t->part_of ? rt_whole_index(f->x->form, e + i) : e + i);
+            double v = initial(f, e + i);
             if (t->dtype == MG_F64)
                 out.f64[i] = v;
             else
@@ -65,6 +98,8 @@ void rt_init(mg_run *r)
     for (int i = 0; i < r->params.n; i++) {
         const rt_external *x = &r->params.item[i];
         uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
+        if (x->form->tensor->formula)
+            key ^= (uint64_t)x->form->from * 0x9e3779b97f4a7c15; /* 0 but for parts */
         filling f = {x, rt_stored_open(r, x, false), {(uint32_t)key, (uint32_t)(key >> 32)}};
         rt_pool_run(r->pool, x->form->elements, 4096, fill, &f);
         rt_stored_close(r, x, true);

@@ -24,7 +24,8 @@ static rt_data *open_set(const mg_program *p, const rt_list *patterns, const cha
 {
     if (p->step.ninputs)
         return rt_table_open(patterns, option, &p->step);
-    rt_data *d = rt_data_open(patterns, option, p->seq, p->vocab);
+    const int64_t next = p->seq + 1, window = p->step.window > next ? p->step.window : next;
+    rt_data *d = rt_data_open(patterns, option, p->seq, window, p->vocab);
     if (p->step.weights >= 0)
         rt_data_weigh(d);
     return d;

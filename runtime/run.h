@@ -17,6 +17,7 @@
 #include "runtime/best.h"
 #include "runtime/checkpoint/catalog.h"
 #include "runtime/files.h"
+#include "runtime/goals.h"
 #include "runtime/net/world.h"
 
 /* ---- how a program ends (text.c) ---------------------------------------------------------- */
@@ -219,7 +220,7 @@ typedef struct rt_file {
 typedef struct rt_table rt_table;
 typedef struct rt_blend rt_blend;
 typedef struct rt_data {
-    int64_t seq; /* targets of a window; a window is seq + 1 tokens */
+    int64_t seq, window; /* targets of a window; its tokens: seq and what is behind them */
     rt_file *file;
     rt_segment *segment;
     int nfiles, nsegments;
@@ -230,16 +231,16 @@ typedef struct rt_data {
     bool borrowed;   /* another data set owns files and table */
 } rt_data;
 
-/* Opens and checks the files of `patterns` (globs); every failure ends the program with 65. */
-rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab);
+/* Opens and checks files (globs), for windows seq apart; every failure ends the program with 65. */
+rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t window,
+                      int64_t vocab);
 /* The files of `patterns`, not yet opened. */
 rt_data *rt_data_find(const rt_list *patterns, const char *option);
 /* NULL, or which file changed after it was opened, and how (the caller frees it). */
 char *rt_data_changed(const rt_data *d);
 /* Moves the last `fraction` of the tokens into a new data set. */
 rt_data *rt_data_hold_out(rt_data *d, double fraction);
-/* Sets the fixed order of evaluation: windows at a stride of seq, from the start of each
- * segment. */
+/* Sets the fixed order of evaluation: windows seq apart, from the start of each segment. */
 void rt_data_in_order(rt_data *d);
 /* Reads sample number `index`, of the endless shuffled sequence or of the fixed order, as the
  * batch's row `row`: a window of tokens, or a row of each input. */
@@ -261,7 +262,7 @@ void rt_data_close(rt_data *d);
 /* ---- tokens.c ----------------------------------------------------------------------------- */
 
 /* Opens f->path, detects its format, and checks each token; ends the program with 65. */
-void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab);
+void rt_tokens_open(rt_file *f, int64_t window, int64_t vocab);
 void rt_tokens_read(const rt_file *f, int64_t first, int64_t n, int32_t *out);
 char *rt_tokens_changed(const rt_file *f);                            /* as rt_data_changed */
 void rt_file_read(const rt_file *f, void *to, int64_t n, int64_t at); /* or ends the program */
@@ -293,10 +294,9 @@ rt_data *rt_table_hold_out(rt_data *d, double fraction);
 void rt_table_row(const rt_data *d, rt_batch *b, const mg_entry *e, int64_t row, int64_t sample);
 void rt_table_close(rt_data *d);
 
-/* ---- init.c, lr.c ------------------------------------------------------------------------- */
+/* ---- init.c ------------------------------------------------------------------------------- */
 
 void rt_init(mg_run *r);
-double rt_lr(const mg_lr *lr, int64_t step);
 
 /* ---- guard.c, trace.c --------------------------------------------------------------------- */
 
@@ -401,6 +401,7 @@ typedef struct rt_step_report {
     double loss, norm, lr, step_ms;
     double scale; /* loss scale; 0: the program has none */
     bool skipped, overflow;
+    rt_goal_report goal[MG_GOALS_MAX]; /* of the losses beside the first */
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
 void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double seconds);

@@ -66,7 +66,7 @@ static void forward(mg_run *r, context *c)
     rt_put_rows(r, e, e->tokens, tokens, e->window * 4);
     if (e->pos >= 0)
         rt_put(r, e->pos, &pos, sizeof pos);
-    rt_fill_scalars(r, e, r->state.step);
+    rt_fill_scalars(r, e, rt_updates(r));
     rt_run(r, RT_SAMPLE);
     if (!c->logits)
         c->logits = rt_alloc((size_t)bytes, 1);

@@ -4,6 +4,8 @@
 #ifndef MG_SIZES_H
 #define MG_SIZES_H
 
+#include <string.h>
+
 #include "runtime/abi.h"
 #include "runtime/launches.h"
 
@@ -58,20 +60,60 @@ static inline int64_t mg_amx_block(const mg_gemm_desc *d, int64_t lines, int64_t
     const int64_t tiles = ((lines < limit ? lines : limit) + 15) / 16;
     return tiles * 16 * mg_amx_terms(d) * mg_amx_parts(d->dtype) / 2;
 }
-/* Bytes of scratch per thread: the larger of the vector and the tile version. */
-static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
+/* Bytes of scratch per thread: the larger of the vector and the tile version. `sums`: those of C
+ * are kept there until they are complete. */
+static inline int64_t mg_product_scratch(const mg_gemm_desc *d, bool in_scratch)
 {
     const int64_t lanes = mg_gemm_lanes(d->m);
     const int64_t packed = lanes * (MG_BLOCK_K + 16) + 32 * mg_gemm_terms(d->k);
-    const int64_t sums = mg_gemm_rounds(d) ? (lanes + 1) * MG_BLOCK_N : 0;
+    const int64_t sums = in_scratch ? (lanes + 1) * MG_BLOCK_N : 0;
     if (d->dtype == MG_F64)
         return (packed + sums) * 8;
     const int64_t a = mg_amx_block(d, d->m, MG_AMX_M), b = mg_amx_block(d, d->n, MG_BLOCK_N);
     const int64_t turned = d->n == 1 ? mg_amx_block(d, d->m, MG_BLOCK_N) : 0;
     const int64_t rows = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
     const int64_t tiled = a + (b > turned ? b : turned);
-    const int64_t tile_sums = mg_gemm_rounds(d) ? (rows + 1) * MG_BLOCK_N : 0;
+    const int64_t tile_sums = in_scratch ? (rows + 1) * MG_BLOCK_N : 0;
     return (packed + sums > tiled + tile_sums ? packed + sums : tiled + tile_sums) * 4;
+}
+static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
+{
+    return mg_product_scratch(d, mg_gemm_rounds(d));
+}
+
+/* The size of a group of a convolution's dims. */
+static inline int64_t mg_conv_size(const mg_conv_desc *d, int first, int count)
+{
+    int64_t n = 1;
+    for (int i = first; i < first + count; i++)
+        n *= d->size[i];
+    return n;
+}
+/* Elements of an operand that are brought together before they are packed: lines for a few tiles of
+ * a block, or for a tile of AMX. */
+#define MG_STAGED (96 * MG_BLOCK_K)
+/* The product that a convolution's scratch has to be enough for. A convolution is computed as
+ * several products that are no larger than itself (kernels/conv.c), with blocks of any length. */
+static inline mg_gemm_desc mg_conv_bound(const mg_conv_desc *d)
+{
+    mg_gemm_desc g;
+    memset(&g, 0, sizeof g);
+    g.dtype = d->dtype;
+    g.out = d->out;
+    g.m = mg_conv_size(d, d->batch, d->rows);
+    g.n = mg_conv_size(d, d->batch + d->rows, d->columns);
+    g.k = MG_AMX_K;
+    return g;
+}
+/* Bytes of scratch per thread: a product's, and behind it what is brought together. */
+static inline int64_t mg_conv_product_scratch(const mg_conv_desc *d)
+{
+    const mg_gemm_desc g = mg_conv_bound(d);
+    return (mg_product_scratch(&g, true) + 63) / 64 * 64;
+}
+static inline int64_t mg_conv_scratch(const mg_conv_desc *d)
+{
+    return mg_conv_product_scratch(d) + 2 * MG_STAGED * mg_dtype_bytes(d->dtype);
 }
 
 /* Bytes of work of the gradient of attention on a GPU (work is NULL if 0): one float for each
@@ -87,10 +129,10 @@ static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
 {
     enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2, TILE = 1024 };
     const int64_t bytes = d->dtype == MG_F64 ? 8 : 4, vector = 64 / bytes;
-    const int64_t lanes = STRIP_VECTORS * vector, arrays = 7 + 7 * STRIPS;
+    const int64_t lanes = STRIP_VECTORS * vector, arrays = 8 + 7 * STRIPS;
     const int64_t wide = (d->head + vector - 1) / vector * vector;
     const int64_t vwide = (d->vhead + vector - 1) / vector * vector;
-    const int64_t block = KEYS * (wide + vwide + 2 * lanes) + lanes;
+    const int64_t block = KEYS * (wide + vwide + 3 * lanes) + lanes;
     const int64_t strip = lanes * (3 * wide + 2 * vwide + 2), keys = (d->keys + 15) / 16 * 16;
     const int64_t all = (block + STRIPS * strip + keys * (wide + vwide)) * bytes + arrays * 64;
     if (d->dtype == MG_F64)

@@ -28,7 +28,7 @@ static double norm_of(const mg_run *r)
 /* True if the gradients were not finite in a step whose guard saw only the loss. */
 static bool bad_gradients(const mg_run *r)
 {
-    return r->program->as_ready && !r->guard.tripped && !isfinite(norm_of(r));
+    return r->program->as_ready && !r->guard.tripped && !isfinite(rt_goals_norm(r));
 }
 
 /* Ends the run after a step that was not finite: the guard ended it, or saw only the loss. */
@@ -40,7 +40,7 @@ static _Noreturn void end_non_finite(mg_run *r)
         rt_die(RT_FAILED,
                "step %" PRId64 " gave a loss of %g after the parameters were updated; the newest "
                "checkpoint is step %" PRId64,
-               step, rt_get_f64(r, r->program->step.loss), r->saved_step);
+               step, rt_goals_loss(r), r->saved_step);
     rt_find_non_finite(r, step);
     if (r->saved_step >= 0)
         rt_die(RT_FAILED, "the newest checkpoint is %s/ckpt/%s; a lower --lr may pass this point",
@@ -65,12 +65,12 @@ static void run_step(mg_run *r, window *w)
     int64_t end = rt_now_ns();
     r->action = -1;
     double loss = rt_get_f64(r, r->program->step.loss);
-    if (r->guard.tripped || bad_gradients(r) || (!isfinite(loss) && !r->overflow))
+    if (r->guard.tripped || bad_gradients(r) || (!isfinite(rt_goals_loss(r)) && !r->overflow))
         end_non_finite(r);
     if (!r->overflow)
         rt_scale_good(r);
     if (!r->skipped && !r->overflow)
-        rt_spike_observe(r, loss, norm_of(r));
+        rt_spike_observe(r, rt_goals_loss(r), rt_goals_norm(r));
     double ms = (double)(end - begin) / 1e6;
     rt_log_observe(r->log, loss, ms);
     r->longest_ms = ms > r->longest_ms ? ms : r->longest_ms;
@@ -86,14 +86,18 @@ static void report(mg_run *r, window *w)
     int64_t step = r->state.step;
     if (step % r->options->log_every && step != r->lr.steps && !r->skipped && !r->overflow)
         return;
-    rt_log_step(r->log, &(rt_step_report){.step = step,
-                                          .loss = rt_get_f64(r, e->loss),
-                                          .norm = norm_of(r),
-                                          .lr = rt_lr(&r->lr, rt_updates(r) - !r->overflow),
-                                          .step_ms = w->ms / (double)w->steps,
-                                          .scale = r->scale,
-                                          .skipped = r->skipped,
-                                          .overflow = r->overflow});
+    const int64_t update = rt_updates(r) - !r->overflow;
+    rt_step_report s = {.step = step,
+                        .loss = rt_get_f64(r, e->loss),
+                        .norm = norm_of(r),
+                        .lr = rt_lr(&r->lr, update),
+                        .step_ms = w->ms / (double)w->steps,
+                        .scale = r->scale,
+                        .skipped = r->skipped,
+                        .overflow = r->overflow};
+    for (int k = 0; k < r->program->ngoals; k++)
+        s.goal[k] = rt_goal_observe(r, k, update);
+    rt_log_step(r->log, &s);
     if (r->overflow)
         rt_log_line(r->log,
                     "step %" PRId64 "  overflow at scale %g: step skipped; the scale is now %g",

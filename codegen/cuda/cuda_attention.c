@@ -40,6 +40,8 @@ static void write_of_program(Instances *all, const Train *t, const Program *p)
         const Action *a = &p->actions.data[i];
         if (a->kind == ACT_attention)
             write_pass(all, t, &a->attention, MG_ATTEND_FORWARD, a->noperands > 5);
+        if (a->kind == ACT_attention_bias_grad)
+            write_pass(all, t, &a->attention, MG_ATTEND_DBIAS, false);
         if (a->kind != ACT_attention_grad)
             continue;
         const bool some = a->noperands > 9 && a->operand[9].value;

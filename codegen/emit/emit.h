@@ -69,6 +69,7 @@ void emit_offset(const Emitter *e, size_t buffer);
 void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t nodes);
 /* codegen/emit/emit_tables.c */
 void emit_tensors(Emitter *e);
+void emit_initial(const Emitter *e); /* initial values by formula: mg_init_N of tensor N */
 void emit_actions(Emitter *e);
 void emit_program(Emitter *e);
 void emit_deaths(Emitter *e);

@@ -34,10 +34,21 @@ static void typed_place(const Writer *w, const Action *a, int i, const char *typ
     fputs(whole ? "" : ")", w->e->out);
 }
 
+/* "adamw", or "adamw and sgd" of several losses. */
+static const char *all_rules(const Emitter *e)
+{
+    const Train *t = &e->m->train;
+    const char *all = optimizer_names[t->goal[0].optimizer];
+    for (int k = 1; k < t->goals; k++)
+        all = arena_printf(e->a, "%s and %s", all, optimizer_names[t->goal[k].optimizer]);
+    return all;
+}
+
 /* The optimizer's kernels have one heading for all parameters, before the guard and behind it. */
 static bool heading_of_update(Writer *w, const Action *a, int depth)
 {
     const Train *t = &w->e->m->train;
+    const char *of_every = t->goals == 1 ? "of every parameter" : "of the parameters of each loss";
     if (!w->guarded && strcmp(str(w->e, a->block), "optimizer") != 0)
         return false;
     const char *block = w->guarded ? "update" : "optimizer";
@@ -45,8 +56,7 @@ static bool heading_of_update(Writer *w, const Action *a, int depth)
         return true;
     fprintf(w->e->out, "%s%*s/* ", w->called ? "\n" : "", depth * 4, "");
     if (w->guarded)
-        fprintf(w->e->out, "The optimizer: %s of every parameter. */\n",
-                optimizer_names[t->optimizer]);
+        fprintf(w->e->out, "The optimizer: %s %s. */\n", all_rules(w->e), of_every);
     else
         fputs("The norm of the gradients, and the optimizer's numbers. */\n", w->e->out);
     w->block = block;
@@ -157,18 +167,22 @@ static void call_with_last(const Writer *w, const Action *a, const char *functio
     fputs(a->noperands < limit ? ", NULL);\n" : ");\n", w->e->out);
 }
 
-/* Attention of some of the keys: behind the n tensors are how many keys each query sees and the
- * first of them, NULL what there is not. A gradient has work space in the end, or NULL. */
+/* Attention with a bias or of some of the keys: behind the n tensors are the bias, how many keys
+ * each query sees and the first of them, NULL what there is not. A gradient has work space in the
+ * end, or NULL. */
 static void call_attention_part(const Writer *w, const Action *a, const char *function, int n)
 {
     int values = n;
     while (values < a->noperands && a->operand[values].value)
         values++;
-    const bool seen = values - a->within > n;
+    const int mask = n + a->attention.biased;
+    const bool seen = values - a->within > mask;
     call_described(w, a, function);
-    places(w, a, 0, n);
+    places(w, a, 0, mask);
+    if (!a->attention.biased)
+        fputs(", NULL", w->e->out);
     if (seen)
-        typed_place(w, a, n, "const int32_t");
+        typed_place(w, a, mask, "const int32_t");
     else
         fputs(", NULL", w->e->out);
     if (a->within)
@@ -176,8 +190,7 @@ static void call_attention_part(const Writer *w, const Action *a, const char *fu
     else
         fputs(", NULL", w->e->out);
     places(w, a, values, a->noperands);
-    fputs(a->kind == ACT_attention_grad && values == a->noperands ? ", NULL);\n" : ");\n",
-          w->e->out);
+    fputs(a->kind != ACT_attention && values == a->noperands ? ", NULL);\n" : ");\n", w->e->out);
 }
 
 static void call_gemm(const Writer *w, const Action *a)
@@ -320,6 +333,9 @@ void emit_call(Writer *w, const Action *a, int depth)
     case ACT_gemm:
         call_gemm(w, a);
         break;
+    case ACT_conv:
+        call_library(w, a, -1);
+        break;
     case ACT_attention:
         if (a->noperands > 5)
             call_attention_part(w, a, "mg_attention_part", 5);
@@ -331,6 +347,9 @@ void emit_call(Writer *w, const Action *a, int depth)
             call_attention_part(w, a, "mg_attention_part_grad", 9);
         else
             call_with_last(w, a, function, -1, 10);
+        break;
+    case ACT_attention_bias_grad:
+        call_attention_part(w, a, function, 7);
         break;
     case ACT_xent:
         call_library(w, a, 1);

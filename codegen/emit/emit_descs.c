@@ -92,7 +92,31 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
     emit_num(e, "sc", d->sc);
 }
 
-static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool grad)
+static void desc_conv(const Emitter *e, const mg_conv_desc *d)
+{
+    const int n = d->batch + d->rows + d->columns + d->terms;
+    fprintf(e->out, ".dtype = %s, .out = %s", desc_dtype(d->dtype), desc_dtype(d->out));
+    flag(e, "accumulate", d->accumulate);
+    const Number number[] = {NUMBER(batch), NUMBER(rows), NUMBER(columns), NUMBER(terms),
+                             NUMBER(axes)};
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        emit_num(e, number[i].name, number[i].value);
+    list(e, "size", d->size, n);
+    list(e, "x", d->x, n);
+    list(e, "w", d->w, n);
+    list(e, "y", d->y, n);
+    for (int i = 0; i < d->axes; i++) {
+        const mg_conv_axis *x = &d->axis[i];
+        fprintf(e->out, "%s{%lld, %lld, %lld, %lld, {", i ? ", " : ", .axis = {",
+                (long long)x->size, (long long)x->stride, (long long)x->at, (long long)x->every);
+        for (int k = 0; k < n; k++)
+            fprintf(e->out, "%s%d", k ? ", " : "", (int)x->by[k]);
+        fputs("}}", e->out);
+    }
+    fputc('}', e->out);
+}
+
+static void desc_attention(const Emitter *e, const mg_attention_desc *d, ActionKind kind)
 {
     fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
     flag(e, "causal", d->causal);
@@ -116,13 +140,18 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool gr
     list(e, "v", d->v, 3);
     list(e, "o", d->o, 4);
     list(e, "lse", d->lse, 4);
-    if (grad) {
+    if (kind == ACT_attention_grad) {
         list(e, "dq", d->dq, 4);
         list(e, "dk", d->dk, 3);
         list(e, "dv", d->dv, 3);
     }
     if (d->first[0] || d->first[1])
         list(e, "first", d->first, 2);
+    flag(e, "biased", d->biased);
+    if (d->biased)
+        list(e, "bias", d->bias, 5);
+    if (kind == ACT_attention_bias_grad)
+        list(e, "dbias", d->dbias, 5);
 }
 
 static void desc_xent(const Emitter *e, const mg_xent_desc *d)
@@ -192,9 +221,13 @@ static void desc_body(const Emitter *e, const Action *a)
     case ACT_gemm:
         desc_gemm(e, &a->gemm);
         break;
+    case ACT_conv:
+        desc_conv(e, &a->conv);
+        break;
     case ACT_attention:
     case ACT_attention_grad:
-        desc_attention(e, &a->attention, a->kind == ACT_attention_grad);
+    case ACT_attention_bias_grad:
+        desc_attention(e, &a->attention, a->kind);
         break;
     case ACT_xent:
     case ACT_xent_grad:

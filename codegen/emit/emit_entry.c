@@ -67,15 +67,15 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     emit_num(e, "rows", p->rows);
     emit_num(e, "batch_axes", p->batch_axes);
     emit_num(e, "window", p->window);
-    entry_offset(e, "lr", p->lr);
+    entry_offset(e, "lr", p->lr[0]);
     entry_offset(e, "scale", p->scale);
     entry_offset(e, "step", p->step);
     entry_offset(e, "seed", p->seed);
     entry_offset(e, "pos", p->pos);
     entry_offset(e, "filled", p->filled);
     entry_offset(e, "before", p->before);
-    entry_offset(e, "loss", p->loss);
-    entry_offset(e, "norm", p->norm);
+    entry_offset(e, "loss", p->loss[0]);
+    entry_offset(e, "norm", p->norm[0]);
     entry_offset(e, "logits", p->logits);
     fprintf(e->out, ", .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
     if (e->cuda)

@@ -44,6 +44,8 @@ static const char *library_result(const Action *a, int operand)
         return attention[operand];
     if (a->kind == ACT_attention_grad && operand >= 6 && operand <= 8)
         return grad[operand];
+    if (a->kind == ACT_attention_bias_grad && operand == 6)
+        return "dbias";
     if (a->kind == ACT_head && operand >= 4 && operand <= 6)
         return head[operand];
     return NULL;

@@ -109,6 +109,12 @@ static void emit_tensor(const Emitter *e, size_t i, const char *shape)
         fputs("),\n", e->out);
         return;
     }
+    if (t->formula) {
+        fprintf(e->out, "    FORMULA(%s, ", shape);
+        emit_offset(e, (size_t)e->p->tensor_buffer.data[i]);
+        fprintf(e->out, ", mg_init_%zu),\n", i);
+        return;
+    }
     fprintf(e->out, "    %s(%s, ", t->slot ? "STATE" : "PARAM", shape);
     if (t->slot) {
         emit_string(e->out, str(e, t->slot));
@@ -195,6 +201,7 @@ void emit_tensors(Emitter *e)
         fprintf(e->out, "#define %s %s\n", name[i], shape[i]);
     }
     define_states(e);
+    emit_initial(e);
     fputs("static const mg_tensor tensors[] = {\n", e->out);
     for (size_t i = 0; i < n; i++) {
         const size_t states = alike(e, i, name);
@@ -332,13 +339,14 @@ static uint64_t fingerprint(const Emitter *e)
         if (t->part_of)
             h = mix(h, (int64_t[]){t->part_dim, t->part_at, t->part_of}, 3 * sizeof t->part_at);
     }
-    return mix(h, &e->m->train.optimizer, sizeof e->m->train.optimizer);
+    for (int k = 0; k < e->m->train.goals; k++)
+        h = mix(h, &e->m->train.goal[k].optimizer, sizeof e->m->train.goal[k].optimizer);
+    return h;
 }
 
 /* The nonzero numbers of the optimizer, and those of the schedule. */
-static const char *config_line(const Emitter *e)
+static const char *goal_line(const Emitter *e, const Goal *t)
 {
-    const Train *t = &e->m->train;
     const struct {
         const char *name;
         double value;
@@ -354,14 +362,22 @@ static const char *config_line(const Emitter *e)
                 arena_printf(e->a, "%s%s%s = %g", opt, between, numbers[i].name, numbers[i].value);
             between = ", ";
         }
-    return arena_printf(e->a,
-                        "%s(%s), lr %s(peak = %g, warmup = %lld, steps = %lld, floor = %g), "
-                        "clip %g, %s%s, microbatch %lld",
-                        optimizer_names[t->optimizer], opt, schedule_names[t->schedule], t->peak,
-                        (long long)t->warmup, (long long)t->steps, t->floor, t->clip,
-                        dtype_name(t->half ? t->half : t->compute),
-                        t->as_ready ? ", updated as ready" : "",
-                        (long long)e->m->layout.microbatch);
+    return arena_printf(
+        e->a, "%s(%s), lr %s(peak = %g, warmup = %lld, steps = %lld, floor = %g), clip %g",
+        optimizer_names[t->optimizer], opt, schedule_names[t->schedule], t->peak,
+        (long long)t->warmup, (long long)t->steps, t->floor, t->clip);
+}
+
+static const char *config_line(const Emitter *e)
+{
+    const Train *t = &e->m->train;
+    const char *goals = goal_line(e, &t->goal[0]);
+    for (int k = 1; k < t->goals; k++)
+        goals = arena_printf(e->a, "%s, %s by %s", goals, str(e, t->goal[k].loss),
+                             goal_line(e, &t->goal[k]));
+    return arena_printf(
+        e->a, "%s, %s%s, microbatch %lld", goals, dtype_name(t->half ? t->half : t->compute),
+        t->as_ready ? ", updated as ready" : "", (long long)e->m->layout.microbatch);
 }
 
 static void named(const Emitter *e, const char *field, const char *text)
@@ -437,13 +453,46 @@ static void emit_outside(const Emitter *e)
     fputs("};\n\n", e->out);
 }
 
-void emit_program(Emitter *e)
+/* An initializer of mg_lr. */
+static void emit_schedule(const Emitter *e, const Goal *t)
 {
     static const char *const lr[LR_count] = {
         "MG_LR_CONSTANT",     "MG_LR_LINEAR", "MG_LR_COSINE",       "MG_LR_WSD",
         "MG_LR_INVERSE_SQRT", "MG_LR_WARMUP", "MG_LR_WARMUP_COSINE"};
     static const char *const shapes[DESCENT_count] = {"MG_SHAPE_LINEAR", "MG_SHAPE_COSINE",
                                                       "MG_SHAPE_SQRT"};
+    fprintf(e->out, "{%s, ", lr[t->schedule]);
+    emit_real(e, t->peak);
+    fputs(", ", e->out);
+    emit_real(e, t->floor);
+    fprintf(e->out, ", %lld, %lld, %lld, %s, %s}", (long long)t->warmup, (long long)t->steps,
+            (long long)t->last, shapes[t->descent], t->log ? "true" : "false");
+}
+
+/* The losses beside the first. */
+static void emit_goals(const Emitter *e)
+{
+    const Train *t = &e->m->train;
+    const Program *p = e->p->train;
+    for (int k = 1; k < t->goals; k++) {
+        fputs(k > 1 ? ",\n        {" : "    .goals = (const mg_goal[]){\n        {", e->out);
+        emit_string(e->out, str(e, t->goal[k].loss));
+        fprintf(e->out, ", \"%s\", ", optimizer_names[t->goal[k].optimizer]);
+        emit_schedule(e, &t->goal[k]);
+        fputs(", ", e->out);
+        emit_offset(e, (size_t)p->lr[k]);
+        fputs(", ", e->out);
+        emit_offset(e, (size_t)p->loss[k]);
+        fputs(", ", e->out);
+        emit_offset(e, (size_t)p->norm[k]);
+        fputs("}", e->out);
+    }
+    if (t->goals > 1)
+        fprintf(e->out, "},\n    .ngoals = %d,\n", t->goals - 1);
+}
+
+void emit_program(Emitter *e)
+{
     const Plan *p = e->p;
     const Train *t = &e->m->train;
     FILE *out = e->out;
@@ -481,13 +530,10 @@ void emit_program(Emitter *e)
             "    .tensors = tensors, .ntensors = %zu, .actions = actions, .nactions = %u,\n"
             "    .deaths = deaths, .ndeaths = sizeof deaths / sizeof *deaths,\n",
             e->m->tensors.n, p->nactions);
-    fprintf(out, "    .lr = {%s, ", lr[t->schedule]);
-    emit_real(e, t->peak);
-    fputs(", ", out);
-    emit_real(e, t->floor);
-    fprintf(out, ", %lld, %lld, %lld, %s, %s}, .optimizer = \"%s\",\n", (long long)t->warmup,
-            (long long)t->steps, (long long)t->last, shapes[t->descent], t->log ? "true" : "false",
-            optimizer_names[t->optimizer]);
+    fputs("    .lr = ", out);
+    emit_schedule(e, &t->goal[0]);
+    fprintf(out, ", .optimizer = \"%s\",\n", optimizer_names[t->goal[0].optimizer]);
+    emit_goals(e);
     if (t->scale != 0) {
         fputs("    .scale = {", out);
         emit_real(e, t->scale);

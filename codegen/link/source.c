@@ -20,7 +20,7 @@ static const char cuda_rules[] =
     "-lrt -lm -lpthread -ldl\n\n"
     "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
     "\t$(CC) $(CFLAGS) -I. program.c image.S libmgrt_cuda.a $(LIBS) -o $@\n\n"
-    "kernels.fatbin: kernels.cu library.h device.h abi.h launches.h\n"
+    "kernels.fatbin: kernels.cu library.h device.h abi.h abi_types.h launches.h\n"
     "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 $(CODE) -I. kernels.cu -o $@\n\n"
     "clean:\n\trm -f train kernels.fatbin\n.PHONY: clean\n";
 
@@ -56,9 +56,9 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
     static const char *const headers[] = {
-        "device", "numbers", "library", "gather",    "scatter",    "experts",  "random",
-        "xent",   "sight",   "mma",     "floats",    "flash",      "delta",    "flash_grad",
-        "wgmma",  "rows",    "shares",  "attention", "flash_sm90", "instances"};
+        "device",     "numbers", "library", "gather", "scatter",   "experts",    "random",
+        "xent",       "sight",   "mma",     "floats", "flash",     "delta",      "flash_grad",
+        "flash_bias", "wgmma",   "rows",    "shares", "attention", "flash_sm90", "instances"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)
@@ -66,6 +66,7 @@ static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
     errno = 0;
     bool good = cuda_write_texts(p, dir, "kernels.fatbin") && copy_into(a, dir, runtime) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/abi.h", lib_dir)) &&
+                copy_into(a, dir, arena_printf(a, "%s/include/abi_types.h", lib_dir)) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/launches.h", lib_dir)) &&
                 write_makefile(p, arena_printf(a, "%s/Makefile", dir));
     for (size_t i = 0; i < sizeof headers / sizeof *headers && good; i++)
@@ -88,6 +89,7 @@ static bool fill(const Plan *p, KernelsFn *kernels, const char *lib_dir, const c
     errno = 0;
     if (emit_to_file(p, features, arena_printf(a, "%s/program.c", dir)) &&
         copy_file(arena_printf(a, "%s/include/abi.h", lib_dir), arena_printf(a, "%s/abi.h", dir)) &&
+        copy_into(a, dir, arena_printf(a, "%s/include/abi_types.h", lib_dir)) &&
         copy_into(a, dir, runtime) && write_makefile(p, arena_printf(a, "%s/Makefile", dir)))
         return true;
     diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));

@@ -65,6 +65,22 @@ __device__ static inline int64_t mg_key_at(const int64_t *stride, const mg_spot 
     return p.b * stride[0] + key * stride[1] + p.h * stride[2];
 }
 
+/* The bias of a score. */
+template <class A>
+__device__ static inline A mg_bias(const mg_attention_desc &d, const mg_some_keys &sees,
+                                   const mg_spot &p, int64_t query, int64_t key)
+{
+    return sees.bias ? ((const A *)sees.bias)[mg_at(d.bias, p, query) + key * d.bias[4]] : (A)0;
+}
+
+/* A probability: with a bias both numbers may be so far below 0 that their difference is rounding.
+ */
+template <class A> __device__ static inline A mg_share(A score, A lse)
+{
+    const A less = score - lse;
+    return mg_exp(less < 0 ? less : (A)0);
+}
+
 /* acc[] of this lane += the sum over lanes of weight * row(lane)[d]. */
 template <class T, class A>
 __device__ static inline void mg_spread(A *acc, int64_t n, A weight, const T *rows, int64_t stride,
@@ -94,7 +110,8 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, mg_some_keys
         const int64_t count = keys.to - from < 32 ? keys.to - from : 32;
         A s = -(A)INFINITY;
         if (lane < count)
-            s = mg_cap(d, (A)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, from + lane), d.head));
+            s = mg_cap(d, (A)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, from + lane), d.head)) +
+                mg_bias<A>(d, sees, p, p.row, from + lane);
         const A above = mg_greater<A>()(top, mg_warp_reduce(s, mg_greater<A>()));
         const A keep = mg_exp(top - above), e = lane < count ? mg_exp(s - above) : (A)0;
         sum = sum * keep + mg_warp_reduce(e, mg_plus<A>());
@@ -131,7 +148,8 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, mg_some_k
         A ds = 0;
         if (lane < count) {
             const T *key = k + mg_key_at(d.k, p, from + lane);
-            const A x = mg_cap(d, (A)d.scale * mg_dot(mine, key, d.head)), e = mg_exp(x - l);
+            const A x = mg_cap(d, (A)d.scale * mg_dot(mine, key, d.head));
+            const A e = mg_share(x + mg_bias<A>(d, sees, p, p.row, from + lane), l);
             ds = e * (mg_dot(g, v + mg_key_at(d.v, p, from + lane), d.vhead) - D) * (A)d.scale *
                  mg_cap_slope(d, x);
         }
@@ -164,7 +182,7 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_
                 const int64_t s = from + lane;
                 const T *g = dout + mg_at(d.o, p, s);
                 const A x = mg_cap(d, (A)d.scale * mg_dot(q + mg_at(d.q, p, s), key, d.head));
-                e = mg_exp(x - lse[mg_at(d.lse, p, s)]);
+                e = mg_share(x + mg_bias<A>(d, sees, p, s, p.row), lse[mg_at(d.lse, p, s)]);
                 ds = e * (A)d.scale * mg_cap_slope(d, x) *
                      (mg_dot(g, value, d.vhead) - mg_dot(g, o + mg_at(d.o, p, s), d.vhead));
             }
@@ -179,10 +197,48 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_
     }
 }
 
+/* Of the element of the bias that a thread has: the sum over all that it is added to. */
+template <class T, class A>
+__device__ static inline void mg_attend_dbias(const mg_attention_desc &d, mg_some_keys sees,
+                                              const T *q, const T *k, const T *v, const T *o,
+                                              const A *lse, const T *dout, A *dbias)
+{
+    int64_t left = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, begin[5], end[5];
+    const int64_t size[5] = {d.batch, d.queries, d.kv, d.group, d.keys};
+    for (int i = 4; i >= 0; i--) {
+        begin[i] = d.dbias[i] ? left % size[i] : 0;
+        end[i] = d.dbias[i] ? begin[i] + 1 : size[i];
+        left /= d.dbias[i] ? size[i] : 1;
+    }
+    if (left > 0)
+        return;
+    A sum = 0;
+    mg_spot p;
+    for (p.b = begin[0]; p.b < end[0]; p.b++)
+        for (p.h = begin[2]; p.h < end[2]; p.h++)
+            for (p.g = begin[3]; p.g < end[3]; p.g++)
+                for (int64_t s = begin[1]; s < end[1]; s++) {
+                    const mg_range keys = sees.keys(d, p.b, (int)s);
+                    const T *g = dout + mg_at(d.o, p, s), *mine = q + mg_at(d.q, p, s);
+                    for (int64_t t = begin[4]; t < end[4]; t++) {
+                        if (!keys.has((int)t))
+                            continue;
+                        const A x =
+                            mg_cap(d, (A)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, t), d.head));
+                        sum += mg_share(x + mg_bias<A>(d, sees, p, s, t), lse[mg_at(d.lse, p, s)]) *
+                               (mg_dot(g, v + mg_key_at(d.v, p, t), d.vhead) -
+                                mg_dot(g, o + mg_at(d.o, p, s), d.vhead));
+                    }
+                }
+    p = mg_spot{begin[0], begin[2], begin[3], begin[1]};
+    dbias[mg_at(d.dbias, p, p.row) + begin[4] * d.dbias[4]] = sum;
+}
+
 #define MG_ATTENTION_KERNEL     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)
 #define MG_ATTENTION_forward(n) MG_ATTEND(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
 #define MG_ATTENTION_dq(n)      MG_ATTEND_DQ(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
 #define MG_ATTENTION_dkv(n)     MG_ATTEND_DKV(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
+#define MG_ATTENTION_dbias(n)   MG_ATTEND_DBIAS(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
 #define MG_ATTEND(n, T, A)                                                                         \
     MG_ATTENTION_KERNEL mg_attention_forward_##n(mg_attention_desc d, mg_some_keys sees,           \
                                                  const T *q, const T *k, const T *v, T *o, A *lse) \
@@ -206,5 +262,14 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_
         mg_attend_dkv(d, sees, q, k, v, o, lse, dout, dk, dv);                                     \
     }                                                                                              \
     MG_EXPORT(mg_attention_dkv_##n)
+
+#define MG_ATTEND_DBIAS(n, T, A)                                                                   \
+    MG_ATTENTION_KERNEL mg_attention_dbias_##n(mg_attention_desc d, mg_some_keys sees, const T *q, \
+                                               const T *k, const T *v, const T *o, const A *lse,   \
+                                               const T *dout, A *dbias)                            \
+    {                                                                                              \
+        mg_attend_dbias(d, sees, q, k, v, o, lse, dout, dbias);                                    \
+    }                                                                                              \
+    MG_EXPORT(mg_attention_dbias_##n)
 
 #endif

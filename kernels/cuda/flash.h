@@ -81,6 +81,52 @@ __device__ static inline mg_range flash_keys_of(const mg_attention_desc &d, cons
     return mg_range{sees.keys(d, b, from).from, sees.keys(d, b, from + rows - 1).to};
 }
 
+/* The bias of a head, in powers of two, by indices of 32 bits, which take half of the registers
+ * that pointers do (the host sees to it that they suffice). It has numbers for what is there alone:
+ * what is behind the last query or key gets that of the last, and is masked. */
+struct flash_bias {
+    const float *head;
+    int query_step, key_step, queries, keys;
+    template <class S>
+    __device__ flash_bias(const mg_attention_desc &d, const S &sees, const flash_head &p)
+        : head((const float *)sees.bias + flash_at(d.bias, p, 0)), query_step((int)d.bias[1]),
+          key_step((int)d.bias[4]), queries((int)d.queries), keys((int)d.keys)
+    {
+    }
+    __device__ float at(int query, int key) const
+    {
+        return head[mg_smaller(query, queries - 1) * query_step +
+                    mg_smaller(key, keys - 1) * key_step] *
+               FLASH_LOG2E;
+    }
+};
+struct flash_no_bias {
+    template <class S>
+    __device__ flash_no_bias(const mg_attention_desc &, const S &, const flash_head &)
+    {
+    }
+    __device__ float at(int, int) const
+    {
+        return 0;
+    }
+};
+template <int BIAS> struct flash_bias_of {
+    typedef flash_no_bias type;
+};
+template <> struct flash_bias_of<1> {
+    typedef flash_bias type;
+};
+
+/* A score less its row's lse. With a bias it is not above 0, though both may be so far below 0 that
+ * their difference is rounding. */
+template <class S>
+__device__ static inline float flash_less(float bent, float outer, float bias, float lse)
+{
+    if (!S::BIAS)
+        return fmaf(bent, outer, -lse);
+    return fminf(fmaf(bent, outer, bias) - lse, 0.0f);
+}
+
 /* Masks what this lane's rows do not see of a tile of N keys from `at` on. */
 template <int N>
 __device__ static inline void flash_mask(float (*s)[4], const flash_sight &sight, int at,
@@ -190,6 +236,7 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees,
     const mg_range keys = flash_keys_of(d, sees, p.b, from, M);
     const flash_sight sight = flash_sight_of(d, sees, p.b, from + 16 * warp, 16, row);
     const mg_scores<S::CAP, E::EXACT> score(d);
+    const typename flash_bias_of<S::BIAS>::type bias(d, sees, p);
     const T *k0 = k + flash_key_at(d.k, p, 0), *v0 = v + flash_key_at(d.v, p, 0);
 
     uint32_t a[KEEPS ? D / 16 : 1][4];
@@ -226,6 +273,10 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees,
             MG_UNROLL
             for (int i = 0; i < 4; i++)
                 s[j][i] = score(s[j][i]);
+            MG_UNROLL
+            for (int i = 0; i < (S::BIAS ? 4 : 0); i++)
+                s[j][i] +=
+                    bias.at(row + 8 * (i / 2), at + 8 * j + 2 * ((int)threadIdx.x % 4) + i % 2);
         }
         if (!sight.whole(at, N))
             flash_mask<N>(s, sight, at, -INFINITY);

@@ -38,6 +38,7 @@ flash_dq(const mg_attention_desc &d, S sees, const typename E::type *q, const ty
     const mg_range keys = flash_keys_of(d, sees, p.b, from, M);
     const flash_sight sight = flash_sight_of(d, sees, p.b, from + 16 * warp, 16, row);
     const mg_scores<S::CAP, E::EXACT> score(d);
+    const typename flash_bias_of<S::BIAS>::type bias(d, sees, p);
     const flash_rows_of mine(d, p, row, lse, delta);
 
     uint32_t a[KEEPS ? D / 16 : 1][4], ga[KEEPS ? V / 16 : 1][4];
@@ -80,7 +81,9 @@ flash_dq(const mg_attention_desc &d, S sees, const typename E::type *q, const ty
             MG_UNROLL
             for (int i = 0; i < 4; i++) {
                 const float x = score.bent(s[j][i]);
-                s[j][i] = mg_exp2(fmaf(x, score.outer, -mine.lse[i / 2])) *
+                const float more =
+                    bias.at(row + 8 * (i / 2), at + 8 * j + 2 * ((int)threadIdx.x % 4) + i % 2);
+                s[j][i] = mg_exp2(flash_less<S>(x, score.outer, more, mine.lse[i / 2])) *
                           (dp[j][i] - mine.delta[i / 2]) * score.slope(x);
             }
         }
@@ -128,7 +131,9 @@ flash_dkv_pass(const mg_attention_desc &d, const S &sees, flash_head p, int from
 {
     typedef typename E::type T;
     enum { W = sizeof(T), THREADS = 2 * MG_FLASH_GRAD_ROWS(D, V, W) };
-    enum { N = MG_FLASH_GRAD_TILE(D, V, W) }; /* queries at a time */
+    enum { MOST = MG_FLASH_GRAD_TILE(D, V, W) };
+    /* Queries at a time; with a bias the registers do not suffice for as many. */
+    enum { N = S::BIAS && MOST > 16 ? MOST / 2 : MOST };
     mg_chunk *gs = qs + N * MG_ROW_BYTES(D, W) / 16;
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     const int to = from + 16 * warp, head = (int)d.head, vhead = (int)d.vhead;
@@ -136,7 +141,8 @@ flash_dkv_pass(const mg_attention_desc &d, const S &sees, flash_head p, int from
     const mg_scores<S::CAP, E::EXACT> score(d);
     float ak[DK ? D / 8 : 1][4] = {{0}}, av[DV ? V / 8 : 1][4] = {{0}};
     float s[N / 8][4], dp[N / 8][4];
-    for (p.g = 0; p.g < d.group; p.g++)
+    for (p.g = 0; p.g < d.group; p.g++) {
+        const typename flash_bias_of<S::BIAS>::type bias(d, sees, p);
         for (int at = range.from; at < range.to; at += N) {
             __syncthreads(); /* the tiles in shared memory are used */
             /* Rows past the end are zeros, and add nothing. */
@@ -162,7 +168,8 @@ flash_dkv_pass(const mg_attention_desc &d, const S &sees, flash_head p, int from
                     MG_UNROLL
                     for (int i = c; i < 4; i += 2) {
                         const float x = score.bent(s[j][i]);
-                        s[j][i] = mg_exp2(fmaf(x, score.outer, -l));
+                        const float more = bias.at(query, to + g + 8 * (i / 2));
+                        s[j][i] = mg_exp2(flash_less<S>(x, score.outer, more, l));
                         if (DK)
                             dp[j][i] = s[j][i] * (dp[j][i] - of) * score.slope(x);
                     }
@@ -179,6 +186,7 @@ flash_dkv_pass(const mg_attention_desc &d, const S &sees, flash_head p, int from
             if constexpr (DK)
                 E::template add_times<D, N>(ak, dp, qs);
         }
+    }
     if constexpr (DK)
         E::template store<D>(dk + flash_key_at(d.dk, p, to), d.dk[1], keys - to, ak, (float)d.scale,
                              (float)d.scale, head);

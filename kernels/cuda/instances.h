@@ -16,9 +16,11 @@
 #define MG_NUMBERS_f32  mg_floats
 #define MG_NUMBERS_tf32 mg_tf32s
 
-#define MG_SIGHT_all  mg_all_keys
-#define MG_SIGHT_some mg_some_keys
-#define MG_SIGHT_cap  mg_capped_keys
+#define MG_SIGHT_all     mg_all_keys
+#define MG_SIGHT_some    mg_some_keys
+#define MG_SIGHT_cap     mg_capped_keys
+#define MG_SIGHT_bias    mg_biased_keys
+#define MG_SIGHT_capbias mg_capped_biased_keys
 
 /* The parameters of a kernel: of T numbers, of queries that see S. Those of flash.h also ask
  * whether all rows are whole chunks. */
@@ -30,6 +32,9 @@
 #define MG_DKV_PARAMETERS(T, S)                                                                    \
     mg_attention_desc d, S sees, const T *q, const T *k, const T *v, const float *lse,             \
         const T *dout, const float *delta, T *dk, T *dv
+#define MG_DBIAS_PARAMETERS(T, S)                                                                  \
+    mg_attention_desc d, S sees, const T *q, const T *k, const T *v, const float *lse,             \
+        const T *dout, const float *delta, float *dbias
 
 #define MG_FLASH_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define MG_GRAD_THREADS(n, D, V) (2 * MG_FLASH_GRAD_ROWS(D, V, sizeof(MG_TYPE_##n)))
@@ -55,6 +60,15 @@
         flash_dkv<MG_NUMBERS_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dk, dv, whole);        \
     }                                                                                              \
     MG_EXPORT(mg_flash_dkv_##n##_##s##_##D##_##V)
+
+#define MG_FLASH_dbias(n, s, D, V)                                                                 \
+    MG_FLASH_KERNEL(MG_GRAD_THREADS(n, D, V))                                                      \
+    mg_flash_dbias_##n##_##s##_##D##_##V(MG_DBIAS_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s),           \
+                                         int whole)                                                \
+    {                                                                                              \
+        flash_dbias<MG_NUMBERS_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dbias, whole);       \
+    }                                                                                              \
+    MG_EXPORT(mg_flash_dbias_##n##_##s##_##D##_##V)
 
 #define MG_FLASH90_KERNEL(least)                                                                   \
     extern "C" __global__ void __launch_bounds__(2 * MG_FLASH90_ROWS, least)
@@ -99,13 +113,18 @@ MG_IF_F16(MG_FLASH_DELTA(f16))
     MG_FLASH_forward(n, s, D, V) MG_FLASH_dq(n, s, D, V) MG_FLASH_dkv(n, s, D, V)
 #define MG_FLASH_all(n, D, V)                                                                      \
     MG_FLASH_passes(n, all, D, V) MG_FLASH_passes(n, some, D, V) MG_FLASH_passes(n, cap, D, V)
+#define MG_FLASH_biased(n, D, V)                                                                   \
+    MG_FLASH_passes(n, bias, D, V) MG_FLASH_dbias(n, bias, D, V) MG_FLASH_passes(n, capbias, D, V) \
+        MG_FLASH_dbias(n, capbias, D, V)
 #define MG_FLASH90_passes(n, s, D, V)                                                              \
     MG_FLASH90_forward(n, s, D, V) MG_FLASH90_dq(n, s, D, V) MG_FLASH90_dkv(n, s, D, V)
 #define MG_FLASH90_all(n, D, V)                                                                    \
     MG_FLASH90_passes(n, all, D, V) MG_FLASH90_passes(n, some, D, V) MG_FLASH90_passes(n, cap, D, V)
 MG_SOME_FLASH(MG_FLASH_all)
+MG_SOME_BIASED(MG_FLASH_biased)
 MG_SOME_FLASH90(MG_FLASH90_all)
-#define MG_ATTENTION_all(n) MG_ATTENTION_forward(n) MG_ATTENTION_dq(n) MG_ATTENTION_dkv(n)
+#define MG_ATTENTION_all(n)                                                                        \
+    MG_ATTENTION_forward(n) MG_ATTENTION_dq(n) MG_ATTENTION_dkv(n) MG_ATTENTION_dbias(n)
 MG_ATTENTION_all(f64) MG_ATTENTION_all(bf16) MG_ATTENTION_all(f16)
 #endif
 

@@ -41,6 +41,13 @@
     X(tf32, 64, 64)                                                                                \
     X(tf32, 128, 128)                                                                              \
     MG_MORE_FLASH(X)
+/* With a bias. */
+#define MG_SOME_BIASED(X)                                                                          \
+    X(bf16, 64, 64)                                                                                \
+    X(bf16, 192, 128)                                                                              \
+    X(f16, 64, 64)                                                                                 \
+    X(f32, 64, 64)                                                                                 \
+    X(tf32, 64, 64)
 #define MG_SOME_FLASH90(X)                                                                         \
     X(bf16, 64, 64)                                                                                \
     X(bf16, 128, 128)                                                                              \

@@ -59,6 +59,7 @@
 #include "delta.h" /* after flash.h: flash_at */
 
 #include "flash_grad.h"
+#include "flash_bias.h" /* after flash_grad.h: flash_rows_of */
 
 #include "wgmma.h"
 

@@ -3,10 +3,12 @@
  * Query s of batch b sees the keys of a range [from, to), and neither end falls from one query to
  * the next. So a block of queries meets the keys from the first query's `from` to the last one's
  * `to`, a key meets a range of queries, and only tiles at the ends of a range need a mask. Kernels
- * are compiled for each of three kinds that a program uses, so that the plain one pays nothing:
+ * are compiled for each of the kinds that a program uses, so that the plain one pays nothing:
  *   mg_all_keys     all keys, or with causal those up to the query itself
  *   mg_some_keys    also a window, first keys (documents), or a part of the keys (a ring)
- *   mg_capped_keys  the same, and scores have a cap */
+ *   mg_capped_keys  the same, and scores have a cap
+ *   mg_biased_keys  as mg_some_keys, and scores have a bias
+ *   mg_capped_biased_keys   the same, and a cap */
 #ifndef MG_CUDA_SIGHT_H
 #define MG_CUDA_SIGHT_H
 
@@ -35,8 +37,9 @@ __device__ static inline int mg_larger(int a, int b)
 }
 
 struct mg_all_keys {
-    const int32_t *seen, *first; /* NULL */
-    enum { SOME = 0, CAP = 0 };  /* does a query see no key, or not the first ones? */
+    const int32_t *seen, *first;          /* NULL */
+    const void *bias;                     /* NULL: all of these are alike for the host */
+    enum { SOME = 0, CAP = 0, BIAS = 0 }; /* does a query see no key, or not the first ones? */
     __device__ mg_range keys(const mg_attention_desc &d, int64_t, int s) const
     {
         return mg_range{0, d.causal ? mg_smaller(s + 1, (int)d.keys) : (int)d.keys};
@@ -51,7 +54,9 @@ struct mg_all_keys {
 /* A query past the end counts as the last. */
 struct mg_some_keys {
     const int32_t *seen, *first;
-    enum { SOME = 1, CAP = 0 };
+    const void
+        *bias; /* of mg_biased_keys; NULL for others, and where kernels for any mask have none */
+    enum { SOME = 1, CAP = 0, BIAS = 0 };
     __device__ int begin_of(const mg_attention_desc &d, int64_t b, int s) const
     {
         const int least = d.window > 0 ? mg_larger(s + 1 - (int)d.window, 0) : 0;
@@ -91,6 +96,14 @@ struct mg_some_keys {
 };
 
 struct mg_capped_keys : mg_some_keys {
+    enum { CAP = 1 };
+};
+
+struct mg_biased_keys : mg_some_keys {
+    enum { BIAS = 1 };
+};
+
+struct mg_capped_biased_keys : mg_biased_keys {
     enum { CAP = 1 };
 };
 

@@ -47,12 +47,17 @@ static void varied_region(const Module *m, const Region *r, bool *varied)
     }
 }
 
-bool *activity_varied(const Module *m, const Fn *fn, Arena *a)
+bool activity_learns(const Module *m, FnArg a, int goal)
+{
+    return a.role == ARG_param && !m->tensors.data[a.tensor].frozen &&
+           m->tensors.data[a.tensor].goal == goal;
+}
+
+bool *activity_varied(const Module *m, const Fn *fn, int goal, Arena *a)
 {
     bool *varied = NEW_ARRAY(a, bool, m->values.n);
     for (size_t i = 0; i < fn->args.n; i++)
-        varied[fn->body->args.data[i]] =
-            fn->args.data[i].role == ARG_param && !m->tensors.data[fn->args.data[i].tensor].frozen;
+        varied[fn->body->args.data[i]] = activity_learns(m, fn->args.data[i], goal);
     varied_region(m, fn->body, varied);
     return varied;
 }

@@ -3,6 +3,9 @@
  *   before:  @train(params, tokens) -> loss
  *   after:   @train(params, tokens) -> loss, d loss / d parameter in the order of the parameters
  *
+ * Of several losses (ir.h: Goal) each is differentiated by itself, for its own parameters: one
+ * backward part behind the other, over one forward part.
+ *
  * A Scope is one region and the region its derivative is written to: for the function both are its
  * body; for a `repeat` the second is the body of a loop that runs the other way:
  *
@@ -36,8 +39,9 @@ typedef struct Scope {
     Diff *d;
     struct Scope *parent;
     Region *forward;
-    Ins *loop;  /* the forward loop; NULL: the function */
-    Ins *again; /* its copy that runs in the backward part and stacks instead of it, or NULL */
+    size_t count; /* of its instructions; those behind are of backward parts */
+    Ins *loop;    /* the forward loop; NULL: the function */
+    Ins *again;   /* its copy that runs in the backward part and stacks instead of it, or NULL */
     ValueMap copies;
     Builder b;
     ValueMap here; /* forward values as they are in the backward region */
@@ -226,7 +230,7 @@ static void backward_rule(Scope *s, const Ins *i)
 
 static void backward_region(Scope *s)
 {
-    for (size_t n = s->forward->ins.n; n-- > 0 && !s->d->failed;) {
+    for (size_t n = s->count; n-- > 0 && !s->d->failed;) {
         Ins *i = s->forward->ins.data[n];
         bool any = false;
         for (uint32_t k = 0; k < i->nout; k++)
@@ -404,7 +408,12 @@ static void backward_loop(Scope *p, Ins *loop)
         known[k] = d->ct[loop->out[k]] != 0;
     activity_carried(d->m, loop, d->varied, known, active, d->tmp);
 
-    Scope s = {.d = d, .parent = p, .forward = loop->body, .loop = loop, .b = p->b};
+    Scope s = {.d = d,
+               .parent = p,
+               .forward = loop->body,
+               .count = loop->body->ins.n,
+               .loop = loop,
+               .b = p->b};
     s.b.region = region_new(d->m, p->b.region);
     if (p->loop && !loop->keep)
         run_again(&s, p);
@@ -423,11 +432,6 @@ static void backward_loop(Scope *p, Ins *loop)
 }
 
 /* ---- the pass ------------------------------------------------------------------------------- */
-
-static bool is_frozen(const Module *m, FnArg a)
-{
-    return m->tensors.data[a.tensor].frozen;
-}
 
 /* A merge is storage as part of a join, else it would be copied. */
 static Value stored(Scope *s, Value g)
@@ -463,14 +467,28 @@ static bool learns_elsewhere(const Diff *d, const Fn *fn, uint32_t tensor)
     return false;
 }
 
-/* The gradient of a parameter that the loss does not depend on is zero. */
-static void add_results(Scope *s, Fn *fn)
+/* Has the loss gradients, or is it of parameters of others alone? */
+static bool learns(Diff *d, const Fn *fn, int goal)
+{
+    for (size_t i = 0; i < fn->args.n; i++)
+        if (activity_learns(d->m, fn->args.data[i], goal) && d->ct[fn->body->args.data[i]])
+            return true;
+    const Goal *g = &d->m->train.goal[goal];
+    diag_error(d->m->diag, g->span, 527, "'%s' depends on none of the parameters that follow it",
+               name_str(d->m->names, g->loss));
+    diag_help(d->m->diag, "each loss changes its own parameters: those that its train block names, "
+                          "and `loss` those that no other one does");
+    return false;
+}
+
+/* The gradient of a parameter that its loss does not depend on is zero. grad: by argument. */
+static void take_gradients(Scope *s, const Fn *fn, int goal, Value *grad)
 {
     enum { WARNINGS_MAX = 20 };
     Diff *d = s->d;
     int told = 0;
     for (size_t i = 0; i < fn->args.n; i++) {
-        if (fn->args.data[i].role != ARG_param || is_frozen(d->m, fn->args.data[i]))
+        if (!activity_learns(d->m, fn->args.data[i], goal))
             continue;
         Value arg = fn->body->args.data[i], g = d->ct[arg];
         uint32_t tensor = fn->args.data[i].tensor;
@@ -479,8 +497,7 @@ static void add_results(Scope *s, Fn *fn)
             without_gradient(d->m, tensor);
         if (!g)
             g = build_const(&s->b, type_of(d->m, arg)->dtype, 0);
-        vec_push(d->m->arena, &fn->body->results, stored(s, whole(s, g, arg, dtype_of(s, arg))));
-        vec_push(d->m->arena, &fn->results, (FnResult){RES_grad, tensor});
+        grad[i] = stored(s, whole(s, g, arg, dtype_of(s, arg)));
     }
 }
 
@@ -491,32 +508,52 @@ static Value loss_scale(Module *m, Fn *fn)
     return region_arg(m, fn->body, (Type){.dtype = DT_f64}, name_intern(m->names, "scale"));
 }
 
+/* Appends the gradients of one loss, for the parameters that follow it. */
+static bool backward_goal(Job *j, Fn *fn, int goal, size_t forward, Value *grad)
+{
+    Module *m = j->m;
+    Diff d = {.job = j,
+              .m = m,
+              .tmp = j->tmp,
+              .varied = activity_varied(m, fn, goal, j->tmp),
+              .leaf = activity_leaf(m, fn->body, j->tmp),
+              .exact = activity_exact(m, fn->body, j->tmp),
+              .ct = NEW_ARRAY(j->tmp, Value, m->values.n)};
+    Scope s = {.d = &d, .forward = fn->body, .count = forward};
+    s.b = (Builder){.m = m, .region = fn->body, .backward = true};
+    Value loss = fn->body->results.data[goal];
+    if (d.varied[loss])
+        d.ct[loss] =
+            m->train.scale != 0 ? loss_scale(m, fn) : build_const(&s.b, type_of(m, loss)->dtype, 1);
+    backward_region(&s);
+    if (d.failed || (m->train.goals > 1 && !learns(&d, fn, goal)))
+        return false;
+    take_gradients(&s, fn, goal, grad);
+    return true;
+}
+
 PassStatus pass_differentiate(Job *j)
 {
     Module *m = j->m;
     Fn *fn = module_fn(m, "train");
     if (!fn)
         return PASS_ok; /* a program that only evaluates */
-    if (fn->results.n != 1 || fn->results.data[0].role != RES_loss)
-        return pass_bug(j, NULL, "@train is to have one result, the loss");
-    Diff d = {.job = j,
-              .m = m,
-              .tmp = j->tmp,
-              .varied = activity_varied(m, fn, j->tmp),
-              .leaf = activity_leaf(m, fn->body, j->tmp),
-              .exact = activity_exact(m, fn->body, j->tmp),
-              .ct = NEW_ARRAY(j->tmp, Value, m->values.n)};
-    Scope s = {.d = &d, .forward = fn->body};
-    s.b = (Builder){.m = m, .region = fn->body, .backward = true};
-    Value loss = fn->body->results.data[0];
-    size_t split = fn->body->ins.n;
-    if (d.varied[loss])
-        d.ct[loss] =
-            m->train.scale != 0 ? loss_scale(m, fn) : build_const(&s.b, type_of(m, loss)->dtype, 1);
-    backward_region(&s);
-    if (d.failed)
-        return PASS_error;
-    add_results(&s, fn);
+    bool losses = fn->results.n == (size_t)m->train.goals;
+    for (size_t i = 0; i < fn->results.n; i++)
+        losses &= fn->results.data[i].role == RES_loss && fn->results.data[i].tensor == i;
+    if (!losses)
+        return pass_bug(j, NULL, "@train is to have the losses as results");
+    const size_t split = fn->body->ins.n, args = fn->args.n;
+    Value *grad = NEW_ARRAY(j->tmp, Value, args);
+    for (int g = 0; g < m->train.goals; g++)
+        if (!backward_goal(j, fn, g, split, grad))
+            return PASS_error;
+    for (size_t i = 0; i < args; i++) {
+        if (!grad[i])
+            continue;
+        vec_push(m->arena, &fn->body->results, grad[i]);
+        vec_push(m->arena, &fn->results, (FnResult){RES_grad, fn->args.data[i].tensor});
+    }
     each_ins(fn->body, keep_nothing, NULL); /* what is kept is stacked by now */
     if (m->layout.recompute != RECOMPUTE_none)
         keep_less(m, fn->body, split, j->tmp);

@@ -19,6 +19,7 @@
  *
  * why here: the loops of the backward part exist, and their products are not yet accumulated in
  * place. */
+#include "passes/all_indices.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
 
@@ -43,6 +44,7 @@ typedef struct Distribute {
     bool *varies; /* per value: not the same in all iterations */
     size_t known; /* values before anything left */
     Ins **added;  /* per carried value: the sum that alone reads it, whose other operand leaves */
+    bool summed;  /* which sums leave is known */
 } Distribute;
 
 static Dim dim_of(const Distribute *d)
@@ -68,20 +70,18 @@ static int64_t elements(const Distribute *d, Value v)
 /* Is the op on operands with one more dim all iterations of it? */
 static bool can_leave(const Distribute *d, const Ins *i)
 {
-    static const Op by_names[] = {OP_const,  OP_iota,  OP_cast,  OP_rename, OP_pick,
-                                  OP_window, OP_split, OP_merge, OP_rotate, OP_reindex,
-                                  OP_sum,    OP_rmax,  OP_dot,   OP_gather, OP_scatter_add};
-    bool known = op_is(i->op, POINTWISE);
-    for (size_t k = 0; k < sizeof by_names / sizeof *by_names; k++)
-        known |= i->op == by_names[k];
-    if (!known || i->nout != 1 || type_of(d->m, i->out[0])->rank >= MAX_RANK)
-        return false;
-    for (uint32_t k = 0; k < i->nin; k++)
-        if (type_of(d->m, i->in[k])->rank >= MAX_RANK)
-            return false;
     if (i->op == OP_gather && d->varies[i->in[0]])
         return false; /* the table and the index would have the dim */
-    return !OP_AMONG(i->op, OP_dot, OP_scatter_add) || i->nin == 2;
+    if (i->op == OP_scatter_add && d->varies[i->in[1]] && !d->varies[i->in[0]])
+        return false; /* the index would have the dim, what is added would not */
+    return goes_by_names(d->m, i);
+}
+
+/* Is i, at all indices, the sum over them? What is added at indices of each iteration is: it may
+ * leave the loop as a part of a sum, not as one value for each iteration. */
+static bool only_sums(const Distribute *d, const Ins *i)
+{
+    return i->op == OP_scatter_add && d->varies[i->in[1]];
 }
 
 /* ---- what leads where ------------------------------------------------------------------------ */
@@ -119,7 +119,7 @@ static void find_waits(Distribute *d)
     for (size_t k = 0; k < d->body->ins.n; k++) { /* once it is known what varies */
         const Ins *i = d->body->ins.data[k];
         for (uint32_t x = 0; x < i->nout; x++) {
-            bool waits = d->waits[i->out[x]] || !can_leave(d, i);
+            bool waits = d->waits[i->out[x]] || !can_leave(d, i) || only_sums(d, i);
             for (uint32_t o = 0; o < i->nin; o++)
                 waits |= d->waits[i->in[o]];
             d->waits[i->out[x]] = waits;
@@ -150,7 +150,7 @@ static void mark_leads(Distribute *d)
             d->leads[d->body->results.data[k]] = true;
     for (size_t k = d->body->ins.n; k-- > 0;) {
         Ins *i = d->body->ins.data[k];
-        bool stays = !can_leave(d, i);
+        bool stays = !can_leave(d, i) || (only_sums(d, i) && d->summed && d->place[k] != BACK);
         for (uint32_t x = 0; x < i->nout; x++)
             stays |= d->leads[i->out[x]];
         if (stays)
@@ -271,10 +271,12 @@ static void find_back(Distribute *d)
             d->added[k] = NULL;
         }
     }
+    d->summed = true;
     mark_leads(d); /* what is added in the loop stays in it, with what leads there */
     for (size_t k = 0; k < d->body->ins.n; k++) {
         const Ins *i = d->body->ins.data[k];
-        if (d->place[k] != STAYS || !i->nout || d->leads[i->out[0]])
+        if (d->place[k] != STAYS || !i->nout || d->leads[i->out[0]] || !can_leave(d, i) ||
+            only_sums(d, i))
             continue;
         bool follows = false;
         for (uint32_t x = 0; x < i->nin; x++)
@@ -310,22 +312,9 @@ static bool seen_outside(const Distribute *d, Value v)
 static Value emit_all(Distribute *d, const Ins *i)
 {
     Value in[3] = {0};
-    Type t = *type_of(d->m, i->out[0]), given;
-    bool varies = false;
-    for (uint32_t k = 0; k < i->nin; k++) {
+    for (uint32_t k = 0; k < i->nin; k++)
         in[k] = all_of(d, i->in[k]);
-        varies |= has_dim(d, in[k]);
-    }
-    if (varies)
-        t = type_stacked(&t, dim_of(d));
-    if (varies && OP_AMONG(i->op, OP_split, OP_merge) && /* whose order of dims is the rule's */
-        !type_check(d->m, i->op, &i->attrs, (int)i->nin, in, 1, &given))
-        t = given;
-    if (varies &&
-        i->op == OP_gather && /* the indices' dims come first, the stacked one among others */
-        !type_check(d->m, i->op, &i->attrs, (int)i->nin, in, 1, &given))
-        return build_as(&d->b, emit(d, i, &i->attrs, in, given), t);
-    return emit(d, i, &i->attrs, in, t);
+    return build_at_all(&d->b, i, in, dim_of(d));
 }
 
 /* v at all indices, at the end of what has been written: what stays in the loop is stacked by it. A

@@ -5,9 +5,11 @@
 
 #include "ir/ir.h"
 
-/* For each value: is it a float that depends on a parameter in a way that has a derivative? Only
- * such values have cotangents. */
-bool *activity_varied(const Module *m, const Fn *fn, Arena *a);
+/* Is this argument a parameter that the loss of a goal changes? */
+bool activity_learns(const Module *m, FnArg a, int goal);
+/* For each value: is it a float that depends on a parameter of the goal in a way that has a
+ * derivative? Only such values have cotangents. */
+bool *activity_varied(const Module *m, const Fn *fn, int goal, Arena *a);
 
 /* Finds the carried values of a loop that have a cotangent: they are varied, and lead to a result
  * of the body that has one. known[i]: result i of the loop has a cotangent. Fills

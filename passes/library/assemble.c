@@ -323,7 +323,9 @@ static bool writes_there(const Assemble *a, const Ins *i, const Joined *j)
         }
     }
     const Strided first = as_view(a->m, i->in[i->nin - 1]);
-    return attention_match(i, op, i->attrs.within ? &first : NULL, &d);
+    const Strided bias = as_view(a->m, i->in[i->attrs.biased ? attention_bias(i) : 0]);
+    return attention_match(i, op, i->attrs.biased ? &bias : NULL, i->attrs.within ? &first : NULL,
+                           &d);
 }
 
 typedef enum Way { PART_copied, PART_kernel, PART_attention } Way;

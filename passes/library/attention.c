@@ -83,6 +83,25 @@ static bool describe_first(const Ins *i, const Strided *first, const Group g[3],
     return !has || group_stride(first->type, first->stride, &g[0], &d->first[0]);
 }
 
+/* Strides of a bias, or of its gradient: batch, query, kv, group, key; 0 along what it lacks. It
+ * has all dims of a group, or none. */
+static bool describe_bias(const Ins *i, const Strided *bias, const Group g[3], int64_t out[5])
+{
+    static const int place[3] = {0, 2, 3};
+    for (int n = 0; n < 3; n++) {
+        int has = 0, lacks = 0;
+        for (int k = 0; k < g[n].n; k++)
+            if (g[n].dim[k].size > 1)
+                *(type_find(bias->type, g[n].dim[k].name) < 0 ? &lacks : &has) += 1;
+        out[place[n]] = 0;
+        if (has && (lacks || !group_stride(bias->type, bias->stride, &g[n], &out[place[n]])))
+            return false;
+    }
+    out[1] = stride_of(bias->type, bias->stride, i->attrs.along.name);
+    out[4] = stride_of(bias->type, bias->stride, i->attrs.keys.name);
+    return out[4] == 0 || out[4] == 1;
+}
+
 /* The gradients lie as they do, in the same groups of dims. */
 static bool describe_gradients(const Ins *i, const Strided op[], const Group g[3],
                                mg_attention_desc *d)
@@ -103,8 +122,21 @@ static bool describe_gradients(const Ins *i, const Strided op[], const Group g[3
            stride_of(op[8].type, op[8].stride, values.dim[0].name) == 1;
 }
 
-/* Dims of q: shared with the keys (in two runs: batch, then kv heads), or its own (group). */
-bool attention_match(const Ins *i, const Strided op[], const Strided *first, mg_attention_desc *d)
+static bool describe(const Ins *i, const Strided op[], const Strided *bias, const Strided *first,
+                     const Group g[3], mg_attention_desc *d)
+{
+    d->biased = bias != NULL;
+    return describe_attention(i, &op[0], &op[1], &op[2], &op[3], &op[4], g, d) &&
+           (i->op != OP_attention_grad || describe_gradients(i, op, g, d)) &&
+           (!bias || describe_bias(i, bias, g, d->bias)) &&
+           (i->op != OP_attention_bias_grad || describe_bias(i, &op[6], g, d->dbias)) &&
+           (!first || describe_first(i, first, g, d));
+}
+
+/* Dims of q: shared with the keys (batch and kv heads), or its own (group). The shared ones are
+ * batch and then heads, or, as the bias lacks some of them, any of them are heads. */
+bool attention_match(const Ins *i, const Strided op[], const Strided *bias, const Strided *first,
+                     mg_attention_desc *d)
 {
     const Type *q = op[0].type, *k = op[1].type;
     Group shared = {0}, group = {0};
@@ -120,9 +152,16 @@ bool attention_match(const Ins *i, const Strided op[], const Strided *first, mg_
         g[0].n = cut;
         g[1].n = shared.n - cut;
         memcpy(g[1].dim, shared.dim + cut, (size_t)g[1].n * sizeof g[1].dim[0]);
-        if (describe_attention(i, &op[0], &op[1], &op[2], &op[3], &op[4], g, d) &&
-            (i->op == OP_attention || describe_gradients(i, op, g, d)) &&
-            (!first || describe_first(i, first, g, d)))
+        if (describe(i, op, bias, first, g, d))
+            return true;
+    }
+    for (unsigned heads = 0; bias && heads < 1u << shared.n; heads++) {
+        Group g[3] = {{0}, {0}, group};
+        for (int n = 0; n < shared.n; n++) {
+            Group *to = &g[heads >> n & 1];
+            to->dim[to->n++] = shared.dim[n];
+        }
+        if (describe(i, op, bias, first, g, d))
             return true;
     }
     return false;

@@ -15,9 +15,27 @@ typedef struct Group {
 /* Its stride in a value of that type and strides, if that steps through it evenly. */
 bool group_stride(const Type *t, const int64_t *stride, const Group *g, int64_t *out);
 
-/* op: types and strides of q, k, v, then, of OP_attention, o and lse; of OP_attention_grad o, lse,
- * do, dq, dk, dv. first: of the first key of each query, or NULL. Fills groups and strides of d;
- * false: they do not step evenly. */
-bool attention_match(const Ins *i, const Strided op[], const Strided *first, mg_attention_desc *d);
+/* Operands that are tensors of the attention: behind them are the bias and what is seen. */
+static inline uint32_t attention_tensors(const Ins *i)
+{
+    return i->op == OP_attention ? 3 : 6;
+}
+
+/* The operand that is the bias, if there is one. */
+static inline uint32_t attention_bias(const Ins *i)
+{
+    return attention_tensors(i) + i->attrs.sunk;
+}
+
+static inline bool is_attention(const Ins *i)
+{
+    return OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad);
+}
+
+/* op: types and strides of q, k, v, then, of OP_attention, o and lse; of the gradients o, lse, do,
+ * and dq, dk, dv or the bias's gradient. bias: that of scores; first: of the first key of each
+ * query; or NULL. Fills groups and strides of d; false: they do not step evenly. */
+bool attention_match(const Ins *i, const Strided op[], const Strided *bias, const Strided *first,
+                     mg_attention_desc *d);
 
 #endif

@@ -2,15 +2,17 @@
  * say (runtime/abi.h); what lies otherwise is copied. Part of the pass `products`.
  *
  *   attention            heads innermost, the other dims in groups of one stride each; of its
- *                        gradients o and do are ordered alike, and dense
+ *                        gradients o and do are ordered alike, and dense; keys innermost in a bias
  *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
  *                        of the rows
  *   top                  the scores innermost
+ *   conv                 dims of w alone, or terms, contiguous in w; columns contiguous in y
  *   experts              all dense; of choices the group's dims outside, then positions, then
  * choices; of rows and slots the same groups, and what is left innermost gather, scatter_add tables
  * dense; what is added is ordered index first, then the table's dims
  */
 #include "passes/library/attention.h"
+#include "passes/library/conv.h"
 #include "passes/library/product.h"
 #include "passes/view.h"
 
@@ -112,8 +114,8 @@ static void order(Builder *b, Value *v, const Type *first)
 /* Can the descriptor say where q, k, v and, as their types then are, the results lie? */
 static bool lies_evenly(Builder *b, const Ins *i)
 {
-    const uint32_t nin = i->op == OP_attention ? 3 : 6;
-    Strided op[9];
+    const uint32_t nin = attention_tensors(i);
+    Strided op[9], bias = {0};
     Type rule[3];
     mg_attention_desc d = {0};
     if (type_check(b->m, i->op, &i->attrs, (int)i->nin, i->in, (int)i->nout, rule))
@@ -125,7 +127,10 @@ static bool lies_evenly(Builder *b, const Ins *i)
         strides_dense(&rule[k], op[nin + k].stride);
     }
     const Strided first = as_view(b->m, i->in[i->nin - 1]);
-    return attention_match(i, op, i->attrs.within ? &first : NULL, &d);
+    if (i->attrs.biased)
+        bias = as_view(b->m, i->in[attention_bias(i)]);
+    return attention_match(i, op, i->attrs.biased ? &bias : NULL, i->attrs.within ? &first : NULL,
+                           &d);
 }
 
 /* Dense copies in one order: what queries and keys share, dims of the first keys before others, the
@@ -160,6 +165,19 @@ static void lay_evenly(Builder *b, Ins *i)
     }
     if (first)
         order(b, &i->in[i->nin - 1], &shared);
+    if (i->attrs.biased)
+        order(b, &i->in[attention_bias(i)], &shared);
+}
+
+/* Keys are innermost in the bias, so that a row of scores has neighbours. */
+static void fit_bias(Builder *b, Ins *i)
+{
+    if (!i->attrs.biased)
+        return;
+    const DimList keys = {1, {i->attrs.keys}};
+    Value *bias = &i->in[attention_bias(i)];
+    if (type_find(type_of(b->m, *bias), i->attrs.keys.name) >= 0)
+        heads_last(b, bias, &keys);
 }
 
 /* o and do lie as the rule says of the operands, lse too. */
@@ -167,8 +185,9 @@ static void fit_gradients(Builder *b, Ins *i)
 {
     Attrs plain = i->attrs;
     Type rule[2];
-    plain.within = false;
+    plain.within = plain.biased = plain.causal = false;
     plain.share = 0;
+    plain.window = 0;
     if (type_check(b->m, OP_attention, &plain, 3, i->in, 2, rule))
         return; /* the verifier's */
     as(b, &i->in[3], &rule[0]);
@@ -184,12 +203,13 @@ static void fit_attention(Builder *b, Ins *i)
         attention_value_head(&i->attrs, type_of(b->m, i->in[1]), type_of(b->m, i->in[2]));
     for (int k = 0; k < 3; k++)
         heads_last(b, &i->in[k], k == 2 ? &values : &i->attrs.over);
-    if (i->op == OP_attention_grad)
+    fit_bias(b, i);
+    if (i->op != OP_attention)
         fit_gradients(b, i);
     if (lies_evenly(b, i))
         return;
     lay_evenly(b, i);
-    if (i->op == OP_attention_grad)
+    if (i->op != OP_attention)
         fit_gradients(b, i);
 }
 
@@ -259,6 +279,68 @@ static void fit_experts(Builder *b, Ins *i)
     order(b, &i->in[1], &positions);
 }
 
+/* Has w contiguous elements along a dim of more than a few? */
+static bool comes_in_runs(const Module *m, Value w, const Attrs *a)
+{
+    enum { FEW = 8 };
+    const Type *t = type_of(m, w);
+    const View v = view_of(m, w);
+    int64_t other = 1;
+    for (int i = 0; i < t->rank; i++) {
+        const bool last = !dims_have(&a->over, t->dims[i].name) ||
+                          a->over.dim[a->over.n - 1].name == t->dims[i].name;
+        if (v.stride[i] == 1 && t->dims[i].size > 1)
+            return last && t->dims[i].size >= FEW;
+        other *= t->dims[i].size;
+    }
+    return other == 1;
+}
+
+/* w that is read one element at a time is brought in order once: its terms, then its columns. */
+static void fit_conv(Builder *b, Ins *i)
+{
+    const Attrs *a = &i->attrs;
+    const Type w = *type_of(b->m, i->in[1]);
+    if (comes_in_runs(b->m, i->in[1], a))
+        return;
+    Type want = less(&w, &a->over);
+    int batch = 0;
+    for (int k = 0; k < want.rank; k++) /* dims that x has, too, stay outside */
+        if (type_find(type_of(b->m, i->in[0]), want.dims[k].name) >= 0) {
+            const Dim d = want.dims[k];
+            memmove(&want.dims[batch + 1], &want.dims[batch], (size_t)(k - batch) * sizeof d);
+            want.dims[batch++] = d;
+        }
+    memmove(&want.dims[batch + a->over.n], &want.dims[batch],
+            (size_t)(want.rank - batch) * sizeof *want.dims);
+    memcpy(&want.dims[batch], a->over.dim, (size_t)a->over.n * sizeof *want.dims);
+    want.rank = w.rank;
+    as(b, &i->in[1], &want);
+}
+
+static bool conv_writes(const Module *m, const Ins *i, const Type *y)
+{
+    const Strided x = as_view(m, i->in[0]), w = as_view(m, i->in[1]);
+    Strided to = {.type = y};
+    mg_conv_desc d;
+    strides_dense(y, to.stride);
+    return conv_match(&i->attrs, &x, &w, &to, &d);
+}
+
+bool conv_lies(const Module *m, const Ins *i)
+{
+    return conv_writes(m, i, type_of(m, i->out[0]));
+}
+
+/* The type in which a conv gives its result: as it is wanted, if that is possible. */
+static Type conv_gives(const Module *m, const Ins *i)
+{
+    const Type *want = type_of(m, i->out[0]);
+    return conv_lies(m, i)
+               ? *want
+               : conv_result(&i->attrs, type_of(m, i->in[0]), type_of(m, i->in[1]), want);
+}
+
 /* Results of a call keep the order of dims of its rule, which is that of its operands: where they
  * were reordered a copy brings them back. */
 static void restore(Builder *b, Ins *i, ValueMap *map)
@@ -268,6 +350,8 @@ static void restore(Builder *b, Ins *i, ValueMap *map)
         return;
     for (uint32_t k = 0; k < i->nout; k++) {
         Type was = *type_of(b->m, i->out[k]);
+        if (i->op == OP_conv)
+            rule[k] = conv_gives(b->m, i);
         if (type_equal(&rule[k], &was) || i->op == OP_scatter_add || i->op == OP_gather)
             continue;
         rule[k].dtype = was.dtype;
@@ -294,15 +378,16 @@ static void fit_random(Builder *b, Ins *i)
     (void)b, (void)i; /* its operands are numbers */
 }
 
-#define fit_gather             fit_first
-#define fit_scatter_add        fit_scatter
-#define fit_attention_grad     fit_attention
-#define fit_cross_entropy_grad fit_cross_entropy
-#define fit_head_loss          fit_head
-#define fit_slots              fit_experts
-#define fit_dispatch           fit_experts
-#define fit_combine            fit_experts
-#define fit_combine_weight     fit_experts
+#define fit_gather              fit_first
+#define fit_scatter_add         fit_scatter
+#define fit_attention_grad      fit_attention
+#define fit_attention_bias_grad fit_attention
+#define fit_cross_entropy_grad  fit_cross_entropy
+#define fit_head_loss           fit_head
+#define fit_slots               fit_experts
+#define fit_dispatch            fit_experts
+#define fit_combine             fit_experts
+#define fit_combine_weight      fit_experts
 typedef void FitFn(Builder *b, Ins *i);
 static FitFn *const fit[OP_count] = {
 #define LIBRARY(name, ...)    [OP_##name] = fit_##name,

@@ -26,5 +26,7 @@ mg_dtype abi_dtype(DType t);
 /* calls.c: appends a library call to b's region, after the copies its operands need. Results that
  * come in another order are copied back, and entered into map. */
 void fit_call(Builder *b, Ins *i, ValueMap *map);
+/* Can a conv write its result where and in the order in which it is wanted? */
+bool conv_lies(const Module *m, const Ins *i);
 
 #endif

@@ -5,6 +5,8 @@
  *                           the operands as they lie are no matrices; the fewest bytes are copied
  *   dot(a, b, c)        ->  add(dot(a, b), c) where c cannot be the result's storage
  *
+ * The same of conv, whose operands are laid out as other calls' are (calls.c).
+ *
  * A copy is a pointwise op, so fusion can still merge it with its neighbours. */
 #include "passes/passes.h"
 #include "passes/library/product.h"
@@ -34,8 +36,8 @@ static bool is_result(const Region *r, Value v)
 static bool free_dot(const Products *p, Value v, const Type *t)
 {
     const Ins *d = p->m->values.data[v].def;
-    return d && d->op == OP_dot && d->nin == 2 && !d->exact && d->home == p->region &&
-           p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
+    return d && OP_AMONG(d->op, OP_dot, OP_conv) && d->nin == 2 && !d->exact &&
+           d->home == p->region && p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
 }
 
 /* May the result of `add` at position `at` take over c's storage? A pointwise value that is only
@@ -84,7 +86,7 @@ static void accumulate(Products *p, Ins *add, int at)
     in[1] = dot->in[1];
     in[2] = add->in[1 - best];
     p->uses.count[add->in[best]] = 0;
-    add->op = OP_dot;
+    add->op = dot->op;
     add->attrs = dot->attrs;
     add->in = in;
     add->nin = 3;
@@ -232,6 +234,24 @@ static void place_dot(Products *p, Ins *dot)
     map_set(p->m, &p->map, dot->out[0], r);
 }
 
+/* A conv is laid out as other calls are; it adds only where its result lies as what it adds to. */
+static void place_conv(Products *p, Ins *conv)
+{
+    const Value was = conv->out[0], c = conv->nin == 3 ? conv->in[2] : 0;
+    const Type want = *type_of(p->m, was);
+    if (!c || (in_place(p, conv) && conv_lies(p->m, conv))) {
+        fit_call(&p->b, conv, &p->map);
+        return;
+    }
+    conv->nin = 2;
+    conv->out[0] = value_new(p->m, p->region, want, p->m->values.data[was].name);
+    p->m->values.data[conv->out[0]].def = conv;
+    const Value own = conv->out[0];
+    fit_call(&p->b, conv, &p->map);
+    const Value sum[2] = {map_get(&p->map, own), c};
+    map_set(p->m, &p->map, was, build_typed(&p->b, OP_add, NULL, 2, sum, 1, &want, NULL)->out[0]);
+}
+
 /* ---- the pass ------------------------------------------------------------------------------- */
 
 static void products_in(Module *m, Region *r, Arena *tmp)
@@ -248,12 +268,14 @@ static void products_in(Module *m, Region *r, Arena *tmp)
     for (size_t i = 0; i < n; i++) {
         Ins *ins = old[i];
         p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward, ins->again};
-        if (ins->op == OP_dot && ins->nin == 2 && p.uses.count[ins->out[0]] == 0)
+        if (OP_AMONG(ins->op, OP_dot, OP_conv) && ins->nin == 2 && p.uses.count[ins->out[0]] == 0)
             continue;             /* now part of another */
         if (ins->op == OP_repeat) /* whose copies may be made before it */
             products_in(m, ins->body, tmp);
         if (ins->op == OP_dot)
             place_dot(&p, ins);
+        else if (ins->op == OP_conv)
+            place_conv(&p, ins);
         else
             fit_call(&p.b, ins, &p.map);
     }

@@ -39,6 +39,29 @@ static Value along_queries(Builder *b, const Written *w, Value v)
     return build(b, OP_rename, &a, 1, &v);
 }
 
+/* The sum of what is added to the scores; 0: nothing is. */
+static Value bias_of(Builder *b, const Written *w)
+{
+    const DType t = dtype_wide(type_of(b->m, w->q)->dtype);
+    Value sum = 0;
+    for (int n = 0; n < w->biases; n++) {
+        const Added *a = &w->bias[n];
+        Value x = a->by;
+        if (a->kind == ADDED_value) {
+            x = build_cast(b, x, t);
+            if (a->factor < 1 || a->factor > 1)
+                x = build2(b, OP_mul, x, build_const(b, t, a->factor));
+        } else {
+            const Value seen = build_const(b, t, 0), hidden = build_const(b, t, -1e30);
+            const bool shows = a->kind == ADDED_shows;
+            x = build(b, OP_select, NULL, 3,
+                      (Value[]){x, shows ? seen : hidden, shows ? hidden : seen});
+        }
+        sum = sum ? build2(b, OP_add, sum, x) : x;
+    }
+    return sum;
+}
+
 /* The result of the operation; 0 if it does not take the operands, or gives other dims than `was`.
  */
 static Value attention(Builder *b, const Written *w, const Type *was)
@@ -50,15 +73,18 @@ static Value attention(Builder *b, const Written *w, const Type *was)
                .window = w->window,
                .cap = w->cap,
                .sunk = w->sink != 0,
+               .biased = w->biases > 0,
                .within = w->start != 0};
-    Value in[5] = {w->q, along_queries(b, w, w->k), along_queries(b, w, w->v), w->sink};
+    Value in[6] = {w->q, along_queries(b, w, w->k), along_queries(b, w, w->v), w->sink};
     Type out[2];
     if (w->cross)
         a.keys = w->key;
     in[0] = attention_queries(b, &a, in[0], in[1]);
-    const int nin = 3 + a.sunk + a.within;
+    int nin = 3 + a.sunk;
+    if (a.biased)
+        in[nin++] = bias_of(b, w);
     if (w->start)
-        in[3 + a.sunk] = build_cast(b, w->start, DT_i32);
+        in[nin++] = build_cast(b, w->start, DT_i32);
     const DimList values = attention_value_head(&a, type_of(b->m, in[1]), type_of(b->m, in[2]));
     if (values.n != 1 || type_check(b->m, OP_attention, &a, nin, in, 2, out) ||
         !type_same_dims(&out[0], was))

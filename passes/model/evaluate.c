@@ -123,6 +123,16 @@ static void begin(Evaluate *e)
     e->mask = build2(&b, OP_lt, build_iota(&b, DT_f64, e->batch), e->rows);
 }
 
+/* Numbers are drawn for rows of the set: element k of a tensor of n elements is number slot * n + k
+ * of the stream, and the rows before these are some number of whole batches. */
+static void drawn_from(Evaluate *e, Builder *b, Ins *i)
+{
+    Value rows = build_cast(b, e->before, DT_f64),
+          size = build_const(b, DT_f64, (double)e->batch.size);
+    Value batches = build_cast(b, build2(b, OP_div, rows, size), DT_i32);
+    i->in[2] = build2(b, OP_add, i->in[2], batches);
+}
+
 static void rewrite_region(Evaluate *e, Region *r, const Around *around);
 
 static void rewrite_repeat(Evaluate *e, Ins *i, const Around *around)
@@ -158,6 +168,8 @@ static void rewrite_ins(Evaluate *e, Region *home, Ins *i, const Around *around)
         i->in[k] = whole ? total_of(e, i->in[k], around) : map_get(&e->renamed, i->in[k]);
     if (over && i->op != OP_rmax)
         i->in[0] = masked(e, &b, i->in[0]);
+    if (evaluate_draws(e, i))
+        drawn_from(e, &b, i);
     vec_push(e->m->arena, &home->ins, i);
     Value v = i->nout ? i->out[0] : 0;
     DType t = v ? type_of(e->m, v)->dtype : DT_none;
@@ -229,6 +241,24 @@ static void drop_argument(Evaluate *e, ArgRole role)
     e->fn->args.n = body->args.n = kept;
 }
 
+static void draw_from(Evaluate *e, Region *r)
+{
+    Ins **old = r->ins.data;
+    size_t n = r->ins.n;
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < n; k++) {
+        Builder b = builder_at(e->m, r, old[k]);
+        if (evaluate_draws(e, old[k])) {
+            e->before = argument(e, ARG_before, "before");
+            drawn_from(e, &b, old[k]);
+        }
+        if (old[k]->body)
+            draw_from(e, old[k]->body);
+        vec_push(e->m->arena, &r->ins, old[k]);
+    }
+}
+
 static void of_whole_batches(Evaluate *e)
 {
     Module *m = e->m;
@@ -241,6 +271,8 @@ static void of_whole_batches(Evaluate *e)
     drop_argument(e, ARG_filled);
     Microbatches whole = {.m = m, .batch = m->batch.name, .size = m->batch.size};
     microbatches_resize(&whole, e->fn->body);
+    e->batch.size = m->batch.size;
+    draw_from(e, e->fn->body);
 }
 
 /* Was the module's text printed after this pass? */

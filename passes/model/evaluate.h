@@ -38,4 +38,7 @@ Kind evaluate_kind(const Evaluate *e, Value v);
 /* Is i a row times a total, or divided by one? *row: which operand the row is. */
 bool evaluate_factor(const Evaluate *e, const Ins *i, uint32_t *row);
 
+/* Are numbers drawn for each row, one row after the other? */
+bool evaluate_draws(const Evaluate *e, const Ins *i);
+
 #endif

@@ -136,6 +136,12 @@ bool evaluate_factor(const Evaluate *e, const Ins *i, uint32_t *row)
            type_of(e->m, i->in[1 - *row])->rank == 0;
 }
 
+bool evaluate_draws(const Evaluate *e, const Ins *i)
+{
+    return i->op == OP_random && type_of(e->m, i->out[0])->rank &&
+           type_of(e->m, i->out[0])->dims[0].name == e->batch.name;
+}
+
 /* Rows that depend on other rows. */
 static Kind mixed(Evaluate *e, const Ins *i)
 {
@@ -156,8 +162,8 @@ static Kind judge(Evaluate *e, const Ins *i)
     }
     for (uint32_t k = 0; k < i->nout; k++)
         out |= has_batch(e, i->out[k]);
-    if (along_batch(e, i) || (in && !out && !over) || (i->op == OP_random && out) ||
-        ((in || out) && totals))
+    if (along_batch(e, i) || (in && !out && !over) ||
+        (i->op == OP_random && out && !evaluate_draws(e, i)) || ((in || out) && totals))
         return mixed(e, i);
     Kind kind = {.base = SAME};
     bool fits = linear(e, i, &kind);

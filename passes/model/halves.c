@@ -8,7 +8,8 @@
  *
  * Halves are: the operands of products and of attention, and their results (where a bias is added,
  * after that; the bias is rounded too); what is sent to experts and fetched from them; logits; what
- * a repeat carries from round to round; and a sum of two such tensors (the residual stream). All
+ * a repeat carries from round to round (but a scan's state, to which each of thousands of positions
+ * adds a little); and a sum of two such tensors (the residual stream). All
  * arithmetic is done in f32, on what was widened again: norms, activations, softmax, losses, the
  * optimizer, and every sum of a product. Parameters stay f32 (the master copy); products read a
  * copy that is rounded once a step. So a rounding is an instruction, made before differentiation:
@@ -161,7 +162,7 @@ static void loop(Halves *h, Region *r, Ins *i)
     size_t carried = (size_t)i->attrs.carried;
     bool *half = NEW_ARRAY(h->tmp, bool, carried + 1);
     for (size_t k = 0; k < carried; k++) {
-        half[k] = is_f32(h, i->in[k]) && type_of(h->m, i->in[k])->rank;
+        half[k] = !i->attrs.scan && is_f32(h, i->in[k]) && type_of(h->m, i->in[k])->rank;
         if (half[k])
             i->in[k] = narrow(h, i->in[k]);
     }

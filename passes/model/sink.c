@@ -29,7 +29,7 @@ static Value log_of_both(Builder *b, Value x, Value y, const Type *like)
 static void lower(Builder *b, const Ins *i, Value out[2])
 {
     Module *m = b->m;
-    Value in[6], both[2];
+    Value in[7], both[2];
     int n = 0;
     for (uint32_t k = 0; k < i->nin; k++)
         if (k != 3)

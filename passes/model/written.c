@@ -7,40 +7,14 @@
  * there are factors, cap tanh(x / cap), and masks (band.h): where a condition does not hold the
  * score is HIDDEN or less, or so much is added to it. Then exp gives 0, whatever the score was.
  *
- * A mask is taken if all of them together are causal, or causal with a window: each query then
- * sees a key. Another mask, by a distance that differs by one, is none of the operation's. */
-#include "passes/model/written.h"
-#include "passes/model/band.h"
-#include "passes/walk.h"
+ * Masks are taken if all of them together are causal, or causal with a window: each query then sees
+ * a key. Others by distance become a bias, if each query sees a key: what hides all keys from a
+ * query means that it sees all alike, which is none of the operation's. So does whatever else is
+ * added to the scores. Where both terms of a sum may be the scores, each is tried. */
+#include "passes/model/written_mask.h"
 
 #include <math.h>
-
-/* A score that no sum of scores comes near to: exp of the difference is 0. */
-#define HIDDEN (-1e6)
-
-enum { MASKS = 16, DEPTH = 48 };
-
-typedef enum MaskKind {
-    MASK_shows, /* by a condition: the score is seen where it holds */
-    MASK_hides, /* ... where it does not hold */
-    MASK_adds,  /* added to the score: 0 where it is seen */
-    MASK_times  /* what the score is multiplied by: 1 where it is seen */
-} MaskKind;
-
-typedef struct Mask {
-    MaskKind kind;
-    Value by;
-    double factor; /* of the added value, in the scores */
-} Mask;
-
-typedef struct Match {
-    const Module *m;
-    Arena *tmp;
-    Written *w;
-    int masks;
-    Mask mask[MASKS];
-    double factor; /* of what is looked at, in the scores */
-} Match;
+#include <string.h>
 
 static const Ins *def(const Match *x, Value v)
 {
@@ -48,17 +22,6 @@ static const Ins *def(const Match *x, Value v)
     while (i && (i->op == OP_copy || i->op == OP_stop))
         i = x->m->values.data[i->in[0]].def;
     return i;
-}
-
-static const Ins *def_by(const Match *x, Value v, Op op)
-{
-    const Ins *i = x->m->values.data[v].def;
-    return i && i->op == op ? i : NULL;
-}
-
-static bool has(const Match *x, Value v, Name d)
-{
-    return type_find(type_of(x->m, v), d) >= 0;
 }
 
 static bool sums_keys(const Match *x, const Ins *i)
@@ -245,6 +208,31 @@ static Value through_select(Match *x, const Ins *i)
     return 0;
 }
 
+static const Ins *product_of(Match *x, Value v);
+
+/* Is there a product of queries and keys on the way from v, whatever else is there? */
+static bool leads(const Match *x, Value v)
+{
+    Match probe = *x;
+    probe.masks = 0;
+    Written none = *x->w;
+    probe.w = &none;
+    const Ins *dot = product_of(&probe, v);
+    return dot && has(x, dot->in[0], x->w->key.name) != has(x, dot->in[1], x->w->key.name);
+}
+
+/* A sum, or difference, of scores and a bias. */
+static Value through_bias(Match *x, const Ins *i)
+{
+    const double sign[2] = {1, i->op == OP_add ? 1 : -1};
+    const bool first = leads(x, i->in[0]), second = leads(x, i->in[1]);
+    const int k = first && second ? (int)(x->turn >> x->sums++ & 1) : second;
+    if (!add_bias(x, (Added){ADDED_value, i->in[1 - k], sign[1 - k] * x->factor}))
+        return 0;
+    x->factor *= sign[k];
+    return i->in[k];
+}
+
 static Value through_sum(Match *x, const Ins *i)
 {
     for (int k = 0; k < (i->op == OP_add ? 2 : 1); k++) {
@@ -256,7 +244,7 @@ static Value through_sum(Match *x, const Ins *i)
             return i->in[k];
         }
     }
-    return 0;
+    return through_bias(x, i);
 }
 
 static Value through_product(Match *x, const Ins *i)
@@ -311,7 +299,7 @@ static const Ins *product_of(Match *x, Value v)
         [OP_mul] = through_product,   [OP_div] = through_division, [OP_tanh] = through_cap,
         [OP_neg] = through_negation,  [OP_copy] = through_copy,
     };
-    for (int depth = 0; v && depth < DEPTH; depth++) {
+    for (int depth = 0; v && depth < DEPTH && --*x->steps > 0; depth++) {
         const Ins *i = x->m->values.data[v].def;
         if (!i)
             return NULL;
@@ -349,147 +337,90 @@ static Value before_rename(Match *x, Value v)
     return i && i->attrs.to.name == x->w->key.name ? i->in[0] : 0;
 }
 
-/* The longest dim that queries have alone: the others are groups that share keys. */
-static Name own_dim(const Match *x)
+static bool is_own(const Match *x, Dim d)
 {
-    const Type *q = type_of(x->m, x->w->q);
+    return type_find(type_of(x->m, x->w->q), d.name) >= 0 && !has(x, x->w->k, d.name) &&
+           !has(x, x->w->v, d.name);
+}
+
+/* The longest dim of t that queries have alone: the others are groups that share keys. */
+static Name own_dim(const Match *x, const Type *t)
+{
     Dim own = {0};
-    for (int k = 0; k < q->rank; k++)
-        if (q->dims[k].size > own.size && !has(x, x->w->k, q->dims[k].name) &&
-            !has(x, x->w->v, q->dims[k].name))
-            own = q->dims[k];
+    for (int k = 0; k < t->rank; k++)
+        if (t->dims[k].size > own.size && is_own(x, t->dims[k]))
+            own = t->dims[k];
     return own.name;
 }
 
-/* The dim of the queries: that of a mask, or the one that the keys had before; else queries and
+/* The dim of the queries: the one that the keys had before, or that of a mask; else queries and
  * keys are of two sequences. */
 static bool find_query(Match *x)
 {
     const Type *q = type_of(x->m, x->w->q);
-    const Name key = x->w->key.name;
-    Name found = 0;
-    for (int k = 0; k < x->masks && !found; k++) {
-        const Type *t = type_of(x->m, x->mask[k].by);
-        for (int d = 0; d < t->rank && !found; d++)
-            if (t->dims[d].name != key && type_find(q, t->dims[d].name) >= 0 &&
-                !has(x, x->w->k, t->dims[d].name))
-                found = t->dims[d].name;
-    }
     const Value of[] = {x->w->k, x->w->v};
+    Name found = 0;
     for (int k = 0; k < 2 && !found; k++)
-        if (before_rename(x, of[k]))
+        if (before_rename(x, of[k]) && is_own(x, def_by(x, of[k], OP_rename)->attrs.dim))
             found = def_by(x, of[k], OP_rename)->attrs.dim.name;
+    for (int k = 0; k < x->masks && !found; k++)
+        found = own_dim(x, type_of(x->m, x->mask[k].by));
     x->w->cross = !found;
-    found = found ? found : own_dim(x);
-    const int at = found ? type_find(q, found) : -1;
-    if (at < 0 || has(x, x->w->k, found) || has(x, x->w->v, found))
+    found = found ? found : own_dim(x, q);
+    if (!found)
         return false;
-    x->w->query = q->dims[at];
+    x->w->query = q->dims[type_find(q, found)];
     return true;
 }
 
-/* ---- masks ----------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Does v not fall along the queries, and is it at most the query's own position: the largest, over
- * positions before it, of position + 1 where something holds, else 0 (document_start)? */
-static bool is_start(const Match *x, Value v)
+/* Is v computed from `of`, in the same region? seen: per value, those looked at. */
+static bool comes_of(const Match *x, Value v, Value of, bool *seen)
 {
-    while (def_by(x, v, OP_cast))
-        v = def_by(x, v, OP_cast)->in[0];
-    const Ins *top = def_by(x, v, OP_rmax), *before = top ? def_by(x, top->in[0], OP_select) : NULL;
-    if (!before || top->attrs.over.n != 1)
-        return false;
-    const Dim t = top->attrs.over.dim[0];
-    const Ins *ended = def_by(x, before->in[1], OP_select);
-    const Ins *next = ended ? def_by(x, ended->in[1], OP_add) : NULL;
-    const Ins *position = next ? def_by(x, next->in[0], OP_iota) : NULL;
-    double one, zero[2];
-    if (!position || position->attrs.dim.name != t.name ||
-        has(x, ended->out[0], x->w->query.name) || t.size != x->w->query.size ||
-        !value_is_const(x->m, next->in[1], &one) || one != 1 ||
-        !value_is_const(x->m, before->in[2], &zero[0]) || zero[0] != 0 ||
-        !value_is_const(x->m, ended->in[2], &zero[1]) || zero[1] != 0)
-        return false;
-    const Band b = {x->m, x->w->query, t, x->tmp};
-    const double *is_before = band_values(&b, before->in[0]);
-    for (int64_t k = 0; is_before && k < band_distances(&b); k++)
-        if ((is_before[k] != 0) != (k > t.size - 1))
-            return false;
-    return is_before != NULL;
+    const Ins *i = x->m->values.data[v].def;
+    if (v == of || seen[v])
+        return v == of;
+    bool found = false;
+    seen[v] = true;
+    for (uint32_t k = 0; i && k < i->nin && !found; k++)
+        found = comes_of(x, i->in[k], of, seen);
+    return found;
 }
 
-/* Keys from a start on: their position is not below it. */
-static bool documents(Match *x, const Mask *mask)
+/* Do all that is added have dims of the scores alone? What comes of the scores themselves needs
+ * them in memory. */
+static bool biases_fit(const Match *x, const Ins *dot)
 {
-    static const struct {
-        Op op;
-        MaskKind kind;
-        int start; /* its operand */
-    } says[] = {{OP_ge, MASK_shows, 1},
-                {OP_le, MASK_shows, 0},
-                {OP_lt, MASK_hides, 1},
-                {OP_gt, MASK_hides, 0}};
-    const Ins *i = x->m->values.data[mask->by].def;
-    for (size_t k = 0; i && k < sizeof says / sizeof *says; k++) {
-        if (i->op != says[k].op || mask->kind != says[k].kind)
-            continue;
-        Value position = i->in[1 - says[k].start], start = i->in[says[k].start];
-        while (def_by(x, position, OP_cast))
-            position = def_by(x, position, OP_cast)->in[0];
-        const Ins *iota = def_by(x, position, OP_iota);
-        if (!iota || iota->attrs.dim.name != x->w->key.name || x->w->start || !is_start(x, start))
-            return false;
-        x->w->start = start;
+    if (!x->w->biases)
         return true;
-    }
-    return false;
-}
-
-/* Takes a mask from what is seen so far. */
-static bool take_mask(const Band *b, const Mask *mask, bool *seen)
-{
-    const double *at = band_values(b, mask->by);
-    for (int64_t k = 0; at && k < band_distances(b); k++) {
-        const double added = at[k] * mask->factor;
-        if (mask->kind == MASK_adds && added != 0 && !(added <= HIDDEN))
+    bool *seen = NEW_ARRAY(x->tmp, bool, x->m->values.n);
+    memset(seen, 0, x->m->values.n * sizeof *seen);
+    for (int n = 0; n < x->w->biases; n++) {
+        if (comes_of(x, x->w->bias[n].by, dot->out[0], seen))
             return false;
-        if (mask->kind == MASK_times && at[k] != 1 && seen[k])
-            return false; /* it is hidden by a mask around this one, or not at all */
-        if (mask->kind != MASK_times)
-            seen[k] &= mask->kind == MASK_adds ? !(added <= HIDDEN)
-                                               : (at[k] != 0) == (mask->kind == MASK_shows);
+        const Type *t = type_of(x->m, x->w->bias[n].by);
+        for (int d = 0; d < t->rank; d++)
+            if (!has(x, dot->out[0], t->dims[d].name))
+                return false;
     }
-    return at != NULL;
+    return true;
 }
 
-static bool find_mask(Match *x)
-{
-    const Band b = {x->m, x->w->query, x->w->key, x->tmp};
-    const int64_t n = band_distances(&b);
-    bool *seen = NEW_ARRAY(x->tmp, bool, n), all = true;
-    for (int64_t k = 0; k < n; k++)
-        seen[k] = true;
-    for (int k = 0; k < x->masks; k++)
-        if (!documents(x, &x->mask[k]) && !take_mask(&b, &x->mask[k], seen))
-            return false;
-    for (int64_t k = 0; k < n; k++)
-        all &= seen[k];
-    if (all)
-        return true;
-    x->w->causal = band_is_causal(&b, seen, &x->w->window);
-    return x->w->causal && b.query.size == b.key.size;
-}
-
-bool written_attention(const Module *m, const Ins *i, const Uses *uses, Arena *tmp, Written *w)
+/* The match whose turn it is; *sums: how many sums had two terms to choose from. */
+static bool matches(const Module *m, const Ins *i, const Uses *uses, Arena *tmp, Written *w,
+                    unsigned turn, int *sums)
 {
     *w = (Written){0};
-    Match x = {.m = m, .tmp = tmp, .w = w, .factor = 1};
+    int steps = STEPS;
+    Match x = {.m = m, .tmp = tmp, .w = w, .factor = 1, .turn = turn, .steps = &steps};
     Value scores = 0;
     if (i->op == OP_dot)
         scores = divided_before(&x, i, uses);
     else if (i->op == OP_div || i->op == OP_mul)
         scores = divided_after(&x, i, uses);
     const Ins *dot = scores ? product_of(&x, scores) : NULL;
+    *sums = x.sums;
     if (!dot)
         return false;
     const int k = has(&x, dot->in[1], w->key.name);
@@ -498,15 +429,43 @@ bool written_attention(const Module *m, const Ins *i, const Uses *uses, Arena *t
     w->q = dot->in[1 - k];
     w->k = dot->in[k];
     w->head = dot->attrs.over;
-    if (!find_query(&x) || !find_mask(&x))
+    if (!find_query(&x) || !written_mask(&x) || !biases_fit(&x, dot))
         return false;
     w->q = unscaled(&x, w->q);
     w->k = unscaled(&x, w->k);
+    w->cross |= w->biases > 0;
     const Value k0 = before_rename(&x, w->k), v0 = before_rename(&x, w->v);
-    if (k0 && has(&x, k0, w->query.name))
+    if (!w->cross && k0 && has(&x, k0, w->query.name))
         w->k = unscaled(&x, k0);
-    if (v0 && has(&x, v0, w->query.name))
+    if (!w->cross && v0 && has(&x, v0, w->query.name))
         w->v = v0;
     w->scale = x.factor;
     return isfinite(w->scale) && w->scale != 0;
+}
+
+/* Elements that are added to the scores. */
+static int64_t added(const Module *m, const Written *w)
+{
+    int64_t n = 0;
+    for (int k = 0; k < w->biases; k++)
+        n += type_elements(type_of(m, w->bias[k].by));
+    return n;
+}
+
+bool written_attention(const Module *m, const Ins *i, const Uses *uses, Arena *tmp, Written *w)
+{
+    enum { SUMS = 3 };
+    bool found = false;
+    int sums = 0;
+    for (unsigned turn = 0; turn < 1u << (sums < SUMS ? sums : SUMS); turn++) {
+        Written other;
+        int more;
+        const bool fits = matches(m, i, uses, tmp, &other, turn, &more);
+        if (fits && (!found || added(m, &other) < added(m, w))) {
+            *w = other;
+            found = true;
+        }
+        sums = more > sums ? more : sums;
+    }
+    return found;
 }

@@ -4,6 +4,16 @@
 
 #include "ir/ir.h"
 
+/* A term of the bias: factor * by; or, of a condition, -1e30 where it does not hold (ADDED_shows)
+ * or where it holds (ADDED_hides). */
+typedef struct Added {
+    enum { ADDED_value, ADDED_shows, ADDED_hides } kind;
+    Value by;
+    double factor;
+} Added;
+
+enum { ADDED = 16 };
+
 /* The operands of attention. Keys and values are along `query` or, renamed, along `key`; cross: of
  * another sequence, along `key`. */
 typedef struct Written {
@@ -14,6 +24,8 @@ typedef struct Written {
     double scale, cap;
     bool causal, cross;
     int64_t window;
+    int biases; /* their sum is the bias; there are none without keys along `key` */
+    Added bias[ADDED];
 } Written;
 
 /* Is the result of i what attention computes? uses: of each value of the function. */

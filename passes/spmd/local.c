@@ -52,6 +52,16 @@ static Attrs without_axes(const Attrs *a)
 
 static void region(Local *l, Region *r);
 
+/* The slot that a rank draws its rows at: those of all ranks follow each other, as many on each. */
+static Value slot_here(Local *l, Builder *b, const Ins *i)
+{
+    const Axes axes = l->rows[i->out[0]];
+    if (!axes)
+        return i->in[2];
+    Value ranks = build_const(b, DT_i32, (double)mesh_size(l->m, axes));
+    return build2(b, OP_add, build2(b, OP_mul, i->in[2], ranks), local_place(l, axes));
+}
+
 static void instruction(Local *l, Region *r, Ins *i)
 {
     Builder b = builder_at(l->m, r, i);
@@ -66,14 +76,16 @@ static void instruction(Local *l, Region *r, Ins *i)
         x[0] = local_in_order(l, &b, i);
     else if (i->op == OP_iota && d.axes) {
         x[0] = local_positions(l, &b, d, type_of(l->m, i->out[0])->dtype);
+    } else if (i->op == OP_random) {
+        i->in[2] = slot_here(l, &b, i);
     } else if (i->op == OP_gather && d.axes) {
         Value in[2] = {i->in[0], index_here(l, &b, d, i->in[1], &here)};
         x[0] = where(&b, here, build(&b, OP_gather, &i->attrs, 2, in));
     } else if (i->op == OP_scatter_add && d.axes) {
         i->in[1] = index_here(l, &b, d, i->in[1], &here);
         i->in[0] = where(&b, here, i->in[0]);
-    } else if ((i->op == OP_attention || i->op == OP_attention_grad) && along.axes &&
-               !i->attrs.keys.name) {
+    } else if (OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad) &&
+               along.axes && (!i->attrs.keys.name || i->attrs.causal)) {
         ring_attention(l, &b, i, along, x);
     }
     if (!x[0])
@@ -133,6 +145,11 @@ PassStatus pass_local(Job *j)
     }
     for (size_t f = 0; f < m->fns.n; f++)
         m->fns.data[f]->batch = batch_axes(m, m->fns.data[f]);
+    Axes *rows = NEW_ARRAY(j->tmp, Axes, m->values.n);
+    for (size_t v = 1; v < m->values.n; v++) {
+        const Type *t = type_of(m, (Value)v);
+        rows[v] = t->rank ? t->dims[0].axes : 0;
+    }
     for (size_t v = 1; v < m->values.n; v++)
         type_strip(&m->values.data[v].type);
     for (size_t t = 0; t < m->tensors.n; t++) {
@@ -143,7 +160,7 @@ PassStatus pass_local(Job *j)
     }
     m->local = true;
     for (size_t f = 0; f < m->fns.n; f++) {
-        Local l = {.m = m, .fn = m->fns.data[f]};
+        Local l = {.m = m, .fn = m->fns.data[f], .rows = rows};
         region(&l, l.fn->body);
     }
     return PASS_ok;

@@ -5,6 +5,7 @@
 #include "ir/ir.h"
 
 typedef struct Local {
+    const Axes *rows; /* per value that there was: those that its outermost dim was split on */
     Module *m;
     Fn *fn;
     ValueMap map;

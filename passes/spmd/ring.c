@@ -21,7 +21,10 @@
  * The sums for keys go round with them, an iteration behind, and are home after n - 1 shifts. Sums
  * are made in the order of the ring: the same bits in every run. Keys of a rank lie in the order of
  * their positions, so those that a query sees are the first ones, whatever the order in which a dim
- * lies on the axis. Halves are added up in the wide type. */
+ * lies on the axis. Halves are added up in the wide type.
+ *
+ * With a bias, keys have a dim of their own, which is not split: a rank has all of them. Its
+ * attention is then one call, with `seen` in the place of causal. */
 #include "passes/spmd/local.h"
 #include "passes/walk.h"
 
@@ -244,6 +247,24 @@ static Value first_keys(Ring *r)
     return own ? build2(r->b, OP_max, own, near) : near;
 }
 
+/* Attention of a rank's queries and all keys. */
+static void whole_keys(Ring *r, Value *out)
+{
+    Value in[9];
+    int n = tensors(r);
+    memcpy(in, r->i->in, (size_t)n * sizeof *in);
+    if (r->i->attrs.causal) {
+        in[n++] = r->position;
+        r->attrs.causal = false;
+        r->attrs.share = share(r);
+    }
+    if (r->first)
+        in[n++] = r->first;
+    const Ins *own = build_ins(r->b, r->i->op, &r->attrs, n, in);
+    for (uint32_t k = 0; k < own->nout; k++)
+        out[k] = own->out[k];
+}
+
 void ring_attention(Local *l, Builder *b, const Ins *i, Dim along, Value *out)
 {
     Ring r = {.l = l, .b = b, .i = i, .along = along, .attrs = i->attrs};
@@ -255,7 +276,9 @@ void ring_attention(Local *l, Builder *b, const Ins *i, Dim along, Value *out)
     r.first = first_keys(&r);
     r.attrs.window = 0;
     r.attrs.within = r.first != 0;
-    if (i->op == OP_attention)
+    if (i->attrs.keys.name)
+        whole_keys(&r, out);
+    else if (i->op == OP_attention)
         forward(&r, out);
     else
         backward(&r, out);

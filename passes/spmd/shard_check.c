@@ -180,7 +180,8 @@ static bool attention_runs_along(const Region *r, Name dim)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
         const Ins *i = r->ins.data[k];
-        if ((i->op == OP_attention && i->attrs.along.name == dim && !i->attrs.keys.name) ||
+        if ((i->op == OP_attention && i->attrs.along.name == dim &&
+             (!i->attrs.keys.name || i->attrs.causal)) ||
             (i->body && attention_runs_along(i->body, dim)))
             return true;
     }

@@ -56,14 +56,15 @@ static void look_at(Loops *l, const Region *r, int depth)
     }
 }
 
-/* The first scan of a region along the dim. */
-static const Ins *scan_along(const Region *r, Name dim)
+/* The first scan of a region along the dim, position by position or chunk by chunk. */
+static const Ins *scan_along(const Region *r, Name dim, Name chunks)
 {
     const Ins *found = NULL;
     for (size_t k = 0; k < r->ins.n && !found; k++) {
         const Ins *i = r->ins.data[k];
-        const bool here = i->op == OP_repeat && i->attrs.scan && i->attrs.dim.name == dim;
-        found = here ? i : i->body ? scan_along(i->body, dim) : NULL;
+        const bool here = i->op == OP_repeat && i->attrs.scan &&
+                          (i->attrs.dim.name == dim || i->attrs.dim.name == chunks);
+        found = here ? i : i->body ? scan_along(i->body, dim, chunks) : NULL;
     }
     return found;
 }
@@ -73,7 +74,11 @@ bool scans_are_whole(const Module *m)
     for (size_t r = 0; r < m->layout.rules.n; r++)
         for (size_t f = 0; f < m->fns.n && m->layout.rules.data[r].n; f++) {
             const LayoutRule *rule = &m->layout.rules.data[r];
-            const Ins *i = rule->dim ? scan_along(m->fns.data[f]->body, rule->dim) : NULL;
+            const char *chunks =
+                arena_printf(m->arena, "%s." SCAN_CHUNK, name_str(m->names, rule->dim));
+            const Ins *i = rule->dim ? scan_along(m->fns.data[f]->body, rule->dim,
+                                                  name_intern(m->names, chunks))
+                                     : NULL;
             if (!i)
                 continue;
             diag_error(m->diag, rule->span, 345, "'%s' is split, and a scan goes along it",

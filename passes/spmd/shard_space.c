@@ -30,6 +30,15 @@ static void fix_dims_of(Space *p, const DimList *l)
         space_fix(p, l->dim[k].name);
 }
 
+/* Is d the dim of rows, outermost, of which each rank has neighbours? */
+static bool draws_rows(const Shard *s, const Type *t, Name d)
+{
+    bool split = d == s->m->batch.name && t->rank && t->dims[0].name == d;
+    for (size_t k = 0; split && k < s->m->layout.rules.n; k++)
+        split = s->m->layout.rules.data[k].dim != d || !s->m->layout.rules.data[k].zigzag;
+    return split;
+}
+
 /* Dims that the op looks at as a whole. */
 static void fix_dims(const Shard *s, const Ins *i, Space *p)
 {
@@ -49,9 +58,10 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         space_fix(p, a->along.name);
     /* The dim that attention runs along may be split: keys go round. */
     if (routes || (i->op == OP_sum && a->whole) ||
-        OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_cross_entropy, OP_cross_entropy_grad))
+        OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad, OP_cross_entropy,
+                 OP_cross_entropy_grad))
         fix_dims_of(p, &a->over);
-    if (OP_AMONG(i->op, OP_attention, OP_attention_grad)) {
+    if (OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad)) {
         const DimList head =
             attention_value_head(a, type_of(s->m, i->in[1]), type_of(s->m, i->in[2]));
         fix_dims_of(p, &head);
@@ -62,8 +72,10 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
     if (OP_AMONG(i->op, OP_gather, OP_scatter_add) &&
         type_find(type_of(s->m, i->in[1]), a->dim.name) >= 0)
         space_fix(p, a->dim.name);
+    /* Numbers are drawn by their place in the whole: some rows, one after the other, may be drawn.
+     */
     for (int k = 0; i->op == OP_random && k < p->n; k++)
-        p->fixed[k] = true; /* numbers are drawn by their place in the whole */
+        p->fixed[k] = !draws_rows(s, type_of(s->m, i->out[0]), p->dim[k].name);
 }
 
 Axes space_axes(const Space *p)

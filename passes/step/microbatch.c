@@ -428,7 +428,7 @@ static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t microbatches)
                       .microbatches = microbatches,
                       .pieces = pieces(m, microbatches)};
     microbatches_resize(&r, fn->body);
-    if (!parts_find(&r, fn->body, j->tmp) || (tree && !has_a_tree(&r, fn)))
+    if (!parts_find(&r, fn, j->tmp) || (tree && !has_a_tree(&r, fn)))
         return PASS_error;
     if (microbatches > 1 || staged) {
         r.index =

@@ -33,7 +33,7 @@ static bool hidden_matrix(const Update *u, const Tensor *t)
 
 static bool has_state(const Update *u, const StateInfo *s, bool matrix)
 {
-    if (s->when != ALWAYS && train_number_of(&u->m->train, (int)s->when) == 0)
+    if (s->when != ALWAYS && train_number_of(u->goal, (int)s->when) == 0)
         return false;
     return s->shape == WHOLE || (s->shape == VECTOR) == !matrix;
 }
@@ -59,8 +59,9 @@ static Value step_of(void *u)
 bool optimizer_update(Update *u, uint32_t tensor, Value p, Value g)
 {
     const Tensor *t = &u->m->tensors.data[tensor];
-    const Optimizer chosen = u->m->train.optimizer, rest = optimizers[chosen].rest;
-    RuleCall c = {.optimizer = rest != chosen && !hidden_matrix(u, t) ? rest : chosen,
+    const Optimizer chosen = u->goal->optimizer, rest = optimizers[chosen].rest;
+    RuleCall c = {.goal = u->goal,
+                  .optimizer = rest != chosen && !hidden_matrix(u, t) ? rest : chosen,
                   .p = p,
                   .g = g,
                   .lr = u->lr,

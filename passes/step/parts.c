@@ -4,10 +4,10 @@
  *   own   it has the batch dim: the rows of the whole-batch value that this microbatch is about
  *   same  it does not depend on the batch: equal to the whole-batch value in every microbatch
  *   part  it was summed over the batch: the whole-batch value is the sum over the microbatches
- * A sum over the batch of what comes from the inputs alone is none of them: it is computed before
- * the microbatches, of the whole batch, and then the same in all. Sums, products with what is the
- * same, and casts of parts are parts; anything else done to a part would mix rows that are not
- * there (a mean over the batch inside the model), and is refused. */
+ * A sum over the batch of what comes from the inputs alone, or is drawn, is none of them: it is
+ * computed before the microbatches, of the whole batch, and then the same in all. Sums, products
+ * with what is the same, and casts of parts are parts; anything else done to a part would mix rows
+ * that are not there (a mean over the batch inside the model), and is refused. */
 #include "passes/step/parts.h"
 #include "passes/walk.h"
 #include "ir/propose.h"
@@ -96,7 +96,8 @@ static bool linear(const Microbatches *r, const Ins *i, uint32_t k)
         return !r->part[i->in[1 - k]] && !has_batch(r, i->in[1 - k]);
     if (OP_AMONG(i->op, OP_div, OP_gather, OP_scatter_add))
         return k == 0 && !r->part[i->in[1]] && !has_batch(r, i->in[1]);
-    bool here = (i->op == OP_attention_grad && k == 5) || /* in what comes back to its result */
+    bool here = (OP_AMONG(i->op, OP_attention_grad, OP_attention_bias_grad) &&
+                 k == 5) || /* in what comes back to its result */
                 (i->op == OP_cross_entropy_grad && k == 3) ||
                 (i->op == OP_combine_weight && k < 2) ||
                 /* in the rows, and in their weights */
@@ -108,7 +109,7 @@ static bool linear(const Microbatches *r, const Ins *i, uint32_t k)
 static bool sums(Op op)
 {
     return op == OP_sum || op == OP_dot || op == OP_scatter_add || op == OP_attention_grad ||
-           op == OP_cross_entropy_grad || op == OP_head;
+           op == OP_attention_bias_grad || op == OP_cross_entropy_grad || op == OP_head;
 }
 
 static bool refuse(const Microbatches *r, const Ins *i, const char *what)
@@ -131,11 +132,18 @@ static bool along_batch(const Microbatches *r, const Ins *i)
     return dims_have(&a->over, r->batch) && !sums(i->op);
 }
 
-/* Does i only rearrange and combine what comes from the inputs, each row by itself? */
+/* Are numbers drawn for each row, one row after the other? */
+static bool draws_rows(const Microbatches *r, const Ins *i)
+{
+    return i->op == OP_random && has_batch(r, i->out[0]) &&
+           type_of(r->m, i->out[0])->dims[0].name == r->batch;
+}
+
+/* Does i only rearrange and combine what comes from the inputs, or is drawn, each row by itself? */
 static bool from_inputs(const Microbatches *r, const Ins *i)
 {
     bool known = op_is(i->op, POINTWISE | VIEW) || i->op == OP_cast || i->op == OP_const ||
-                 i->op == OP_sum || i->op == OP_rmax;
+                 i->op == OP_sum || i->op == OP_rmax || draws_rows(r, i);
     known = known && i->op != OP_copy && i->home == r->top &&
             type_of(r->m, i->out[0])->rank < MAX_RANK; /* the dim of microbatches is to come */
     for (uint32_t k = 0; k < i->nin && known; k++)
@@ -147,6 +155,8 @@ static bool find_ins(Microbatches *r, const Ins *i)
 {
     bool own = false, part = false;
     if (from_inputs(r, i)) {
+        if (i->op == OP_random)
+            r->slot[i->out[0]] = i->in[2];
         bool over = dims_have(&i->attrs.over, r->batch);
         r->whole[i->out[0]] = i->op == OP_sum && over;
         r->given[i->out[0]] = !over;
@@ -155,8 +165,7 @@ static bool find_ins(Microbatches *r, const Ins *i)
     }
     if (along_batch(r, i))
         return refuse(r, i, "what looks along the batch");
-    if (i->op == OP_random && has_batch(r, i->out[0]) &&
-        type_of(r->m, i->out[0])->dims[0].name != r->batch)
+    if (i->op == OP_random && has_batch(r, i->out[0]) && !draws_rows(r, i))
         return refuse(r, i, "random numbers whose outermost dim is not the batch");
     for (uint32_t k = 0; k < i->nin; k++) {
         own |= has_batch(r, i->in[k]);
@@ -210,15 +219,20 @@ static bool find_region(Microbatches *r, const Region *body)
     return true;
 }
 
-bool parts_find(Microbatches *r, Region *body, Arena *a)
+bool parts_find(Microbatches *r, const Fn *fn, Arena *a)
 {
+    Region *body = fn->body;
     r->part = NEW_ARRAY(a, bool, r->m->values.n);
     r->given = NEW_ARRAY(a, bool, r->m->values.n);
     r->whole = NEW_ARRAY(a, bool, r->m->values.n);
+    r->slot = NEW_ARRAY(a, Value, r->m->values.n);
     r->top = body;
     r->classified = r->m->values.n;
-    for (size_t k = 0; k < body->args.n; k++) /* of the arguments, inputs alone have the batch */
-        r->given[body->args.data[k]] = has_batch(r, body->args.data[k]);
+    for (size_t k = 0; k < body->args.n; k++) { /* of the arguments, inputs alone have the batch */
+        const ArgRole role = fn->args.data[k].role;
+        r->given[body->args.data[k]] = has_batch(r, body->args.data[k]) || role == ARG_step ||
+                                       role == ARG_seed || role == ARG_before;
+    }
     return find_region(r, body);
 }
 
@@ -412,16 +426,23 @@ static Value whole_value(const Microbatches *r, Builder *b, ValueMap *map, Value
     const Ins *i = r->m->values.data[v].def;
     if (map_get(map, v) != v)
         return map_get(map, v);
+    if (!i) /* a step, a seed */
+        return v;
     Value in[3], out;
     for (uint32_t k = 0; k < i->nin; k++)
-        in[k] = whole_value(r, b, map, i->in[k], micro);
+        in[k] = whole_value(r, b, map, k == 2 && r->slot[v] ? r->slot[v] : i->in[k], micro);
     Attrs attrs = i->attrs;
     if (i->op == OP_sum && dims_have(&attrs.over, r->batch))
         attrs.over.dim[attrs.over.n++] = micro;
     b->span = i->span;
+    Type stacked;
     if (i->op == OP_const)
         out = build_const(b, type_of(r->m, v)->dtype, attrs.value);
-    else if (i->op == OP_cast)
+    else if (i->op ==
+             OP_random) { /* the same elements of the stream, one microbatch after the other */
+        stacked = type_stacked(type_of(r->m, v), micro);
+        out = build_typed(b, i->op, &attrs, 3, in, 1, &stacked, NULL)->out[0];
+    } else if (i->op == OP_cast)
         out = build_cast(b, in[0], type_of(r->m, v)->dtype);
     else
         out = build(b, i->op, &attrs, (int)i->nin, in);

@@ -17,6 +17,7 @@ typedef struct Microbatches {
     /* Per value at the top: computed from inputs alone; and a sum of those over the batch, which is
      * computed of the whole batch before the microbatches (what a weighed mean is divided by). */
     bool *given, *whole;
+    Value *slot; /* per value at the top that is drawn: where the whole batch is drawn from */
     const Region *top;
     size_t classified; /* values there are when the parts are found */
     /* The sequences of a microbatch are in so many pieces, as each rank has its microbatches' one
@@ -32,9 +33,9 @@ int64_t fn_rows(const Module *m, const Fn *fn);
 /* The dim `batch` gets the size of a microbatch, in all of a region. */
 void microbatches_resize(const Microbatches *r, Region *body);
 
-/* Finds the parts in a region; false after reporting a value that cannot be put together from
+/* Finds the parts in a function; false after reporting a value that cannot be put together from
  * microbatches. */
-bool parts_find(Microbatches *r, Region *body, Arena *a);
+bool parts_find(Microbatches *r, const Fn *fn, Arena *a);
 
 /* Computes at b what is `whole`, and puts it into body for what one microbatch would find. `inputs`
  * has the whole of each argument of body that is a slice; `micro` is their dim of microbatches. */

@@ -3,9 +3,11 @@
  *   before:  @train(params, tokens) -> loss, gradients
  *   after:   @train(params, tokens, [step,] lr, states) -> loss, norm, new params, new states
  *
- * The guard ends a step whose loss or norm is not finite before anything is updated. With `update
- * as_ready` it looks at the loss alone, so that updates need not wait for the gradients of others
- * (guard.c); elements that would not be finite then stay what they were.
+ * Each goal has a loss, a norm, a clipping and a rate of its own (ir.h: Goal). The guard ends a
+ * step whose loss or norm is not finite before anything is updated: of several goals it looks at
+ * the sum of the losses, and at the norm of all gradients. With `update as_ready` it looks at the
+ * loss alone, so that updates need not wait for the gradients of others (guard.c); elements that
+ * would not be finite then stay what they were.
  *
  * If the loss was scaled, norm and gradients are divided by the scale. optimizers.c asks
  * for the rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the
@@ -40,13 +42,13 @@ static Value up_scaled(Update *u, Value x, Value by)
     return up2(u, OP_mul, x, build_cast(&u->b, by, type_of(u->m, x)->dtype));
 }
 
-/* The argument of a role, added if there is none yet. */
-static Value argument(Update *u, ArgRole role, DType t, const char *name)
+/* The argument of a role (and goal), added if there is none yet. */
+static Value argument(Update *u, FnArg a, DType t, const char *name)
 {
     for (size_t i = 0; i < u->fn->args.n; i++)
-        if (u->fn->args.data[i].role == role)
+        if (u->fn->args.data[i].role == a.role && u->fn->args.data[i].tensor == a.tensor)
             return u->fn->body->args.data[i];
-    vec_push(u->m->arena, &u->fn->args, (FnArg){.role = role});
+    vec_push(u->m->arena, &u->fn->args, a);
     return region_arg(u->m, u->fn->body, (Type){.dtype = t}, name_intern(u->m->names, name));
 }
 
@@ -125,6 +127,7 @@ Value up_state(Update *u, uint32_t of, const char *slot, const DimList *lacks, u
     t.name = name_intern(m->names, name);
     t.slot = name_intern(m->names, slot);
     t.init = INIT_const;
+    t.formula = 0;
     t.a = t.b = 0;
     t.parameter = of;
     *tensor = (uint32_t)m->tensors.n;
@@ -136,7 +139,7 @@ Value up_state(Update *u, uint32_t of, const char *slot, const DimList *lacks, u
 Value up_time(Update *u)
 {
     if (!u->step)
-        u->step = argument(u, ARG_step, DT_i64, "step");
+        u->step = argument(u, (FnArg){.role = ARG_step}, DT_i64, "step");
     if (!u->time)
         u->time = up2(u, OP_add, build_cast(&u->b, u->step, DT_f64), up_number(u, 1));
     return u->time;
@@ -228,27 +231,56 @@ static Value sum_of_squares(Update *u, Value g, uint32_t tensor)
     return u->m->train.tree ? tree_sum(&u->b, x, tensor) : sum_by_parts(u, x, tensor);
 }
 
-static void build_norm(Update *u, const Value *grad, const uint32_t *tensor, size_t n)
+/* The gradients of the whole step, and what comes of them. */
+typedef struct Gradients {
+    size_t n;
+    Value *grad; /* parallel */
+    uint32_t *tensor;
+    Value norm[MAX_GOALS], clip[MAX_GOALS]; /* clip: f64 factor on gradients, 0 if there is none */
+} Gradients;
+
+/* The norm of the gradients of goal number k, and the factor on them. */
+static void build_norm(Update *u, Gradients *g, int k)
 {
     Value total = 0;
-    for (size_t i = 0; i < n; i++) {
-        mark_tensor(u, tensor[i]);
-        Value part = sum_of_squares(u, grad[i], tensor[i]);
+    for (size_t i = 0; i < g->n; i++) {
+        if (u->m->tensors.data[g->tensor[i]].goal != k)
+            continue;
+        mark_tensor(u, g->tensor[i]);
+        Value part = sum_of_squares(u, g->grad[i], g->tensor[i]);
         total = total ? up2(u, OP_add, total, part) : part;
     }
     u->b.span = (Span){0};
     u->b.path = 0;
-    u->norm = up1(u, OP_sqrt, total ? total : up_number(u, 0));
-    Value scale = u->m->train.scale != 0 ? argument(u, ARG_scale, DT_f64, "scale") : 0;
+    Value norm = up1(u, OP_sqrt, total ? total : up_number(u, 0)), clip = 0;
+    const FnArg scales = {.role = ARG_scale};
+    Value scale = u->m->train.scale != 0 ? argument(u, scales, DT_f64, "scale") : 0;
     if (scale)
-        u->norm = up2(u, OP_div, u->norm, scale);
-    if (u->m->train.clip > 0) {
-        Value over = up2(u, OP_add, u->norm, up_number(u, CLIP_EPS));
-        Value ratio = up2(u, OP_div, up_number(u, u->m->train.clip), over);
-        u->clip = up2(u, OP_min, ratio, up_number(u, 1));
+        norm = up2(u, OP_div, norm, scale);
+    if (u->m->train.goal[k].clip > 0) {
+        Value over = up2(u, OP_add, norm, up_number(u, CLIP_EPS));
+        Value ratio = up2(u, OP_div, up_number(u, u->m->train.goal[k].clip), over);
+        clip = up2(u, OP_min, ratio, up_number(u, 1));
     }
     if (scale) /* a power of two: the gradients are what they were without */
-        u->clip = up2(u, OP_div, u->clip ? u->clip : up_number(u, 1), scale);
+        clip = up2(u, OP_div, clip ? clip : up_number(u, 1), scale);
+    g->norm[k] = norm;
+    g->clip[k] = clip;
+}
+
+/* The guard looks at one loss and one norm. */
+static void build_guard(Update *u, const Gradients *g)
+{
+    const Train *t = &u->m->train;
+    Value watched[] = {u->fn->body->results.data[0], g->norm[0]};
+    Value squares = t->goals > 1 ? up2(u, OP_mul, g->norm[0], g->norm[0]) : 0;
+    for (int k = 1; k < t->goals; k++) {
+        watched[0] = up2(u, OP_add, watched[0], u->fn->body->results.data[k]);
+        squares = up2(u, OP_add, squares, up2(u, OP_mul, g->norm[k], g->norm[k]));
+    }
+    if (squares)
+        watched[1] = up1(u, OP_sqrt, squares);
+    build_ins(&u->b, OP_guard, NULL, t->as_ready ? 1 : 2, watched);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -276,27 +308,34 @@ PassStatus pass_update(Job *j)
 {
     Module *m = j->m;
     Update u = {.m = m, .fn = module_fn(m, "train")};
+    Gradients g = {0};
+    Value lr[MAX_GOALS];
     if (!u.fn)
         return PASS_ok;
     u.b = (Builder){.m = m, .region = u.fn->body, .block = name_intern(m->names, "optimizer")};
-    Value *grad = NEW_ARRAY(j->tmp, Value, u.fn->results.n);
-    uint32_t *tensor = NEW_ARRAY(j->tmp, uint32_t, u.fn->results.n);
-    size_t n = take_gradients(&u, grad, tensor);
-    if (u.fn->results.n != 1)
-        return pass_bug(j, NULL, "@train is to have the loss and the gradients as results");
-    for (size_t i = 0; i < n; i++)
-        vec_push(m->arena, &u.fn->gradients, ((FnGradient){grad[i], tensor[i]}));
-    build_norm(&u, grad, tensor, n);
-    result(&u, RES_norm, 0, u.norm);
-    Value watched[] = {u.fn->body->results.data[0], u.norm};
-    build_ins(&u.b, OP_guard, NULL, m->train.as_ready ? 1 : 2, watched);
-    u.lr = argument(&u, ARG_lr, DT_f64, "lr");
-    for (size_t i = 0; i < n; i++) {
-        mark_tensor(&u, tensor[i]);
-        Value p = tensor_value(&u, tensor[i]);
-        Value g = u.clip ? up_scaled(&u, grad[i], u.clip) : grad[i];
-        if (!optimizer_update(&u, tensor[i], p, g))
-            return pass_bug(j, NULL, "no rule of '%s'", optimizers[m->train.optimizer].name);
+    g.grad = NEW_ARRAY(j->tmp, Value, u.fn->results.n);
+    g.tensor = NEW_ARRAY(j->tmp, uint32_t, u.fn->results.n);
+    g.n = take_gradients(&u, g.grad, g.tensor);
+    if (u.fn->results.n != (size_t)m->train.goals)
+        return pass_bug(j, NULL, "@train is to have the losses and the gradients as results");
+    for (size_t i = 0; i < g.n; i++)
+        vec_push(m->arena, &u.fn->gradients, ((FnGradient){g.grad[i], g.tensor[i]}));
+    for (int k = 0; k < m->train.goals; k++) {
+        build_norm(&u, &g, k);
+        result(&u, RES_norm, (uint32_t)k, g.norm[k]);
+    }
+    build_guard(&u, &g);
+    for (int k = 0; k < m->train.goals; k++)
+        lr[k] = argument(&u, (FnArg){ARG_lr, (uint32_t)k}, DT_f64, "lr");
+    for (size_t i = 0; i < g.n; i++) {
+        const int k = m->tensors.data[g.tensor[i]].goal;
+        mark_tensor(&u, g.tensor[i]);
+        u.goal = &m->train.goal[k];
+        u.lr = lr[k];
+        Value p = tensor_value(&u, g.tensor[i]);
+        Value by = g.clip[k] ? up_scaled(&u, g.grad[i], g.clip[k]) : g.grad[i];
+        if (!optimizer_update(&u, g.tensor[i], p, by))
+            return pass_bug(j, NULL, "no rule of '%s'", optimizers[u.goal->optimizer].name);
     }
     return PASS_ok;
 }

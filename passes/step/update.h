@@ -9,8 +9,9 @@ typedef struct Update {
     Module *m;
     Fn *fn;
     Builder b;
-    Value norm, clip; /* clip: f64 factor on gradients, 0 if there is none */
-    Value lr, step;   /* lr: f64; step: i64, 0 where no rule asked for it */
+    const Goal *goal; /* the one whose parameters are dealt with, and its */
+    Value lr;         /* f64 */
+    Value step;       /* i64, 0 where no rule asked for it */
     Value time;       /* step + 1, f64; likewise */
     void *rules;      /* what Module.update_rule keeps from one parameter to the next */
 } Update;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { TENSORS = 9 };
+enum { TENSORS = 11 };
 
 /* One index of a descriptor: how many values it takes, and its stride in each tensor. */
 typedef struct Index {
@@ -163,28 +163,36 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Of a gradient dq, dk and dv too. */
+/* Of a gradient dq, dk and dv too, or that of the bias. */
 typedef struct Attend {
-    const Operand *q, *k, *v, *o, *lse, *dq, *dk, *dv, *first;
+    const Operand *q, *k, *v, *o, *lse, *dq, *dk, *dv, *first, *bias, *dbias;
     bool grad;
     Dims shared, group;
     Dim along, keys, head, vhead;
 } Attend;
 
-/* One more tensor that an index walks: the first keys. */
-static int also_first(Index *x, const Operand **o, int n, const Operand *first, int64_t stride)
+/* One more tensor that an index walks, if there is one: the first keys, the bias, its gradient. */
+static int also(Index *x, const Operand **o, int n, const Operand *more, int64_t stride)
 {
-    if (!first)
+    if (!more)
         return n;
     x->stride[n] = stride;
-    o[n] = first;
+    o[n] = more;
     return n + 1;
+}
+
+static int also_bias(Index *x, const Operand **o, int n, const mg_attention_desc *d,
+                     const Attend *a, int of)
+{
+    n = also(x, o, n, a->bias, d->bias[of]);
+    return also(x, o, n, a->dbias, d->dbias[of]);
 }
 
 static bool attention_indices(const mg_attention_desc *d, const Attend *x, unsigned choice)
 {
     const Operand *all[TENSORS] = {x->q, x->k, x->v, x->o, x->lse, x->dq, x->dk, x->dv};
-    const Operand *const own[4] = {x->q, x->o, x->lse, x->dq};
+    const Operand *heads[TENSORS] = {x->q, x->k, x->v, x->o, x->lse, x->dq, x->dk, x->dv};
+    const Operand *own[TENSORS] = {x->q, x->o, x->lse, x->dq};
     Dims batch = {0}, kv = {0};
     for (int i = 0; i < x->shared.n; i++)
         take(choice >> i & 1 ? &kv : &batch, x->shared.dim[i]);
@@ -194,16 +202,17 @@ static bool attention_indices(const mg_attention_desc *d, const Attend *x, unsig
                {d->q[2], d->k[2], d->v[2], d->o[2], d->lse[2], d->dq[2], d->dk[2], d->dv[2]}};
     Index g = {d->group, {d->q[3], d->o[3], d->lse[3], d->dq[3]}};
     int n = x->grad ? 8 : 5;
-    also_first(&h, all, n, x->first, 0);
-    n = also_first(&b, all, n, x->first, d->first[0]);
-    return index_is(&b, &batch, all, n) && index_is(&h, &kv, all, n) &&
-           index_is(&g, &x->group, own, x->grad ? 4 : 3);
+    const int nh = also_bias(&h, heads, also(&h, heads, n, x->first, 0), d, x, 2);
+    const int nb = also_bias(&b, all, also(&b, all, n, x->first, d->first[0]), d, x, 0);
+    const int ng = also_bias(&g, own, x->grad ? 4 : 3, d, x, 3);
+    return index_is(&b, &batch, all, nb) && index_is(&h, &kv, heads, nh) &&
+           index_is(&g, &x->group, own, ng);
 }
 
 static const char *attention_steps(const mg_attention_desc *d, const Attend *x)
 {
-    const Operand *own[5] = {x->q, x->o, x->lse, x->dq};
-    const Operand *const theirs[4] = {x->k, x->v, x->dk, x->dv};
+    const Operand *own[TENSORS] = {x->q, x->o, x->lse, x->dq};
+    const Operand *theirs[TENSORS] = {x->k, x->v, x->dk, x->dv};
     const Operand *const heads[2] = {x->q, x->k};
     const Operand *const vheads[3] = {x->v, x->o, x->dv};
     const Operand *const gradients[2] = {x->dq, x->dk};
@@ -215,9 +224,13 @@ static const char *attention_steps(const mg_attention_desc *d, const Attend *x)
     Index s = {d->queries, {d->q[1], d->o[1], d->lse[1], d->dq[1]}};
     Index t = {d->keys, {d->k[1], d->v[1], d->dk[1], d->dv[1]}};
     Index e = {d->head, {1, 1}}, f = {d->vhead, {1, 1, 1}};
-    const int n = also_first(&s, own, x->grad ? 4 : 3, x->first, d->first[1]);
-    if (!index_is(&s, &along, own, n) || !index_is(&t, &keys, theirs, x->grad ? 4 : 2))
+    const int n = also(&s, own, x->grad ? 4 : 3, x->first, d->first[1]);
+    const int ns = also_bias(&s, own, n, d, x, 1);
+    const int nt = also_bias(&t, theirs, x->grad ? 4 : 2, d, x, 4);
+    if (!index_is(&s, &along, own, ns) || !index_is(&t, &keys, theirs, nt))
         return "queries or keys";
+    if ((x->bias && d->bias[4] > 1) || (x->dbias && d->dbias[4] > 1))
+        return "keys of the bias that are apart";
     if (!index_is(&e, &head, heads, 2) || !index_is(&f, &vhead, vheads, x->grad ? 3 : 2) ||
         (x->grad && !index_is(&e, &head, gradients, 2)))
         return "the head";
@@ -246,6 +259,13 @@ static const char *attention_wrong(const Action *a, const Ins *i)
         x.dk = &o[7];
         x.dv = &o[8];
     }
+    const int tensors = a->kind == ACT_attention ? 5 : x.grad ? 9 : 7;
+    if (a->kind == ACT_attention_bias_grad)
+        x.dbias = &o[6];
+    if (d->biased != i->attrs.biased || (x.dbias && !d->biased))
+        return "the bias";
+    if (d->biased)
+        x.bias = &o[tensors];
     Name along = i->attrs.along.name, head = i->attrs.over.dim[0].name;
     if (i->attrs.over.n != 1)
         return "a head of several dims";
@@ -278,10 +298,11 @@ static const char *attention_wrong(const Action *a, const Ins *i)
     if (d->dtype != check_dtype(x.q->type.dtype) || d->causal != i->attrs.causal ||
         d->scale != i->attrs.scale || d->cap != i->attrs.cap || d->window != i->attrs.window)
         return "type, mask, scale, cap or window";
-    if (x.grad && !lies_like(x.o, &o[5]))
+    const bool back = x.grad || x.dbias;
+    if (back && !lies_like(x.o, &o[5]))
         return "a cotangent that lies unlike its result";
     const int work = (int)(i->nin + i->nout); /* after all others, where there is any */
-    if (x.grad && a->noperands > work && type_bytes(&o[work].type) < mg_attention_grad_work(d))
+    if (back && a->noperands > work && type_bytes(&o[work].type) < mg_attention_grad_work(d))
         return "too little work space";
     return attention_steps(d, &x);
 }
@@ -479,8 +500,11 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
     switch (a->kind) {
     case ACT_gemm:
         return gemm_wrong(a, i);
+    case ACT_conv:
+        return conv_wrong(a, i);
     case ACT_attention:
     case ACT_attention_grad:
+    case ACT_attention_bias_grad:
         return attention_wrong(a, i);
     case ACT_xent:
     case ACT_xent_grad:

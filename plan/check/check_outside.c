@@ -96,6 +96,8 @@ static int64_t called(const Action *a)
         return mg_head_nodes(&a->head, gradients);
     if (a->kind == ACT_attention_grad)
         return mg_attention_grad_nodes(&a->attention);
+    if (a->kind == ACT_attention_bias_grad)
+        return mg_attention_bias_nodes(&a->attention);
     if (a->kind == ACT_scatter_add)
         return mg_scatter_nodes(&a->gather);
     if (a->kind == ACT_comm)

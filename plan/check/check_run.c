@@ -129,10 +129,14 @@ static bool stands_for(ActionKind k, Op op)
         return op == OP_fused;
     case ACT_gemm:
         return op_is_product(op);
+    case ACT_conv:
+        return op == OP_conv;
     case ACT_attention:
         return op == OP_attention;
     case ACT_attention_grad:
         return op == OP_attention_grad;
+    case ACT_attention_bias_grad:
+        return op == OP_attention_bias_grad;
     case ACT_xent:
         return op == OP_cross_entropy;
     case ACT_xent_grad:
@@ -178,12 +182,13 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
 {
     Wanted w = {0};
     uint32_t nin = i->nin;
+    const bool attends = OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad);
     bool adds = ins_added(i) == 2;
-    if (op_is_product(i->op) || i->op == OP_scatter_add)
+    if (op_is_product(i->op) || i->op == OP_scatter_add || i->op == OP_conv)
         nin = 2;
     else if (i->op == OP_head)
         nin = 4;
-    else if (i->op == OP_attention || i->op == OP_attention_grad)
+    else if (attends)
         nin = i->op == OP_attention ? 3 : 6;
     for (uint32_t k = 0; k < nin; k++)
         want(&w, i->in[k], true, false);
@@ -196,13 +201,13 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     }
     if (i->op == OP_dot_bias || (i->op == OP_dot_gelu && i->nin == 3) || i->op == OP_dot_gelu_grad)
         want(&w, i->in[2], true, false);
-    if ((i->op == OP_attention || i->op == OP_attention_grad) && i->nin > nin)
+    if (attends)
         for (uint32_t k = nin; k < i->nin; k++)
             want(&w, i->in[k], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
         (target == TARGET_cuda &&
          (i->op == OP_scatter_add ||
-          (i->op == OP_attention_grad && mg_attention_grad_work(&a->attention)) ||
+          (attends && i->op != OP_attention && mg_attention_grad_work(&a->attention)) ||
           (a->kind == ACT_comm && mg_comm_work(&a->comm)))))
         want(&w, 0, false, true);
     return w;
@@ -513,8 +518,8 @@ void check_results(Check *c)
     c->at = -1;
     for (size_t i = 0; i < f->results.n; i++) {
         FnResult r = f->results.data[i];
-        int b = r.role == RES_loss     ? c->prog->loss
-                : r.role == RES_norm   ? c->prog->norm
+        int b = r.role == RES_loss     ? c->prog->loss[r.tensor]
+                : r.role == RES_norm   ? c->prog->norm[r.tensor]
                 : r.role == RES_metric ? c->prog->metric[r.tensor]
                 : r.role == RES_logits ? c->prog->logits
                 : r.role == RES_total  ? c->prog->totals.data[r.tensor]

@@ -274,7 +274,7 @@ int argument_buffer(const Check *c, FnArg a)
     case ARG_weight:
         return p->weights;
     case ARG_lr:
-        return p->lr;
+        return a.tensor < MAX_GOALS ? p->lr[a.tensor] : -1;
     case ARG_scale:
         return p->scale;
     case ARG_step:

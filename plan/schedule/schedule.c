@@ -70,7 +70,7 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
 static double rate_of(const Device *d, const Train *t, const Action *a, double keys)
 {
     const ActionKind kind = a->kind;
-    const bool attention = kind == ACT_attention || kind == ACT_attention_grad;
+    const bool attention = action_attends(a);
     if (kind == ACT_kernel && d->target == TARGET_host)
         return KERNEL_SHARE * d->flops_f32;
     if (attention && d->target == TARGET_cuda)
@@ -199,14 +199,15 @@ static void emit_guard(Sched *s, const Ins *i)
 }
 
 /* Instructions that are one call of the library, by op. */
-#define call_scatter_add        call_gather
-#define call_attention_grad     call_attention
-#define call_cross_entropy_grad call_cross_entropy
-#define call_head_loss          call_head
-#define call_slots              call_experts
-#define call_dispatch           call_experts
-#define call_combine            call_experts
-#define call_combine_weight     call_experts
+#define call_scatter_add         call_gather
+#define call_attention_grad      call_attention
+#define call_attention_bias_grad call_attention
+#define call_cross_entropy_grad  call_cross_entropy
+#define call_head_loss           call_head
+#define call_slots               call_experts
+#define call_dispatch            call_experts
+#define call_combine             call_experts
+#define call_combine_weight      call_experts
 typedef void CallFn(Sched *s, const Ins *i, int home);
 static CallFn *const call[OP_count] = {
 #define LIBRARY(name, ...)    [OP_##name] = call_##name,

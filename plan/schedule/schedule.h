@@ -132,6 +132,7 @@ bool takes_over(const Module *m, const Ins *d, Value v, Value occupant);
 /* schedule_call.c: descriptors of library calls, action by action. home: where work space is
  * needed, the loop around it. */
 void call_dot(Sched *s, const Ins *i);
+void call_conv(Sched *s, const Ins *i, int home);
 void call_attention(Sched *s, const Ins *i, int home);
 void call_cross_entropy(Sched *s, const Ins *i, int home);
 void call_head(Sched *s, const Ins *i, int home);

@@ -1,6 +1,7 @@
 /* schedule_call.c - instructions that are one call of the runtime's library: their descriptors. */
 #include "ir/collective.h"
 #include "passes/library/attention.h"
+#include "passes/library/conv.h"
 #include "passes/library/product.h"
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
@@ -84,6 +85,23 @@ void call_dot(Sched *s, const Ins *i)
     priced(s, act, i);
 }
 
+void call_conv(Sched *s, const Ins *i, int home)
+{
+    (void)home;
+    const Strided x = strided(s, i->in[0]), w = strided(s, i->in[1]), y = strided(s, i->out[0]);
+    const bool adds = ins_added(i) >= 0;
+    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
+                     operand_of(s, i->out[0], adds, true)};
+    mg_conv_desc d;
+    if (!conv_match(&i->attrs, &x, &w, &y, &d))
+        sched_bug(s, i, "a convolution that is no call");
+    d.accumulate = adds;
+    Action *a = action_new(s, ACT_conv, i, 3, op);
+    a->conv = d;
+    needs_scratch(s, mg_conv_scratch(&d));
+    priced(s, a, i);
+}
+
 static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)
 {
     Type t = {.dtype = DT_bool, .rank = 1, .dims = {{name_intern(s->m->names, "byte"), bytes}}};
@@ -103,27 +121,36 @@ void require_dense(const Sched *s, const Ins *i, const Operand *o)
 
 static bool match_attention(const Ins *i, const Operand *op, int n, mg_attention_desc *d)
 {
-    Strided lies[12];
+    Strided lies[14];
     for (int k = 0; k < n; k++) {
         lies[k].type = &op[k].type;
         memcpy(lies[k].stride, op[k].stride, sizeof lies[k].stride);
     }
-    return attention_match(i, lies, i->attrs.within ? &lies[n - 1] : NULL, d);
+    const Strided *bias = &lies[attention_tensors(i) + i->nout];
+    return attention_match(i, lies, i->attrs.biased ? bias : NULL,
+                           i->attrs.within ? &lies[n - 1] : NULL, d);
+}
+
+static ActionKind attention_kind(Op op)
+{
+    return op == OP_attention        ? ACT_attention
+           : op == OP_attention_grad ? ACT_attention_grad
+                                     : ACT_attention_bias_grad;
 }
 
 void call_attention(Sched *s, const Ins *i, int home)
 {
-    bool grad = i->op == OP_attention_grad;
-    uint32_t nin = grad ? 6 : 3;
-    Operand op[12];
+    const bool grad = i->op != OP_attention;
+    const uint32_t nin = attention_tensors(i);
+    Operand op[14];
     int n = 0;
     for (uint32_t k = 0; k < nin; k++)
         op[n++] = operand_of(s, i->in[k], true, false);
     for (uint32_t k = 0; k < i->nout; k++)
         op[n++] = operand_of(s, i->out[k], false, true);
-    for (uint32_t k = nin; k < i->nin; k++) { /* how many keys are seen, and from which on */
+    for (uint32_t k = nin; k < i->nin; k++) { /* bias, how many keys are seen, from which on */
         op[n++] = operand_of(s, i->in[k], true, false);
-        if (k + 1 < i->nin || !i->attrs.within)
+        if ((k + 1 < i->nin || !i->attrs.within) && !(i->attrs.biased && k == nin))
             require_dense(s, i, &op[n - 1]);
     }
     mg_attention_desc d = {.dtype = abi_dtype(op[0].type.dtype),
@@ -138,7 +165,7 @@ void call_attention(Sched *s, const Ins *i, int home)
             sched_bug(s, i, "a cotangent of attention that lies unlike its result");
     if (grad && s->p->device->target == TARGET_cuda && mg_attention_grad_work(&d))
         op[n++] = work_space(s, "delta", mg_attention_grad_work(&d), home);
-    Action *a = action_new(s, grad ? ACT_attention_grad : ACT_attention, i, n, op);
+    Action *a = action_new(s, attention_kind(i->op), i, n, op);
     a->attention = d;
     a->within = i->attrs.within;
     needs_scratch(s, mg_attention_scratch(&d));

@@ -21,10 +21,12 @@ static int64_t rows_of(const Module *m, const Program *p, int64_t microbatch)
 /* Nothing is there yet. */
 static void no_io(Program *p)
 {
-    int *all[] = {&p->tokens, &p->weights, &p->lr,     &p->scale, &p->step, &p->seed,
-                  &p->pos,    &p->filled,  &p->before, &p->loss,  &p->norm, &p->logits};
+    int *all[] = {&p->tokens, &p->weights, &p->scale,  &p->step,  &p->seed,
+                  &p->pos,    &p->filled,  &p->before, &p->logits};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         *all[k] = -1;
+    for (int k = 0; k < MAX_GOALS; k++)
+        p->lr[k] = p->loss[k] = p->norm[k] = -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         p->input[k] = -1;
     for (int k = 0; k < MAX_METRICS; k++)
@@ -37,7 +39,7 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
     no_io(p);
     p->batch_axes = f->batch;
     int *slot[] = {[ARG_input] = NULL,       [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
-                   [ARG_lr] = &p->lr,        [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
+                   [ARG_lr] = NULL,          [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
                    [ARG_seed] = &p->seed,    [ARG_pos] = &p->pos,       [ARG_filled] = &p->filled,
                    [ARG_before] = &p->before};
     for (size_t k = 0; k < f->args.n; k++) {
@@ -62,6 +64,8 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
             for (int i = 0; i <= type_find(t, s->m->batch.name); i++)
                 p->batch *= t->dims[i].size;
             p->rows = rows_of(s->m, p, t->dims[type_find(t, s->m->batch.name)].size);
+        } else if (a.role == ARG_lr) {
+            p->lr[a.tensor] = b;
         } else if (a.role == ARG_total) {
             vec_push(s->m->arena, &p->totals, b);
         } else if (a.role > ARG_state && a.role != ARG_place) {
@@ -87,11 +91,13 @@ static bool in_place(FnArg a, FnResult r)
 /* The place of a result that has a buffer of its own, and what it is called. */
 static int *place_of(const Sched *s, Program *p, FnResult r, const char **name)
 {
-    int *slot[] = {[RES_loss] = &p->loss, [RES_norm] = &p->norm, [RES_logits] = &p->logits};
     bool metric = r.role == RES_metric;
     *name =
         metric ? name_str(s->m->names, s->m->metrics.data[r.tensor]) : result_role_names[r.role];
-    return metric ? &p->metric[r.tensor] : slot[r.role];
+    return metric               ? &p->metric[r.tensor]
+           : r.role == RES_loss ? &p->loss[r.tensor]
+           : r.role == RES_norm ? &p->norm[r.tensor]
+                                : &p->logits;
 }
 
 void io_results(Sched *s, const Fn *f, const char *prefix, Want *target)

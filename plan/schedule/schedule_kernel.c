@@ -69,6 +69,11 @@ static void shape_FACTORS(Shape *h, Factors f)
     for (int k = 0; k < f.n; k++)
         fprintf(h->out, "%d,", f.by[k]);
 }
+static void shape_TAPS(Shape *h, Taps t)
+{
+    for (int k = 0; k < t.n; k++)
+        shape_dim(h, t.tap[k].dim);
+}
 static void shape_INT(Shape *h, int64_t n)
 {
     fprintf(h->out, "%lld,", (long long)n);

@@ -40,18 +40,19 @@ static const char *product_name(const Sched *s, const Ins *i)
     return i->backward ? "dw" : op_info[i->op].name;
 }
 
-static bool updates(const Sched *s, const Operand *op, int noperands)
+/* The tensor that an action writes, or -1. */
+static int64_t updated(const Sched *s, const Operand *op, int noperands)
 {
     for (int k = 0; k < noperands; k++)
         for (size_t t = 0; op[k].write && t < s->p->tensor_buffer.n; t++)
             if ((uint32_t)s->p->tensor_buffer.data[t] == op[k].at.buffer)
-                return true;
-    return false;
+                return (int64_t)t;
+    return -1;
 }
 
 static const char *own_name(const Sched *s, const Ins *i, const Operand *op, int noperands)
 {
-    if (updates(s, op, noperands))
+    if (updated(s, op, noperands) >= 0)
         return "update";
     const char *op_name = op_info[i->op].name;
     for (uint32_t k = 0; k < i->nout; k++) {
@@ -137,20 +138,25 @@ static bool has_op(const Ins *i, Op op)
     return false;
 }
 
+static const char *rule_of(const Sched *s, int goal)
+{
+    return optimizer_names[s->m->train.goal[goal].optimizer];
+}
+
 /* Of the block "optimizer": the update itself, what comes before the guard, the rest. */
 static const char *optimizer_word(const Sched *s, const Kernel *k)
 {
     bool given, scalars = true;
-    const char *rule = optimizer_names[s->m->train.optimizer];
-    if (updates(s, k->operand, k->noperands))
-        return rule;
+    const int64_t tensor = updated(s, k->operand, k->noperands);
+    if (tensor >= 0)
+        return rule_of(s, s->m->tensors.data[tensor].goal);
     if (!past_guard(s))
         return has_op(k->ins, OP_sqrt)  ? "grad_norm"
                : has_op(k->ins, OP_mul) ? "grad_squares"
                                         : "grad_total";
     for (uint32_t r = 0; r < k->ins->nout; r++)
         scalars &= !type_of(s->m, k->ins->out[r])->rank;
-    return arena_printf(s->m->arena, "%s_%s", rule,
+    return arena_printf(s->m->arena, "%s_%s", s->m->train.goals == 1 ? rule_of(s, 0) : "optimizer",
                         scalars ? "factors" : result_name(s, k->ins, &given));
 }
 

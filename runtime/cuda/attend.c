@@ -5,6 +5,7 @@
 /* The mask as kernels take it: by value, as sight.h has it. */
 typedef struct Sees {
     const int32_t *seen, *first;
+    const void *bias;
 } Sees;
 
 static void check_head(const mg_attention_desc *d)
@@ -12,6 +13,9 @@ static void check_head(const mg_attention_desc *d)
     if (d->head > MG_ATTENTION_HEAD || d->vhead > MG_ATTENTION_HEAD)
         rt_die(RT_FAILED, "attention with a head of %lld is not built; the limit is %d",
                (long long)(d->head > d->vhead ? d->head : d->vhead), MG_ATTENTION_HEAD);
+    if ((d->queries - 1) * d->bias[1] + d->keys > INT32_MAX)
+        rt_die(RT_FAILED, "a bias of %lld numbers of a head is not built; the limit is %d",
+               (long long)((d->queries - 1) * d->bias[1] + d->keys), INT32_MAX);
 }
 
 /* The greatest power of two, at most 16, of which all addresses are multiples. */
@@ -45,20 +49,32 @@ static int64_t blocks_of(int64_t heads, int64_t rows, int64_t each)
     return blocks;
 }
 
+/* Elements of the bias's gradient, in parts of `rows` queries and `keys` keys. */
+static int64_t bias_parts(const mg_attention_desc *d, int64_t rows, int64_t keys)
+{
+    const int64_t *s = d->dbias;
+    return (s[0] ? d->batch : 1) * (s[2] ? d->kv : 1) * (s[3] ? d->group : 1) *
+           (s[1] ? (d->queries + rows - 1) / rows : 1) * (s[4] ? (d->keys + keys - 1) / keys : 1);
+}
+
 /* Launches a kernel for all heads and rows of the pass; args: what it takes after its descriptor
  * and mask, with room for one more. */
 static void launch(mg_run *r, const mg_attention_desc *d, mg_attend_pass pass, const Sees *sees,
                    int64_t addresses, int nargs, void *const *args)
 {
-    const bool some = sees->seen || sees->first, grad = pass != MG_ATTEND_FORWARD;
+    const bool some = sees->seen || sees->first;
+    const bool grad = pass == MG_ATTEND_DQ || pass == MG_ATTEND_DKV;
     const mg_attend a =
         mg_attend_of(d, pass, some, r->program->tf32, r->cuda->warpgroups, addresses % 16 == 0);
     const mg_attend_launch l = mg_attend_launch_of(&a, (int)mg_dtype_bytes(d->dtype));
     const int64_t rows = pass == MG_ATTEND_DKV ? d->keys : d->queries;
     const int64_t heads = d->batch * d->kv * (pass == MG_ATTEND_DKV ? 1 : d->group);
     const bool rows_alone = a.class_ == MG_ATTEND_WARP; /* of any heads beside each other */
-    const int64_t blocks =
-        rows_alone ? blocks_of(1, heads * rows, l.rows) : blocks_of(heads, rows, l.rows);
+    const int64_t blocks = pass == MG_ATTEND_DBIAS
+                               ? (rows_alone ? blocks_of(1, bias_parts(d, 1, 1), l.threads)
+                                             : blocks_of(bias_parts(d, l.rows, l.keys), 1, 1))
+                           : rows_alone ? blocks_of(1, heads * rows, l.rows)
+                                        : blocks_of(heads, rows, l.rows);
     int whole = in_chunks(d, grad, addresses);
     void *all[16] = {(void *)d, (void *)sees};
     char name[MG_ATTEND_NAME];
@@ -70,10 +86,10 @@ static void launch(mg_run *r, const mg_attention_desc *d, mg_attend_pass pass, c
 }
 
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, void *o, void *lse, const int32_t *seen,
-                       const int32_t *first)
+                       const void *k, const void *v, void *o, void *lse, const void *bias,
+                       const int32_t *seen, const int32_t *first)
 {
-    const Sees sees = {seen, first};
+    const Sees sees = {seen, first, bias};
     check_head(d);
     mg_begin(r, action);
     launch(r, d, MG_ATTEND_FORWARD, &sees, common(4, (const void *[]){q, k, v, o}), 5,
@@ -86,7 +102,7 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse)
 {
-    mg_attention_part(r, action, d, q, k, v, o, lse, NULL, NULL);
+    mg_attention_part(r, action, d, q, k, v, o, lse, NULL, NULL, NULL);
 }
 
 /* delta = do . o of each query: 16 bytes of each for a lane, and as many lanes as a row takes, at
@@ -109,10 +125,10 @@ static void launch_delta(mg_run *r, const mg_attention_desc *d, int64_t addresse
 
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
-                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
-                            const int32_t *first, void *work)
+                            const void *dout, void *dq, void *dk, void *dv, const void *bias,
+                            const int32_t *seen, const int32_t *first, void *work)
 {
-    const Sees sees = {seen, first};
+    const Sees sees = {seen, first, bias};
     const int64_t addresses = common(8, (const void *[]){q, k, v, o, dout, dq, dk, dv});
     check_head(d);
     mg_begin(r, action);
@@ -138,5 +154,28 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work)
 {
-    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, NULL, work);
+    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, NULL, NULL, work);
+}
+
+void mg_attention_bias_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                            const void *k, const void *v, const void *o, const void *lse,
+                            const void *dout, void *dbias, const void *bias, const int32_t *seen,
+                            const int32_t *first, void *work)
+{
+    const Sees sees = {seen, first, bias};
+    const int64_t addresses = common(5, (const void *[]){q, k, v, o, dout});
+    check_head(d);
+    mg_begin(r, action);
+    if (mg_attention_class(d, MG_ATTEND_DBIAS, r->program->tf32, r->cuda->warpgroups,
+                           addresses % 16 == 0) == MG_ATTEND_WARP)
+        launch(r, d, MG_ATTEND_DBIAS, &sees, addresses, 7,
+               (void *[]){&q, &k, &v, &o, &lse, &dout, &dbias});
+    else {
+        launch_delta(r, d, addresses, o, dout, work);
+        launch(r, d, MG_ATTEND_DBIAS, &sees, addresses, 7,
+               (void *[]){&q, &k, &v, &lse, &dout, &work, &dbias});
+    }
+    mg_end(r, action);
+    if (r->watch & RT_WATCH_OUTPUTS)
+        mg_attention_bias_outputs(r, action, d, dbias);
 }

@@ -3,9 +3,10 @@
  * A source is [WEIGHT:][u8:|u16:|u32:]GLOB. With weights each source is a data set of its own
  * (blend.c); without weights all files are one set.
  *
- * A segment of n tokens gives c = max(1, n / seq - 1) windows of seq + 1 tokens, at a stride of
- * seq, from a phase that each epoch draws anew. Each epoch therefore has the same number of
- * windows, and over the epochs each token is at each place of a window. */
+ * A window has seq tokens and some behind them: 1, or more where the program asks for more, up to
+ * seq. A segment of n tokens gives c = max(1, n / seq - 1) windows, at a stride of seq, from a
+ * phase that each epoch draws anew. Each epoch therefore has the same number of windows, and over
+ * the epochs each token is at each place of a window. */
 #include "runtime/data/batch.h"
 
 #include <errno.h>
@@ -30,7 +31,8 @@ static void count_windows(rt_data *d, bool in_order)
     for (int i = 0; i < d->nsegments; i++) {
         rt_segment *s = &d->segment[i];
         s->before = d->windows;
-        s->windows = in_order ? (s->tokens - 1) / d->seq : shuffled_windows(s->tokens, d->seq);
+        s->windows =
+            in_order ? 1 + (s->tokens - d->window) / d->seq : shuffled_windows(s->tokens, d->seq);
         d->windows += s->windows;
         d->tokens += s->tokens;
     }
@@ -117,23 +119,25 @@ rt_data *rt_data_find(const rt_list *patterns, const char *option)
     return d;
 }
 
-static void open_set(rt_data *d, int64_t seq, int64_t vocab)
+static void open_set(rt_data *d, int64_t seq, int64_t window, int64_t vocab)
 {
     d->seq = seq;
+    d->window = window;
     d->segment = rt_alloc((size_t)d->nfiles, sizeof *d->segment);
     d->nsegments = d->nfiles;
     for (int i = 0; i < d->nfiles; i++) {
-        rt_tokens_open(&d->file[i], seq, vocab);
+        rt_tokens_open(&d->file[i], window, vocab);
         d->segment[i] = (rt_segment){.file = i, .tokens = d->file[i].tokens};
     }
     count_windows(d, false);
 }
 
 /* A data set of all sources, with the sums of their counts. */
-static rt_data *blended(rt_blend *b, int64_t seq)
+static rt_data *blended(rt_blend *b, int64_t seq, int64_t window)
 {
     rt_data *d = rt_alloc(1, sizeof *d), **part;
     d->seq = seq;
+    d->window = window;
     d->blend = b;
     for (int n = rt_blend_sources(b, &part); n > 0; n--) {
         d->tokens += part[n - 1]->tokens;
@@ -143,7 +147,8 @@ static rt_data *blended(rt_blend *b, int64_t seq)
     return d;
 }
 
-rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab)
+rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t window,
+                      int64_t vocab)
 {
     int n = patterns->n, weighed = 0;
     source *s = rt_alloc((size_t)n + 1, sizeof *s);
@@ -163,9 +168,9 @@ rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, 
         add_source(part[i], &s[i], option);
     }
     for (int i = 0; i < n && (weighed || !i); i++)
-        open_set(part[i], seq, vocab);
+        open_set(part[i], seq, window, vocab);
     if (weighed) {
-        d = blended(rt_blend_new(part, weight, n), seq);
+        d = blended(rt_blend_new(part, weight, n), seq, window);
     } else {
         d = part[0];
         free(part);
@@ -186,7 +191,7 @@ static rt_data *hold_out_each(rt_data *d, double fraction)
         d->tokens += part[i]->tokens;
         d->windows += part[i]->windows;
     }
-    return blended(rt_blend_like(d->blend, held), d->seq);
+    return blended(rt_blend_like(d->blend, held), d->seq, d->window);
 }
 
 rt_data *rt_data_hold_out(rt_data *d, double fraction)
@@ -198,6 +203,7 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
     rt_data *v = rt_alloc(1, sizeof *v);
     int64_t held = (int64_t)((double)d->tokens * fraction), total = d->tokens;
     v->seq = d->seq;
+    v->window = d->window;
     v->file = rt_alloc((size_t)d->nfiles, sizeof *v->file);
     v->segment = rt_alloc((size_t)d->nsegments, sizeof *v->segment);
     int kept = 0;
@@ -207,7 +213,7 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
         for (int k = i + 1; k < d->nsegments; k++)
             after += d->segment[k].tokens;
         int64_t here = held - after < 0 ? 0 : held - after < s.tokens ? held - after : s.tokens;
-        if (here > d->seq) { /* a shorter tail has no window: neither set gets it */
+        if (here >= d->window) { /* a shorter tail has no window: neither set gets it */
             int fd = dup(d->file[s.file].fd);
             if (fd < 0)
                 rt_die(RT_IO, "%s: %s", d->file[s.file].path, strerror(errno));
@@ -220,14 +226,14 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
                 .file = v->nfiles++, .first = s.first + s.tokens - here, .tokens = here};
         }
         s.tokens -= here;
-        if (s.tokens > d->seq)
+        if (s.tokens >= d->window)
             d->segment[kept++] = s;
     }
     d->nsegments = kept;
     if (!v->nsegments || !kept)
         rt_die(RT_BAD_DATA,
                "--val-fraction %g of %" PRId64 " tokens leaves %s without one window of %" PRId64,
-               fraction, total, kept ? "the evaluation" : "the training", d->seq + 1);
+               fraction, total, kept ? "the evaluation" : "the training", d->window);
     count_windows(d, false);
     rt_data_in_order(v);
     return v;
@@ -285,7 +291,7 @@ rt_place rt_data_window(const rt_data *d, uint64_t seed, int64_t index)
     int64_t w;
     uint64_t epoch = epoch_of(d, seed, index, &w);
     const rt_segment *s = segment_of(d, w);
-    int64_t slack = s->tokens - 1 - s->windows * d->seq;
+    int64_t slack = s->tokens - (d->window - d->seq) - s->windows * d->seq;
     uint64_t phases = (uint64_t)(slack < d->seq - 1 ? slack : d->seq - 1) + 1;
     int64_t phase = (int64_t)(rt_mix64(epoch + (uint64_t)(s - d->segment) + 1) % phases);
     return (rt_place){&d->file[s->file], s->first + phase + (w - s->before) * d->seq};

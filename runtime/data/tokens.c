@@ -226,7 +226,7 @@ static bool open_raw(rt_file *f, int64_t size)
     return true;
 }
 
-void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab)
+void rt_tokens_open(rt_file *f, int64_t window, int64_t vocab)
 {
     struct stat s;
     f->fd = rt_file_open(AT_FDCWD, f->path, O_RDONLY);
@@ -254,9 +254,9 @@ void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab)
             f->path, vocab, LLMC_MAGIC, f->path);
     }
     check_tokens(f, vocab);
-    if (f->tokens < seq + 1)
-        rt_die(RT_BAD_DATA, "%s: has %" PRId64 " tokens; one window takes seq + 1 = %" PRId64,
-               f->path, f->tokens, seq + 1);
+    if (f->tokens < window)
+        rt_die(RT_BAD_DATA, "%s: has %" PRId64 " tokens; one window takes %" PRId64, f->path,
+               f->tokens, window);
 }
 
 char *rt_tokens_changed(const rt_file *f)

@@ -160,6 +160,12 @@ static void progress(rt_log *l, const rt_step_report *s)
     l->drawn_ns = now;
     char *head = rt_printf("step %" PRId64 "/%" PRId64 "  loss ", s->step, total);
     char *norm = isnan(s->norm) ? rt_printf("%s", "") : rt_printf("  gnorm %.3g", s->norm);
+    for (int k = 0; k < l->run->program->ngoals; k++) {
+        char *before = norm;
+        norm = rt_printf("%s  %s %s", before, l->run->program->goals[k].name,
+                         loss_text(s->goal[k].loss).text);
+        free(before);
+    }
     char *tail =
         rt_printf("%s  lr %.1e  %s  %s tok/s  eta %s", norm, s->lr, rt_ms_text(s->step_ms).text,
                   rt_count_text(tokens_per_s(l, s->step_ms)).text,
@@ -192,6 +198,37 @@ static char *number_text(double x)
     return rt_printf("%s", isfinite(x) ? rt_double_text(x).text : "null");
 }
 
+/* The losses beside the first, their norms and rates, for metrics.jsonl; the caller frees it. */
+static char *goals_text(const rt_log *l, const rt_step_report *s)
+{
+    char *all = rt_printf("%s", "");
+    for (int k = 0; k < l->run->program->ngoals; k++) {
+        const char *name = l->run->program->goals[k].name;
+        char *before = all, *loss = number_text(s->goal[k].loss),
+             *norm = number_text(s->goal[k].norm);
+        all = rt_printf("%s,\"%s\":%s,\"%s_grad_norm\":%s,\"%s_lr\":%s", before, name, loss, name,
+                        norm, name, rt_double_text(s->goal[k].lr).text);
+        free(before);
+        free(loss);
+        free(norm);
+    }
+    return all;
+}
+
+static void goal_events(rt_log *l, const rt_step_report *s)
+{
+    static const char *const of[] = {"", "_grad_norm", "_lr"};
+    for (int k = 0; k < l->run->program->ngoals; k++) {
+        const double value[] = {s->goal[k].loss, s->goal[k].norm, s->goal[k].lr};
+        for (int i = 0; i < 3; i++) {
+            char *tag = rt_printf("train/%s%s", l->run->program->goals[k].name, of[i]);
+            if (isfinite(value[i]))
+                event(l, s->step, tag, value[i]);
+            free(tag);
+        }
+    }
+}
+
 void rt_log_step(rt_log *l, const rt_step_report *s)
 {
     char *line, *norm = number_text(s->norm), *loss = number_text(s->loss),
@@ -204,13 +241,16 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
     }
     if (isfinite(s->loss))
         rt_points_add(&l->history.loss, s->step, s->loss);
+    char *goals = goals_text(l, s);
     line =
         rt_printf("{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
-                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s%s%s}\n",
+                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s%s%s%s}\n",
                   s->step, loss, norm, rt_double_text(s->lr).text, s->step_ms, rate,
-                  l->run->state.sequences * l->run->program->seq, rt_wall_time(), scale,
+                  l->run->state.sequences * l->run->program->seq, rt_wall_time(), goals, scale,
                   s->skipped ? ",\"skipped\":true" : "", s->overflow ? ",\"overflow\":true" : "");
     append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    free(goals);
+    goal_events(l, s);
     event(l, s->step, "train/loss", s->loss);
     if (s->scale != 0)
         event(l, s->step, "train/loss_scale", s->scale);

@@ -38,6 +38,7 @@ static double scores(const Case *c, const Row *r, int from, int to, double *z)
             z[t] = !case_sees(c, p, r->b, r->s, t) ? -INFINITY
                    : d->cap > 0                    ? d->cap * tanh(x / d->cap)
                                                    : x;
+            z[t] += d->biased ? c->bias.x[at_bias(d->bias, r, t)] : 0;
             top = fmax(top, z[t]);
         }
     for (int64_t t = c->begin[from]; t < c->begin[to]; t++)
@@ -63,7 +64,7 @@ static void want_forward(const Case *c, int from, int to, double *o, double *lse
 }
 
 typedef struct Gradients {
-    double *dq, *dk, *dv;
+    double *dq, *dk, *dv, *dbias;
 } Gradients;
 
 /* Adds those over parts [from, to), of the o and lse that the device has. Returns the largest sum
@@ -85,7 +86,10 @@ static double want_backward(const Case *c, int from, int to, Gradients *sum)
             terms += d->scale * e * (fabs(dp) + fabs(D));
             for (int64_t j = 0; j < d->vhead; j++)
                 sum->dv[at_key(d->dv, &r, t) + j] += e * g[j];
-            const double bent = d->cap > 0 ? z[t] / d->cap : 0;
+            const double bias = d->biased ? c->bias.x[at_bias(d->bias, &r, t)] : 0;
+            const double bent = d->cap > 0 ? (z[t] - bias) / d->cap : 0;
+            if (d->biased)
+                sum->dbias[at_bias(d->dbias, &r, t)] += e * (dp - D);
             const double ds = d->scale * e * (dp - D) * (1 - bent * bent);
             for (int64_t j = 0; j < d->head; j++) {
                 sum->dq[at_row(d->dq, &r) + j] += ds * c->k.x[at_key(d->k, &r, t) + j];
@@ -136,12 +140,19 @@ static mg_attention_desc part(const Case *c, int p)
     return d;
 }
 
+/* The bias of the keys from `key` on; NULL: there is none. */
+static void *bias_at(Bench *b, const Case *c, int64_t key)
+{
+    const int64_t at_key = key * c->d.bias[4] * mg_dtype_bytes(c->bias.t);
+    return c->d.biased ? (char *)at(b, &c->bias) + at_key : NULL;
+}
+
 static void part_forward(Bench *b, Case *c, int p)
 {
     const mg_attention_desc d = part(c, p);
     mg_attention_part(&b->run, 0, &d, at(b, &c->q), part_of(b, c, &c->k, d.k, p),
                       part_of(b, c, &c->v, d.v, p), at(b, &c->o), at(b, &c->lse),
-                      indices_at(b, c->seen[p], c->seen_at[p]),
+                      bias_at(b, c, c->begin[p]), indices_at(b, c->seen[p], c->seen_at[p]),
                       indices_at(b, c->first[p], c->first_at[p]));
 }
 
@@ -151,7 +162,8 @@ static void part_backward(Bench *b, Case *c, int p)
     mg_attention_part_grad(&b->run, 0, &d, at(b, &c->q), part_of(b, c, &c->k, d.k, p),
                            part_of(b, c, &c->v, d.v, p), at(b, &c->o), at(b, &c->lse), at(b, &c->g),
                            at(b, &c->dq), part_of(b, c, &c->dk, d.dk, p),
-                           part_of(b, c, &c->dv, d.dv, p), indices_at(b, c->seen[p], c->seen_at[p]),
+                           part_of(b, c, &c->dv, d.dv, p), bias_at(b, c, c->begin[p]),
+                           indices_at(b, c->seen[p], c->seen_at[p]),
                            indices_at(b, c->first[p], c->first_at[p]), at(b, &c->work));
 }
 
@@ -295,9 +307,9 @@ static void check_forward(Bench *b, Case *c)
     want_forward(c, 0, c->parts, all.o, all.lse);
     if (is_one_call(c)) {
         const mg_attention_desc d = whole(c);
-        if (c->documents)
+        if (c->documents || d.biased)
             mg_attention_part(&b->run, 0, &d, at(b, &c->q), at(b, &c->k), at(b, &c->v),
-                              at(b, &c->o), at(b, &c->lse), NULL,
+                              at(b, &c->o), at(b, &c->lse), bias_at(b, c, 0), NULL,
                               indices_at(b, c->documents, c->documents_at));
         else
             mg_attention(&b->run, 0, &d, at(b, &c->q), at(b, &c->k), at(b, &c->v), at(b, &c->o),
@@ -320,7 +332,8 @@ static void check_forward(Bench *b, Case *c)
 static Gradients gradients_new(const Case *c)
 {
     const mg_attention_desc *d = &c->d;
-    Gradients g = {copy_of(c->dq.x, c->dq.n), copy_of(c->dk.x, c->dk.n), copy_of(c->dv.x, c->dv.n)};
+    Gradients g = {copy_of(c->dq.x, c->dq.n), copy_of(c->dk.x, c->dk.n), copy_of(c->dv.x, c->dv.n),
+                   calloc((size_t)c->dbias.n, sizeof(double))};
     for (int64_t i = 0; i < rows_of(d); i++) {
         const Row r = row_of(d, i);
         memset(&g.dq[at_row(d->dq, &r)], 0, (size_t)d->head * sizeof *g.dq);
@@ -337,6 +350,7 @@ static void gradients_free(Gradients *g)
     free(g->dq);
     free(g->dk);
     free(g->dv);
+    free(g->dbias);
 }
 
 /* Of queries part by part; what they are together. Keys and values of all parts lie beside each
@@ -376,6 +390,26 @@ static void check_parts_backward(Bench *b, Case *c, const Gradients *all)
     free(sum);
 }
 
+/* The gradient of the bias, of all keys. An element is a sum over so many scores as it is added to.
+ */
+static void check_bias(Bench *b, Case *c, const double *want)
+{
+    const mg_attention_desc d = whole(c);
+    mg_attention_bias_grad(&b->run, 0, &d, at(b, &c->q), at(b, &c->k), at(b, &c->v), at(b, &c->o),
+                           at(b, &c->lse), at(b, &c->g), at(b, &c->dbias), bias_at(b, c, 0), NULL,
+                           indices_at(b, c->documents, c->documents_at), at(b, &c->work));
+    double *x = download(b, &c->dbias);
+    const double each = (double)(rows_of(&d) * d.keys) / (double)c->dbias.n;
+    compare_numbers(b, &(Compared){.what = "attention dbias",
+                                   .t = c->dbias.t,
+                                   .n = c->dbias.n,
+                                   .x = x,
+                                   .want = want,
+                                   .term = c->term / fabs(d.scale),
+                                   .terms = terms_of(&d) + each});
+    free(x);
+}
+
 static void check_backward(Bench *b, Case *c)
 {
     Gradients all = gradients_new(c);
@@ -383,10 +417,10 @@ static void check_backward(Bench *b, Case *c)
     check_parts_backward(b, c, &all);
     if (is_one_call(c)) {
         const mg_attention_desc d = whole(c);
-        if (c->documents)
+        if (c->documents || d.biased)
             mg_attention_part_grad(&b->run, 0, &d, at(b, &c->q), at(b, &c->k), at(b, &c->v),
                                    at(b, &c->o), at(b, &c->lse), at(b, &c->g), at(b, &c->dq),
-                                   at(b, &c->dk), at(b, &c->dv), NULL,
+                                   at(b, &c->dk), at(b, &c->dv), bias_at(b, c, 0), NULL,
                                    indices_at(b, c->documents, c->documents_at), at(b, &c->work));
         else
             mg_attention_grad(&b->run, 0, &d, at(b, &c->q), at(b, &c->k), at(b, &c->v),
@@ -396,6 +430,8 @@ static void check_backward(Bench *b, Case *c)
         compare_part(b, c, "attention dk", &c->dk, all.dk, 2, NULL);
         compare_part(b, c, "attention dv", &c->dv, all.dv, 2, NULL);
     }
+    if (is_one_call(c) && c->d.biased)
+        check_bias(b, c, all.dbias);
     gradients_free(&all);
 }
 

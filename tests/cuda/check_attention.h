@@ -19,7 +19,8 @@ typedef struct Case {
     int32_t *documents;       /* the same of all keys; NULL: none */
     int64_t seen_at[PARTS], first_at[PARTS], documents_at; /* on the device */
     Array q, k, v, o, lse, g, dq, dk, dv, work;
-    double term; /* of gradients: the largest sum of sizes that one is what is left of */
+    Array bias, dbias; /* with d.biased */
+    double term;       /* of gradients: the largest sum of sizes that one is what is left of */
 } Case;
 
 /* One of [batch, kv, group, query], queries innermost. */
@@ -46,6 +47,12 @@ static inline int64_t at_row(const int64_t s[4], const Row *r)
 static inline int64_t at_key(const int64_t s[3], const Row *r, int64_t key)
 {
     return r->b * s[0] + key * s[1] + r->h * s[2];
+}
+
+/* Of the bias, or of its gradient. */
+static inline int64_t at_bias(const int64_t s[5], const Row *r, int64_t key)
+{
+    return at_row(s, r) + key * s[4];
 }
 
 /* Does query s of batch b see key t, which is of that part? */

@@ -175,15 +175,16 @@ typedef struct Tiles {
     int head, vhead;
 } Tiles;
 #define TILES(n, D, V) {#n, D, V},
-static const Tiles tiles[] = {MG_SOME_FLASH(TILES)};
+static const Tiles tiles[] = {MG_SOME_FLASH(TILES)}, biased[] = {MG_SOME_BIASED(TILES)};
 
 /* Heads for which the runtime chooses one of them. */
 static void draw_tiles(Bench *b, mg_attention_desc *d, const char *numbers)
 {
-    const int n = sizeof tiles / sizeof *tiles;
-    const Tiles *t = &tiles[draw_int(b, 0, n - 1)];
+    const Tiles *of = d->biased ? biased : tiles;
+    const int n = (int)(d->biased ? sizeof biased : sizeof tiles) / (int)sizeof *tiles;
+    const Tiles *t = &of[draw_int(b, 0, n - 1)];
     while (strcmp(t->numbers, numbers) != 0)
-        t = t + 1 < tiles + n ? t + 1 : tiles;
+        t = t + 1 < of + n ? t + 1 : of;
     const int64_t step = is_half(b->t) ? 8 : 1;
     d->head = t->head - step * draw_int(b, 0, draw_int(b, 0, 1) ? 0 : 15 / step);
     d->vhead = t->vhead - step * draw_int(b, 0, draw_int(b, 0, 1) ? 0 : 15 / step);
@@ -220,12 +221,39 @@ static Array results(Bench *b, mg_dtype t, int64_t n, int64_t row, int64_t pad)
     return a;
 }
 
+/* A bias with any of the dims, in the kernel's order or with the heads outermost; its gradient has
+ * them the other way round. */
+static void draw_bias(Bench *b, Case *c)
+{
+    mg_attention_desc *d = &c->d;
+    const int64_t size[] = {d->batch, d->queries, d->kv, d->group};
+    static const int order[2][4] = {{1, 3, 2, 0}, {3, 1, 0, 2}};
+    int64_t n[2];
+    d->bias[4] = d->dbias[4] = draw_int(b, 0, 3) > 0;
+    for (int k = 0; k < 2; k++)
+        n[k] = d->bias[4] ? d->keys : 1;
+    for (int i = 0; i < 4; i++)
+        d->bias[i] = draw_int(b, 0, 2) > 0;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 4; i++) {
+            const int dim = order[k][i];
+            const bool has = d->bias[dim] > 0;
+            *(k ? &d->dbias[dim] : &d->bias[dim]) = has ? n[k] : 0;
+            n[k] *= has ? size[dim] : 1;
+        }
+    c->bias = numbers_of(b, n[0], statistic(b->t));
+    c->dbias = numbers_of(b, n[1], statistic(b->t));
+    if (!d->biased)
+        memset(d->bias, 0, sizeof d->bias), memset(d->dbias, 0, sizeof d->dbias);
+}
+
 Case draw_case(Bench *b, Kind kind)
 {
     Case made = {.kind = kind}, *c = &made;
     mg_attention_desc *d = &c->d;
     draw_lengths(b, c);
     d->dtype = b->t;
+    d->biased = draw_int(b, 0, 2) == 0;
     draw_heads(b, d);
     d->batch = draw_int(b, 1, d->keys > 150 ? 1 : 2);
     d->kv = draw_int(b, 1, 2);
@@ -245,6 +273,7 @@ Case draw_case(Bench *b, Kind kind)
     c->dk = results(b, b->t, lay_keys(d->dk, first, of_keys, d->head, pad), d->head, pad);
     c->dv = results(b, b->t, lay_keys(d->dv, first, of_keys, d->vhead, pad), d->vhead, pad);
     c->work = numbers_of(b, rows_of(d), statistic(b->t));
+    draw_bias(b, c);
     draw_parts(b, c);
     draw_first(b, c);
     return made;
@@ -257,6 +286,7 @@ void drop_case(Bench *b, Case *c)
         free(c->first[p]);
     }
     free(c->documents);
-    done(b, 10,
-         (Array *[]){&c->q, &c->k, &c->v, &c->o, &c->lse, &c->g, &c->dq, &c->dk, &c->dv, &c->work});
+    done(b, 12,
+         (Array *[]){&c->q, &c->k, &c->v, &c->o, &c->lse, &c->g, &c->dq, &c->dk, &c->dv, &c->work,
+                     &c->bias, &c->dbias});
 }

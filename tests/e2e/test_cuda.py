@@ -72,13 +72,13 @@ class Cuda(shim.Case):
             for a, (b, _) in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
 
-    def zoo_follows(self, model, precision, within, split, seq=8):
+    def zoo_follows(self, model, precision, within, split, seq=8, more=""):
         """A model of the zoo has the losses of processors, on one GPU and on four with `split` over two of them."""
         with open(os.path.join(PARITY, f"zoo/{model}.mg"), encoding="utf-8") as f:
             text = f.read().split("\ntrain {")[0].replace("vocab = 32", "vocab = 256").replace("seq = 8", f"seq = {seq}")
         train = "train { optimizer adamw() lr 1e-2 } layout {"
-        self.write("m.mg", text + train + "microbatch 2 }")
-        self.write("four.mg", text + train + f"microbatch 2 mesh dp = 2, tp = 2 batch -> dp {split} -> tp }}")
+        self.write("m.mg", text + train + f"microbatch 2 {more} }}")
+        self.write("four.mg", text + train + f"microbatch 2 {more} mesh dp = 2, tp = 2 batch -> dp {split} -> tp }}")
         self.both("m.mg", "--precision", precision)
         self.text(6000)
         want = [loss for loss, _ in self.losses("./cpu", "--steps", 8)]
@@ -89,10 +89,29 @@ class Cuda(shim.Case):
                 self.assertLess(abs(a - b), within * a)
 
     def test_parts(self):
-        """Parts of tensors, and layers of several kinds: the losses of processors, and of four GPUs too."""
-        cases = (("parts", "f32", 1e-6), ("parts", "bf16", 2e-3), ("hybrid", "f32", 1e-6))  # rounding chooses other experts
+        """Parts of tensors, layers of several kinds, and a bias of scores: the losses of processors, and of four GPUs too."""
+        cases = (("parts", "f32", 1e-6), ("parts", "bf16", 2e-3), ("hybrid", "f32", 1e-6),  # rounding chooses other experts
+                 ("alibi", "f32", 1e-6), ("alibi", "bf16", 4e-3))
         model, precision, within = some(cases, turn=TURN + 1)[0]
         self.zoo_follows(model, precision, within, "heads, vocab")
+
+    def test_losses(self):
+        """Several losses, with an optimizer each, or towers with the same parameters: the numbers of processors."""
+        (model,) = some(("gan", "siamese"))[:1]
+        with open(os.path.join(PARITY, f"zoo/{model}.mg"), encoding="utf-8") as f:
+            self.write("m.mg", f.read().replace("precision f64", "precision f32"))
+        self.both("m.mg")
+        rows = []
+        for program in ("cpu", "gpu"):
+            self.trains(f"./{program}", "--data", os.path.join(PARITY, f"zoo/golden/{model}.safetensors"), "--steps", 4, "--out",
+                        program + "-run", env={"SHIM_SEED": "1"})
+            rows.append([m for m in self.metrics(program + "-run") if "lr" in m])
+        self.assertEqual([len(r) for r in rows], [4, 4])
+        for a, b in zip(*rows, strict=True):
+            keys = [k for k in a if k.endswith(("loss", "norm"))]
+            self.assertEqual(len(keys), 4 if model == "gan" else 2)
+            for k in keys:
+                self.assertLess(abs(a[k] - b[k]), 1e-5 * a[k], k)
 
     def test_scans(self):
         """Recurrences: the losses of processors, one GPU or four; a scan is a loop, however long the sequence is."""
@@ -102,6 +121,13 @@ class Cuda(shim.Case):
         size = [len(self.compiles("m.mg", "-D", f"seq={n}", "--device", "h200", "--emit=c", "--precision", precision).out)
                 for n in (256, 4096)]
         self.assertLess(size[1], size[0] * 1.05)
+
+    def test_chunks(self):
+        """Linear recurrences in chunks of 8: the losses of processors, one GPU or four (at this rate, roundings grow)."""
+        model, precision, within = some((("mamba2", "f32", 1e-6), ("gla", "bf16", 2e-2), ("gated_delta", "f32", 1e-3),
+                                         ("retnet", "bf16", 2e-2)), turn=TURN)[0]
+        self.zoo_follows(model, precision, within, "heads, vocab", seq=24, more="chunk 8")
+        self.assertIn("3 chunks of 8", self.compiles("m.mg", "--plan", "--device", "h200", "--precision", precision).out)
 
     def test_as_ready(self):
         """Updates as gradients come in, behind a guard of the loss alone: the losses of updating together, graphs and all."""

@@ -89,11 +89,11 @@ class Devices(mgctest.Case):
                 for key in ("forward", "gradient"):
                     self.assertTrue(all(o[key] <= r[key] * 1.01 for o in shorter), (name, r))
 
-    def attention_ms(self, rows, *options, kind="attention", device="a100"):
+    def attention_ms(self, rows, *options, kind="attention", device="a100", source=model("gpt2_124m.mg")):
         """Milliseconds of a step that the plan gives to attention (its gradient), by a table of its own."""
         good = description(device)
         self.write("d.json", json.dumps({**good, "attention": rows, "launch_seconds": 0}))
-        out = self.compiles(model("gpt2_124m.mg"), "--device", "./d.json", "--precision", "bf16", "--recompute", "none", *options, "--plan").out
+        out = self.compiles(source, "--device", "./d.json", "--precision", "bf16", "--recompute", "none", *options, "--plan").out
         return float(re.search(rf"(?m)^  {kind} +([\d.]+) ms", out)[1])
 
     def test_attention_by_head_and_keys(self):
@@ -116,6 +116,20 @@ class Devices(mgctest.Case):
         slow = self.attention_ms(on_sm90, *long, device="h100")
         fast = self.attention_ms([on_sm90[0]], *long, device="h100")  # a class without rows takes those of flash
         self.assertAlmostEqual(slow / fast, 4, delta=0.05)
+
+    def test_attention_with_a_bias_takes_the_kernels_of_before_sm90(self):
+        with open(model("gpt2_124m.mg"), encoding="utf-8") as f:
+            text, n = re.subn(r"attention\(q, k, v, along seq, over head, causal\)",
+                              "attention(q, k[seq -> key], v[seq -> key], along seq, along key, over head, causal, bias = far)", f.read())
+        text, m = re.subn(r"(?m)^block attend\(.*", r"\g<0>\n    far : param[heads, seq, key] = 0\n", text)
+        self.assertEqual((n, m), (1, 1))
+        self.write("biased.mg", "dim key = 1024\n" + text)
+        rows = [{"kernels": k, "head": 64, "keys": 1024, "forward": share, "gradient": share / 2}
+                for k, share in (("flash", 0.1), ("flash_sm90", 0.4))]
+        for kind in ("attention", "attention_grad"):
+            plain, biased = (self.attention_ms(rows, "-D", "seq=1024", "-D", "batch=16", "--microbatch", "16", kind=kind, device="h100", **more)
+                             for more in ({}, {"source": "biased.mg"}))
+            self.assertAlmostEqual(biased / plain, 4, delta=0.1)
 
     def test_attention_is_not_slower_with_a_larger_share(self):
         times = [self.attention_ms([{"kernels": "flash", "head": 64, "keys": 1024, "forward": s, "gradient": s}]) for s in (0.1, 0.2, 0.5, 0.9)]

@@ -26,9 +26,9 @@ class Install(mgctest.Case):
         # Only where there is a CUDA Toolkit, NCCL, a compiler for aarch64.
         perhaps = {f"lib/mgc/{f}" for f in ("libmgrt_cuda.a", "nccl", "aarch64/libmgrt.a", "aarch64/libmgrt_cuda.a", "aarch64/nccl")}
         self.assertEqual(files - perhaps,
-                         {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h", "lib/mgc/include/launches.h", "lib/mgc/include/half.h",
+                         {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h", "lib/mgc/include/abi_types.h", "lib/mgc/include/launches.h", "lib/mgc/include/half.h",
                           "lib/mgc/calibrate.mg", "lib/mgc/report.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
-                           *(f"lib/mgc/cuda/{f}.h" for f in ("attention", "delta", "device", "experts", "flash", "flash_grad", "floats", "gather", "instances", "sight", "scatter", "library", "mma", "wgmma", "flash_sm90", "numbers", "random", "rows", "shares",
+                           *(f"lib/mgc/cuda/{f}.h" for f in ("attention", "delta", "device", "experts", "flash", "flash_grad", "flash_bias", "floats", "gather", "instances", "sight", "scatter", "library", "mma", "wgmma", "flash_sm90", "numbers", "random", "rows", "shares",
                                                             "xent"))})
 
     def test_moved(self):

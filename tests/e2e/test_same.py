@@ -19,11 +19,12 @@ class Same(mgctest.Case):
 
     def test_short(self):
         """Whatever the depth: the longest of models with one kind of layer, with experts, has 1601 lines. Of layers of several
-        kinds each that is written has lines of its own: three in deepseek.mg, of 4 layers or of 60."""
+        kinds each that is written has lines of its own: three in deepseek.mg, of 4 layers or of 60; two towers have two."""
         for name in sorted(os.listdir(MODELS)):
             lines = self.emit(model(name), "--device=cpu2t", *few(name)).splitlines()
-            kinds = b" at l " in self.read(model(name))
-            self.assertLess(len(lines), 3000 if kinds else 1700, name)
+            text = self.read(model(name))
+            kinds = b" at l " in text or text.count(b"repeat ") > 1
+            self.assertLess(len(lines), 3500 if kinds else 1700, name)
 
     def test_kernels_and_plan_twice(self):
         for option in ("--emit=llvm", "--plan", "--plan=json", "--schedule", "--print-after=all"):
@@ -57,7 +58,7 @@ class Same(mgctest.Case):
         """--emit=source is all that it takes, where mgc is not: a compiler and make."""
         self.compiles(model("mlp.mg"), "--emit=source", "-o", "tree")
         self.assertEqual(sorted(os.listdir(self.path("tree"))),
-                         ["Makefile", "abi.h", "kernels.s", "libmgrt.a", "program.c"])
+                         ["Makefile", "abi.h", "abi_types.h", "kernels.s", "libmgrt.a", "program.c"])
         self.compiles(model("mlp.mg"), "-o", "train")
         r = self.run_program("make", "-C", "tree", env={"MGC_HOME": "/nowhere"})
         self.assertEqual(r.returncode, 0, r.stderr)

@@ -36,7 +36,7 @@ static void read_all(void *ctx)
 {
     const Input *in = ctx;
     const char *item[] = {in->pattern};
-    rt_data *d = rt_data_open(&(rt_list){item, 1}, "data", SEQ, in->vocab);
+    rt_data *d = rt_data_open(&(rt_list){item, 1}, "data", SEQ, SEQ + 1, in->vocab);
     if (in->weighed)
         rt_data_weigh(d);
     for (int64_t i = 0; i < d->windows && i < 64; i++)

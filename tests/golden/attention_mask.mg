@@ -5,8 +5,9 @@
 # RUN: %mgc %s --emit=c | FileCheck %s --check-prefix=ONE
 # RUN: %mgc %s -D cp=4 --emit=c | FileCheck %s --check-prefix=RING
 # RUN: %mgc %s --device h100 --check
-# ONE: mg_attention_part(
-# ONE-NEXT: NULL, (const int32_t *)
+# ONE: mg_attention_part(r
+# ONE-NEXT: NULL, NULL,
+# ONE-NEXT: (const int32_t *)
 # ONE: .cap = 2, .window = 20,
 # RING-NOT: .window
 # RING: .first = {

@@ -87,10 +87,12 @@ static void print_settings(const Module *m)
     const Layout *l = &m->layout;
     printf("# model %s: batch %lld, seq %lld, vocab %lld\n", name_str(m->names, m->name),
            (long long)m->batch.size, (long long)m->seq.size, (long long)m->vocab);
-    printf("# optimizer %s betas %g %g eps %g momentum %g clip %g\n", optimizer_names[t->optimizer],
-           t->beta1, t->beta2, t->eps, t->momentum, t->clip);
-    printf("# lr %d peak %g floor %g warmup %lld steps %lld, %s\n", (int)t->schedule, t->peak,
-           t->floor, (long long)t->warmup, (long long)t->steps, dtype_name(t->compute));
+    for (const Goal *g = t->goal; g < t->goal + t->goals; g++) {
+        printf("# optimizer %s betas %g %g eps %g momentum %g clip %g\n",
+               optimizer_names[g->optimizer], g->beta1, g->beta2, g->eps, g->momentum, g->clip);
+        printf("# lr %d peak %g floor %g warmup %lld steps %lld, %s\n", (int)g->schedule, g->peak,
+               g->floor, (long long)g->warmup, (long long)g->steps, dtype_name(t->compute));
+    }
     printf("# layout %s device %s microbatch %lld recompute %d peak %g\n",
            name_str(m->names, l->name), name_str(m->names, l->device), (long long)l->microbatch,
            (int)l->recompute, l->assert_peak);

@@ -27,7 +27,7 @@ void world_open(World *w);
 void world_close(World *w);
 const char *world_messages(World *w); /* what was said since it was opened */
 
-enum { MAX_ARGS = 6, MAX_RESULTS = 4 };
+enum { MAX_ARGS = 7, MAX_RESULTS = 4 };
 
 /* The text of a module with one function @f. args: "x: f64[i=2, j=3]", up to a NULL; the tensor of
  * an argument has its name and type. body: instructions and `give`; results: how many it gives. */

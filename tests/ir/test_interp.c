@@ -160,6 +160,14 @@ static const Case others[] = {
      "%s: f64[i=2, j=2] = dot %a, %b, %c {over=[k=2]}\n"
      "%t: f64[i=2, k=2, j=2] = dot %a, %b {over=[]}\ngive %r, %s, %t",
      {"19 22 43 50", "119 322 243 450", "5 6 14 16 15 18 28 32"}},
+    {OP_conv, /* [0 1 2 3] as taps see it: 0 0, 1 2, 3 0; then every second sum alone has one */
+     {"x: f64[r=4]", "w: f64[t=2]", "c: f64[p=3]"},
+     {"0 1 2 3", "1 10", "100 200 300"},
+     "%r: f64[p=3] = conv %x, %w {over=[t=2], taps=[r=4 at 2 p=3, 1 t=2, -1 every 1]}\n"
+     "%s: f64[p=3] = conv %x, %w, %c {over=[t=2], taps=[r=4 at 2 p=3, 1 t=2, -1 every 1]}\n"
+     "%u: f64[p=3] = conv %x, %w {over=[t=2], taps=[r=4 at 1 p=3, 1 t=2, 0 every 2]}\n"
+     "give %r, %s, %u",
+     {"0 21 3", "100 221 303", "0 10 1"}},
     {OP_dot_bias,
      {"a: f64[i=2, k=2]", "b: f64[k=2, j=2]", "c: f64[j=2]"},
      {"1 2 3 4", "5 6 7 8", "100 200"},
@@ -253,6 +261,19 @@ static const Case others[] = {
      "%o: f64[s=2, h=1], %l: f64[s=2] = attention %q, %q, %v, %n "
      "{over=[h=1], along=s=2, scale=1, causal=no, share=0.5}\ngive %o, %l",
      {"0 10", "-1e30 0"}},
+    {OP_attention, /* a bias of log 3: three times the weight */
+     {"q: f64[s=2, h=1]", "k: f64[t=2, h=1]", "v: f64[t=2, h=1]", "b: f64[t=2]"},
+     {"0 0", "3 5", "10 20", "0 1.0986122886681098"},
+     "%o: f64[s=2, h=1], %l: f64[s=2] = attention %q, %k, %v, %b "
+     "{over=[h=1], along=s=2, scale=1, causal=no, keys=t=2, biased}\ngive %o, %l",
+     {"17.5 17.5", "1.3862943611198906 1.3862943611198906"}},
+    {OP_attention_bias_grad, /* two keys of equal weight: P (do v - D), over both queries */
+     {"q: f64[s=2, h=1]", "k: f64[t=2, h=1]", "v: f64[t=2, h=1]", "o: f64[s=2, h=1]", "l: f64[s=2]",
+      "d: f64[s=2, h=1]", "b: f64[t=2]"},
+     {"0 0", "3 5", "10 20", "15 15", "0.6931471805599453 0.6931471805599453", "1 2", "0 0"},
+     "%x: f64[t=2] = attention_bias_grad %q, %k, %v, %o, %l, %d, %b "
+     "{over=[h=1], along=s=2, scale=1, causal=no, keys=t=2, biased}\ngive %x",
+     {"-7.5 7.5"}},
     {OP_attention_grad,
      {"q: f64[s=2, h=1]", "v: f64[s=2, h=1]", "l: f64[s=2]", "d: f64[s=2, h=1]", "n: i32[s=2]"},
      {"0 0", "10 20", "0 0", "1 2", "0 1"},

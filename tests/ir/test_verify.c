@@ -193,6 +193,12 @@ static const Bad rules[] = {
     {4, AB, "%r: f64[j=3, k=2] = dot %a, %b {over=[i=2]}" GIVE, "the right side has no dim 'i'"},
     {10, AB, "%r: bf16[i=2, j=3] = cast %a" GIVE,
      "a value is bf16, which the program does not say"},
+    {4, AB, "%r: f64[p=2, k=2] = conv %a, %b {over=[j=3], taps=[n=2 at 1 p=2, 0 every 1]}" GIVE,
+     "the operand has no dim 'n'"},
+    {4, AB,
+     "%r: f64[k=2] = conv %a, %b {over=[j=3], taps=[i=2 at 1 j=3, 0 every 1, j=3 at 1 k=2, 0 every "
+     "1]}" GIVE,
+     "dim 'j' is read through taps and counts others"},
     {4, AB, "%r: f64[i=2, k=2] = dot_bias %a, %b, %a {over=[j=3]}" GIVE,
      "the product has no dim 'j'"},
     {4, AB, "%r: f64[i=2, k=2], %s: f64[i=2] = dot_sum %a, %b, %a {over=[j=3]}" GIVE,
@@ -236,6 +242,14 @@ static const Bad rules[] = {
 };
 
 #define QKV {"a: f64[s=2, g=2, h=4]", "k: f64[s=2, h=4]", "v: f64[s=2, h=3]", "l: f64[s=2, g=2]"}
+/* Queries of two groups, keys, and a bias; the same of two batches, and first keys. */
+#define BIASED(bias) {"a: f64[s=2, g=2, f=2, h=4]", "k: f64[t=2, h=4]", "b: " bias}
+#define FIRSTS                                                                                     \
+    {"a: f64[x=2, y=2, s=2, h=4]", "k: f64[x=2, y=2, t=2, h=4]", "b: f64[x=2, t=2]",               \
+     "f: i32[x=2, y=2, s=2]"}
+#define BIAS(in, how)                                                                              \
+    "%o: f64[s=2, h=4], %m: f64[s=2] = attention " in " {over=[h=4], along=s=2, scale=1, " how     \
+    ", keys=t=2, biased}" GIVE
 #define TARGETS                                                                                    \
     {"a: f64[t=2, c=3]", "y: i32[t=2]", "e: f64[t=2]", "w: f64[c=3, h=2]", "x: f64[t=2, h=2]"}
 #define ATTEND(op, out, in, attrs) out " = " op " " in " {" attrs ", scale=1, causal=no}" GIVE
@@ -266,6 +280,28 @@ static const Bad composites[] = {
      "lse must have the dims"},
     {4, QKV, ATTEND("attention_grad", THREE, "%a, %k, %k, %a, %l, %l", "over=[h=4], along=s=2"),
      "do must have the dims"},
+    {4, QKV, MASK("%a, %k, %k, %l", "causal=no, biased"), "keys that have no dim of their own"},
+    {4, BIASED("f64[t=2]"), BIAS("%a, %k, %k", "causal=no"), "a bias that is no operand"},
+    {4, BIASED("i32[t=2]"), BIAS("%a, %k, %k, %b", "causal=no"), "the bias is i32, and scores are"},
+    {4, BIASED("f64[z=2]"), BIAS("%a, %k, %k, %b", "causal=no"), "has dim 'z', that no score has"},
+    {4, BIASED("f64[g=2]"), BIAS("%a, %k, %k, %b", "causal=no"), "dims that queries alone have"},
+    {4,
+     {"a: f64[s=2, h=4]", "k: f64[t=3, h=4]", "b: f64[t=3]"},
+     "%o: f64[s=2, h=4], %m: f64[s=2] = attention %a, %k, %k, %b "
+     "{over=[h=4], along=s=2, scale=1, causal=yes, keys=t=3, biased}" GIVE,
+     "where keys are another sequence"},
+    {4, FIRSTS, BIAS("%a, %k, %k, %b, %f", "causal=no, within"),
+     "some of the dims of the first keys"},
+    {4,
+     {"a: f64[s=2, h=4]", "k: f64[t=2, h=4]", "l: f64[s=2]", "b: f64[t=2]"},
+     "%r: f64[t=2] = attention_bias_grad %a, %k, %k, %a, %l, %a, %b "
+     "{over=[h=4], along=s=2, scale=1, causal=no, keys=t=2}" GIVE,
+     "what each query sees is i32"},
+    {4,
+     {"a: f64[s=2, h=4]", "k: f64[t=2, h=4]", "l: f64[s=2]", "n: i32[s=2]"},
+     "%r: i32[s=2] = attention_bias_grad %a, %k, %k, %a, %l, %a, %n "
+     "{over=[h=4], along=s=2, scale=1, causal=no, keys=t=2}" GIVE,
+     "a gradient of no bias"},
     {4, TARGETS, "%l: f64[], %m: f64[] = cross_entropy %a, %y {over=[t=2, c=3], valid=3}" GIVE,
      "the classes are one dim, not 2"},
     {4, TARGETS, "%l: f64[t=2], %m: f64[t=2] = cross_entropy %a, %e {over=[c=3], valid=3}" GIVE,

@@ -21,8 +21,9 @@ typedef struct Case {
     mg_attention_desc d;
     Place q, k, v, o, lse, dq, dk, dv;
     Buffer bq, bk, bv, bo, blse, bdo, bdq, bdk, bdv;
-    int32_t *seen;  /* per query: how many keys it sees, or NULL */
-    int32_t *first; /* per batch and query: the first that it may see, or NULL */
+    Buffer bbias, bdbias; /* with d.biased */
+    int32_t *seen;        /* per query: how many keys it sees, or NULL */
+    int32_t *first;       /* per batch and query: the first that it may see, or NULL */
 } Case;
 
 static Place place(uint64_t *seed, int n, const int64_t size[], int64_t last)
@@ -83,8 +84,42 @@ static Case make(uint64_t *seed, mg_attention_desc d)
     return x;
 }
 
+/* A bias with some of the dims, keys innermost; of its gradient the dims in another order. */
+static void bias_some(Case *x, uint64_t *seed)
+{
+    mg_attention_desc *d = &x->d;
+    const int64_t size[] = {d->batch, d->queries, d->kv, d->group};
+    bool has[5];
+    int64_t n, dn;
+    for (int i = 0; i < 5; i++)
+        has[i] = in_range(seed, 0, 3) > 0;
+    d->biased = true;
+    d->bias[4] = d->dbias[4] = has[4];
+    n = dn = has[4] ? d->keys : 1;
+    for (int i = 0; i < 4; i++) {
+        const int up = 3 - i;
+        d->bias[up] = has[up] ? n : 0;
+        n *= has[up] ? size[up] : 1;
+        d->dbias[i] = has[i] ? dn : 0;
+        dn *= has[i] ? size[i] : 1;
+    }
+    const mg_dtype t = mgk_wide(d->dtype);
+    x->bbias = buffer_random(t, n, seed);
+    x->bdbias = buffer_new(t, n);
+}
+
+static int64_t bias_at(const int64_t stride[5], int64_t b, int64_t s, int64_t h, int64_t g,
+                       int64_t t)
+{
+    return b * stride[0] + s * stride[1] + h * stride[2] + g * stride[3] + t * stride[4];
+}
+
 static void drop(Case *x)
 {
+    if (x->d.biased) {
+        buffer_free(&x->bbias);
+        buffer_free(&x->bdbias);
+    }
     Buffer *all[] = {&x->bq, &x->bk, &x->bv, &x->bo, &x->blse, &x->bdo, &x->bdq, &x->bdk, &x->bdv};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buffer_free(all[i]);
@@ -143,9 +178,9 @@ static mg_run runner(const Case *x, int threads)
 static void run_forward(Case *x, int threads)
 {
     mg_run r = runner(x, threads);
-    if (x->seen || x->first)
-        mg_attention_part(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->seen,
-                          x->first);
+    if (x->seen || x->first || x->d.biased)
+        mg_attention_part(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p,
+                          x->d.biased ? x->bbias.p : NULL, x->seen, x->first);
     else
         mg_attention(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p);
     const int64_t rows = x->d.batch * x->d.queries * x->d.kv * x->d.group;
@@ -157,21 +192,28 @@ static void run_backward(Case *x, int threads)
 {
     mg_run r = runner(x, threads);
     const mg_attention_desc *d = &x->d;
-    if (x->seen || x->first)
+    if (x->seen || x->first || d->biased)
         mg_attention_part_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
-                               x->bdq.p, x->bdk.p, x->bdv.p, x->seen, x->first, NULL);
+                               x->bdq.p, x->bdk.p, x->bdv.p, d->biased ? x->bbias.p : NULL, x->seen,
+                               x->first, NULL);
     else
         mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
                           x->bdq.p, x->bdk.p, x->bdv.p, NULL);
     assert_int_equal(r.outputs,
                      d->batch * d->kv *
                          (d->queries * d->group * d->head + d->keys * (d->head + d->vhead)));
+    if (!d->biased)
+        return;
+    r.outputs = 0;
+    mg_attention_bias_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
+                           x->bdbias.p, x->bbias.p, x->seen, x->first, NULL);
+    assert_int_equal(r.outputs, x->bdbias.n);
 }
 
 /* ---- the plain loops ---------------------------------------------------------------------- */
 
 typedef struct Truth {
-    double *o, *lse, *dq, *dk, *dv; /* placed as the tensors are */
+    double *o, *lse, *dq, *dk, *dv, *dbias; /* placed as the tensors are */
 } Truth;
 
 static bool sees(const Case *x, int64_t b, int64_t s, int64_t t)
@@ -197,6 +239,7 @@ static double row_probs(const Case *x, int64_t b, int64_t s, int64_t h, int64_t 
         z *= d->scale;
         slope[t] = d->cap > 0 ? 1 - pow(tanh(z / d->cap), 2) : 1;
         z = d->cap > 0 ? d->cap * tanh(z / d->cap) : z;
+        z += d->biased ? at(&x->bbias, bias_at(d->bias, b, s, h, g, t)) : 0;
         p[t] = sees(x, b, s, t) ? z : -INFINITY;
         top = p[t] > top ? p[t] : top;
     }
@@ -231,6 +274,8 @@ static void row_truth(const Case *x, Truth *y, int64_t b, int64_t s, int64_t h, 
             dp += dout * at(&x->bv, of(&x->v, b, t, h, 0, c));
             y->dv[of(&x->dv, b, t, h, 0, c)] += p[t] * dout;
         }
+        if (d->biased)
+            y->dbias[bias_at(d->dbias, b, s, h, g, t)] += p[t] * (dp - dot);
         double ds = d->scale * p[t] * (dp - dot) * slope[t];
         for (int64_t c = 0; c < d->head; c++) {
             int64_t q = of(&x->q, b, s, h, g, c), k = of(&x->k, b, t, h, 0, c);
@@ -247,7 +292,8 @@ static Truth truth(const Case *x)
                .lse = calloc((size_t)x->lse.all, 8),
                .dq = calloc((size_t)x->dq.all, 8),
                .dk = calloc((size_t)x->dk.all, 8),
-               .dv = calloc((size_t)x->dv.all, 8)};
+               .dv = calloc((size_t)x->dv.all, 8),
+               .dbias = calloc((size_t)(x->d.biased ? x->bdbias.n : 1), 8)};
     double *p = calloc((size_t)d->keys * 2, 8);
     for (int64_t b = 0; b < d->batch; b++)
         for (int64_t h = 0; h < d->kv; h++)
@@ -265,6 +311,7 @@ static void truth_free(Truth *y)
     free(y->dq);
     free(y->dk);
     free(y->dv);
+    free(y->dbias);
 }
 
 /* ---- comparing ---------------------------------------------------------------------------- */
@@ -337,6 +384,8 @@ static void against_loops(mgk_level level, mg_dtype t)
             see_some(&x, &seed);
         if (i >= 16)
             mask_some(&x, &seed);
+        if (i % 2)
+            bias_some(&x, &seed);
         Truth y = truth(&x);
         run_forward(&x, 1 + i % 3);
         compare("o", &x.bo, &x.o, y.o, tolerance(t));
@@ -345,6 +394,9 @@ static void against_loops(mgk_level level, mg_dtype t)
         compare("dq", &x.bdq, &x.dq, y.dq, tolerance(t));
         compare("dk", &x.bdk, &x.dk, y.dk, tolerance(t));
         compare("dv", &x.bdv, &x.dv, y.dv, tolerance(t));
+        const Place whole = {.n = 3, .size = {1, 1, 1}, .last = x.bdbias.n, .all = x.bdbias.n};
+        if (x.d.biased)
+            compare("dbias", &x.bdbias, &whole, y.dbias, tolerance(t));
         truth_free(&y);
         drop(&x);
     }
@@ -365,13 +417,14 @@ static void test_loops(void **state)
 static void check_bits(const Case *x, int threads)
 {
     Case y = *x;
-    Buffer *fresh[] = {&y.bo, &y.blse, &y.bdq, &y.bdk, &y.bdv};
-    const Buffer *old[] = {&x->bo, &x->blse, &x->bdq, &x->bdk, &x->bdv};
-    for (int i = 0; i < 5; i++)
+    Buffer *fresh[] = {&y.bo, &y.blse, &y.bdq, &y.bdk, &y.bdv, &y.bdbias};
+    const Buffer *old[] = {&x->bo, &x->blse, &x->bdq, &x->bdk, &x->bdv, &x->bdbias};
+    const int n = 5 + x->d.biased;
+    for (int i = 0; i < n; i++)
         *fresh[i] = buffer_new(old[i]->t, old[i]->n);
     run_forward(&y, threads);
     run_backward(&y, threads);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < n; i++) {
         assert_true(same_bits(fresh[i], old[i]));
         buffer_free(fresh[i]);
     }
@@ -396,6 +449,8 @@ static void test_threads(void **state)
             see_some(&x, &seed);
         if (i >= 18)
             mask_some(&x, &seed);
+        if (i % 3 == 1)
+            bias_some(&x, &seed);
         run_forward(&x, 1);
         run_backward(&x, 1);
         check_bits(&x, 2);

@@ -64,6 +64,11 @@ MODELS = {
                   "aux_loss_alpha": 0.0},
                  {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "still": 8, "turn": 4, "value": 12, "latent": 16, "wide": 80,
                               "ffn": 24, "experts": 4, "slot": "seq", "seq": 64, "batch": 8, "balancing": 0}}),
+    "mamba2": (hf.Mamba2ForCausalLM, hf.Mamba2Config,
+               {"vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 3, "num_heads": 4, "head_dim": 16, "state_size": 16,
+                "n_groups": 1, "chunk_size": 16, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0,
+                "pad_token_id": 0},
+               {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "head": 16, "state": 16, "seq": 64, "batch": 8}}),
 }
 PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}  # which take float64
 PROMPTS = ["A", "mgc trains", "The quick brown fox jumps over the lazy dog, and then it rests...."[:64]]

@@ -24,12 +24,14 @@ void model_open(Model *t)
     t->messages = open_memstream(&t->text, &t->size);
     t->m = module_new(t->a, names_new(t->a), diag_new(t->a, t->messages, false));
     diag_on_remedy(t->m->diag, each_works, NULL);
-    t->m->train = (Train){.optimizer = OPT_adamw,
-                          .beta1 = 0.9,
-                          .beta2 = 0.95,
-                          .eps = 1e-8,
-                          .momentum = 0.9,
-                          .clip = 1,
+    t->m->train = (Train){.goal[0] = {.loss = name_intern(t->m->names, "loss"),
+                                      .optimizer = OPT_adamw,
+                                      .beta1 = 0.9,
+                                      .beta2 = 0.95,
+                                      .eps = 1e-8,
+                                      .momentum = 0.9,
+                                      .clip = 1},
+                          .goals = 1,
                           .compute = DT_f32};
     t->m->update_rule = mg_update_rule;
     t->m->layout = (Layout){.microbatch = 1, .recompute = RECOMPUTE_auto};
@@ -162,6 +164,7 @@ Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double h
                               : role == ARG_input
                                   ? draw_input(t->m, fn->args.data[i].tensor, &state)
                               : role == ARG_state ? 0
+                              : role == ARG_lr    ? scalars[role] * (1 + fn->args.data[i].tensor)
                                                   : scalars[role];
     }
     return args;

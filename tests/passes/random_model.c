@@ -113,7 +113,7 @@ static Value rope(Draw *d, Value x, Dim head)
 }
 
 /* A window, a cap, and documents: in the second sequence one begins at position 2, or in all. */
-static void mask(Draw *d, Attrs *a, Value in[4])
+static void mask(Draw *d, Attrs *a, Value *first)
 {
     a->window = a->causal && draw_int(&d->rng, 2) ? 1 + draw_int(&d->rng, 3) : 0;
     a->cap = draw_int(&d->rng, 2) ? 0.5 : 0;
@@ -122,9 +122,25 @@ static void mask(Draw *d, Attrs *a, Value in[4])
         return;
     Value two = build_const(d->b, DT_i32, 2), none = build_const(d->b, DT_i32, 0);
     Value begins = build2(d->b, OP_ge, build_iota(d->b, DT_i32, d->seq), two);
-    in[3] = build(d->b, OP_select, NULL, 3, (Value[]){begins, two, none});
+    *first = build(d->b, OP_select, NULL, 3, (Value[]){begins, two, none});
     if (draw_int(&d->rng, 2))
-        in[3] = build2(d->b, OP_mul, build_iota(d->b, DT_i32, d->batch), in[3]);
+        *first = build2(d->b, OP_mul, build_iota(d->b, DT_i32, d->batch), *first);
+}
+
+/* Keys with a dim of their own, and a bias that a parameter is a factor of. */
+static void biased(Draw *d, Loop *l, Attrs *a, Dim kv, Dim group, Value in[4])
+{
+    const Dim key = dim_of(d->t, "key", d->seq.size);
+    const Attrs to = {.dim = d->seq, .to = key};
+    for (int k = 1; k < 3; k++)
+        in[k] = build(d->b, OP_rename, &to, 1, &in[k]);
+    const Type some[] = {TYPE(d->f, kv, group), TYPE(d->f, group), TYPE(d->f, kv)};
+    in[3] = op2(d, OP_mul, build_iota(d->b, d->f, d->seq), build_iota(d->b, d->f, key));
+    in[3] = op2(d, OP_mul, weight(d, l, some[draw_int(&d->rng, 3)]), in[3]);
+    if (draw_int(&d->rng, 2)) /* of each sequence its own */
+        in[3] = op2(d, OP_mul, build_iota(d->b, d->f, d->batch), in[3]);
+    a->keys = key;
+    a->biased = true;
 }
 
 static Value attend(Draw *d, Loop *l, Value x)
@@ -136,11 +152,13 @@ static Value attend(Draw *d, Loop *l, Value x)
     Value k = dot1(d, y, weight(d, l, TYPE(d->f, d->hid, kv, head)), d->hid);
     Attrs a = {.along = d->seq, .over = {1, {head}}, .causal = draw_int(&d->rng, 2), .scale = 0.7};
     const Dim own = draw_int(&d->rng, 2) ? dim_of(d->t, "vhead", 3) : head;
-    Value in[4] = {rope(d, q, head), rope(d, k, head),
+    Value in[5] = {rope(d, q, head), rope(d, k, head),
                    dot1(d, y, weight(d, l, TYPE(d->f, d->hid, kv, own)), d->hid)};
+    if (draw_int(&d->rng, 3) == 0)
+        biased(d, l, &a, kv, group, in);
     if (draw_int(&d->rng, 2))
-        mask(d, &a, in);
-    Value o = build(d->b, OP_attention, &a, 3 + a.within, in);
+        mask(d, &a, &in[3 + a.biased]);
+    Value o = build(d->b, OP_attention, &a, 3 + a.biased + a.within, in);
     DimList over = {3, {kv, group, own}};
     Value wo = weight(d, l, TYPE(d->f, kv, group, own, d->hid));
     return op2(d, OP_add, x, build_dot(d->b, o, wo, &over));

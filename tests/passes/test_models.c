@@ -54,7 +54,7 @@ static void open_small(Model *t, const Small *s, bool inline_composites)
     if (!t->m)
         fail_msg("%s", model_messages(t));
     t->fn = module_fn(t->m, "train");
-    t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
+    t->m->train.goal[0].eps = 1e-3; /* so that tiny gradients compare after the update */
     must_pass(t, pass_precision);
 }
 

@@ -47,9 +47,10 @@ static void whole(void **state)
     t.m->layout.microbatch = 2;
     Outcome o = run_range(&t, NULL, "simplify");
     assert_int_equal(o.status, PASS_ok);
-    assert_string_equal(o.seen.text, "attention evaluate precision recompute differentiate sink "
-                                     "distribute microbatch update round shard "
-                                     "simplify ");
+    assert_string_equal(o.seen.text,
+                        "attention evaluate chunk precision recompute differentiate sink "
+                        "distribute microbatch update round shard "
+                        "simplify ");
     free(o.log);
     model_close(&t);
 }

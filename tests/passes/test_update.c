@@ -45,7 +45,7 @@ static double rate(int step)
     return 0.02 / (1 + step);
 }
 
-static void adamw_by_hand(const Train *tr, int step, double *p, double *m, double *v,
+static void adamw_by_hand(const Goal *tr, int step, double *p, double *m, double *v,
                           const double *g, int64_t n, double decay)
 {
     double c1 = 1 - pow(tr->beta1, step + 1), c2 = 1 - pow(tr->beta2, step + 1);
@@ -57,7 +57,7 @@ static void adamw_by_hand(const Train *tr, int step, double *p, double *m, doubl
     }
 }
 
-static void sgd_by_hand(const Train *tr, int step, double *p, double *m, const double *grad,
+static void sgd_by_hand(const Goal *tr, int step, double *p, double *m, const double *grad,
                         int64_t n, double decay)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -69,8 +69,8 @@ static void sgd_by_hand(const Train *tr, int step, double *p, double *m, const d
     }
 }
 
-static void lion_by_hand(const Train *tr, int step, double *p, double *m, const double *g,
-                         int64_t n, double decay)
+static void lion_by_hand(const Goal *tr, int step, double *p, double *m, const double *g, int64_t n,
+                         double decay)
 {
     for (int64_t i = 0; i < n; i++) {
         double u = tr->beta1 * m[i] + (1 - tr->beta1) * g[i];
@@ -80,7 +80,7 @@ static void lion_by_hand(const Train *tr, int step, double *p, double *m, const 
 }
 
 /* Every rule has a case: those of matrices are in tests/parity/rules.py alone. */
-static void rule_by_hand(const Train *tr, int step, double *p, double *m, double *v, double *g,
+static void rule_by_hand(const Goal *tr, int step, double *p, double *m, double *v, double *g,
                          int64_t n, double decay)
 {
     switch (tr->optimizer) {
@@ -107,7 +107,7 @@ static void rule_by_hand(const Train *tr, int step, double *p, double *m, double
 
 static void step_by_hand(Hand *h, int step)
 {
-    const Train *tr = &h->t.m->train;
+    const Goal *tr = &h->t.m->train.goal[0];
     const Fn *fn = h->t.fn;
     Tensor64 *out = run_fn(&h->t, fn, h->args);
     double squares = 0;
@@ -188,11 +188,12 @@ static void compare(Rules r, bool simplify)
     model_close(&t);
 }
 
-static const Train ADAMW = {.optimizer = OPT_adamw,
-                            .beta1 = 0.9,
-                            .beta2 = 0.95,
-                            .eps = 1e-3, /* large enough that tiny gradients compare */
-                            .clip = 0.5,
+static const Train ADAMW = {.goal[0] = {.optimizer = OPT_adamw,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.95,
+                                        .eps = 1e-3, /* so that tiny gradients compare */
+                                        .clip = 0.5},
+                            .goals = 1,
                             .compute = DT_f32};
 
 static void adamw(void **state)
@@ -203,9 +204,9 @@ static void adamw(void **state)
         compare(r, r.seed & 1);
     r.microbatch = 2;
     compare(r, true);
-    r.train.clip = 0;
+    r.train.goal[0].clip = 0;
     r.train.compute = DT_f64;
-    r.train.beta1 = 0; /* its logarithm must not be taken */
+    r.train.goal[0].beta1 = 0; /* its logarithm must not be taken */
     compare(r, true);
 }
 
@@ -214,12 +215,12 @@ static void as_ready(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4};
-    r.train.clip = 0;
+    r.train.goal[0].clip = 0;
     r.train.as_ready = true;
     for (r.seed = 1; r.seed <= 4; r.seed++)
         compare(r, r.seed & 1);
     r.microbatch = 2;
-    r.train.optimizer = OPT_lion;
+    r.train.goal[0].optimizer = OPT_lion;
     compare(r, true);
 }
 
@@ -227,11 +228,11 @@ static void sgd(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4};
-    r.train.optimizer = OPT_sgd;
-    r.train.momentum = 0.8;
+    r.train.goal[0].optimizer = OPT_sgd;
+    r.train.goal[0].momentum = 0.8;
     for (r.seed = 1; r.seed <= 3; r.seed++)
         compare(r, r.seed & 1);
-    r.train.momentum = 0;
+    r.train.goal[0].momentum = 0;
     compare(r, true);
 }
 
@@ -239,9 +240,9 @@ static void sgd_nesterov(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4, .seed = 4};
-    r.train.optimizer = OPT_sgd;
-    r.train.momentum = 0.9;
-    r.train.nesterov = true;
+    r.train.goal[0].optimizer = OPT_sgd;
+    r.train.goal[0].momentum = 0.9;
+    r.train.goal[0].nesterov = true;
     compare(r, true);
 }
 
@@ -249,7 +250,7 @@ static void adam(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4, .seed = 5};
-    r.train.optimizer = OPT_adam;
+    r.train.goal[0].optimizer = OPT_adam;
     compare(r, true);
 }
 
@@ -257,7 +258,7 @@ static void lion(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4};
-    r.train.optimizer = OPT_lion;
+    r.train.goal[0].optimizer = OPT_lion;
     for (r.seed = 1; r.seed <= 3; r.seed++)
         compare(r, r.seed & 1);
 }
@@ -288,7 +289,7 @@ static void keeps_what_is_finite(void **state)
     (void)state;
     for (int ready = 0; ready < 2; ready++) {
         Rules r = {.train = ADAMW, .microbatch = 4, .seed = 3};
-        r.train.clip = 0;
+        r.train.goal[0].clip = 0;
         r.train.as_ready = ready;
         Model t;
         open_model(&t, &r);
@@ -325,10 +326,10 @@ static void every_row(void **state)
     for (int o = 0; o < OPT_count; o++)
         for (int zero = 0; zero < 2; zero++) {
             Rules r = {.train = ADAMW, .microbatch = 4, .seed = 3};
-            r.train.optimizer = (Optimizer)o;
+            r.train.goal[0].optimizer = (Optimizer)o;
             for (int k = 0; k < NUMBER_count && zero; k++)
-                *train_number(&r.train, k) = 0;
-            r.train.threshold = r.train.power = 1;
+                *train_number(&r.train.goal[0], k) = 0;
+            r.train.goal[0].threshold = r.train.goal[0].power = 1;
             Model t;
             open_model(&t, &r);
             size_t params = t.m->tensors.n;

@@ -378,6 +378,22 @@ static Value case_masked_attention(Model *t)
     return build(&t->b, OP_attention, &a, 4, in);
 }
 
+/* A bias of each group that all batches share, beside a sink, under a causal mask and a cap. */
+static Value case_biased_attention(Model *t)
+{
+    Dim s = dim_of(t, "seq", 3), b = dim_of(t, "batch", 2), g = dim_of(t, "group", 2);
+    Dim key = dim_of(t, "key", 3);
+    Attrs a = *attention_attrs(t, true);
+    a.cap = 0.5;
+    a.keys = key;
+    a.sunk = a.biased = true;
+    Value in[] = {add_param(t, "q", TYPE(F, b, s, K(t), g, I(t)), 0),
+                  add_param(t, "k", TYPE(F, b, key, K(t), I(t)), 0),
+                  add_param(t, "v", TYPE(F, b, key, K(t), I(t)), 0),
+                  add_param(t, "sink", TYPE(F, g), 0), add_param(t, "bias", TYPE(F, key, g, s), 0)};
+    return build(&t->b, OP_attention, &a, 5, in);
+}
+
 static Value case_cross_entropy(Model *t)
 {
     Attrs a = {.over = {1, {J(t)}}, .valid = 2};
@@ -422,8 +438,9 @@ static CaseFn *const cases[OP_count] = {
 static bool no_case(Op op)
 {
     return op == OP_const || op == OP_fused || op == OP_repeat || op == OP_head ||
-           (op_is_product(op) && op != OP_dot) || op == OP_attention_grad ||
-           op == OP_cross_entropy_grad || op_is(op, INTEGER | EFFECT);
+           (op_is_product(op) && op != OP_dot) || op == OP_conv || op == OP_attention_grad ||
+           op == OP_attention_bias_grad || op == OP_cross_entropy_grad ||
+           op_is(op, INTEGER | EFFECT);
 }
 
 static void others(void **state)
@@ -437,6 +454,7 @@ static void others(void **state)
         check_both(op_info[op].name, cases[op]);
     }
     check_both("attention with all parts", case_masked_attention);
+    check_both("attention with a bias", case_biased_attention);
     check_both("window of the outermost dim", case_outer_window);
     check_both("join along an inner dim", case_inner_join);
     check_both("join of parts without the dim", case_join_of_picks);

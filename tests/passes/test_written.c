@@ -23,6 +23,10 @@ static const char head[] = "dim batch = 2, seq = 6, vocab = 7, hidden = 4, heads
                            "    extra : param[heads, group] ~ normal(1)\n"
                            "    r : param[seq, group, head] ~ normal(1)\n"
                            "    dim t = seq\n"
+                           "    far : param[heads, group, seq, t] ~ normal(1)\n"
+                           "    near : param[heads, row] ~ normal(1)\n"
+                           "    wf : param[head, seq, heads, group] ~ normal(1)\n"
+                           "    ft : param[t, head] ~ normal(1)\n"
                            "    x = table[tokens]\n"
                            "    kr = pk * (mean(x, over seq) @ wk over hidden)\n"
                            "    vr = pv * (mean(x, over seq) @ wv over hidden)\n"
@@ -41,7 +45,7 @@ static const char tail[] =
     "    x = x + y @ wo over (heads, group, wide)\n"
     "    loss = mean(x * x * x) + mean(x) + 0 * (mean(i) + mean(j) + mean(begin)) + 0 * mean(s)"
     " + 0 * (mean(k) + mean(v) + mean(vt) + mean(kr) + mean(vr) + mean(kw) + mean(vw) + mean(r) + "
-    "mean(extra))\n"
+    "mean(extra) + mean(far) + mean(near) + mean(wf) + mean(ft))\n"
     "}\n"
     "train {\n"
     "    optimizer sgd()\n"
@@ -55,6 +59,7 @@ typedef struct Form {
 } Form;
 
 #define CALL(rest) "y = attention(q, k, v, along seq, over head" rest ")\n"
+#define BIAS(rest) "y = attention(q, kt, vt, along seq, along t, over head, bias = " rest ")\n"
 #define TIMES      " @ vt over t\n"
 #define SOFTMAX(s) "y = softmax(" s ", over t)" TIMES
 #define DOCUMENTS  "y = attention(q, k, v, begin, along seq, over head, causal)\n"
@@ -127,9 +132,10 @@ static const Form forms[] = {
     /* one sequence whose keys have a name of their own */
     {SOFTMAX("select(j <= i, s / 2, -1e30)"),
      "y = attention(q, kt, vt, along seq, along t, over head, causal)\n"},
-    /* near misses: of another sequence */
     {"y = softmax(select(index(row) <= i, q @ kr over head, -1e9), over row) @ vr over row\n",
-     NULL},
+     "y = attention(q, kr, vr, along seq, along row, over head, scale = 1, "
+     "bias = select(index(row) <= i, 0, -1e30))\n"},
+    /* near misses: of another sequence */
     {"y = softmax(select(index(row) < 8, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},
     /* a sink */
     {"e = exp(s / 2)\ny = (e / (sum(e, over t) + exp(extra)))" TIMES, CALL(", sink = extra")},
@@ -148,22 +154,52 @@ static const Form forms[] = {
     {"top = max(s / 2, over t)\ne = exp(s / 2 - top)\n"
      "y = (e / (exp(extra - top / 2) + sum(e, over t)))" TIMES,
      NULL},
-    /* near misses: another mask, or rows that see no key */
+    /* a bias */
+    {SOFTMAX("s / 2 + far"), BIAS("far")},
+    {SOFTMAX("far + s / 2"), BIAS("far")},
+    {SOFTMAX("(s - far) / 2"), BIAS("far * -0.5")},
+    {SOFTMAX("-(far - s / 2)"), BIAS("-far")},
+    {SOFTMAX("s / 2 + far * far + sum(far, over seq)"), BIAS("far * far + sum(far, over seq)")},
+    {SOFTMAX("select(j <= i, s / 2 + far, -1e9)"), BIAS("far, causal")},
+    {SOFTMAX("select(j <= i, s / 2, -1e9) + far"), BIAS("far, causal")},
+    {SOFTMAX("select(i - j < 3, select(j <= i, 3 * tanh(s / 6) + far, -1e9), -1e9)"),
+     BIAS("far, causal, window = 3, cap = 3")},
+    {SOFTMAX("s / 2 + (j - i) * 0.5"), BIAS("(j - i) * 0.5")},
+    {SOFTMAX("s / 2 - abs(i - j) * exp(-index(heads))"), BIAS("-abs(i - j) * exp(-index(heads))")},
+    {SOFTMAX("select(j <= i, s / 2 - 0.3 * (i - j) * index(group), -1e9)"),
+     BIAS("-0.3 * (i - j) * index(group), causal")},
+    {SOFTMAX("s / 2 + select(j <= i, 1, -1e9)"), BIAS("select(j <= i, 1, -1e9), causal")},
+    {SOFTMAX("s / 2 + q @ kt over head"), BIAS("s")},
+    {SOFTMAX("ft @ wf over head + s / 2"), BIAS("ft @ wf over head")},
+    {"e = exp(s / 2 + x @ wk over hidden @ wf over head)\n"
+     "y = (e / (sum(e, over t) + exp(extra)))" TIMES,
+     BIAS("x @ wk over hidden @ wf over head, sink = extra")},
+    {"e = exp(s / 2 + far)\ny = (e / (sum(e, over t) + exp(extra)))" TIMES,
+     BIAS("far, sink = extra")},
+    {"y = softmax(q @ kr over head + near, over row) @ vr over row\n",
+     "y = attention(q, kr, vr, along seq, along row, over head, scale = 1, bias = near)\n"},
+    /* masks that are not causal are one, as far as each query sees a key */
+    {SOFTMAX("select(j <= i + 1, s / 2, -1e9)"), BIAS("select(j <= i + 1, 0, -1e30)")},
+    {SOFTMAX("select(j >= i, s / 2, -1e9)"), BIAS("select(j >= i, 0, -1e30)")},
+    {SOFTMAX("select(i > j, -1e9, s / 2)"), BIAS("select(i > j, -1e30, 0)")},
+    {SOFTMAX("select(abs(i - j) < 3, s / 2, -1e9)"), BIAS("select(abs(i - j) < 3, 0, -1e30)")},
+    {SOFTMAX("select(i - j < 3, s / 2, -1e9)"), BIAS("select(i - j < 3, 0, -1e30)")},
+    {SOFTMAX("select(i - j < 3, select(j - i < 2, s / 2 + far, -1e9), -1e9)"),
+     BIAS("far + select(i - j < 3, select(j - i < 2, 0, -1e30), -1e30)")},
+    /* near misses: rows that see no key, masks that are not known */
+    {SOFTMAX("select(j < i, s / 2 + far, -1e9)"), NULL},
+    {SOFTMAX("select(far > 0, s / 2, -1e9)"), NULL},
+    {SOFTMAX("far - s / 2 * far"), NULL},
+    {SOFTMAX("3 * tanh((s + far) / 6)"), NULL},
+    {SOFTMAX("select(j <= i, s / 2, far)"), NULL},
     {SOFTMAX("select(j < i, s / 2, -1e9)"), NULL},
-    {SOFTMAX("select(j <= i + 1, s / 2, -1e9)"), NULL},
     {SOFTMAX("select(j < i + 0.3, s / 2, -1e9)"), NULL}, /* which f32 rounds, far along the dim */
-    {SOFTMAX("select(j >= i, s / 2, -1e9)"), NULL},
-    {SOFTMAX("select(i <= j, s / 2, -1e9)"), NULL},
     {SOFTMAX("select(j <= 2 * i, s / 2, -1e9)"), NULL},
     {SOFTMAX("select(j <= 3, s / 2, -1e9)"), NULL},
-    {SOFTMAX("select(abs(i - j) < 3, s / 2, -1e9)"), NULL},
-    {SOFTMAX("select(i - j < 3, s / 2, -1e9)"), NULL},
     {SOFTMAX("select(j <= i, s / 2, 0)"), NULL},
     {SOFTMAX("select(j <= i, s / 2, -1)"), NULL},
     {SOFTMAX("select(j <= i, s, -1e9) * 1e-9"), NULL},
     {SOFTMAX("select(j <= i, s, -1e9) / -2"), NULL},
-    {SOFTMAX("s / 2 + select(j <= i, 1, -1e9)"), NULL},
-    {SOFTMAX("s / 2 + (j - i) * 0.5"), NULL},
     {SOFTMAX("select(j <= i, s, 0) / 2"), NULL},
     {"m = select(j <= i, 1, 0)\n" SOFTMAX("s * m / 2"), NULL},
     {"m = select(j <= i, 1, 0.5)\n" SOFTMAX("s * m / 2 + select(j < i, 0, -1e9)"), NULL},
@@ -182,7 +218,6 @@ static const Form forms[] = {
     {"e = exp(s / 2 - max(s / 2, over group))\ny = (e / sum(e, over t))" TIMES, NULL},
     {"p = softmax(s / 2, over t)\ny = (p + 0.1)" TIMES, NULL},
     {"p = softmax(s / 2, over t)\ny = p @ vt over t * (1 + 0 * mean(p))\n", NULL},
-    {SOFTMAX("s / 2 + q @ kt over head"), NULL},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -249,8 +284,8 @@ static void written_forms(void **state)
                 fail_msg("a scale of %g in: %s", a.scale, forms[k].written);
             if (a.causal != y->attrs.causal || a.window != y->attrs.window ||
                 a.within != y->attrs.within || a.sunk != y->attrs.sunk ||
-                a.keys.size != y->attrs.keys.size || a.cap - y->attrs.cap > 1e-12 ||
-                y->attrs.cap - a.cap > 1e-12)
+                a.biased != y->attrs.biased || a.keys.size != y->attrs.keys.size ||
+                a.cap - y->attrs.cap > 1e-12 || y->attrs.cap - a.cap > 1e-12)
                 fail_msg("another mask or cap in: %s", forms[k].written);
             for (uint32_t n = 0; n < 3; n++)
                 assert_true(type_equal(type_of(t.m, x->in[n]), type_of(c.m, y->in[n])));

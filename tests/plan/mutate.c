@@ -337,7 +337,13 @@ static bool change_attention(Mutation *m, Action *a)
     }
     if (any(m, 4) == 0)
         return flip(m, a, &d->causal, "causal");
-    if (a->kind == ACT_attention_grad && any(m, 4) == 0)
+    if (d->biased && any(m, 12) == 0)
+        return flip(m, a, &d->biased, "biased");
+    if (d->biased && any(m, 4) == 0)
+        PICK(&d->bias[0], &d->bias[1], &d->bias[2], &d->bias[3], &d->bias[4]);
+    else if (a->kind == ACT_attention_bias_grad && any(m, 4) == 0)
+        PICK(&d->dbias[0], &d->dbias[1], &d->dbias[2], &d->dbias[3], &d->dbias[4]);
+    else if (a->kind == ACT_attention_grad && any(m, 4) == 0)
         PICK(&d->dq[0], &d->dq[1], &d->dq[2], &d->dq[3], &d->dk[0], &d->dk[1], &d->dk[2], &d->dv[0],
              &d->dv[1], &d->dv[2]);
     else
@@ -345,6 +351,22 @@ static bool change_attention(Mutation *m, Action *a)
              &d->q[1], &d->q[2], &d->q[3], &d->k[0], &d->k[1], &d->k[2], &d->v[0], &d->v[1],
              &d->v[2], &d->o[0], &d->o[1], &d->o[2], &d->o[3], &d->lse[0], &d->lse[1], &d->lse[2],
              &d->lse[3]);
+    return true;
+}
+
+/* A number of one of its dims, or of one of its axes. */
+static bool change_conv(Mutation *m, Action *a, mg_conv_desc *d)
+{
+    const int n = d->batch + d->rows + d->columns + d->terms;
+    const int i = (int)any(m, (uint64_t)n);
+    if (any(m, 8) == 0)
+        return flip(m, a, &d->accumulate, "accumulate");
+    if (d->axes && any(m, 2)) {
+        mg_conv_axis *x = &d->axis[any(m, (uint64_t)d->axes)];
+        PICK(&x->size, &x->stride, &x->at, &x->every);
+        return true;
+    }
+    PICK(&d->size[i], &d->x[i], &d->w[i], &d->y[i]);
     return true;
 }
 
@@ -362,8 +384,11 @@ static bool change_descriptor(Mutation *m)
     switch (a->kind) {
     case ACT_gemm:
         return change_gemm(m, a);
+    case ACT_conv:
+        return change_conv(m, a, &a->conv);
     case ACT_attention:
     case ACT_attention_grad:
+    case ACT_attention_bias_grad:
         return change_attention(m, a);
     case ACT_xent:
     case ACT_xent_grad:

@@ -95,7 +95,7 @@ static void run_logical(Model *t, DType compute, uint64_t keep)
     if (dtype_is_half(compute))
         t->m->train.half = compute;
     t->m->train.scale = compute == DT_f16 && !t->m->train.as_ready ? 16 : 0;
-    t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
+    t->m->train.goal[0].eps = 1e-3; /* so that tiny gradients compare after the update */
     must_make(t, NULL, "evaluate", "precision");
     if (keep)
         random_keep(t, keep);
@@ -135,7 +135,7 @@ void open_elaborated(Model *t, const Small *s)
     t->m->layout.microbatch = s->microbatch ? s->microbatch : t->m->batch.size;
     if (ready) {
         t->m->train.as_ready = true;
-        t->m->train.clip = 0;
+        t->m->train.goal[0].clip = 0;
     }
 }
 
@@ -203,7 +203,7 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
     case ARG_weight:
         return prog->weights;
     case ARG_lr:
-        return prog->lr;
+        return prog->lr[a.tensor];
     case ARG_scale:
         return prog->scale;
     case ARG_step:
@@ -228,8 +228,8 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
 
 int buffer_of_result(const Plan *p, const Program *prog, FnResult r)
 {
-    return r.role == RES_loss     ? prog->loss
-           : r.role == RES_norm   ? prog->norm
+    return r.role == RES_loss     ? prog->loss[r.tensor]
+           : r.role == RES_norm   ? prog->norm[r.tensor]
            : r.role == RES_metric ? prog->metric[r.tensor]
            : r.role == RES_logits ? prog->logits
            : r.role == RES_total  ? prog->totals.data[r.tensor]

@@ -59,17 +59,62 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
     }
 }
 
+/* The place of x at some indices; -1: outside of it. */
+static int64_t conv_x(const mg_conv_desc *d, int n, const int64_t *index)
+{
+    int64_t at = 0;
+    for (int k = 0; k < n; k++)
+        at += index[k] * d->x[k];
+    for (int a = 0; a < d->axes; a++) {
+        int64_t p = d->axis[a].at;
+        for (int k = 0; k < n; k++)
+            p += d->axis[a].by[k] * index[k];
+        if (p < 0 || p % d->axis[a].every || p / d->axis[a].every >= d->axis[a].size)
+            return -1;
+        at += p / d->axis[a].every * d->axis[a].stride;
+    }
+    return at;
+}
+
+/* Goes to the next indices of dims [first, end); false: they were the last. */
+static bool conv_next(const mg_conv_desc *d, int first, int end, int64_t *index)
+{
+    for (int k = end - 1; k >= first; k--) {
+        if (++index[k] < d->size[k])
+            return true;
+        index[k] = 0;
+    }
+    return false;
+}
+
+void run_conv(const mg_conv_desc *d, void *const *p)
+{
+    const int term = d->batch + d->rows + d->columns, n = term + d->terms;
+    int64_t index[MG_CONV_DIMS] = {0};
+    do {
+        int64_t y = 0;
+        for (int k = 0; k < term; k++)
+            y += index[k] * d->y[k];
+        double sum = d->accumulate ? get(d->out, p[2], y) : 0;
+        do {
+            int64_t w = 0;
+            const int64_t x = conv_x(d, n, index);
+            for (int k = 0; k < n; k++)
+                w += index[k] * d->w[k];
+            if (x >= 0)
+                sum += get(d->dtype, p[0], x) * get(d->dtype, p[1], w);
+        } while (conv_next(d, term, n, index));
+        put(d->out, p[2], y, sum);
+    } while (conv_next(d, 0, term, index));
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* One query: offsets into the tensors, and the keys [first, keys) that it sees. */
 typedef struct Query {
-    int64_t q, k, v, o, lse, first, keys, dq, dk, dv;
+    int64_t q, k, v, o, lse, first, keys, dq, dk, dv, of_bias, dbias;
+    const void *bias;
 } Query;
-
-/* Keys that queries see: how many, and from which on; each may be NULL. */
-typedef struct Sight {
-    const int32_t *seen, *first;
-} Sight;
 
 static int64_t first_key(const mg_attention_desc *d, int64_t b, int64_t s, const int32_t *first)
 {
@@ -82,6 +127,7 @@ static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t 
                       const Sight *see)
 {
     const int32_t *seen = see->seen;
+    const int64_t *bias = d->bias, *dbias = d->dbias;
     return (Query){.q = b * d->q[0] + s * d->q[1] + h * d->q[2] + g * d->q[3],
                    .k = b * d->k[0] + h * d->k[2],
                    .v = b * d->v[0] + h * d->v[2],
@@ -90,20 +136,32 @@ static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t 
                    .dq = b * d->dq[0] + s * d->dq[1] + h * d->dq[2] + g * d->dq[3],
                    .dk = b * d->dk[0] + h * d->dk[2],
                    .dv = b * d->dv[0] + h * d->dv[2],
+                   .of_bias = b * bias[0] + s * bias[1] + h * bias[2] + g * bias[3],
+                   .dbias = b * dbias[0] + s * dbias[1] + h * dbias[2] + g * dbias[3],
+                   .bias = see->bias,
                    .first = first_key(d, b, s, see->first),
                    .keys = seen                           ? seen[s]
                            : d->causal && s + 1 < d->keys ? s + 1
                                                           : d->keys};
 }
 
-static double score(const mg_attention_desc *d, const Query *x, int64_t t, const void *q,
-                    const void *k)
+/* The scaled score under the cap. */
+static double capped(const mg_attention_desc *d, const Query *x, int64_t t, const void *q,
+                     const void *k)
 {
     double sum = 0;
     for (int64_t i = 0; i < d->head; i++)
         sum += get(d->dtype, q, x->q + i) * get(d->dtype, k, x->k + t * d->k[1] + i);
     sum *= d->scale;
     return d->cap > 0 ? d->cap * tanh(sum / d->cap) : sum;
+}
+
+static double score(const mg_attention_desc *d, const Query *x, int64_t t, const void *q,
+                    const void *k)
+{
+    const double bias =
+        x->bias ? get(statistic(d->dtype), x->bias, x->of_bias + t * d->bias[4]) : 0;
+    return capped(d, x, t, q, k) + bias;
 }
 
 typedef void QueryFn(const mg_attention_desc *d, const Query *x, void *const *p);
@@ -152,7 +210,8 @@ static void attend_back(const mg_attention_desc *d, const Query *x, void *const 
         delta += get(d->dtype, p[3], x->o + i) * get(d->dtype, p[5], x->o + i);
     for (int64_t t = x->first; t < x->keys; t++) {
         const double y = score(d, x, t, p[0], p[1]), lse = get(statistic(d->dtype), p[4], x->lse);
-        const double slope = d->cap > 0 ? 1 - y * y / (d->cap * d->cap) : 1;
+        const double bent = capped(d, x, t, p[0], p[1]);
+        const double slope = d->cap > 0 ? 1 - bent * bent / (d->cap * d->cap) : 1;
         double w = exp(y - lse), dp = 0;
         int64_t k = x->k + t * d->k[1], v = x->v + t * d->v[1];
         for (int64_t i = 0; i < d->vhead; i++) {
@@ -168,10 +227,9 @@ static void attend_back(const mg_attention_desc *d, const Query *x, void *const 
     }
 }
 
-void run_attention(const mg_attention_desc *d, void *const *p, const int32_t *seen,
-                   const int32_t *first)
+void run_attention(const mg_attention_desc *d, void *const *p, const Sight *see)
 {
-    each_query(d, p, &(Sight){seen, first}, attend);
+    each_query(d, p, see, attend);
 }
 
 /* Gradients are overwritten: they start from zero. */
@@ -187,12 +245,37 @@ static void clear(const mg_attention_desc *d, const Query *x, void *const *p)
     }
 }
 
-void run_attention_grad(const mg_attention_desc *d, void *const *p, const int32_t *seen,
-                        const int32_t *first)
+void run_attention_grad(const mg_attention_desc *d, void *const *p, const Sight *see)
 {
-    const Sight see = {seen, first};
-    each_query(d, p, &see, clear);
-    each_query(d, p, &see, attend_back);
+    each_query(d, p, see, clear);
+    each_query(d, p, see, attend_back);
+}
+
+static void clear_bias(const mg_attention_desc *d, const Query *x, void *const *p)
+{
+    for (int64_t t = 0; t < d->keys; t++)
+        put(statistic(d->dtype), p[6], x->dbias + t * d->dbias[4], 0);
+}
+
+/* p: q k v o lse do dbias */
+static void attend_bias(const mg_attention_desc *d, const Query *x, void *const *p)
+{
+    double delta = 0;
+    for (int64_t i = 0; i < d->vhead; i++)
+        delta += get(d->dtype, p[3], x->o + i) * get(d->dtype, p[5], x->o + i);
+    for (int64_t t = x->first; t < x->keys; t++) {
+        double dp = 0, lse = get(statistic(d->dtype), p[4], x->lse);
+        for (int64_t i = 0; i < d->vhead; i++)
+            dp += get(d->dtype, p[5], x->o + i) * get(d->dtype, p[2], x->v + t * d->v[1] + i);
+        add(statistic(d->dtype), p[6], x->dbias + t * d->dbias[4],
+            exp(score(d, x, t, p[0], p[1]) - lse) * (dp - delta));
+    }
+}
+
+void run_attention_bias_grad(const mg_attention_desc *d, void *const *p, const Sight *see)
+{
+    each_query(d, p, see, clear_bias);
+    each_query(d, p, see, attend_bias);
 }
 
 /* ---- cross-entropy --------------------------------------------------------------------------- */

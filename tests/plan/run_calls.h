@@ -4,12 +4,16 @@
 
 #include "plan/plan.h"
 
+void run_conv(const mg_conv_desc *d, void *const *p);
 void run_gemm(const mg_gemm_desc *d, void *const *p);
-/* seen: how many keys each query sees, or NULL. */
-void run_attention(const mg_attention_desc *d, void *const *p, const int32_t *seen,
-                   const int32_t *first);
-void run_attention_grad(const mg_attention_desc *d, void *const *p, const int32_t *seen,
-                        const int32_t *first);
+/* The bias of scores; keys that queries see: how many, and from which on; each may be NULL. */
+typedef struct Sight {
+    const void *bias;
+    const int32_t *seen, *first;
+} Sight;
+void run_attention(const mg_attention_desc *d, void *const *p, const Sight *see);
+void run_attention_grad(const mg_attention_desc *d, void *const *p, const Sight *see);
+void run_attention_bias_grad(const mg_attention_desc *d, void *const *p, const Sight *see);
 void run_xent(const mg_xent_desc *d, void *const *p);
 void run_xent_grad(const mg_xent_desc *d, void *const *p);
 void run_head(const mg_head_desc *d, void *const *p, bool gradients);

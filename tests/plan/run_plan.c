@@ -225,16 +225,18 @@ void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, 
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-/* Behind the n tensors of attention: how many keys each query sees, or the first of them; or NULL.
- */
-static const int32_t *key_limit(const Action *act, void *const *p, int n, bool first)
+/* The operands behind the n tensors of attention. */
+static Sight sight_of(const Action *act, void *const *p, int n)
 {
+    Sight s = {0};
     int values = n;
     while (values < act->noperands && act->operand[values].value)
         values++;
-    if (first)
-        return act->within ? p[values - 1] : NULL;
-    return values - act->within > n ? p[n] : NULL;
+    if (act->attention.biased)
+        s.bias = p[n++];
+    s.first = act->within ? p[values - 1] : NULL;
+    s.seen = values - act->within > n ? p[n] : NULL;
+    return s;
 }
 
 /* Is it in the iteration in which it writes what it adds to? */
@@ -250,6 +252,7 @@ static bool run_on_rank(const Runner *r, const Action *act)
 {
     void *p[MAX_OPERANDS];
     Action first;
+    Sight see;
     if (begins_now(r, act)) {
         first = action_begins(act);
         act = &first;
@@ -269,12 +272,20 @@ static bool run_on_rank(const Runner *r, const Action *act)
             r->kernel(r->ctx, r->p, &kernel, p + act->epilogue);
         }
         return true;
+    case ACT_conv:
+        run_conv(&act->conv, p);
+        return true;
     case ACT_attention:
-        run_attention(&act->attention, p, key_limit(act, p, 5, false), key_limit(act, p, 5, true));
+        see = sight_of(act, p, 5);
+        run_attention(&act->attention, p, &see);
         return true;
     case ACT_attention_grad:
-        run_attention_grad(&act->attention, p, key_limit(act, p, 9, false),
-                           key_limit(act, p, 9, true));
+        see = sight_of(act, p, 9);
+        run_attention_grad(&act->attention, p, &see);
+        return true;
+    case ACT_attention_bias_grad:
+        see = sight_of(act, p, 7);
+        run_attention_bias_grad(&act->attention, p, &see);
         return true;
     case ACT_xent:
         run_xent(&act->xent, p);

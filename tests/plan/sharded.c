@@ -91,7 +91,7 @@ static void open_step(Model *t, const Small *s, DType half)
     open_elaborated(t, s);
     t->m->layout.mesh.n = t->m->layout.rules.n = 0;
     t->m->layout.pipeline = (Pipeline){0};
-    t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
+    t->m->train.goal[0].eps = 1e-3; /* so that tiny gradients compare after the update */
     t->m->train.compute = half ? DT_f32 : DT_f64;
     t->m->train.half = half;
 }
@@ -561,7 +561,7 @@ void run_tree(TreeRun *r, const Small *s, const char *spec, int64_t microbatch, 
     lay_out(t, spec);
     t->m->layout.microbatch = microbatch;
     t->m->train.tree = true;
-    t->m->train.clip = 0.5;
+    t->m->train.goal[0].clip = 0.5;
     to_update(t, 0);
     r->fn = module_fn(t->m, "train");
     Tensor64 *args = arguments(t, r->fn);

@@ -132,7 +132,7 @@ static void repeat(Gen *g)
         line(g, "repeat %s at %s%s {", dim_name(g, d), g->iteration, as);
     else
         line(g, "repeat %s%s {", dim_name(g, d), as);
-    int base = g->nvalues;
+    int base = g->nvalues, instances = g->ninstances;
     g->repeated |= bit(d);
     g->loops[g->depth++] = d;
     g->indent++;
@@ -143,6 +143,7 @@ static void repeat(Gen *g)
     g->indent--;
     g->depth--;
     g->nvalues = base;
+    g->ninstances = instances;
     g->nnumbers -= g->iteration != outer;
     g->iteration = outer;
     line(g, "}");
@@ -181,6 +182,70 @@ static void scan_body(Gen *g, int d, GenValue read)
     }
 }
 
+/* A factor that a state is scaled by; rarely one that may be 0 or less. */
+static const char *fading(Gen *g, Dims dims)
+{
+    const char *s = term(g, dims, 1);
+    switch (draw_below(g, 6)) {
+    case 0:
+        return "0.7";
+    case 1:
+        return TEXT("sigmoid(%s)", s);
+    case 2:
+        return TEXT("(1 - sigmoid(%s))", s);
+    case 3:
+        return draw_one_in(g, 3) ? TEXT("tanh(%s)", s) : TEXT("pow(sigmoid(%s), 0.5)", s);
+    default:
+        return TEXT("exp(-abs(%s))", s);
+    }
+}
+
+/* Some of these dims. */
+static Dims some_dims(Gen *g, Dims all)
+{
+    Dims d = 0;
+    for (int i = 0; i < g->ndims; i++)
+        d |= draw_one_in(g, 2) ? all & bit(i) : 0;
+    return d;
+}
+
+/* A body that updates a state linearly: it fades, takes in a product of what has some of its dims
+ * each, or what a key does not read yet, and is read by a sum over one of them. */
+static void linear_body(Gen *g, const char *along, const char *state, Dims dims)
+{
+    const int key = draw_dim(g, dims);
+    const Dims inner = bit(key) | some_dims(g, dims), outer = dims & ~bit(key);
+    const char *k = TEXT("(%s * cos(0.3 * index(%s)))", term(g, inner, 1), along);
+    const char *v = term(g, outer, 1), *y = new_name(g, "v");
+    const char *fade = draw_one_in(g, 4) ? "" : TEXT("%s * ", fading(g, some_dims(g, dims)));
+    const char *q = term(g, bit(key) | some_dims(g, dims), 1);
+    const char *read = draw_one_in(g, 2)
+                           ? TEXT("%s @ %s over %s", q, state, dim_name(g, key))
+                           : TEXT("sum(%s * %s, over %s)", q, state, dim_name(g, key));
+    const bool first = draw_one_in(g, 4);
+    if (first)
+        line(g, "%s = %s", y, read);
+    if (draw_one_in(g, 3)) {
+        line(g, "%s = %s%s", state, fade, state);
+        line(g, "%s = %s + 0.2 * (%s - 0.1 * %s @ %s over %s) * %s", state, state, v, k, state,
+             dim_name(g, key), k);
+    } else {
+        line(g, "%s = %s%s %s %s * %s", state, fade, state, draw_one_in(g, 4) ? "-" : "+", k, v);
+    }
+    if (!first)
+        line(g, "%s = %s", y, read);
+    add_value(g, y, KIND_float, outer, -1);
+}
+
+/* The dims of a state: a few, of which one is summed where it is read. */
+static Dims state_dims(Gen *g, int along)
+{
+    Dims d = 0;
+    for (int n = draw_between(g, 1, 3); n > 0; n--)
+        d |= bit(draw_dim(g, tensor_dims(g) & ~g->fixed & ~d & ~bit(along)));
+    return small(g, d) ? d : 0;
+}
+
 static void scan(Gen *g)
 {
     const GenValue *v = scanned_value(g);
@@ -189,20 +254,32 @@ static void scan(Gen *g)
         return;
     GenValue *saved = arena_array(g->a, VALUES_MAX, sizeof *saved);
     memcpy(saved, g->value, sizeof g->value);
-    const int base = g->nvalues;
+    const int base = g->nvalues, instances = g->ninstances;
     const GenValue read = *v;
     Text body = {0}, *out = g->out;
-    const char *name = dim_name(g, d);
+    const char *name = dim_name(g, d), *state = new_name(g, "s");
+    const Dims dims = draw_one_in(g, 2) ? state_dims(g, d) : 0;
+    if (dims)
+        line(g, "%s = expand(0, over %s)", state, over_list(g, dims));
     g->before = out;
     g->before_indent = g->indent++;
     g->out = &body;
     g->scanned = d;
     g->dim[d].gone = true;
     g->loops[g->depth++] = d;
-    scan_body(g, d, read);
+    if (dims) {
+        for (int i = 0; i < g->nvalues; i++) {
+            g->value[i].param |= (g->value[i].dims & bit(d)) != 0;
+            g->value[i].dims &= ~bit(d);
+        }
+        linear_body(g, name, state, dims);
+    } else {
+        scan_body(g, d, read);
+    }
     g->depth--;
     g->dim[d].gone = false;
     g->scanned = -1;
+    g->ninstances = instances;
     g->out = out;
     g->indent--;
     line(g, "scan %s%s {", name, draw_one_in(g, 3) ? " reverse" : "");
@@ -213,10 +290,12 @@ static void scan(Gen *g)
     memcpy(now, g->value, sizeof g->value);
     memcpy(g->value, saved, sizeof g->value);
     g->nvalues = base;
+    if (dims)
+        add_value(g, state, KIND_float, dims, -1);
     for (int i = base; i < made; i++) {
-        const Dims dims = now[i].dims | (now[i].param ? 0 : bit(d));
-        if (small(g, dims))
-            add_value(g, now[i].name, now[i].kind, dims, now[i].indexes)->param = now[i].param;
+        const Dims all = now[i].dims | (now[i].param ? 0 : bit(d));
+        if (small(g, all))
+            add_value(g, now[i].name, now[i].kind, all, now[i].indexes)->param = now[i].param;
     }
 }
 
@@ -233,7 +312,7 @@ static void local_dim(Gen *g)
 
 static void statement(Gen *g, int base)
 {
-    int which = draw_below(g, 19);
+    int which = draw_below(g, 20);
     if (which < 5)
         assign_new(g);
     else if (which < 10)
@@ -248,6 +327,8 @@ static void statement(Gen *g, int base)
         add_up(g, base);
     else if (which == 18)
         scan(g);
+    else if (which == 19)
+        new_instance(g);
     else if (which > 15)
         assign_two(g);
     else
@@ -344,7 +425,7 @@ void write_block(Gen *g)
     g->dim[g->extra].gone = false;
     g->fixed = bit(g->extra);
     g->used = 0;
-    g->nvalues = 0;
+    g->nvalues = g->ninstances = 0;
     block_head(g, &b);
     g->indent = 1;
     statements(g, draw_below(g, 4), 0);
@@ -439,7 +520,9 @@ static const char *token_loss(Gen *g)
 {
     Dims at = bit(g->batch) | bit(g->seq);
     bool last = !g->weighted && draw_one_in(g, 6);
-    const char *targets = last ? "last(next(tokens), along seq)" : "next(tokens)";
+    const char *targets = last               ? "last(next(tokens), along seq)"
+                          : draw_below(g, 6) ? "next(tokens)"
+                                             : "next(tokens, by = 2)";
     const char *l = logits(g, last ? bit(g->batch) : at, g->vocab);
     return TEXT("cross_entropy(%s, %s%s)", l, targets, g->weighted ? ", weight" : "");
 }
@@ -486,11 +569,23 @@ static void metrics(Gen *g)
     g->rng = rng;
 }
 
+/* Sometimes a loss beside the first: settings.c writes a train block for it. */
+static void other_loss(Gen *g)
+{
+    const GenValue *x = draw_value(g, KIND_float, ~(Dims)0);
+    g->other = x && x->dims && draw_one_in(g, 5) ? new_name(g, "loss_") : NULL;
+    if (g->other)
+        line(g,
+             draw_one_in(g, 2) ? "%1$s = mean(%2$s * %2$s)"
+                               : "%1$s = 0.1 * mean(log(1 + abs(%2$s)))",
+             g->other, x->name);
+}
+
 void write_model(Gen *g)
 {
     g->extra = -1;
     g->fixed = bit(g->batch);
-    g->nvalues = g->nexternal = g->ninner = 0;
+    g->nvalues = g->nexternal = g->ninner = g->ninstances = 0;
     g->repeated = 0;
     g->model = bit(g->batch) | (g->named ? 0 : bit(g->seq));
     if (g->named)
@@ -511,6 +606,7 @@ void write_model(Gen *g)
             more = TEXT(g->value[i].dims ? "%s + %s * mean(%s)" : "%s + %s * %s", more,
                         draw_one_in(g, 2) ? "0.01" : number(g, 1), g->value[i].name);
     line(g, "loss = %s%s", loss, more);
+    other_loss(g);
     metrics(g);
     g->indent = 0;
     line(g, "}");

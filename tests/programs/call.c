@@ -7,11 +7,33 @@
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+void new_instance(Gen *g)
+{
+    const int b = draw_below(g, g->nblocks + 1) - 1;
+    if (b < 0 || !g->block[b].params || g->block[b].along >= 0 || g->block[b].over >= 0 ||
+        g->ninstances == INSTANCES_MAX)
+        return;
+    const char *name = new_name(g, "shared");
+    line(g, "%s : block %s%s", name, g->block[b].name,
+         draw_below(g, 10) ? TEXT(" as \"%s\"", name) : "");
+    g->instance[g->ninstances++] = (GenInstance){name, b};
+}
+
+/* The latest instance of a block, or NULL. */
+static const char *instance_of(const Gen *g, const GenBlock *b)
+{
+    const char *name = NULL;
+    for (int i = 0; i < g->ninstances; i++)
+        if (&g->block[g->instance[i].block] == b)
+            name = g->instance[i].name;
+    return name;
+}
+
 /* Its result is to have these dims: those that it has itself, and what comes along. */
 static bool gives(const Gen *g, const GenBlock *b, Dims want, Dims *along)
 {
     Dims extra = b->extra;
-    if (g->scanned >= 0 && (b->params || b->used & bit(g->scanned)))
+    if (g->scanned >= 0 && ((b->params && !instance_of(g, b)) || b->used & bit(g->scanned)))
         return false;
     if (b->result & ~want & ~extra)
         return false;
@@ -51,6 +73,9 @@ static const char *call_of(Gen *g, const GenBlock *b, Dims along, int depth)
     if (b->flag && draw_one_in(g, 2))
         s = TEXT("%s, %s", s, b->flag);
     g->used |= b->used;
+    const char *instance = instance_of(g, b);
+    if (instance && (g->scanned >= 0 || draw_below(g, 4)))
+        return TEXT("%s(%s)", instance, s);
     const char *as = b->params && draw_below(g, 40) ? TEXT(" as \"%s\"", new_name(g, "call")) : "";
     return TEXT("%s(%s)%s", b->name, s, as);
 }

@@ -38,6 +38,8 @@ static const char *initial(Gen *g)
         return "~ uniform(-0.5, 0.5)";
     case 4:
         return TEXT("~ normal(0.1 / sqrt(%d))", draw_between(g, 1, 9));
+    case 5:
+        return "= 0.2 * tanh(normal(1)) + uniform(-0.1, 0.1)";
     default:
         return "~ normal(0.3)";
     }
@@ -502,10 +504,55 @@ static const char *shifted(Gen *g, Dims want, int depth)
                 one, two, draw_between(g, -2, 3));
 }
 
+/* One axis of a convolution: position a of the result and tap b read dim *from; NULL: there is
+ * none. */
+static const char *axis(Gen *g, Dims want, int a, int b, int *from)
+{
+    *from = draw_one_in(g, 2) ? a : draw_dim(g, loose(g) & ~want & ~bit(b));
+    if (a < 0 || b < 0 || *from < 0)
+        return NULL;
+    return TEXT("%s = %d * %s %s %d * %s + %d", dim_name(g, *from), draw_between(g, 1, 2),
+                dim_name(g, a), draw_one_in(g, 2) ? "+" : "-", draw_between(g, 1, 2),
+                dim_name(g, b), draw_between(g, -2, 2));
+}
+
+/* A convolution along one dim or two, with a stride or a dilation or none; or of each channel. */
+static const char *convolved(Gen *g, Dims want, int depth)
+{
+    const Dims taps = loose(g) & ~want;
+    const int a = draw_dim(g, want & loose(g)), b = draw_dim(g, taps);
+    int from[2] = {-1, -1};
+    const char *place = a < 0 || b < 0 ? NULL : axis(g, want, a, b, &from[0]);
+    if (!place)
+        return NULL;
+    Dims over = bit(b), positions = bit(a), read = bit(from[0]);
+    const int a2 = draw_dim(g, want & loose(g) & ~positions & ~read);
+    const int b2 = draw_dim(g, taps & ~over & ~read);
+    if (a2 >= 0 && b2 >= 0 && draw_one_in(g, 2)) {
+        const char *more = axis(g, want | over | read, a2, b2, &from[1]);
+        if (more) {
+            place = TEXT("%s, %s", place, more);
+            over |= bit(b2);
+            positions |= bit(a2);
+            read |= bit(from[1]);
+        }
+    }
+    const Dims sums = fresh(g, want | over | read, 1), own = want & ~positions & ~g->fixed;
+    const Dims columns = draw_below(g, 4) ? own & bit(draw_dim(g, own)) : 0;
+    const Dims in = (want & ~positions & ~(draw_below(g, 4) ? columns : 0)) | read | sums;
+    if (g->fixed & in & ~reach(g))
+        return NULL;
+    const char *x = term(g, in, depth - 1), *w = declare_param(g, over | sums | columns, "w");
+    return draw_below(g, 4)
+               ? TEXT("%s[%s] @ %s over %s", x, place, w, over_list(g, over | sums))
+               : TEXT("sum(%s[%s] * %s, over %s)", x, place, w, over_list(g, over | sums));
+}
+
 static const char *parted(Gen *g, Dims want, int depth)
 {
-    static Production *const all[] = {split_or_merged, joined, cut, shifted, shifted};
-    return all[draw_below(g, 5)](g, want, depth);
+    static Production *const all[] = {split_or_merged, joined,    cut,      shifted,
+                                      shifted,         convolved, convolved};
+    return all[draw_below(g, 7)](g, want, depth);
 }
 
 static const char *dropped(Gen *g, Dims want, int depth)
@@ -513,6 +560,17 @@ static const char *dropped(Gen *g, Dims want, int depth)
     static const char *const p[] = {"0.1", "0.5", "0", "0.25"};
     return want ? TEXT("dropout(%s, p = %s)", expression(g, want, depth - 1), p[draw_below(g, 4)])
                 : NULL;
+}
+
+/* Numbers drawn in each step; of no dims the step. */
+static const char *noise(Gen *g, Dims want, int depth)
+{
+    (void)depth;
+    if (!want)
+        return draw_one_in(g, 2) ? "(0.1 * step())" : NULL;
+    if (want & bit(g->extra) || !small(g, want))
+        return NULL;
+    return TEXT("%s(over (%s))", draw_one_in(g, 2) ? "uniform" : "normal", dim_list(g, want, ", "));
 }
 
 static const char *unpadded(Gen *g, Dims want, int depth)
@@ -535,11 +593,11 @@ static const char *entropy(Gen *g, Dims want, int depth)
 const char *expression(Gen *g, Dims want, int depth)
 {
     static Production *const all[] = {
-        pair,         pair,      unary,   unary,    product, product,  product,
-        norm,         turned,    dropped, choice,   ratio,   square,   reduction,
-        reduction,    looked_up, renamed, picked,   entropy, unpadded, block_called,
-        block_called, parted,    parted,  attended, routed};
-    enum { PLAIN = 10, ALL = sizeof all / sizeof *all };
+        pair,         pair,         unary,     unary,   product,  product, product,
+        norm,         turned,       dropped,   noise,   choice,   ratio,   square,
+        reduction,    reduction,    looked_up, renamed, picked,   entropy, unpadded,
+        block_called, block_called, parted,    parted,  attended, routed};
+    enum { PLAIN = 11, ALL = sizeof all / sizeof *all };
     g->used |= want;
     for (int tries = 0; depth > 0 && g->budget > 0 && tries < 4; tries++) {
         int which = g->plain ? draw_below(g, PLAIN + 3) : draw_below(g, ALL);

@@ -29,6 +29,7 @@ enum {
     DIMS_MAX = 30,
     VALUES_MAX = 256,
     BLOCKS_MAX = 6,
+    INSTANCES_MAX = 4,
     ARGS_MAX = 4,
     NUMBERS_MAX = 16,
     SIZE_MAX_ELEMENTS = 1500,
@@ -70,6 +71,12 @@ typedef struct GenBlock {
     bool params; /* so that a call may have a name */
 } GenBlock;
 
+/* An instance of a block, in sight. */
+typedef struct GenInstance {
+    const char *name;
+    int block;
+} GenInstance;
+
 typedef struct Gen {
     Arena *a;
     uint64_t rng;
@@ -81,6 +88,8 @@ typedef struct Gen {
     int nvalues;
     GenBlock block[BLOCKS_MAX];
     int nblocks;
+    GenInstance instance[INSTANCES_MAX];
+    int ninstances;
     const char *written;             /* a block that writes attention out, or NULL */
     const char *number[NUMBERS_MAX]; /* constants and options in sight */
     int nnumbers;
@@ -100,6 +109,7 @@ typedef struct Gen {
     int budget;               /* expressions that may still be drawn */
     const char *external[64]; /* names of parameters, for rules */
     int nexternal, nparams;
+    const char *other;     /* a loss beside the first, or NULL */
     const char *inner[16]; /* names of what repeats compute */
     int ninner;
     Dims model, repeated; /* dims of its parameters and inputs, and that its repeats are over */
@@ -154,6 +164,8 @@ const char *declare_param(Gen *g, Dims dims, const char *stem);
 
 /* NULL: it cannot have these dims. */
 const char *block_called(Gen *g, Dims want, int depth);
+/* Declares an instance of a block whose parameters have the same dims in all calls. */
+void new_instance(Gen *g);
 /* Of a block that returns two values, and their dims. */
 const char *pair_called(Gen *g, Dims result[2], int depth);
 /* A block that writes attention out, in one of the ways there are, or nearly so. */

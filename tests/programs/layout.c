@@ -135,6 +135,8 @@ static void write_layout(Gen *g, const char *name)
     int batch = g->dim[g->batch].size / (m.size[0] ? m.size[0] : 1), micro = draw_between(g, 1, 4);
     if (draw_one_in(g, 2) && (batch < 1 || batch % micro == 0 || draw_one_in(g, 10)))
         line(g, "microbatch %d", micro);
+    if (draw_one_in(g, 2))
+        line(g, "chunk %d", draw_between(g, 1, 4));
     switch (draw_below(g, 8)) {
     case 0:
         line(g, "recompute none");

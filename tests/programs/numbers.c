@@ -57,13 +57,15 @@ static double work_of(const Module *m, const Region *r)
  * that makes much of nothing (a sign, a ratio of two tiny numbers) is another one here. */
 static void be_comparable(Module *m, uint64_t seed)
 {
-    Train *t = &m->train;
-    bool smooth = t->optimizer == OPT_adam || t->optimizer == OPT_adamw || t->optimizer == OPT_sgd;
-    t->eps = 1e-3;
-    if (!smooth || seed % 2) {
-        t->optimizer = OPT_sgd;
-        t->momentum = 0;
-        t->nesterov = false;
+    for (Goal *t = m->train.goal; t < m->train.goal + m->train.goals; t++) {
+        bool smooth =
+            t->optimizer == OPT_adam || t->optimizer == OPT_adamw || t->optimizer == OPT_sgd;
+        t->eps = 1e-3;
+        if (!smooth || seed % 2) {
+            t->optimizer = OPT_sgd;
+            t->momentum = 0;
+            t->nesterov = false;
+        }
     }
 }
 
@@ -92,6 +94,10 @@ static void open_one(Model *t, const char *text, int64_t at_once, bool gpu, uint
     t->m->layout.mesh.n = t->m->layout.rules.n = 0;
     t->m->layout.pipeline = (Pipeline){0};
     t->m->layout.microbatch = at_once ? at_once : t->m->batch.size;
+    if (after) /* one position after the other */
+        t->m->layout.chunk = 1;
+    else if (!t->m->layout.chunk)
+        t->m->layout.chunk = 2 + (int64_t)(seed % 4);
     be_comparable(t->m, seed);
     must_make(t, NULL, after, "precision");
 }
@@ -212,6 +218,7 @@ static const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const T
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
+/* The loss that argument p follows, at p + h * way. */
 static double loss_at(Model *t, const Fn *fn, Tensor64 *args, size_t p, const double *way, double h)
 {
     Arena *a = arena_new();
@@ -222,7 +229,7 @@ static double loss_at(Model *t, const Fn *fn, Tensor64 *args, size_t p, const do
     for (int64_t e = 0; e < n; e++)
         args[p].data[e] = was[e] + h * way[e];
     ir_interpret(t->m, fn, args, results, a, false);
-    double loss = results[0].data[0];
+    double loss = results[t->m->tensors.data[fn->args.data[p].tensor].goal].data[0];
     args[p].data = was;
     arena_free(a);
     return loss;
@@ -275,6 +282,7 @@ static void check_gradients(Model *plain, Model *t, uint64_t seed)
         double least = INFINITY;
         if (fn->results.data[r].role != RES_grad)
             continue;
+        const int goal = t->m->tensors.data[fn->results.data[r].tensor].goal;
         size_t p = 0;
         while (loss->args.data[p].role != ARG_param ||
                loss->args.data[p].tensor != fn->results.data[r].tensor)
@@ -285,7 +293,7 @@ static void check_gradients(Model *plain, Model *t, uint64_t seed)
             if (!all_finite(fn, results))
                 return;
             const Tensor64 both[2] = {results[r], run_fn(t, fn, nudged(t, fn, args))[r]};
-            const double *off = shaken(t, fn, args, results), shake[2] = {off[0], off[r]};
+            const double *off = shaken(t, fn, args, results), shake[2] = {off[goal], off[r]};
             least =
                 fmin(least, slope_error(plain, loss, args, p, both, shake, way[place % 3], &rng));
         }

@@ -19,7 +19,7 @@
 #include "tests/programs/try.h"
 #include "tests/sample.h"
 
-enum { SAMPLE = SANITIZED ? 150 : 1200, FULL = 20000, FAILURES_MAX = 10 };
+enum { SAMPLE = SANITIZED ? 100 : 600, FULL = 20000, FAILURES_MAX = 10 };
 
 typedef struct Run {
     uint64_t seed;

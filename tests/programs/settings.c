@@ -68,6 +68,24 @@ static const char *precision(Gen *g)
                "f16 (scale = 1024, least = 1, window = 10, hysteresis = 1)", "f16 (scale = 256)");
 }
 
+/* Of the loss beside the first: half of the parameters with names of their own follow it. */
+static void write_goal(Gen *g, bool ready)
+{
+    const char *s = selector(g);
+    for (int i = draw_below(g, 2); i < g->nexternal && draw_below(g, 4); i += 2)
+        s = i < 2 ? TEXT("\"*%s*\"", g->external[i]) : TEXT("%s, \"*%s*\"", s, g->external[i]);
+    line(g, "train %s where %s {", g->other, s);
+    g->indent = 1;
+    line(g, "optimizer %s", optimizer(g));
+    line(g, "lr %s", schedule(g));
+    if (!ready && draw_one_in(g, 2))
+        line(g, "clip %s", ANY("1", "0.5", "1e-3"));
+    if (draw_one_in(g, 4))
+        line(g, "decay 0.05 where rank >= 0");
+    g->indent = 0;
+    line(g, "}");
+}
+
 void write_train(Gen *g)
 {
     line(g, "train {");
@@ -97,6 +115,8 @@ void write_train(Gen *g)
     }
     g->indent = 0;
     line(g, "}");
+    if (g->other)
+        write_goal(g, ready);
 }
 
 /* ---- config ---------------------------------------------------------------------------------- */

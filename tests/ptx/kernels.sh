@@ -1,11 +1,15 @@
 #!/bin/sh
 # kernels.sh ARCH SOURCE BUILD - the checks of kernels/cuda with the kernels as nvcc compiles them for sm_80 or sm_90a, run by
-# the interpreter of PTX; `turn`: for one of the two, which $MGC_TURN chooses. Exits with 77 where there is no nvcc.
+# the interpreter of PTX; `turn`: for one of the two, or for none, as $MGC_TURN chooses (nvcc alone takes two minutes).
+# Exits with 77 where there is no nvcc, and where it is not its turn.
 set -eu
 arch=$1 source=$2 bin=$3/bin
 if [ "$arch" = turn ]; then
-    arch=sm_80
-    [ $((${MGC_TURN:-0} % 2)) = 0 ] || arch=sm_90a
+    case $((${MGC_TURN:-0} % 4)) in
+    0) arch=sm_80 ;;
+    2) arch=sm_90a ;;
+    *) echo "not in this turn"; exit 77 ;;
+    esac
     echo "in turn: $arch"
 fi
 nvcc=${MGC_NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")}

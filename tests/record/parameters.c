@@ -14,6 +14,7 @@ typedef struct laying {
 } laying;
 typedef struct sight {
     const int32_t *seen, *first;
+    const void *bias;
 } sight;
 
 /* p: a pointer; i: 32 bits; l: 64 bits; capitals: descriptors. */
@@ -77,10 +78,12 @@ static const struct {
                {"mg_attention_forward_", "ASppppp"},
                {"mg_attention_dq_", "ASppppppp"},
                {"mg_attention_dkv_", "ASpppppppp"},
+               {"mg_attention_dbias_", "ASppppppp"},
                {"mg_flash_delta_", "Aiippp"},
                {"mg_flash_forward_", "ASpppppi"},
                {"mg_flash_dq_", "ASpppppppi"},
                {"mg_flash_dkv_", "ASppppppppi"},
+               {"mg_flash_dbias_", "ASpppppppi"},
                {"mg_flash90_forward_", "ASppppp"},
                {"mg_flash90_dq_", "ASppppppp"},
                {"mg_flash90_dkv_", "ASpppppppp"}};

@@ -26,7 +26,7 @@ static std::set<std::string> names()
         for (const char *end : ends)
             all.insert(first + end);
         for (const char *type : {"bf16", "f16", "f32", "tf32"})
-            for (const char *sight : {"all", "some", "cap"})
+            for (const char *sight : {"all", "some", "cap", "bias", "capbias"})
                 for (int k : tiles)
                     for (int v : tiles)
                         all.insert(first + type + "_" + sight + "_" + std::to_string(k) + "_" +

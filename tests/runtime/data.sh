@@ -15,9 +15,9 @@ bad "nothing*: No such file" --data 'nothing*'
 mkdir dir
 bad "dir is a directory" --data dir
 : >empty
-bad "empty: has 0 tokens; one window takes seq + 1 = 17" --data empty
+bad "empty: has 0 tokens; one window takes 17" --data empty
 head -c 16 text >short
-bad "short: has 16 tokens; one window takes seq + 1 = 17" --data short
+bad "short: has 16 tokens; one window takes 17" --data short
 bad "short: has 16 tokens" --data text --data short
 bad "short: has 16 tokens" --data text --val short
 bad "not a regular file" --data /dev/null

@@ -38,7 +38,7 @@ static void start(Trial *t)
     t->r.program = &program;
     t->r.arena = t->arena;
     t->r.lr.steps = 10;
-    t->r.data = rt_data_open(&(rt_list){item, 1}, "data", SEQ, 256);
+    t->r.data = rt_data_open(&(rt_list){item, 1}, "data", SEQ, SEQ + 1, 256);
 }
 
 static void stop(Trial *t)

@@ -43,7 +43,7 @@ static rt_data *open_bytes(const unsigned char *bytes, const size_t *n, int file
         item[i] = path[i] = unit_file(bytes, n[i]);
         bytes += n[i];
     }
-    return rt_data_open(&(rt_list){item, files}, "data", SEQ, 256);
+    return rt_data_open(&(rt_list){item, files}, "data", SEQ, SEQ + 1, 256);
 }
 
 static void shuffled(const rt_data *d, uint64_t seed, int64_t index, int32_t *out)
@@ -124,6 +124,35 @@ static void windows_in_order(void **state)
     }
     rt_data_close(d);
     forget(path, 3);
+}
+
+/* Windows with more tokens behind them: in a file of any length all lie in it, the last as far back
+ * as they can in the fixed order. */
+static void windows_ahead(void **state)
+{
+    (void)state;
+    unsigned char bytes[64];
+    for (int i = 0; i < 64; i++)
+        bytes[i] = (unsigned char)i;
+    for (int ahead = 1; ahead <= SEQ; ahead++)
+        for (int n = SEQ + ahead; n <= 64; n++) {
+            char *path = unit_file(bytes, (size_t)n);
+            const char *item[] = {path};
+            rt_data *d = rt_data_open(&(rt_list){item, 1}, "data", SEQ, SEQ + ahead, 256);
+            int64_t least = n, most = 0;
+            for (int64_t i = 0; i < 20 * d->windows; i++) {
+                rt_place p = rt_data_window(d, 5, i);
+                least = p.first < least ? p.first : least;
+                most = p.first > most ? p.first : most;
+            }
+            assert_true(least >= 0 && most + SEQ + ahead <= n);
+            rt_data_in_order(d);
+            rt_place last = rt_data_window_in_order(d, d->windows - 1);
+            assert_true(last.first + SEQ + ahead <= n && last.first + 2 * SEQ + ahead > n);
+            rt_data_close(d);
+            unlink(path);
+            free(path);
+        }
 }
 
 static void holds_out_the_end(void **state)
@@ -281,17 +310,12 @@ static void by_the_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(permutes),
-        cmocka_unit_test(permutations_differ),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(windows_in_order),
-        cmocka_unit_test(holds_out_the_end),
-        cmocka_unit_test(holds_out_a_tail),
-        cmocka_unit_test(blends),
-        cmocka_unit_test(learning_rates),
-        cmocka_unit_test(deepspeed),
-        cmocka_unit_test(stable_then_down),
-        cmocka_unit_test(by_the_root),
+        cmocka_unit_test(permutes),         cmocka_unit_test(permutations_differ),
+        cmocka_unit_test(windows),          cmocka_unit_test(windows_in_order),
+        cmocka_unit_test(windows_ahead),    cmocka_unit_test(holds_out_the_end),
+        cmocka_unit_test(holds_out_a_tail), cmocka_unit_test(blends),
+        cmocka_unit_test(learning_rates),   cmocka_unit_test(deepspeed),
+        cmocka_unit_test(stable_then_down), cmocka_unit_test(by_the_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

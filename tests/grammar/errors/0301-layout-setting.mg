@@ -9,5 +9,5 @@ train { optimizer sgd()  lr 0.1 }
 layout { microbach 2 }
 # CHECK: 0301-layout-setting.mg:9:10: error[MG0301]: there is no setting 'microbach'
 # CHECK: help: did you mean 'microbatch'?
-# CHECK: help: there is: device, mesh, microbatch, recompute, assert, pad
+# CHECK: help: there is: device, mesh, microbatch, recompute, chunk, assert, pad
 # CHECK-NOT: {{error|warning}}[MG

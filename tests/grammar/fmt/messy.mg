@@ -11,6 +11,8 @@ w:param[a,b]~normal(0.02/sqrt(2*a)) as "w.weight"[(b   a)]
 bias : param[b] = -(1) as "b"
 part:param[a,b]=1 as "c"[(a b)at   a*(b+1)]
 gain : param[] = 1 / 2
+tower:block   g as "t.{}" # shared
+other : block g
 
 # after a gap
 
@@ -31,6 +33,8 @@ repeat a as "l.{}"{repeat b{x=x
   metric   seen =mean( x )  # beside the loss
 }
 train{optimizer adamw(betas=(0.9,5e-1)) clip 1}
+train g where "a.*" ,rank>=2,b{optimizer sgd()
+ lr 1}
 layout{ device h100 x 8
 mesh tp=1,dp=2
 a,b->tp,dp(zigzag,k=1f1b)

@@ -4,10 +4,14 @@ Needs torch; the tests do not: they read what this wrote. The safetensors file h
 
     weight.NAME   BF16  initial parameters, under the names of checkpoints
     grad.NAME     F64   the gradient of the loss at those, of every parameter that learns
+    after.NAME    F64   of models with several losses: the parameters after the last step
     tokens        U8    [batch, seq + 1], or the inputs by name: F32 or U8, [batch, ...]
+    weights       U8    of the tokens as targets, in models that weigh them
+    batch.NAME    the same in the order of the first step, of models that draw numbers
 
 and the JSON file the losses and gradient norms of STEPS steps of gradient descent with momentum on that
-one batch, as the train blocks say, and the metrics at the initial parameters. Everything is computed in float64.
+one batch, as the train blocks say (those of further losses in "goals"), the metrics at the initial parameters, and the loss of an
+evaluation where that draws numbers of its own. Everything is computed in float64.
 """
 
 import json
@@ -16,10 +20,9 @@ import struct
 import sys
 
 import torch
-from twins import KINDS
+from twins import KINDS, noise
 
 STEPS = 3
-RATE, MOMENTUM = 0.1, 0.9
 HERE = os.path.dirname(os.path.abspath(__file__))
 NAMES = {torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64", torch.uint8: "U8"}
 
@@ -37,21 +40,48 @@ def start(shapes, draw):
     return w
 
 
+def gradients(twin, w, learn, d):
+    """Each loss, and the gradients of the parameters that follow it, all at the same parameters."""
+    losses, grads = twin.losses(w, d), {}
+    for goal, loss in losses.items():
+        mine = [n for n in learn if twin.follows(n) == goal]
+        found = torch.autograd.grad(loss, [learn[n] for n in mine], retain_graph=True)
+        grads |= dict(zip(mine, found, strict=True))
+    return {goal: float(loss.detach()) for goal, loss in losses.items()}, grads
+
+
+def rows(twin, d, n):
+    """The batch of step n: all rows, in the order of the program where that matters."""
+    if not twin.draws:
+        return d
+    order = noise.order(twin.batch, n)
+    return {name: t[order] for name, t in d.items()}
+
+
 def steps(twin, w, d):
-    """Losses before each update, gradient norms, and the gradients of the first step."""
+    """By loss: its values before each update, and gradient norms; the gradients of the first step, the parameters after the last."""
     w = {n: t.double() for n, t in w.items()}
     learn = {n: t.requires_grad_() for n, t in w.items() if twin.learns(n)}
-    optimizer = torch.optim.SGD(learn.values(), lr=RATE, momentum=MOMENTUM)
-    losses, norms, first = [], [], None
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = twin.loss(w, d)
-        loss.backward()
-        first = first or {n: t.grad.clone() for n, t in learn.items()}
-        losses.append(float(loss.detach()))
-        norms.append(float(torch.sqrt(sum((t.grad**2).sum() for t in learn.values()))))
-        optimizer.step()
-    return losses, norms, first
+    optimizers, numbers, first = {}, {}, None
+    for step in range(STEPS):
+        losses, grads = gradients(twin, w, learn, rows(twin, d, step) | {"step": step, "steps": step})
+        first = first or {n: grads[n].clone() for n in learn}
+        for goal, loss in losses.items():
+            mine = {n: t for n, t in learn.items() if twin.follows(n) == goal}
+            if not step:
+                optimizers[goal] = twin.optimizer(goal, list(mine.values()))
+                numbers[goal] = {"losses": [], "norms": []}
+            optimizer, rate, clip = optimizers[goal]
+            for n, t in mine.items():
+                t.grad = grads[n].clone()
+            norm = torch.nn.utils.clip_grad_norm_(mine.values(), clip)
+            numbers[goal]["losses"].append(loss)
+            numbers[goal]["norms"].append(float(norm))
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step)
+        for optimizer, _, _ in optimizers.values():
+            optimizer.step()
+    return numbers, first, {n: t.detach() for n, t in w.items()}
 
 
 def write_safetensors(path, tensors):
@@ -74,17 +104,26 @@ def generate(name):
     w = start(twin.shapes(), draw)
     stored = {n: (t.float() if t.is_floating_point() else t.to(torch.uint8)) for n, t in twin.inputs(draw).items()}
     data = {n: t.double() if t.is_floating_point() else t.long() for n, t in stored.items()}
-    losses, norms, grads = steps(twin, w, data)
-    metrics = {n: float(x) for n, x in twin.metrics({n: t.double() for n, t in w.items()}, data).items()}
+    numbers, grads, after = steps(twin, w, data)
+    losses, norms = numbers["loss"]["losses"], numbers["loss"]["norms"]
+    others = {goal: row for goal, row in numbers.items() if goal != "loss"}
+    exact = {n: t.double() for n, t in w.items()}
+    metrics = {n: float(x) for n, x in twin.metrics(exact, data).items()}
+    # An evaluation draws numbers of its own: here behind one step, whose rate is 0.
+    evaluated = {"val_loss": float(twin.loss(exact, data | {"step": -1, "steps": 1}))} if twin.draws else {}
     for n, x in metrics.items():
         assert 0 < x and x != 1, f"{name}: {n} is {x}: nothing is tested"
     for n, g in grads.items():
         assert float(g.norm()) > 1e-6 * norms[0], f"{name}: the gradient of {n} is zero: nothing is tested"
-    tensors = stored | {"weight." + n: t for n, t in w.items()} | {"grad." + n: t for n, t in grads.items()}
+    first = {"batch." + n: t for n, t in rows(twin, stored, 0).items()} if twin.draws else {}
+    tensors = stored | first | {"weight." + n: t for n, t in w.items()} | {"grad." + n: t for n, t in grads.items()}
+    if others:
+        tensors |= {"after." + n: t for n, t in after.items()}
     os.makedirs(f"{HERE}/golden", exist_ok=True)
     write_safetensors(f"{HERE}/golden/{name}.safetensors", tensors)
     with open(f"{HERE}/golden/{name}.json", "w", encoding="utf-8") as f:
-        json.dump({"loss": losses[0], "losses": losses, "norms": norms} | ({"metrics": metrics} if metrics else {}), f, indent=1)
+        json.dump({"loss": losses[0], "losses": losses, "norms": norms} | evaluated | ({"metrics": metrics} if metrics else {})
+                  | ({"goals": others} if others else {}), f, indent=1)
         f.write("\n")
     print(f"{name}: {sum(t.numel() for t in w.values())} parameters, loss {losses[0]:.6f} -> {losses[-1]:.6f}, "
           f"norm {norms[0]:.3g} -> {norms[-1]:.3g}, {os.path.getsize(f'{HERE}/golden/{name}.safetensors')} bytes")

@@ -1,5 +1,4 @@
-# mamba2.mg - Mamba 2 (Dao, Gu, 2024) in its quadratic form: a state that fades as the input says, written as scores of all positions
-# before; a causal convolution of each channel over the last four positions comes first, a gated norm last.
+# mamba2.mg - Mamba 2 (Dao, Gu, 2024): a state of each head that fades as the input says; a causal convolution of each channel over the last four positions comes first, a gated norm last.
 dim layers = 2, hidden = 16, heads = 4, inner = 4, state = 4, tap = 4
 dim vocab = 32, seq = 8, batch = 4
 
@@ -8,15 +7,14 @@ block conv(x[seq], w[tap]) {
 }
 
 block mixer(x[hidden]) {
-    dim from = seq, upto = seq
     gain : param[hidden]               = 1 as "norm.weight"
     wx   : param[hidden, heads, inner] ~ normal(0.3) as "x.weight" [(heads inner), hidden]
     wz   : param[hidden, heads, inner] ~ normal(0.3) as "z.weight" [(heads inner), hidden]
     wb   : param[hidden, state]        ~ normal(0.3) as "b.weight" [state, hidden]
     wc   : param[hidden, state]        ~ normal(0.3) as "c.weight" [state, hidden]
     wd   : param[hidden, heads]        ~ normal(0.3) as "dt.weight" [heads, hidden]
-    bd   : param[heads]                = 0 as "dt.bias"
-    rate : param[heads]                = 0 as "A_log.bias"
+    bd   : param[heads]                = log(exp(exp(uniform(log(0.001), log(0.1)))) - 1) as "dt.bias"
+    rate : param[heads]                = log(uniform(1, 16)) as "A_log.bias"
     skip : param[heads]                = 1 as "D.weight"
     cw   : param[heads, inner, tap]    ~ normal(0.3) as "conv.weight" [(heads inner), tap]
     cb   : param[heads, inner]         = 0 as "conv.bias" [(heads inner)]
@@ -26,11 +24,14 @@ block mixer(x[hidden]) {
     u = silu(conv(n @ wx over hidden, cw) + cb)
     r = n @ wd over hidden + bd
     dt = log(1 + exp(-abs(r))) + max(r, 0)
-    total = select(index(upto) <= index(seq), 1, 0) @ (-exp(rate) * dt)[seq -> upto] over upto
-    behind = index(from) <= index(seq)
-    fade = select(behind, exp(select(behind, total - total[seq -> from], 0)), 0)
-    s = (n @ wc over hidden) @ (n @ wb over hidden)[seq -> from] over state * fade
-    y = s @ (u * dt)[seq -> from] over from + u * skip
+    b = n @ wb over hidden
+    c = n @ wc over hidden
+    h = expand(0, over (batch, heads, inner, state))
+    scan seq {
+        h = exp(-exp(rate) * dt) * h + dt * u * b
+        read = c @ h over state
+    }
+    y = read + u * skip
     g = y * silu(n @ wz over hidden)
     return (g * rsqrt(mean(g * g, over (heads, inner)) + 1e-5) * out) @ wo over (heads, inner)
 }
@@ -54,4 +55,5 @@ train {
 layout {
     device     cpu
     microbatch 4
+    chunk      4
 }

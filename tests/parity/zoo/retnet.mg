@@ -1,6 +1,6 @@
-# retnet.mg - retention (Sun and others: RetNet, 2023) in its parallel form: scores without softmax, which fade with distance at a rate
-# of each head's own; each head's result is normed, and gated.
-dim layers = 2, hidden = 16, heads = 4, head = 4, ffn = 16
+# retnet.mg - retention (Sun and others: RetNet, 2023) in its recurrent form: a state of each head fades at the head's own rate and
+# takes in key times value; what the query reads is normed, and gated.
+dim layers = 2, hidden = 16, heads = 4, head = 4, value = 4, ffn = 16
 dim vocab = 32, seq = 8, batch = 4
 
 block norm(x[hidden]) {
@@ -10,18 +10,21 @@ block norm(x[hidden]) {
 }
 
 block retain(x[hidden]) {
-    dim key = seq
-    wq : param[hidden, heads, head] ~ normal(0.3) as "q.weight" [(heads head), hidden]
-    wk : param[hidden, heads, head] ~ normal(0.3) as "k.weight" [(heads head), hidden]
-    wv : param[hidden, heads, head] ~ normal(0.3) as "v.weight" [(heads head), hidden]
-    wg : param[hidden, heads, head] ~ normal(0.3) as "g.weight" [(heads head), hidden]
-    wo : param[heads, head, hidden] ~ normal(0.3) as "o.weight" [hidden, (heads head)]
+    wq : param[hidden, heads, head]  ~ normal(0.3) as "q.weight" [(heads head), hidden]
+    wk : param[hidden, heads, head]  ~ normal(0.3) as "k.weight" [(heads head), hidden]
+    wv : param[hidden, heads, value] ~ normal(0.3) as "v.weight" [(heads value), hidden]
+    wg : param[hidden, heads, value] ~ normal(0.3) as "g.weight" [(heads value), hidden]
+    wo : param[heads, value, hidden] ~ normal(0.3) as "o.weight" [hidden, (heads value)]
     q = rope(x @ wq over hidden, along seq, over head)
     k = rope(x @ wk over hidden, along seq, over head) / sqrt(head)
-    back = index(seq) - index(key)
-    fade = select(back >= 0, pow(1 - exp(-log(2) * (2 + index(heads))), max(back, 0)), 0)
-    y = (q @ k[seq -> key] over head * fade) @ (x @ wv over hidden)[seq -> key] over key
-    return (silu(x @ wg over hidden) * layernorm(y, 1, 0, over head, eps = 1e-3)) @ wo over (heads, head)
+    v = x @ wv over hidden
+    fade = 1 - pow(2, -(2 + index(heads)))
+    state = expand(0, over (batch, heads, head, value))
+    scan seq {
+        state = fade * state + k * v
+        y = q @ state over head
+    }
+    return (silu(x @ wg over hidden) * layernorm(y, 1, 0, over value, eps = 1e-3)) @ wo over (heads, value)
 }
 
 block mlp(x[hidden]) {
@@ -49,4 +52,5 @@ train {
 layout {
     device     cpu
     microbatch 4
+    chunk      4
 }

@@ -27,7 +27,8 @@ class Zoo(mgctest.Case):
     def test_evaluation(self):
         """val_loss of the batch is its loss, for every microbatch; rows of CLIP and batch norm depend on each other."""
         mixing = ["batch_norm", "clip"]
-        for name in mgctest.some(sorted(set(MODELS) - set(mixing)), 3) + mgctest.some(mixing):
+        drawing = ["diffusion_noise", "masked", "vae_noise"]
+        for name in mgctest.some(sorted(set(MODELS) - set(mixing + drawing)), 2) + mgctest.some(mixing) + mgctest.some(drawing):
             golden = Golden(name)
             data = golden.prepare(self)
             for size in (1, 2, 4, 8):
@@ -40,7 +41,7 @@ class Zoo(mgctest.Case):
                     out = f"eval-{name}-{size}"
                     self.trains(f"./{name}", *data, "--val", data[-1], "--lr", 0, "--steps", 1, "--threads", 1, "--out", out)
                     (val,) = [m["val_loss"] for m in self.metrics(out) if "val_loss" in m]
-                    self.assertLessEqual(abs(val - golden.losses[0]), 1e-9 * abs(golden.losses[0]))
+                    self.assertLessEqual(abs(val - golden.val_loss), 1e-9 * abs(golden.val_loss))
 
     def test_metrics(self):
         """Those of the batch are PyTorch's, whatever is computed at once: accuracies, and means over what a mask leaves."""
@@ -58,6 +59,24 @@ class Zoo(mgctest.Case):
                     self.assertEqual({k[4:] for k in row if k.startswith("val_")}, {"loss"} | set(golden.metrics))
                     for metric, want in golden.metrics.items():
                         self.assertLessEqual(abs(row["val_" + metric] - want), 1e-12 * want, metric)
+
+    def test_losses_go_on(self):
+        """Of several losses: three steps of two ranks with parameters in parts, then one rank resumes; or one rank throughout."""
+        golden = Golden("gan")
+        data = golden.prepare(self)
+        self.write("two.mg", "layout two {\n device cpu x 2\n mesh dp = 2\n batch -> dp\n state, grads, params -> dp\n"
+                   " microbatch 2\n recompute all\n}\n")
+        self.compiles(golden.source, "-o", "one")
+        self.compiles(golden.source, "--layout", "./two.mg", "-o", "two")
+        every = ["--save-every", 3, "--keep", 0, "--threads", 1]
+        self.trains("./one", *data, "--steps", 6, *every, "--out", "whole")
+        self.trains("./two", *data, "--steps", 3, *every, "--out", "parts")
+        self.trains("./one", "--resume", *data[2:], "--steps", 6, *every, "--out", "parts")
+        rows = [[m for m in self.metrics(out) if "lr" in m] for out in ("whole", "parts")]
+        self.assertEqual([len(r) for r in rows], [6, 6])
+        for a, b in zip(*rows, strict=True):
+            for key in ("loss", "critic_loss", "grad_norm", "critic_loss_grad_norm", "lr", "critic_loss_lr"):
+                self.assertLessEqual(abs(a[key] - b[key]), 1e-9 * abs(a[key]), (a["step"], key))
 
     def test_another_model_differs(self):
         """A norm's eps in the seventh digit is seen in losses, norms and gradients."""

@@ -55,9 +55,12 @@ class Golden:
         with open(self.file.replace(".safetensors", ".json"), encoding="utf-8") as f:
             numbers = json.load(f)
         self.losses, self.norms, self.metrics = numbers["losses"], numbers["norms"], numbers.get("metrics", {})
+        self.val_loss = numbers.get("val_loss", self.losses[0])  # of the batch; another one where noise is drawn
         self.weights = {k[7:]: t for k, t in tensors.items() if k.startswith("weight.")}
         self.grads = {k[5:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("grad.")}
-        self.tokens = tensors.get("tokens")
+        self.after = {k[6:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("after.")}
+        self.goals = numbers.get("goals", {})
+        self.tokens, self.target_weights = tensors.get("tokens"), tensors.get("weights")
 
     def prepare(self, case):
         """Into the case's folder: the parameters a program starts from, and its data; what it is told of them."""
@@ -67,6 +70,8 @@ class Golden:
         _, (sequences, window), data = self.tokens
         for i in range(sequences):  # a file a sequence: each gives one window, in every epoch
             case.write(f"{i:02d}.window", data[i * window:(i + 1) * window])
+            if self.target_weights:
+                case.write(f"{i:02d}.window.weights", self.target_weights[2][i * window:(i + 1) * window])
         return ["--init", "start.safetensors", "--data", "u8:??.window"]
 
     def differences(self, case, out):
@@ -80,12 +85,25 @@ class Golden:
                 found.append(f"step {m['step']}: loss {m['loss']!r}, PyTorch {loss!r}")
             if not abs(m["grad_norm"] - size) <= NORM * size:
                 found.append(f"step {m['step']}: norm {m['grad_norm']!r}, PyTorch {size!r}")
+            for goal, row in self.goals.items():
+                for key, want in ((goal, row["losses"]), (goal + "_grad_norm", row["norms"])):
+                    if not abs(m[key] - want[m["step"] - 1]) <= LOSS * abs(want[m["step"] - 1]):
+                        found.append(f"step {m['step']}: {key} {m[key]!r}, PyTorch {want[m['step'] - 1]!r}")
         state = read_safetensors(case.path(f"{out}/ckpt/step-00000001/optimizer.safetensors"))
         for name, g in self.grads.items():  # the momentum after one step is the gradient
+            if "momentum." + name not in state:
+                continue  # it follows another loss, by another optimizer: what becomes of it is compared below
             dtype, _, data = state["momentum." + name]
             off = norm(a - b for a, b in zip(array(CODES[dtype], data), g, strict=True))
             if not off <= GRADIENT * norm(g) + OF_ALL * self.norms[0]:
                 found.append(f"gradient of {name}: off by {off:.3e} of {norm(g):.3e}")
+        if self.after:
+            weights = read_safetensors(case.path(f"{out}/ckpt/step-{len(self.losses):08d}/model.safetensors"))
+        for name, want in self.after.items():
+            dtype, _, data = weights[name]
+            off = norm(a - b for a, b in zip(array(CODES[dtype], data), want, strict=True))
+            if not off <= GRADIENT * norm(want):
+                found.append(f"{name} after the last step: off by {off:.3e} of {norm(want):.3e}")
         return found
 
     def run(self, case, program, out, data, **more):

@@ -354,8 +354,15 @@ static void mark(Contract &c)
 /* ---- attention --------------------------------------------------------------------------- */
 
 struct Sees {
-    uint64_t seen, first;
+    uint64_t seen, first, bias;
 };
+
+/* Elements from the first to the last of the bias, or of its gradient. */
+static int64_t bias_span(const mg_attention_desc &d, const int64_t stride[5])
+{
+    return (d.batch - 1) * stride[0] + (d.queries - 1) * stride[1] + (d.kv - 1) * stride[2] +
+           (d.group - 1) * stride[3] + (d.keys - 1) * stride[4] + 1;
+}
 
 /* Rows of queries (or keys) whose heads lie beside each other; otherwise everything between the
  * first and the last element. `stride`: of batch, row, kv, and of group or 0. */
@@ -412,6 +419,8 @@ static void sight(Contract &c, const mg_attention_desc &d)
     c.place("seen", s.seen, 1, 0, d.queries, 4, "r?");
     c.place("first", s.first, 1, 0,
             (d.batch - 1) * d.first[0] + (d.queries - 1) * d.first[1] + 1, 4, "r?");
+    c.place("bias", s.bias, 1, 0, bias_span(d, d.bias), d.dtype == MG_F64 ? 8 : 4,
+            d.biased ? "r" : "r?");
 }
 
 static void normalisers(Contract &c, const mg_attention_desc &d, const char *does)
@@ -447,7 +456,9 @@ static void gradient(Contract &c)
     queries(c, "dout", d, d.o, d.vhead, w, "r", m);
     if (!warp)
         c.dense("delta", d.batch * d.kv * d.group * d.queries, 4, "r");
-    if (c.l.kernel.find("_dkv_") == std::string::npos) {
+    if (c.l.kernel.find("_dbias_") != std::string::npos) {
+        c.dense("dbias", bias_span(d, d.dbias), d.dtype == MG_F64 ? 8 : 4, "w");
+    } else if (c.l.kernel.find("_dkv_") == std::string::npos) {
         queries(c, "dq", d, d.dq, d.head, w, "w", m);
     } else {
         keys(c, "dk", d, d.dk, d.head, w, "w", m);

@@ -184,3 +184,62 @@ class Rwkv(Twin):
             r, k = self.parts(layer_norm(x, w, f"{i}.ln2"), w, f"{i}.ffn", "rk")
             x = x + torch.sigmoid(r) * (F.relu(k)**2 @ w[f"{i}.ffn.v.weight"].T)
         return next_token(layer_norm(x, w, "norm") @ w["head.weight"].T, d["tokens"])
+
+
+class LinearAttention(Twin):
+    """Layers that read a state of each head; `extra` are a layer's own parameters, and step() is one position."""
+    layers, hidden, heads, key, vocab, seq, batch = 2, 16, 4, 4, 32, 8, 4
+    extra = {}
+
+    def shapes(self):
+        h = self.hidden
+        s = {"embed.weight": (self.vocab, h), "norm.weight": (h,)}
+        for i in range(self.layers):
+            s |= {f"{i}.{n}.weight": (h, h) for n in "qkvgo"}
+            s |= {f"{i}.norm.weight": (h,), f"{i}.out_norm.weight": (self.key,)}
+            s |= {f"{i}.{n}": shape for n, shape in self.extra.items()}
+        return s
+
+    def mixer(self, x, w, p):
+        n = rms(x, w[p + "norm.weight"], 1e-5)
+        q, k, v = (split_heads(n @ w[p + f"{name}.weight"].T, self.heads) for name in "qkv")
+        q, k, gates = self.prepare(n, q, k, w, p)
+        state, out = torch.zeros(len(x), self.heads, self.key, self.key, dtype=x.dtype), []
+        for t in range(x.shape[1]):
+            state = self.step(state, k[:, :, t], v[:, :, t], *(g[:, t] for g in gates))
+            out.append(torch.einsum("bhk,bhkv->bhv", q[:, :, t], state))
+        y = rms(torch.stack(out, 2), w[p + "out_norm.weight"], 1e-5)
+        return (join_heads(y) * F.silu(n @ w[p + "g.weight"].T)) @ w[p + "o.weight"].T
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]]
+        for i in range(self.layers):
+            x = x + self.mixer(x, w, f"{i}.")
+        return next_token(rms(x, w["norm.weight"], 1e-5) @ w["embed.weight"].T, d["tokens"])
+
+
+@kind
+class Gla(LinearAttention):
+    extra = {"f.weight": (16, 16), "f.bias": (16,)}
+
+    def prepare(self, n, q, k, w, p):
+        gate = F.logsigmoid(n @ w[p + "f.weight"].T + w[p + "f.bias"]) / 4
+        return q / math.sqrt(self.key), k, [gate.exp().unflatten(-1, (self.heads, self.key))]
+
+    def step(self, state, k, v, gate):
+        return gate[..., None] * state + k[..., :, None] * v[..., None, :]
+
+
+@kind
+class GatedDelta(LinearAttention):
+    extra = {"a.weight": (4, 16), "b.weight": (4, 16), "A_log.bias": (4,), "dt.bias": (4,)}
+
+    def prepare(self, n, q, k, w, p):
+        dt = F.softplus(n @ w[p + "a.weight"].T + w[p + "dt.bias"], threshold=1000)
+        q, k = (x / torch.sqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (q, k))
+        return q, k, [torch.exp(-torch.exp(w[p + "A_log.bias"]) * dt), torch.sigmoid(n @ w[p + "b.weight"].T)]
+
+    def step(self, state, k, v, decay, part):
+        """S (1 - part k k^T) + part v k^T of the faded state, as a matrix with a row for each element of a key."""
+        kept = torch.eye(self.key, dtype=k.dtype) - part[..., None, None] * k[..., :, None] * k[..., None, :]
+        return decay[..., None, None] * (kept @ state) + part[..., None, None] * k[..., :, None] * v[..., None, :]

@@ -20,6 +20,8 @@ def kind(cls):
 
 
 class Twin:
+    draws = False  # whether it draws numbers, by d["step"]: -1 in an evaluation. d["steps"]: those before this one
+
     def inputs(self, draw):
         """Windows of seq + 1 tokens; models with inputs by name give those."""
         tokens = torch.randint(0, self.vocab, (self.batch, self.seq + 1), generator=draw)
@@ -33,6 +35,18 @@ class Twin:
     def learns(self, name):
         """Whether a parameter is trained."""
         return True
+
+    def losses(self, w, d):
+        """The losses by name; a model has one, or gives several and says which its parameters follow."""
+        return {"loss": self.loss(w, d)}
+
+    def follows(self, name):
+        """The loss that a parameter follows."""
+        return "loss"
+
+    def optimizer(self, loss, weights):
+        """The optimizer of the parameters that follow a loss; the rate of a step, and the norm to which gradients are clipped."""
+        return torch.optim.SGD(weights, lr=0.1, momentum=0.9), (lambda step: 0.1), math.inf
 
 
 def rms(x, gain, eps=1e-6):

@@ -102,3 +102,55 @@ class Mixer(Twin):
         z = self.logits(w, d)
         of_three = (z.topk(3, dim=-1).indices == d["y"][:, None]).any(-1)
         return {"accuracy": (z.argmax(-1) == d["y"]).double().mean(), "of_three": of_three.double().mean()}
+
+
+@kind
+class Resnet(Twin):
+    row, colour, wide, groups, deep, classes, batch = 8, 3, 6, 2, 8, 4, 4
+
+    def shapes(self):
+        norms = {"n1": self.wide, "n2": self.wide, "n3": self.wide, "n4": self.deep}
+        return {"stem.weight": (self.wide, self.colour, 3, 3), "a1.weight": (self.wide, self.wide, 3, 3),
+                "a2.weight": (self.wide, self.wide, 3, 3), "strided.weight": (self.deep, self.wide, 3, 3),
+                "short.weight": (self.deep, self.wide), "groups.weight": (self.deep, self.deep // self.groups, 3, 3),
+                "ones.weight": (self.deep, 3, 3), "head.weight": (self.classes, self.deep), "head.bias": (self.classes,),
+                **{f"{n}.{p}": (size,) for n, size in norms.items() for p in ("weight", "bias")}}
+
+    def inputs(self, draw):
+        return images(draw, self.batch, self.colour, self.row, self.row)
+
+    def loss(self, w, d):
+        def norm(x, n):
+            x = F.layer_norm(x.movedim(1, -1), x.shape[1:2], w[n + ".weight"], w[n + ".bias"], 1e-5)
+            return F.relu(x.movedim(-1, 1))
+
+        h = F.conv2d(d["x"], w["stem.weight"], padding=1)
+        z = norm(F.conv2d(norm(h, "n1"), w["a1.weight"], padding=1), "n2")
+        h = h + F.conv2d(z, w["a2.weight"], padding=1)
+        z = norm(h, "n3")
+        short = F.conv2d(z, w["short.weight"][..., None, None], stride=2)
+        z = norm(F.conv2d(z, w["strided.weight"], stride=2, padding=1), "n4")
+        h = short + F.conv2d(z, w["groups.weight"], padding=2, dilation=2, groups=self.groups)
+        h = h + F.conv2d(F.relu(h), w["ones.weight"][:, None], padding=1, groups=self.deep)
+        return F.cross_entropy(F.relu(h).mean((2, 3)) @ w["head.weight"].T + w["head.bias"], d["y"])
+
+
+@kind
+class Whisper(Twin):
+    mel, time, hidden, before, classes, batch = 5, 12, 8, 4, 4, 4
+
+    def shapes(self):
+        return {"conv1.weight": (self.hidden, self.mel, 3), "conv1.bias": (self.hidden,),
+                "conv2.weight": (self.hidden, self.hidden, 3), "conv2.bias": (self.hidden,),
+                "causal.weight": (self.hidden, self.before), "causal.bias": (self.hidden,),
+                "head.weight": (self.classes, self.hidden)}
+
+    def inputs(self, draw):
+        return images(draw, self.batch, self.mel, self.time)
+
+    def loss(self, w, d):
+        h = F.gelu(F.conv1d(d["x"], w["conv1.weight"], w["conv1.bias"], padding=1))
+        h = F.gelu(F.conv1d(h, w["conv2.weight"], w["conv2.bias"], stride=2, padding=1))
+        past = F.pad(h, (self.before - 1, 0))
+        h = F.silu(F.conv1d(past, w["causal.weight"].flip(1)[:, None], w["causal.bias"], groups=self.hidden))
+        return F.cross_entropy(h.mean(2) @ w["head.weight"].T, d["y"])

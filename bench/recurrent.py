@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""A step of Mamba 2 beside PyTorch's on this processor, and what a token costs as sequences grow.
+
+    bench/recurrent.py [BUILD] [--rounds 3] [--steps 2] [--lengths 1024,4096,...] [--no-torch]
+
+The model is models/mamba2.mg with 10.4 million parameters (24 layers of 256, 8 heads of 64, a state of 64), float32: forward,
+backward and AdamW. PyTorch is eager, and computes in chunks as well: products within a chunk, states between chunks by one
+product, as the paper's short program does. Both have one thread, and take turns. What is said is seconds of the processor, not
+of the clock, so that others on the machine are not counted: mgc's from the difference of a longer and a shorter run.
+With --lengths: mgc alone, one sequence of each length with 4 layers, predicted and measured.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+LAYERS, HIDDEN, HEADS, HEAD, STATE, TAP, VOCAB, SEQ, BATCH = 24, 256, 8, 64, 64, 4, 256, 2048, 2
+CHUNK = 64  # PyTorch's
+INNER = HEADS * HEAD
+
+
+# ---- mgc's ---------------------------------------------------------------------------------------
+
+class Program:
+    def __init__(self, build, layers, seq, batch):
+        self.where = tempfile.mkdtemp()
+        with open(f"{self.where}/tokens", "wb") as f:
+            f.write(os.urandom(max(200_000, 3 * seq)))
+        sizes = {"layers": layers, "hidden": HIDDEN, "heads": HEADS, "head": HEAD, "state": STATE, "seq": seq, "batch": batch}
+        args = [f"{build}/bin/mgc", os.path.join(ROOT, "models/mamba2.mg"), "--microbatch", "1"]
+        for dim, size in sizes.items():
+            args += ["-D", f"{dim}={size}"]
+        t = time.time()
+        plan = subprocess.run([*args, "--plan=json"], check=True, capture_output=True).stdout
+        self.planned = time.time() - t
+        self.plan = json.loads(plan)
+        subprocess.run([*args, "-o", "train"], cwd=self.where, check=True, capture_output=True)
+
+    def cpu(self, steps):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(["./train", "--data", "tokens", "--threads", "1", "--save-every", "0", "--out", f"run-{steps}",
+                        "--steps", str(steps), "--lr", "1e-4"], cwd=self.where, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(["rm", "-r", f"run-{steps}"], cwd=self.where, check=True)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+    def step(self, n):
+        return (self.cpu(1 + n) - self.cpu(1)) / n
+
+
+# ---- PyTorch's -----------------------------------------------------------------------------------
+
+def torch_model():
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    def sums(a):
+        """exp of the sums of a from j + 1 to i: [..., i, j], 0 above the diagonal."""
+        upto = a.cumsum(-1)
+        below = torch.ones(a.shape[-1], a.shape[-1], dtype=torch.bool).tril()
+        return (upto[..., :, None] - upto[..., None, :]).masked_fill(~below, float("-inf")).exp()
+
+    def chunked(x, a, k, q):
+        """x: [batch, seq, heads, head]; a, logarithms: [batch, seq, heads]; k, q: [batch, seq, state]."""
+        b, n = x.shape[0], x.shape[1] // CHUNK
+        x = x.view(b, n, CHUNK, HEADS, HEAD).permute(0, 3, 1, 2, 4)  # batch, heads, chunk, position, head
+        a = a.view(b, n, CHUNK, HEADS).permute(0, 3, 1, 2)
+        k, q = k.view(b, 1, n, CHUNK, STATE), q.view(b, 1, n, CHUNK, STATE)
+        upto = a.cumsum(-1)
+        y = ((q @ k.transpose(-1, -2)) * sums(a)) @ x
+        adds = k.transpose(-1, -2) @ (x * (upto[..., -1:] - upto).exp()[..., None])  # state, head
+        between = sums(F.pad(upto[..., -1], (1, 0)))[..., :-1, 1:]  # what enters chunk i of what j added
+        enters = (between @ adds.flatten(-2)).view_as(adds)
+        y = y + (q @ enters) * upto.exp()[..., None]
+        return y.permute(0, 2, 3, 1, 4).reshape(b, n * CHUNK, HEADS, HEAD)
+
+    class Norm(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(n))
+
+        def forward(self, x):
+            return F.rms_norm(x, x.shape[-1:], self.weight, 1e-5)
+
+    class Mixer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            mixed = INNER + 2 * STATE
+            self.parts = [INNER, mixed, HEADS]
+            self.norm, self.out_norm = Norm(HIDDEN), Norm(INNER)
+            self.win = nn.Linear(HIDDEN, sum(self.parts), bias=False)
+            self.conv = nn.Conv1d(mixed, mixed, TAP, groups=mixed, padding=TAP - 1)
+            self.bd = nn.Parameter(torch.empty(HEADS).uniform_(-6.9, -2.3))
+            self.rate = nn.Parameter(torch.empty(HEADS).uniform_(0, 2.77))
+            self.skip = nn.Parameter(torch.ones(HEADS))
+            self.wo = nn.Linear(INNER, HIDDEN, bias=False)
+
+        def forward(self, x):
+            z, c, r = self.win(self.norm(x)).split(self.parts, -1)
+            c = F.silu(self.conv(c.transpose(1, 2))[..., :x.shape[1]].transpose(1, 2))
+            u, k, q = c.split([INNER, STATE, STATE], -1)
+            u = u.unflatten(-1, (HEADS, HEAD))
+            dt = F.softplus(r + self.bd)
+            y = chunked(u * dt[..., None], -self.rate.exp() * dt, k, q) + self.skip[:, None] * u
+            return x + self.wo(self.out_norm(y.flatten(-2) * F.silu(z)))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(VOCAB, HIDDEN)
+            self.layers = nn.ModuleList(Mixer() for _ in range(LAYERS))
+            self.norm = Norm(HIDDEN)
+
+        def forward(self, t):
+            x = self.embed(t[:, :-1])
+            for layer in self.layers:
+                x = layer(x)
+            return F.cross_entropy((self.norm(x) @ self.embed.weight.T).flatten(0, 1), t[:, 1:].flatten())
+
+    torch.set_num_threads(1)
+    model = Model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(0, VOCAB, (BATCH, SEQ + 1))
+
+    def steps(n):
+        times = []
+        for _ in range(1 + n):
+            t = time.process_time()
+            optimizer.zero_grad()
+            model(tokens).backward()
+            optimizer.step()
+            times.append(time.process_time() - t)
+        return statistics.median(times[1:])
+
+    def agrees():
+        """The sums in chunks are those of one position after the other."""
+        x, a = torch.randn(1, 2 * CHUNK, HEADS, HEAD), -torch.rand(1, 2 * CHUNK, HEADS)
+        k, q = torch.randn(1, 2 * CHUNK, STATE), torch.randn(1, 2 * CHUNK, STATE)
+        h, y = torch.zeros(1, HEADS, STATE, HEAD), []
+        for t in range(2 * CHUNK):
+            h = a[:, t].exp()[..., None, None] * h + k[:, t, None, :, None] * x[:, t, :, None, :]
+            y.append(torch.einsum("bs,bhsd->bhd", q[:, t], h))
+        return torch.allclose(chunked(x, a, k, q), torch.stack(y, 1), rtol=1e-3, atol=1e-3)
+
+    if not agrees():
+        sys.exit("PyTorch's chunks are wrong")
+    return steps
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--steps", type=int, default=2)
+    p.add_argument("--lengths", default="")
+    p.add_argument("--no-torch", action="store_true")
+    o = p.parse_args()
+    o.build = os.path.abspath(o.build)
+    if o.lengths:
+        print("| tokens | planned in s | predicted s | CPU s a step | us a token |\n|---|---|---|---|---|")
+        for seq in map(int, o.lengths.split(",")):
+            program = Program(o.build, 4, seq, 1)
+            s = program.step(o.steps)
+            print(f"| {seq} | {program.planned:.2f} | {program.plan['step_ms'] / 1e3:.3f} | {s:.3f} | {s / seq * 1e6:.1f} |",
+                  flush=True)
+        return
+    program = Program(o.build, LAYERS, SEQ, BATCH)
+    torch_steps = None if o.no_torch else torch_model()
+    mine, pairs = [], []
+    for _ in range(o.rounds):
+        mine.append(program.step(o.steps))
+        if torch_steps:
+            theirs = torch_steps(o.steps)
+            pairs.append(theirs / mine[-1])
+            print(f"mgc {mine[-1]:.3f} s, PyTorch {theirs:.3f} s: {pairs[-1]:.2f} times", flush=True)
+    print(f"mgc: {statistics.median(mine):.3f} s of one processor a step")
+    if pairs:
+        print(f"PyTorch by mgc: {statistics.median(pairs):.2f} (each round {', '.join(f'{r:.2f}' for r in pairs)})")
+
+
+if __name__ == "__main__":
+    main()

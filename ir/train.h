@@ -1,0 +1,72 @@
+/* train.h - how a program is trained: what its train blocks say, checked. */
+#ifndef MGC_IR_TRAIN_H
+#define MGC_IR_TRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/diag.h"
+#include "base/names.h"
+#include "ir/precision.h"
+#include "ir/type.h"
+
+/* An optimizer of grammar/prelude.mg each (ir/optimizers.h). */
+typedef enum Optimizer {
+#define OPTIMIZER(name, ...) OPT_##name,
+#include "ir/optimizers.def"
+    OPT_count
+} Optimizer;
+extern const char *const optimizer_names[OPT_count];
+
+/* As mg_lr in runtime/abi.h, in its order. */
+typedef enum Schedule {
+    LR_constant,
+    LR_linear,
+    LR_cosine,
+    LR_wsd,
+    LR_inverse_sqrt,
+    LR_warmup,
+    LR_warmup_cosine,
+    LR_count
+} Schedule;
+extern const char *const schedule_names[LR_count];
+typedef enum Descent { DESCENT_linear, DESCENT_cosine, DESCENT_sqrt, DESCENT_count } Descent;
+extern const char *const descent_names[DESCENT_count];
+
+/* One of the losses that a step makes smaller, and how it changes its own parameters (Tensor.goal):
+ * they alone have its gradient, and all gradients are of the same values of all parameters. */
+typedef struct Goal {
+    Name loss; /* "loss" of the first */
+    Span span; /* where a source asks for it; no place: not in a text */
+    Optimizer optimizer;
+#define NUMBER(name, ...) double name;
+#define FLAG(name)        double name;
+#include "ir/optimizers.def"
+    double clip; /* 0: none */
+    Schedule schedule;
+    double peak, floor;
+    int64_t warmup, steps;
+    int64_t last;    /* wsd: steps of the descent */
+    Descent descent; /* wsd: of the descent */
+    bool log;        /* warmup, warmup_cosine: by the logarithm */
+} Goal;
+enum { MAX_GOALS = 8 };
+
+/* The train blocks, checked. What differs by parameter is in Tensor. */
+typedef struct Train {
+    Goal goal[MAX_GOALS]; /* the first is that of `loss`, which has the parameters of no other */
+    int goals;            /* 1 or more */
+    DType compute;        /* f32 or f64 */
+    bool tree;            /* gradients are added up in a tree over the microbatches of a step */
+    Span tree_span;       /* where a source says so; no place: not in a text */
+    bool as_ready; /* a parameter is updated once its gradient is there, whatever the others */
+    bool tf32;     /* f32 whose products a GPU may round to 10 bits before it multiplies */
+    DType half;    /* compute f32: what operands of products and what is kept are rounded to;
+                      DT_none: nothing is */
+    PrecisionBy precision_by; /* for people */
+    /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */
+    double scale, scale_least;
+    int64_t scale_window, scale_hysteresis;
+} Train;
+
+#endif

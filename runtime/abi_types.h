@@ -1,0 +1,47 @@
+/* abi_types.h - a part of abi.h, beside which it lies wherever programs are built: types of
+ * numbers, and the descriptors of convolutions and of what is drawn. */
+#ifndef MG_ABI_TYPES_H
+#define MG_ABI_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
+
+static inline int64_t mg_dtype_bytes(mg_dtype t)
+{
+    return t == MG_F64 || t == MG_I64 ? 8 : t == MG_BF16 || t == MG_F16 ? 2 : t == MG_BOOL ? 1 : 4;
+}
+
+/* A convolution: a product whose first operand is read through indices that are sums of others.
+ * Dims come in four groups, outermost first: batch, rows, columns, terms; each steps through x, w
+ * and y by a stride, 0 where one lacks it. With p = at + the sum of by[d] i[d] over all dims d, at
+ * indices i, element p / every of x is read along each axis; it is 0 where `every` does not divide
+ * p, and outside of x. For each of the batch, y[rows, columns] is (or, to accumulate, grows by) the
+ * sum over terms of x[rows, terms] w[terms, columns]. Columns are contiguous in y. Halves are
+ * summed in f32. */
+#define MG_CONV_DIMS 12
+#define MG_CONV_AXES 3
+typedef struct mg_conv_axis {
+    int64_t size, stride, at, every;
+    int32_t by[MG_CONV_DIMS];
+} mg_conv_axis;
+typedef struct mg_conv_desc {
+    mg_dtype dtype; /* of x and w */
+    mg_dtype out;   /* of y: the same type, or f32 for halves */
+    bool accumulate;
+    int batch, rows, columns, terms, axes; /* how many of each */
+    int64_t size[MG_CONV_DIMS], x[MG_CONV_DIMS], w[MG_CONV_DIMS], y[MG_CONV_DIMS];
+    mg_conv_axis axis[MG_CONV_AXES];
+} mg_conv_desc;
+
+/* out[e] = uniform in [0, 1), equal under every layout: with g = slot * elements + e the top 24
+ * bits of word g % 4 of Philox4x32-10, of counter {g / 4, step} under the key seed ^ key, 64 bits
+ * each, low half first. */
+typedef struct mg_random_desc {
+    mg_dtype dtype;
+    uint64_t key;
+    int64_t elements;
+} mg_random_desc;
+
+#endif
