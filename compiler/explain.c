@@ -1,6 +1,7 @@
 /* explain.c - mgc explain CODE: a row of errors.def. mgc explain F.mg NAME: what becomes of a
  * parameter or a value, from the line that makes it to the bytes it lies in. */
 #include "compiler/session.h"
+#include "ir/external.h"
 #include "plan/show.h"
 
 #include <stdlib.h>
@@ -92,13 +93,22 @@ static const char *external_shape(const Search *q, const Tensor *t)
 {
     Arena *a = q->s->arena;
     const char *text = "";
-    for (int i = 0, k = 0; i < t->external_rank; i++) {
-        int64_t size = 1;
-        for (int j = 0; j < t->merge[i]; j++)
-            size *= t->valid[t->order[k++]];
-        text = arena_printf(a, "%s%s%lld", text, i ? ", " : "", (long long)size);
+    for (int i = 0; i < t->external_rank; i++) {
+        const bool part = t->part_of && i == t->part_dim;
+        text = arena_printf(a, "%s%s%lld", text, i ? ", " : "",
+                            (long long)(part ? t->part_of : external_size(t, i)));
     }
     return text;
+}
+
+/* The range of a part, and its dim, counted from 1. */
+static const char *part_text(const Search *q, const Tensor *t)
+{
+    if (!t->part_of)
+        return "";
+    return arena_printf(
+        q->s->arena, ", of which it is %lld to %lld along dim %d", (long long)t->part_at,
+        (long long)(t->part_at + external_size(t, t->part_dim) - 1), t->part_dim + 1);
 }
 
 static void print_tensor(const Search *q, const Tensor *t)
@@ -109,7 +119,8 @@ static void print_tensor(const Search *q, const Tensor *t)
     print_line(q, t->span);
     row("stored", type_text(q, &t->type));
     row("external",
-        arena_printf(a, "%s [%s]%s", name_str(q->m->names, t->external), external_shape(q, t),
+        arena_printf(a, "%s [%s]%s%s", name_str(q->m->names, t->external), external_shape(q, t),
+                     part_text(q, t),
                      t->stacked ? ", one for every iteration of the repeats around it" : ""));
     if (t->formula)
         row("starts as", arena_printf(a, "of each element: %s", name_str(q->m->names, t->formula)));

@@ -220,7 +220,8 @@ typedef struct Elab {
     int64_t furthest, input_furthest[MAX_INPUTS]; /* the largest `by` so far */
     Windows token_windows, weight_windows, input_windows[MAX_INPUTS];
     VEC(Ins *) windows; /* made of them */
-    Map externals;      /* tensor index + 1, by external name */
+    Map externals;      /* tensor index + 1, by external name, and parts by their place too */
+    Map wholes;         /* Externals of parts in their order, by external name */
     Map shared;         /* Shared, by external name: of this function */
     Map alike;          /* ExternalNames, by external name without its numbers */
     Map paths;          /* how often a path was given out, by Name */
@@ -408,6 +409,11 @@ const char *path_word(Elab *e, const char *s); /* letters, digits, '_', '.' */
 const char *path_join(Elab *e, const char *path, const char *word);
 /* Gives t its external name; an error if no checkpoint can hold it, or another parameter has it. */
 bool claim_external(Elab *e, const Node *n, Tensor *t);
+/* Refuses external tensors whose parts, all of which are known now, leave gaps; tells the others
+ * the size of their whole. */
+void check_wholes(Elab *e);
+/* Puts a part beside those that have its name; false after an error. */
+bool join_whole(Elab *e, const Node *n, const Tensor *t, const Tensor *first);
 /* The external name of a parameter that is declared here; false: there is none of that name. */
 bool external_of(Elab *e, const Node *n, Name *name);
 /* The parameter that has the name of this declaration; false: there is none. */

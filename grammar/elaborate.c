@@ -319,6 +319,7 @@ static void elaborate_functions(Elab *e, const Node *model)
     if (!elaborate_mode(e, model, MODE_TRAIN, m->batch.size) || diag_errors(e->diag))
         return;
     all_rules_used(e);
+    check_wholes(e);
     warn_unused(e);
     stages_of_kinds(e);
     elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch * mesh_batch_ranks(m));

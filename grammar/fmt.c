@@ -174,6 +174,9 @@ static void put_node(Fmt *f, const Node *n)
     case N_GROUP:
         put_enclosed(f, "(", &n->list, n->kind == N_TUPLE ? ", " : " ", ")");
         break;
+    case N_FROM:
+        put_pair(f, n->a, " at ", n->b);
+        break;
     case N_NEG:
         put(f, "-");
         put_node(f, n->a);

@@ -106,13 +106,19 @@ static const Frame *outermost(const Elab *e)
     return f;
 }
 
+/* Several parts of a tensor have one external name. */
+static Name shared_key(Elab *e, const Node *n, Name external)
+{
+    return name_intern(e->names, arena_printf(e->arena, "%s\1%u.%u\1%s", text(e, external),
+                                              n->at.file, n->at.begin, e->frame->place));
+}
+
 Shared *find_shared(Elab *e, const Node *n)
 {
     Name name;
     if (!e->frame->shared || !external_of(e, n, &name))
         return NULL;
-    Shared *s = map_find(&e->shared, name);
-    return s && s->node == n && !strcmp(s->place, e->frame->place) ? s : NULL;
+    return map_find(&e->shared, shared_key(e, n, name));
 }
 
 void add_shared(Elab *e, const Node *n, uint32_t tensor, Value arg)
@@ -122,7 +128,7 @@ void add_shared(Elab *e, const Node *n, uint32_t tensor, Value arg)
         return;
     Shared *s = NEW(e->arena, Shared);
     *s = (Shared){n, e->frame->place, outermost(e)->call, tensor, arg};
-    map_put(e->arena, &e->shared, name, s);
+    map_put(e->arena, &e->shared, shared_key(e, n, name), s);
 }
 
 /* The dims of a tensor, as people read them. */
@@ -143,7 +149,8 @@ static bool same_start(const Tensor *a, const Tensor *b)
 static bool same_order(const Tensor *a, const Tensor *b)
 {
     return a->external_rank == b->external_rank && !memcmp(a->order, b->order, sizeof a->order) &&
-           !memcmp(a->merge, b->merge, sizeof a->merge);
+           !memcmp(a->merge, b->merge, sizeof a->merge) && !a->part_of == !b->part_of &&
+           a->part_dim == b->part_dim && a->part_at == b->part_at;
 }
 
 bool check_shared(Elab *e, const Node *n, const Shared *s, const Tensor *now)

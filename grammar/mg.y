@@ -52,7 +52,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %precedence NEGATED
 
 %type <node> limit declaration slot json member selector item binding parameter parent statement number atom entry axis option pad direction
-%type <node> expr sum term unary dot postfix primary call argument subscript group name
+%type <node> expr sum term unary dot postfix primary call argument subscript group whole name
 %type <list> rule slots selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
 %type <list> several entries values pads exprs axes options option_list arguments argument_list subscripts dims
 %type <text> path
@@ -197,14 +197,17 @@ several: IDENT ',' name         { $$ = list_new(p, MAKE(@1, NAME, .name = $1)); 
 path: %empty                    { $$ = NULL; }
     | "as" STRING               { $$ = $2; }
 
-/* The external order of a parameter; parentheses merge. */
+/* The external order of a parameter; parentheses merge, `at` is where a part begins. */
 external: %empty                { $$ = list_new(p, NULL); }
         | '[' groups ']'        { $$ = $2; }
 
 groups: group                   { $$ = list_new(p, $1); }
       | groups ',' group        { $$ = list_add(p, $1, $3); }
 
-group: name
+group: whole
+     | whole "at" expr          { $$ = MAKE(@$, FROM, .at = @2, .a = $1, .b = $3); }
+
+whole: name
      | '(' merged ')'           { $$ = MAKE(@$, GROUP, .list = *$2); }
 
 merged: name                    { $$ = list_new(p, $1); }

@@ -15,7 +15,9 @@ static void refuse_shared(Elab *e, const Node *n, const Tensor *t, const Tensor 
     if (!plain)
         note(e, n->at, "it is a name of '%s' and of '%s'", text(e, t->external),
              text(e, other->external));
-    if (e->frame->block->kind == N_BLOCK) {
+    if (t->part_of || other->part_of) {
+        help(e, "where both are parts of one tensor, each says where it begins: [rows at 0, ...]");
+    } else if (e->frame->block->kind == N_BLOCK) {
         note(e, e->frame->call, "in this call of '%s'", text(e, e->frame->block->name));
         help(e, "give the call a name: %s(...) as \"...\"", text(e, e->frame->block->name));
     } else if (!plain)
@@ -51,13 +53,28 @@ static bool shares(Elab *e, const Node *n, const Tensor *t, const Externals *som
     return false;
 }
 
+/* A key of the part that begins at `at`: no name has such a byte. */
+static Name part_key(Elab *e, Name external, int64_t at)
+{
+    return name_intern(e->names,
+                       arena_printf(e->arena, "%s\1%lld", text(e, external), (long long)at));
+}
+
 /* Equal patterns are found by their text; of others only those with a {} can meet a plain name. */
 static bool refused_as_shared(Elab *e, const Node *n, const Tensor *t)
 {
     size_t same = (size_t)(uintptr_t)map_find(&e->externals, t->external);
-    if (same)
-        return refuse_shared(e, n, t, &e->module->tensors.data[same - 1], NULL), true;
+    const Tensor *first = same ? &e->module->tensors.data[same - 1] : NULL;
+    if (first && !(t->part_of && first->part_of))
+        return refuse_shared(e, n, t, first, NULL), true;
     uint32_t index = (uint32_t)e->module->tensors.n;
+    if (t->part_of && !join_whole(e, n, t, first))
+        return true;
+    if (t->part_of)
+        map_put(e->arena, &e->externals, part_key(e, t->external, t->part_at),
+                (void *)(uintptr_t)(index + 1));
+    if (first)
+        return false;
     Name key = name_intern(e->names, external_key(e->arena, text(e, t->external)));
     ExternalNames *like = map_find(&e->alike, key);
     if (!like) {
@@ -79,6 +96,24 @@ static const char *own_name(Elab *e, const Node *n)
     return n->text ? n->text : text(e, n->name);
 }
 
+/* The part that is declared here, + 1. Training may have computed another place: of another batch.
+ */
+static size_t found_part(Elab *e, const Node *n, Name external)
+{
+    int64_t at = 0;
+    size_t i = 0;
+    while (i < n->more.n && n->more.data[i]->kind != N_FROM)
+        i++;
+    if (i == n->more.n || !integer_of(e, n->more.data[i]->b, &at))
+        return 0;
+    size_t found = (size_t)(uintptr_t)map_find(&e->externals, part_key(e, external, at));
+    if (!found)
+        fail(e, n->more.data[i]->b->span, 269,
+             "the place of '%s' depends on how many sequences are computed at once",
+             text(e, n->name));
+    return found;
+}
+
 bool external_of(Elab *e, const Node *n, Name *name)
 {
     *name = name_intern(e->names, path_join(e, e->frame->external, own_name(e, n)));
@@ -91,6 +126,8 @@ bool find_external(Elab *e, const Node *n, uint32_t *index)
     if (!external_of(e, n, &name))
         return false;
     size_t found = (size_t)(uintptr_t)map_find(&e->externals, name);
+    if (found && e->module->tensors.data[found - 1].part_of)
+        found = found_part(e, n, name);
     *index = (uint32_t)(found - 1);
     return found > 0;
 }

@@ -3,12 +3,15 @@
  * A parameter inside repeats is stored once, with the dims of the repeats in front; each repeat
  * hands its body the slice of its iteration. */
 #include "grammar/elab.h"
+#include "ir/external.h"
 #include "ir/propose.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- external form ------------------------------------------------------------------------ */
+
+static const int64_t PART_MAX = INT64_C(1) << 62; /* the end of a part */
 
 static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *t, int *count)
 {
@@ -35,17 +38,39 @@ static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *
     return true;
 }
 
+/* The place of a part in an external dim. Its whole ends with it, as long as no other is known. */
+static bool external_part(Elab *e, const Node *n, Tensor *t)
+{
+    if (t->part_of) {
+        fail(e, n->at, 269, "'at' stands twice: a part is a range of one external dim");
+        return false;
+    }
+    t->part_dim = t->external_rank - 1;
+    if (!integer_of(e, n->b, &t->part_at))
+        return false;
+    const int64_t size = external_size(t, t->part_dim);
+    if (t->part_at < 0 || t->part_at > PART_MAX - size) {
+        fail(e, n->b->span, 269, "a part of %lld elements cannot begin at %lld", (long long)size,
+             (long long)t->part_at);
+        return false;
+    }
+    t->part_of = t->part_at + size;
+    return true;
+}
+
 static bool external_order(Elab *e, const Node *n, const DimList *own, Tensor *t)
 {
     int count = 0;
     for (size_t i = 0; i < n->more.n; i++) {
-        const Node *g = n->more.data[i];
+        const Node *from = n->more.data[i], *g = from->kind == N_FROM ? from->a : from;
         bool group = g->kind == N_GROUP;
         int before = count;
         for (size_t k = 0; k < (group ? g->list.n : 1); k++)
             if (!external_dim(e, group ? g->list.data[k] : g, own, t, &count))
                 return false;
         t->merge[t->external_rank++] = (uint8_t)(count - before);
+        if (g != from && !external_part(e, from, t))
+            return false;
     }
     for (int i = t->numbered; !n->more.n && i < own->n; i++) {
         t->order[count++] = (uint8_t)(t->stacked - t->numbered + i);

@@ -72,22 +72,32 @@ static int prelude_word(const char *name)
     return IDENT;
 }
 
-/* The name x before a number is the sign of `h100 x 8`, the name at before a name that of
- * `repeat layers at l`: nothing else could stand so. */
+/* The name x before a number is the sign of `h100 x 8`. The name at, behind a name or a parenthesis
+ * and before a value, is that of `repeat layers at l` and `[rows at 8, hidden]`. Nothing else could
+ * stand so. */
+static bool is_at(const Token *t, int before, const Token *after)
+{
+    return !t->first && (before == IDENT || before == ')') && !after->first &&
+           (after->kind == IDENT || after->kind == NUMBER || after->kind == '(');
+}
+
 static Token next(Parse *p)
 {
     if (p->queue.n)
         return p->queue.data[--p->queue.n];
+    const int before = p->before;
     Token t = lex(p);
+    p->before = t.kind;
     if (t.kind == IDENT && t.first && p->prelude)
         t.kind = prelude_word(name_str(p->ast->names, t.value.name));
     if (t.kind == IDENT && (t.value.name == p->x || t.value.name == p->at)) {
         Token after = lex(p);
+        p->before = after.kind;
         hand_back(p, after);
         if (t.value.name == p->x)
             t.kind = after.kind == NUMBER ? TIMES : IDENT;
         else
-            t.kind = after.kind == IDENT && !after.first ? AT : IDENT;
+            t.kind = is_at(&t, before, &after) ? AT : IDENT;
     }
     return t;
 }

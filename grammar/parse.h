@@ -35,6 +35,7 @@ typedef struct Parse {
     void *scanner;
     uint32_t offset; /* of the lexer, in bytes */
     bool line_start; /* a newline was passed since the last token */
+    int before;      /* the kind of the token that the lexer gave last */
     int item;        /* the keyword of the item being read */
     Name x, at;
     bool prelude;     /* optimizers are declared in it */

@@ -234,6 +234,28 @@ const char *external_name(Arena *a, const char *pattern, const int64_t *sizes, i
     return arena_printf(a, "%s%s", name, pattern);
 }
 
+int64_t external_size(const Tensor *t, int place)
+{
+    int64_t size = 1;
+    int from = 0;
+    for (int i = 0; i < place; i++)
+        from += t->merge[i];
+    for (int k = 0; k < t->merge[place]; k++)
+        size *= t->valid[t->order[from + k]];
+    return size;
+}
+
+bool external_parts_fit(const Tensor *a, const Tensor *b)
+{
+    bool fit = a->part_of && b->part_of && a->part_dim == b->part_dim && a->stacked == b->stacked &&
+               a->external_rank == b->external_rank;
+    for (int i = 0; fit && i < a->stacked; i++)
+        fit = a->valid[i] == b->valid[i];
+    for (int i = 0; fit && i < a->external_rank; i++)
+        fit = i == a->part_dim || external_size(a, i) == external_size(b, i);
+    return fit;
+}
+
 bool external_has_empty_part(const char *name)
 {
     size_t length = strlen(name);
@@ -296,14 +318,36 @@ static int by_key(const void *x, const void *y)
                        (a->tensor->external < b->tensor->external);
 }
 
+/* Parts of one whole that do not overlap. */
+static bool side_by_side(const Tensor *a, const Tensor *b)
+{
+    return a->external == b->external && external_parts_fit(a, b) && a->part_of == b->part_of &&
+           (a->part_at + external_size(a, a->part_dim) <= b->part_at ||
+            b->part_at + external_size(b, b->part_dim) <= a->part_at);
+}
+
 static bool disjoint(const Module *m, const Tensor *a, const Tensor *b)
 {
     char name[EXTERNAL_MAX_BYTES];
-    if (!external_shared(m->names, a, b, name))
+    if (side_by_side(a, b) || !external_shared(m->names, a, b, name))
         return true;
     diag_error(m->diag, b->span, 276, "'%s' and '%s' share the external name '%s'",
                name_str(m->names, a->name), name_str(m->names, b->name), name);
     return false;
+}
+
+/* Parts that do not overlap fill their whole if they have its size together. Moves *i to the last
+ * that has the name of number *i. */
+static bool filled(const Module *m, const Keyed *all, size_t n, size_t *i)
+{
+    const Tensor *t = all[*i].tensor;
+    int64_t size = t->part_of ? external_size(t, t->part_dim) : 0;
+    for (; *i + 1 < n && all[*i + 1].tensor->external == t->external; ++*i)
+        size += external_size(all[*i + 1].tensor, t->part_dim);
+    if (size != t->part_of)
+        diag_error(m->diag, t->span, 276, "the parts of '%s' have %lld of its %lld elements",
+                   name_str(m->names, t->external), (long long)size, (long long)t->part_of);
+    return size == t->part_of;
 }
 
 bool externals_hold(const Module *m)
@@ -328,6 +372,8 @@ bool externals_hold(const Module *m)
         if (fine && first < i) /* plain names meet only their equals */
             fine = disjoint(m, all[i - 1].tensor, all[i].tensor);
     }
+    for (size_t i = 0; i < n && fine; i++)
+        fine = filled(m, all, n, &i);
     arena_free(a);
     return fine;
 }

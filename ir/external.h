@@ -27,6 +27,12 @@ const char *external_name(Arena *a, const char *pattern, const int64_t *sizes, i
 /* The name with each run of digits and {} as one 0. */
 const char *external_key(Arena *a, const char *name);
 
+/* Of the external dim number `place`: the product of the dims merged in it. */
+int64_t external_size(const Tensor *t, int place);
+
+/* Both are parts along one external dim of tensors that have the same dims else. */
+bool external_parts_fit(const Tensor *a, const Tensor *b);
+
 /* Whether one of the parts between dots is empty. */
 bool external_has_empty_part(const char *name);
 

@@ -184,6 +184,9 @@ typedef struct Tensor {
     int64_t valid[MAX_RANK];                  /* per stored dim: size without padding */
     uint8_t order[MAX_RANK], merge[MAX_RANK]; /* external form, as in runtime/abi.h */
     int external_rank;
+    int part_dim; /* a part of an external tensor has its elements from part_at along this external
+                   */
+    int64_t part_at, part_of; /* dim, which is of the size part_of; part_of 0: it has all of them */
     Init init;
     double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
     Name formula;       /* as ir/initial.h says it; 0: another init */

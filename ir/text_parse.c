@@ -468,9 +468,16 @@ static void read_tensor(Reader *r)
     while (!text_is_mark(r, ']') && t.external_rank < MAX_RANK) {
         if (t.external_rank)
             text_want_mark(r, ',');
-        t.merge[t.external_rank++] = (uint8_t)text_want_int(r, 1, MAX_RANK);
+        t.merge[t.external_rank++] = (uint8_t)text_want_int(r, 0, MAX_RANK);
     }
     text_want_mark(r, ']');
+    if (text_take_word(r, "part")) {
+        t.part_dim = (int)text_want_int(r, 0, MAX_RANK - 1);
+        text_want_word(r, "at");
+        t.part_at = text_want_int(r, 0, INT64_MAX);
+        text_want_word(r, "of");
+        t.part_of = text_want_int(r, 1, INT64_MAX);
+    }
     for (int i = 0; i < t.type.rank && r->m->local; i++)
         t.axes[i] = t.type.dims[i].axes, t.zigzag[i] = t.type.dims[i].zigzag;
     if (r->m->local)

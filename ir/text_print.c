@@ -350,20 +350,23 @@ static void print_fn(Printer *p, const Fn *f)
     fputs("}\n", p->out);
 }
 
+static void print_text(const char *word, const char *text, FILE *out)
+{
+    fprintf(out, "%s ", word);
+    text_put_string(out, text);
+}
+
 static void print_tensor(const Module *m, const Tensor *t, FILE *out)
 {
     static const char *const inits[] = {"const", "normal", "uniform", "formula"};
-    fputs("tensor ", out);
-    text_put_string(out, name_str(m->names, t->name));
+    print_text("tensor", name_str(m->names, t->name), out);
     fputc(' ', out);
     Type shown = t->type;
     for (int i = 0; i < shown.rank; i++)
         shown.dims[i].axes |= t->axes[i], shown.dims[i].zigzag |= t->zigzag[i];
     print_type(m, &shown, out);
-    fputs(" external ", out);
-    text_put_string(out, name_str(m->names, t->external));
-    fputs(" slot ", out);
-    text_put_string(out, name_str(m->names, t->slot));
+    print_text(" external", name_str(m->names, t->external), out);
+    print_text(" slot", name_str(m->names, t->slot), out);
     fprintf(out, " of %u stacked %d ", t->parameter, t->stacked);
     if (t->numbered)
         fprintf(out, "numbered %d ", t->numbered);
@@ -376,7 +379,11 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputs("] merge [", out);
     for (int i = 0; i < t->external_rank; i++)
         fprintf(out, "%s%d", i ? ", " : "", t->merge[i]);
-    fprintf(out, "] init %s ", inits[t->init]);
+    if (t->part_of)
+        fprintf(out, "] part %d at %lld of %lld init %s ", t->part_dim, (long long)t->part_at,
+                (long long)t->part_of, inits[t->init]);
+    else
+        fprintf(out, "] init %s ", inits[t->init]);
     if (t->formula)
         text_put_string(out, name_str(m->names, t->formula));
     else
@@ -394,12 +401,6 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
                 t->at >> k & 1 ? stage_names[k] : "");
     print_place(m, t->span, out);
     fputc('\n', out);
-}
-
-static void print_text(const char *word, const char *text, FILE *out)
-{
-    fprintf(out, "%s ", word);
-    text_put_string(out, text);
 }
 
 static void print_pipeline(const Module *m, FILE *out)

@@ -4,6 +4,7 @@
  * that one run shows all there are. */
 #include "ir/initial.h"
 #include "ir/verify.h"
+#include "ir/external.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -421,9 +422,12 @@ static bool external_form(const Tensor *t)
         seen |= t->order[k] < MAX_RANK ? 1u << t->order[k] : 0;
     for (int k = 0; k < t->external_rank; k++) {
         merged += t->merge[k];
-        if (!t->merge[k])
+        if (!t->merge[k] && !(t->part_of && k == t->part_dim))
             return false;
     }
+    if (t->part_of && (t->part_dim >= t->external_rank || t->part_at < 0 ||
+                       t->part_at > t->part_of - external_size(t, t->part_dim)))
+        return false;
     return seen == ((1u << t->type.rank) - 1) - ((1u << t->stacked) - 1) && merged == rank;
 }
 
@@ -445,8 +449,8 @@ static bool dims_within(const Module *m, const Tensor *t, const Tensor *of)
 }
 
 /* I8: a tensor's external form is a permutation of its dims that are not stacked, merged in groups
- * that cover it; padding only adds. A parameter is its own, a state that of a parameter
- * with its dims. */
+ * that cover it; a part lies in its whole, along a dim that may be of none; padding only adds. A
+ * parameter is its own, a state that of a parameter with its dims. */
 static void check_tensor(Verifier *v, uint32_t at)
 {
     const Tensor *t = &v->m->tensors.data[at];

@@ -255,10 +255,12 @@ static json_t *tensors_json(const Module *m)
     json_t *list = json_array();
     for (size_t i = 0; i < m->tensors.n; i++) {
         const Tensor *t = &m->tensors.data[i];
-        json_array_append_new(
-            list, json_pack("{s:s, s:s, s:I, s:o}", "name", name_str(m->names, t->external), "slot",
-                            name_str(m->names, t->slot), "bytes", (json_int_t)type_bytes(&t->type),
-                            "split", splits_json(m, t)));
+        json_t *tensor = json_pack("{s:s, s:s, s:I, s:o}", "name", name_str(m->names, t->external),
+                                   "slot", name_str(m->names, t->slot), "bytes",
+                                   (json_int_t)type_bytes(&t->type), "split", splits_json(m, t));
+        if (t->part_of)
+            json_object_set_new(tensor, "at", json_integer(t->part_at));
+        json_array_append_new(list, tensor);
     }
     return list;
 }

@@ -106,6 +106,13 @@ static void print_copy(const Module *m, uint32_t parameter, FILE *out)
                          &m->tensors.data[i], 1, out);
 }
 
+/* The external name; of a part with its place. */
+static const char *external_text(const Module *m, const Tensor *t)
+{
+    const char *name = name_str(m->names, t->external);
+    return t->part_of ? arena_printf(m->arena, "%s at %lld", name, (long long)t->part_at) : name;
+}
+
 void plan_print_tensors(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -114,8 +121,7 @@ void plan_print_tensors(const Plan *p, FILE *out)
     fputs("what a rank has of each parameter, and the rules that split it\n", out);
     for (size_t i = 0; i < m->tensors.n; i++)
         if (!m->tensors.data[i].slot) {
-            print_tensor(m, name_str(m->names, m->tensors.data[i].external), &m->tensors.data[i], 1,
-                         out);
+            print_tensor(m, external_text(m, &m->tensors.data[i]), &m->tensors.data[i], 1, out);
             print_state(m, (uint32_t)i, out);
             print_copy(m, (uint32_t)i, out);
         }

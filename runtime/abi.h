@@ -3,7 +3,6 @@
  * The emitted C defines `mg_main` (data) and mg_step, mg_eval, mg_sample, mg_round (code). The
  * runtime owns the process: it reads mg_main, allocates one arena and one scratch block per thread,
  * fills the inputs, and calls those functions. Nothing is allocated while they run.
- *
  * Every tensor lives in the arena at an offset fixed at compile time. Matrices are row-major.
  * This header is plain C and includes nothing of mgc. The runtime refuses another MG_ABI. */
 #ifndef MG_ABI_H
@@ -15,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      25
+#define MG_ABI      26
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -30,7 +29,9 @@ typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM }
  * perhaps of experts: the tensor stands for one external tensor for each index of them, and
  * `name` has one "{}" for each, or "{3+2i}": then 3, 5, 7, ... The other stored dims, in the order
  * `order` and merged in groups of merge[0], merge[1], ... give the external shape. A stored dim can
- * be padded: size >= valid. The padding stays 0, and never leaves the program. */
+ * be padded: size >= valid. The padding stays 0, and never leaves the program.
+ * A part is what its external tensor, of size part_of along external dim part_dim, has there from
+ * part_at on; other tensors of that name have the rest. merge is 0 for a dim of size 1. */
 typedef struct mg_tensor {
     const char *name;  /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
     const char *slot;  /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */
@@ -38,13 +39,14 @@ typedef struct mg_tensor {
     mg_dtype dtype;
     mg_role role;
     int64_t offset; /* bytes into the arena; dense, row-major over size[] */
-    uint8_t rank, stacked, external_rank;
+    uint8_t rank, stacked, external_rank, part_dim;
     int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim: on one rank; on all ranks */
     uint8_t order[MG_RANK_MAX]; /* rank - stacked entries: stored dim at each external place */
     uint8_t merge[MG_RANK_MAX]; /* external_rank entries, summing to rank - stacked */
+    int64_t part_at, part_of;   /* see above; part_of 0: it is no part */
     /* Initial value: const a; normal(mean a, std b); uniform in [a, b); or formula(e, key), if not
-     * NULL. Element e (row-major in the external shape) of the external tensor n draws from Philox
-     * keyed by (seed, n), at counter e: no layout changes it. State starts at zero. */
+     * NULL. Element e (row-major) of the external tensor n draws from Philox keyed by (seed, n), at
+     * counter e: no layout changes it. */
     mg_init_kind init;
     double a, b;
     double (*formula)(int64_t e, const uint32_t key[2]);

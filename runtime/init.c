@@ -7,7 +7,8 @@
  *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)
  *     uniform  low + (high - low) * w0 / 2^32
  * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. A formula, which is a
- * function of the emitted program, draws numbers 0, 1, ...; others draw number 0. */
+ * function of the emitted program, draws numbers 0, 1, ...; others draw number 0. Parts of a tensor
+ * count its elements; a formula counts those of the part, whose place is then in the key. */
 #include "runtime/run.h"
 
 #include <inttypes.h>
@@ -54,6 +55,8 @@ static double initial(const filling *f, int64_t e)
     const mg_tensor *t = f->x->form->tensor;
     if (t->formula)
         return formula(f, e);
+    if (t->part_of)
+        e = rt_whole_index(f->x->form, e);
     if (t->init == MG_INIT_UNIFORM)
         return mg_uniform(e, f->key, 0, t->a, t->b);
     return t->init == MG_INIT_NORMAL ? t->a + mg_normal(e, f->key, 0, t->b) : t->a;
@@ -95,6 +98,8 @@ void rt_init(mg_run *r)
     for (int i = 0; i < r->params.n; i++) {
         const rt_external *x = &r->params.item[i];
         uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
+        if (x->form->tensor->formula)
+            key ^= (uint64_t)x->form->from * 0x9e3779b97f4a7c15; /* 0 but for parts */
         filling f = {x, rt_stored_open(r, x, false), {(uint32_t)key, (uint32_t)(key >> 32)}};
         rt_pool_run(r->pool, x->form->elements, 4096, fill, &f);
         rt_stored_close(r, x, true);

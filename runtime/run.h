@@ -15,6 +15,7 @@
 
 #include "runtime/abi.h"
 #include "runtime/best.h"
+#include "runtime/checkpoint/catalog.h"
 #include "runtime/files.h"
 #include "runtime/goals.h"
 #include "runtime/net/world.h"
@@ -185,12 +186,11 @@ void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 void rt_put_rows(mg_run *r, const mg_entry *e, int64_t offset, const void *rows, int64_t bytes);
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);
 double rt_get_f64(const mg_run *r, int64_t offset);
-/* The stored elements of an external tensor in host memory, one tensor at a time. `read`: with
- * their values; otherwise the caller writes all elements but padding. After rt_stored_close with
- * `changed` they are in the arena. */
-struct rt_external;
-char *rt_stored_open(mg_run *r, const struct rt_external *x, bool read);
-void rt_stored_close(mg_run *r, const struct rt_external *x, bool changed);
+/* The stored elements of an external tensor, or of a part, in host memory: one tensor at a time.
+ * `read`: with their values; otherwise the caller writes all elements but padding. After
+ * rt_stored_close with `changed` they are in the arena. */
+char *rt_stored_open(mg_run *r, const rt_external *x, bool read);
+void rt_stored_close(mg_run *r, const rt_external *x, bool changed);
 
 /* ---- crc32c.c, shuffle.c ------------------------------------------------------------------ */
 
@@ -293,55 +293,6 @@ rt_data *rt_table_open(const rt_list *patterns, const char *option, const mg_ent
 rt_data *rt_table_hold_out(rt_data *d, double fraction);
 void rt_table_row(const rt_data *d, rt_batch *b, const mg_entry *e, int64_t row, int64_t sample);
 void rt_table_close(rt_data *d);
-
-/* ---- catalog.c ---------------------------------------------------------------------------- */
-
-/* The external form of all layers (and experts) of a stored tensor: slices of it, with reordered
- * dims. */
-typedef struct rt_form {
-    const mg_tensor *tensor;
-    int rank;
-    int64_t shape[MG_RANK_MAX];
-    int64_t elements;
-    int ndims; /* the dims of the shape before merging: sizes and strides in elements */
-    int64_t dim[MG_RANK_MAX], stride[MG_RANK_MAX];
-    /* For a tensor that is split over ranks: the part of each dim that a rank has, and the axes of
-     * the split. */
-    int copies; /* if all arenas have it: number of arenas, and bytes between them */
-    int64_t apart;
-    const mg_program *split; /* NULL: each rank has all of it */
-    int64_t part[MG_RANK_MAX];
-    uint32_t axes[MG_RANK_MAX], zigzag[MG_RANK_MAX];
-    int64_t unit[MG_RANK_MAX]; /* elements: each contiguous run begins at a multiple */
-    uint32_t on;               /* the axes that layers or experts are split on */
-} rt_form;
-/* One external tensor. Models have many layers, so this struct is small. */
-typedef struct rt_external {
-    const rt_form *form;
-    char *name;      /* "model.layers.3.mlp.up_proj.weight"; "exp_avg." before it for a slot */
-    int64_t offset;  /* elements from the start of the stored tensor */
-    int16_t *stands; /* by rank: the rank in whose place of rank 0's memory its data are kept;
-                      * owned; NULL: in its own place */
-    int place;       /* along form->on: the place of the ranks that have it */
-} rt_external;
-typedef struct rt_catalog {
-    rt_external *item; /* sorted by name */
-    rt_form *form;     /* one for each tensor of the role */
-    int n;
-    int64_t bytes;   /* of the tensors */
-    int64_t memory;  /* bytes of host memory of the catalog, */
-    int64_t entries; /* and the most that a header with an entry for each takes */
-} rt_catalog;
-
-/* Ends the program (78) if the program's table contradicts itself. */
-rt_catalog rt_catalog_new(const mg_program *p, mg_role role);
-void rt_catalog_free(rt_catalog *c);
-/* True if the rank has a part of the tensor. */
-bool rt_external_has(const rt_external *x, int rank);
-/* Elements [begin, begin + n) in external order, read from and written to the memory of
- * rt_stored_open. */
-void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out);
-void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in);
 
 /* ---- init.c ------------------------------------------------------------------------------- */
 

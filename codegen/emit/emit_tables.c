@@ -72,6 +72,9 @@ static const char *shape_text(const Emitter *e, const Tensor *t)
     bytes(&aside, t->order, t->type.rank - t->stacked);
     fputs(", .merge = ", out);
     bytes(&aside, t->merge, t->external_rank);
+    if (t->part_of)
+        fprintf(out, ", .part_dim = %d, .part_at = %lld, .part_of = %lld", t->part_dim,
+                (long long)t->part_at, (long long)t->part_of);
     if (split) {
         fputs(", .axes = ", out);
         emit_sizes(&aside, axes, t->type.rank);
@@ -333,6 +336,8 @@ static uint64_t fingerprint(const Emitter *e)
         h = mix(h, t->valid, (size_t)t->type.rank * sizeof *t->valid);
         h = mix(h, t->order, (size_t)(t->type.rank - t->stacked));
         h = mix(h, t->merge, (size_t)t->external_rank);
+        if (t->part_of)
+            h = mix(h, (int64_t[]){t->part_dim, t->part_at, t->part_of}, 3 * sizeof t->part_at);
     }
     for (int k = 0; k < e->m->train.goals; k++)
         h = mix(h, &e->m->train.goal[k].optimizer, sizeof e->m->train.goal[k].optimizer);

@@ -12,6 +12,7 @@ typedef enum Family {
     FAMILY_qwen3,
     FAMILY_mistral,
     FAMILY_mixtral,
+    FAMILY_phi3,
     FAMILY_gpt2
 } Family;
 
@@ -25,7 +26,9 @@ typedef struct HfModel {
     int64_t hidden, ffn, layers, heads, kv_heads, head, vocab, positions;
     double eps, theta, std;
     bool tied, qkv_bias, qk_norm;
-    bool scaled; /* rotary rates as in Llama 3.1 */
+    bool scaled;    /* rotary rates as in Llama 3.1 */
+    int64_t turn;   /* of a head, the elements that rotary positions turn */
+    int64_t window; /* of attention; 0: none that is shorter than the positions */
     double factor, low, high, original;
     int64_t experts,
         best;         /* of a mixture: how many a layer has, and how many a position uses; or 0 */

@@ -15,7 +15,8 @@ typedef struct FamilyRow {
 static const FamilyRow families[] = {
     [FAMILY_llama] = {"llama", false, false},     [FAMILY_qwen2] = {"qwen2", true, false},
     [FAMILY_qwen3] = {"qwen3", false, true},      [FAMILY_mistral] = {"mistral", false, false},
-    [FAMILY_mixtral] = {"mixtral", false, false}, [FAMILY_gpt2] = {"gpt2", true, false}};
+    [FAMILY_mixtral] = {"mixtral", false, false}, [FAMILY_phi3] = {"phi3", false, false},
+    [FAMILY_gpt2] = {"gpt2", true, false}};
 enum { FAMILIES = sizeof families / sizeof *families, LARGEST = 1 << 30 };
 
 static bool bad(HfModel *h, const char *key, const char *why)
@@ -86,6 +87,12 @@ static bool rope(HfModel *h)
     const char *word = json_is_string(type) ? json_string_value(type) : "";
     if (strcmp(word, "default") == 0)
         return true;
+    if (h->family == FAMILY_phi3)
+        return bad(h, "rope_type",
+                   arena_printf(h->s->arena,
+                                "is '%.40s'; 'default' is what is built for this "
+                                "family",
+                                word));
     if (strcmp(word, "llama3") != 0)
         return bad(h, "rope_type", "is neither 'default' nor 'llama3', which are built");
     h->scaled = true;
@@ -94,6 +101,31 @@ static bool rope(HfModel *h)
               real_of(h, scaling, "high_freq_factor", &h->high) &&
               real_of(h, scaling, "original_max_position_embeddings", &h->original);
     return ok && (h->low < h->high || bad(h, "low_freq_factor", "is not below high_freq_factor"));
+}
+
+/* A window that is always used, and written as it is. */
+static bool windowed(HfModel *h)
+{
+    json_t *window = json_object_get(h->config, "sliding_window");
+    if (!window || json_is_null(window))
+        return true;
+    if (!json_is_integer(window) || json_integer_value(window) < 1)
+        return bad(h, "sliding_window", "is not a whole number of at least 1");
+    h->window = json_integer_value(window) < h->positions ? json_integer_value(window) : 0;
+    return true;
+}
+
+/* The first elements of a head are turned by their position, the others are not. */
+static bool partly_rotary(HfModel *h)
+{
+    json_t *all = json_object_get(h->config, "rope_parameters");
+    double factor = 1;
+    const char *key = "partial_rotary_factor";
+    if (!real_of(h, json_object_get(all, key) ? all : h->config, key, &factor))
+        return false;
+    h->turn = (int64_t)((double)h->head * factor);
+    return (factor <= 1 && h->turn >= 2 && h->turn % 2 == 0) ||
+           bad(h, key, "does not make an even number of a head's elements");
 }
 
 static bool full_attention(HfModel *h)
@@ -159,7 +191,8 @@ static bool read_llama(HfModel *h)
               no(h, "mlp_bias");
     h->kv_heads = h->heads;
     h->tied = flag(h, "tie_word_embeddings", false);
-    ok = ok && whole(h, "num_key_value_heads", &h->kv_heads) && rope(h) && full_attention(h);
+    ok = ok && whole(h, "num_key_value_heads", &h->kv_heads) && rope(h) &&
+         (h->family == FAMILY_phi3 ? windowed(h) : full_attention(h));
     if (h->family == FAMILY_mixtral)
         ok = ok && experts(h);
     if (h->family == FAMILY_qwen2)
@@ -180,7 +213,7 @@ static bool family(HfModel *h)
             return true;
         }
     bad(h, "model_type", arena_printf(h->s->arena, "is '%.40s'", json_string_value(type)));
-    diag_help(h->s->diag, "there is: llama, mistral, mixtral, qwen2, qwen3, gpt2");
+    diag_help(h->s->diag, "there is: llama, mistral, mixtral, qwen2, qwen3, phi3, gpt2");
     return false;
 }
 
@@ -202,7 +235,7 @@ bool import_config(HfModel *h)
     if (!family(h))
         return false;
     h->std = 0.02;
-    h->eps = h->family == FAMILY_gpt2 ? 1e-5 : 1e-6;
+    h->eps = h->family == FAMILY_gpt2 || h->family == FAMILY_phi3 ? 1e-5 : 1e-6;
     if (!whole(h, "vocab_size", &h->vocab) ||
         !real_of(h, h->config, "initializer_range", &h->std) ||
         !(h->family == FAMILY_gpt2 ? read_gpt2(h) : read_llama(h)))
@@ -216,6 +249,7 @@ bool import_config(HfModel *h)
     if (h->head < 1)
         h->head = 1;
     return (h->family == FAMILY_gpt2 || whole(h, "head_dim", &h->head)) &&
+           (h->family != FAMILY_phi3 || partly_rotary(h)) &&
            (h->head % 2 == 0 || h->family == FAMILY_gpt2 ||
             bad(h, "head_dim", "is odd: rotary positions turn pairs"));
 }

@@ -148,16 +148,15 @@ static int64_t external_count(const Tensor *t)
     return n;
 }
 
+/* Of the parts of a tensor the first stands for all. */
 static bool agree_tensor(const HfModel *h, json_t *left, const Module *m, const Tensor *t)
 {
     int64_t shape[MAX_RANK];
-    int place = 0;
     bool same = true;
-    for (int i = 0; i < t->external_rank; i++) {
-        shape[i] = 1;
-        for (int k = 0; k < t->merge[i]; k++)
-            shape[i] *= t->valid[t->order[place++]];
-    }
+    if (t->part_at)
+        return true;
+    for (int i = 0; i < t->external_rank; i++)
+        shape[i] = t->part_of && i == t->part_dim ? t->part_of : external_size(t, i);
     for (int64_t n = 0; n < external_count(t); n++)
         same &= agree_one(h, left,
                           external_name(h->s->arena, name_str(m->names, t->external), t->valid, n),

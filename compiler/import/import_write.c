@@ -45,12 +45,45 @@ static void write_projection(const HfModel *h, FILE *out, const char *name, bool
                 merged);
 }
 
+/* Queries, keys and values behind each other in one tensor. */
+static void write_joined(FILE *out)
+{
+    static const struct {
+        const char *name, *dims, *merged, *at;
+    } parts[] = {{"wq", "kv_heads, group, head", "kv_heads group head", "0"},
+                 {"wk", "kv_heads, head", "kv_heads head", "kv_heads * group * head"},
+                 {"wv", "kv_heads, head", "kv_heads head", "kv_heads * (group + 1) * head"}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        fprintf(out,
+                "    %s : param[hidden, %s] ~ normal(std) as \"qkv_proj.weight\" [(%s) at %s, "
+                "hidden]\n",
+                parts[i].name, parts[i].dims, parts[i].merged, parts[i].at);
+}
+
+/* Positions turn the first elements of a head. */
+static void write_partial_rope(FILE *out)
+{
+    fputs("block turned(x[head]) {\n"
+          "    y = rope(x[head = 0 .. turn], along seq, over turn, theta = theta)\n"
+          "    return join(y, x[head = turn .. head -> still], (turn, still) -> head)\n}\n\n",
+          out);
+}
+
+static bool partial(const HfModel *h)
+{
+    return h->turn && h->turn < h->head;
+}
+
 static void write_rope(const HfModel *h, FILE *out, const char *name)
 {
     const char *x = arena_printf(h->s->arena, "x @ w%s over hidden%s%s", name,
                                  h->qkv_bias ? " + b" : "", h->qkv_bias ? name : "");
     if (h->qk_norm)
         x = arena_printf(h->s->arena, "rmsnorm(%s, n%s, over head, eps = eps)", x, name);
+    if (partial(h)) {
+        fprintf(out, "    %s = turned(%s)\n", name, x);
+        return;
+    }
     fprintf(out, "    %s = %s(%s, along seq, over head, theta = theta", name,
             h->scaled ? "rope_llama3" : "rope", x);
     if (h->scaled)
@@ -61,10 +94,16 @@ static void write_rope(const HfModel *h, FILE *out, const char *name)
 
 static void write_attention(const HfModel *h, FILE *out)
 {
+    if (partial(h))
+        write_partial_rope(out);
     fputs("block attend(x[hidden]) {\n", out);
-    write_projection(h, out, "q", true);
-    write_projection(h, out, "k", false);
-    write_projection(h, out, "v", false);
+    if (h->family == FAMILY_phi3) {
+        write_joined(out);
+    } else {
+        write_projection(h, out, "q", true);
+        write_projection(h, out, "k", false);
+        write_projection(h, out, "v", false);
+    }
     fputs("    wo : param[kv_heads, group, head, hidden] ~ normal(std / sqrt(2 * layers)) as "
           "\"o_proj.weight\" [hidden, (kv_heads group head)]\n",
           out);
@@ -75,9 +114,24 @@ static void write_attention(const HfModel *h, FILE *out)
     write_rope(h, out, "q");
     write_rope(h, out, "k");
     fprintf(out, "    v = x @ wv over hidden%s\n", h->qkv_bias ? " + bv" : "");
-    fputs("    return attention(q, k, v, along seq, over head, causal) @ wo over (kv_heads, group, "
-          "head)\n}\n",
-          out);
+    fprintf(out,
+            "    return attention(q, k, v, along seq, over head, causal%s) @ wo over (kv_heads, "
+            "group, head)\n}\n",
+            h->window ? ", window = window" : "");
+}
+
+static void write_mlp(const HfModel *h, FILE *out)
+{
+    const bool one = h->family == FAMILY_phi3;
+    fprintf(out,
+            "block swiglu(x[hidden]) {\n"
+            "    gate : param[hidden, ffn] ~ normal(std) as \"%s.weight\" [ffn%s, hidden]\n"
+            "    up : param[hidden, ffn] ~ normal(std) as \"%s.weight\" [ffn%s, hidden]\n"
+            "    down : param[ffn, hidden] ~ normal(std / sqrt(2 * layers)) as "
+            "\"down_proj.weight\" [hidden, ffn]\n"
+            "    return (silu(x @ gate over hidden) * (x @ up over hidden)) @ down over ffn\n}\n\n",
+            one ? "gate_up_proj" : "gate_proj", one ? " at 0" : "",
+            one ? "gate_up_proj" : "up_proj", one ? " at ffn" : "");
 }
 
 static void write_experts(FILE *out)
@@ -129,15 +183,7 @@ static void write_llama(const HfModel *h, FILE *out)
     if (h->experts)
         write_experts(out);
     else
-        fputs(
-            "block swiglu(x[hidden]) {\n"
-            "    gate : param[hidden, ffn] ~ normal(std) as \"gate_proj.weight\" [ffn, hidden]\n"
-            "    up : param[hidden, ffn] ~ normal(std) as \"up_proj.weight\" [ffn, hidden]\n"
-            "    down : param[ffn, hidden] ~ normal(std / sqrt(2 * layers)) as "
-            "\"down_proj.weight\" "
-            "[hidden, ffn]\n"
-            "    return (silu(x @ gate over hidden) * (x @ up over hidden)) @ down over ffn\n}\n\n",
-            out);
+        write_mlp(h, out);
     fprintf(out, "model %s(tokens[batch, seq] : token(vocab)) {\n",
             json_string_value(json_object_get(h->config, "model_type")));
     fputs("    embed : param[vocab, hidden] ~ normal(std) as \"model.embed_tokens.weight\"\n"
@@ -220,6 +266,7 @@ static const struct {
                {"vocab_size", "vocab"},
                {"rms_norm_eps", "eps"},
                {"rope_theta", "theta"},
+               {"sliding_window", "window"},
                {"layer_norm_epsilon", "eps"},
                {"n_embd", "hidden"},
                {"n_inner", "ffn"},
@@ -323,6 +370,8 @@ static const char *value_from_model(const HfModel *h, const char *key)
     bool gpt2 = h->family == FAMILY_gpt2;
     if (strcmp(key, "tie_word_embeddings") == 0)
         return h->tied ? "true" : "false";
+    if (strcmp(key, "sliding_window") == 0 && !h->window)
+        return NULL;
     if (gpt2 && (strcmp(key, "head_dim") == 0 || strncmp(key, "num_", 4) == 0))
         return NULL; /* dims of those names are not in the file */
     for (size_t i = 0; i < sizeof derived / sizeof *derived; i++)
@@ -372,12 +421,15 @@ static void write_dims(const HfModel *h, FILE *out)
                 "is dropped.\n"
                 "dim experts = %" PRId64 ", choice = experts, best = %" PRId64 ", slot = seq\n",
                 h->experts, h->best);
+    if (partial(h))
+        fprintf(out, "dim turn = %" PRId64 ", still = head - turn\n", h->turn);
     fprintf(out, "dim vocab = %" PRId64 ", seq = %" PRId64 ", batch = 8\n", h->vocab, seq);
     if (gpt2)
         fprintf(out, "const eps = %s, std = %s\n\n", real_text(h, h->eps), real_text(h, h->std));
     else
-        fprintf(out, "const eps = %s, theta = %s, std = %s%s\n\n", real_text(h, h->eps),
+        fprintf(out, "const eps = %s, theta = %s, std = %s%s%s\n\n", real_text(h, h->eps),
                 real_text(h, h->theta), real_text(h, h->std),
+                h->window ? arena_printf(h->s->arena, ", window = %" PRId64, h->window) : "",
                 h->balancing > 0
                     ? arena_printf(h->s->arena, ", balancing = %s", real_text(h, h->balancing))
                     : "");

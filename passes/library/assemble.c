@@ -36,6 +36,7 @@ typedef struct Assemble {
     size_t n;
     ValueMap map;
     bool undone; /* casts from halves count as what is cast, as they will not be there */
+    Value sum;   /* the one at hand */
     Dim dim;     /* along which the sum at hand is put together; no name: none is known yet */
     Indices part[MAX_PARTS];
     int parts;
@@ -127,6 +128,8 @@ static bool collect(Assemble *a, Value v, bool whole)
     const Ins *i = made_here(a, v);
     Indices f;
     Dim d;
+    if (whole)
+        a->sum = v;
     if (!i || (!whole && a->uses.count[v] != 1))
         return false;
     if (i->op == OP_add)
@@ -139,7 +142,7 @@ static bool collect(Assemble *a, Value v, bool whole)
     a->dim = d;
     f.v = as_made(a, f.v);
     a->part[a->parts++] = f;
-    return fills(a, type_of(a->m, v), &f);
+    return fills(a, type_of(a->m, a->sum), &f); /* not v, which may lack dims */
 }
 
 /* In order, without a gap and without an overlap? */

@@ -17,6 +17,7 @@
 #include "passes/walk.h"
 
 #include <float.h>
+#include <string.h>
 
 static const double CLIP_EPS = 1e-6; /* as clip_grad_norm_ */
 
@@ -65,11 +66,29 @@ static bool lacking(const DimList *lacks, Name dim)
     return lacks && dims_have(lacks, dim);
 }
 
+/* The state of a part without the dim along which it is one (means of the columns of rows that are
+ * parts): row number k of a matrix, where k parts of the whole are before it. */
+static void as_row(const Module *m, Tensor *t)
+{
+    const int64_t at = t->part_at;
+    memmove(t->merge + 1, t->merge, (size_t)t->external_rank++);
+    t->merge[0] = 0;
+    t->part_dim = 0;
+    t->part_at = t->part_of = 0;
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        const Tensor *other = &m->tensors.data[i];
+        bool part = other->external == t->external && !other->slot;
+        t->part_of += part;
+        t->part_at += part && other->part_at < at;
+    }
+}
+
 /* Without the dims of `lacks`; in the external form, groups that lose all their dims go. */
-static Tensor shaped(const Tensor *p, const DimList *lacks)
+static Tensor shaped(const Module *m, const Tensor *p, const DimList *lacks)
 {
     Tensor t = *p;
     int place[MAX_RANK], from = 0;
+    bool lost = false;
     t.type.rank = t.external_rank = 0;
     for (int i = 0; i < p->type.rank; i++) {
         place[i] = t.type.rank;
@@ -90,14 +109,20 @@ static Tensor shaped(const Tensor *p, const DimList *lacks)
         }
         if (kept)
             t.merge[t.external_rank++] = (uint8_t)kept;
+        else if (p->part_of && i < p->part_dim)
+            t.part_dim--;
+        else if (p->part_of && i == p->part_dim)
+            lost = true;
     }
+    if (lost)
+        as_row(m, &t);
     return t;
 }
 
 Value up_state(Update *u, uint32_t of, const char *slot, const DimList *lacks, uint32_t *tensor)
 {
     Module *m = u->m;
-    Tensor t = shaped(&m->tensors.data[of], lacks);
+    Tensor t = shaped(m, &m->tensors.data[of], lacks);
     const char *name = arena_printf(m->arena, "%s.%s", slot, name_str(m->names, t.name));
     t.name = name_intern(m->names, name);
     t.slot = name_intern(m->names, slot);

@@ -30,6 +30,17 @@ static const char *stages_contradict(const mg_program *p, const mg_tensor *t)
                : "another number of layers than its stages";
 }
 
+static bool is_part(const mg_tensor *t)
+{
+    int64_t size = 1;
+    int from = 0;
+    for (int i = 0; i < t->part_dim; i++)
+        from += t->merge[i];
+    for (int i = 0; t->part_dim < t->external_rank && i < t->merge[t->part_dim]; i++)
+        size *= t->valid[t->order[from + i]];
+    return t->part_dim < t->external_rank && t->part_at >= 0 && t->part_at <= t->part_of - size;
+}
+
 /* NULL, or the fault of a tensor. */
 static const char *contradiction(const mg_program *p, const mg_tensor *t)
 {
@@ -54,6 +65,8 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
         merged += t->merge[i];
     if (merged != places)
         return "merges that do not sum to the number of dims";
+    if (t->part_of && !is_part(t))
+        return "a part that does not lie in its whole";
     uint32_t split = 0;
     for (int i = 0; i < t->stacked; i++) {
         if (split & t->axes[i])
@@ -195,6 +208,23 @@ static void strides_of(const mg_tensor *t, int64_t stride[MG_RANK_MAX])
     }
 }
 
+/* The places of a part's elements in its whole, and the shape of that. */
+static void place_part(rt_form *x)
+{
+    const mg_tensor *t = x->tensor;
+    int64_t behind = 1;
+    x->run = x->every = x->whole = x->elements;
+    if (!t->part_of)
+        return;
+    for (int i = t->part_dim + 1; i < x->rank; i++)
+        behind *= x->shape[i];
+    x->run = x->shape[t->part_dim] * behind;
+    x->from = t->part_at * behind;
+    x->every = t->part_of * behind;
+    x->whole = x->elements / x->run * x->every;
+    x->shape[t->part_dim] = t->part_of;
+}
+
 static rt_form form_of(const mg_program *p, const mg_tensor *t)
 {
     int64_t stride[MG_RANK_MAX];
@@ -222,6 +252,7 @@ static rt_form form_of(const mg_program *p, const mg_tensor *t)
         for (int n = 0; n < t->merge[i]; n++)
             x.shape[i] *= x.dim[k++];
     }
+    place_part(&x);
     coalesce(&x);
     return x;
 }
@@ -272,14 +303,41 @@ static void add(rt_catalog *c, const mg_program *p, const rt_form *form)
         }
         rt_external x = describe(p, form, index);
         c->item[c->n++] = x;
-        c->bytes += form->elements * mg_dtype_bytes(t->dtype);
         count_memory(c, &x);
     }
 }
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const rt_external *)a)->name, ((const rt_external *)b)->name);
+    const rt_external *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x->form->from > y->form->from) - (x->form->from < y->form->from);
+}
+
+/* True if y is the next part of the tensor that x is a part of. */
+static bool follows(const rt_external *x, const rt_external *y)
+{
+    const mg_tensor *t = x->form->tensor, *u = y->form->tensor;
+    return t->part_of && u->part_of && t->part_dim == u->part_dim && t->dtype == u->dtype &&
+           x->form->rank == y->form->rank && x->form->from + x->form->run <= y->form->from &&
+           memcmp(x->form->shape, y->form->shape, sizeof x->form->shape) == 0;
+}
+
+/* Numbers the parts of each tensor of a file, which lie side by side. */
+static void join_parts(rt_catalog *c)
+{
+    for (int i = 0, n; i < c->n; i += n) {
+        rt_external *x = &c->item[i];
+        for (n = 1; i + n < c->n && strcmp(x->name, x[n].name) == 0; n++)
+            if (!follows(&x[n - 1], &x[n]))
+                rt_die(RT_MISFIT, "two tensors are called %s (%s and %s)", x->name,
+                       x[n - 1].form->tensor->where, x[n].form->tensor->where);
+        for (int k = 0; k < n; k++) {
+            x[k].part = k;
+            x[k].parts = n;
+        }
+        c->bytes += x->form->whole * mg_dtype_bytes(x->form->tensor->dtype);
+    }
 }
 
 rt_catalog rt_catalog_new(const mg_program *p, mg_role role)
@@ -300,10 +358,7 @@ rt_catalog rt_catalog_new(const mg_program *p, mg_role role)
     c.memory += p->ntensors * (int64_t)sizeof *c.form;
     if (c.n)
         qsort(c.item, (size_t)c.n, sizeof *c.item, by_name);
-    for (int i = 1; i < c.n; i++)
-        if (strcmp(c.item[i - 1].name, c.item[i].name) == 0)
-            rt_die(RT_MISFIT, "two tensors are called %s (%s and %s)", c.item[i].name,
-                   c.item[i - 1].form->tensor->where, c.item[i].form->tensor->where);
+    join_parts(&c);
     return c;
 }
 

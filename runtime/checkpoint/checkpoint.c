@@ -65,7 +65,7 @@ static bool close_writer(writer *w, bool good)
 
 typedef struct gathering {
     const rt_external *x;
-    const char *stored;
+    char *const *stored;
     int64_t begin;
     char *out;
 } gathering;
@@ -75,35 +75,36 @@ static void gather(void *ctx, int64_t begin, int64_t end, void *scratch)
     const gathering *g = ctx;
     int64_t size = mg_dtype_bytes(g->x->form->tensor->dtype);
     (void)scratch;
-    rt_external_get(g->x, g->stored, g->begin + begin, end - begin, g->out + begin * size);
+    rt_whole_get(g->x, g->stored, g->begin + begin, end - begin, g->out + begin * size);
 }
 
 static bool put_tensor(writer *w, mg_run *r, const rt_external *x, char *buffer)
 {
     int64_t size = mg_dtype_bytes(x->form->tensor->dtype), chunk = RT_CHUNK / size;
-    const char *stored = rt_stored_open(r, x, true);
+    char **stored = rt_whole_open(r, x, true);
     bool good = true;
-    for (int64_t at = 0; good && at < x->form->elements; at += chunk) {
-        int64_t n = x->form->elements - at < chunk ? x->form->elements - at : chunk;
+    for (int64_t at = 0; good && at < x->form->whole; at += chunk) {
+        int64_t n = x->form->whole - at < chunk ? x->form->whole - at : chunk;
         gathering g = {x, stored, at, buffer};
         rt_pool_run(r->pool, n, 16384, gather, &g);
         good = put(w, buffer, (size_t)(n * size));
     }
-    rt_stored_close(r, x, false);
+    rt_whole_close(r, x, stored, false);
     return good;
 }
 
 static char *header_of(const rt_catalog *c, size_t *size)
 {
     rt_st_tensor *t = rt_alloc((size_t)c->n, sizeof *t);
-    for (int i = 0; i < c->n; i++) {
+    size_t n = 0;
+    for (int i = 0; i < c->n; i += c->item[i].parts, n++) {
         const rt_external *x = &c->item[i];
-        t[i].name = x->name;
-        t[i].rank = x->form->rank;
-        strcpy(t[i].dtype, rt_dtype_name(x->form->tensor->dtype));
-        memcpy(t[i].shape, x->form->shape, sizeof x->form->shape);
+        t[n].name = x->name;
+        t[n].rank = x->form->rank;
+        strcpy(t[n].dtype, rt_dtype_name(x->form->tensor->dtype));
+        memcpy(t[n].shape, x->form->shape, sizeof x->form->shape);
     }
-    char *header = rt_st_header(t, (size_t)c->n, size);
+    char *header = rt_st_header(t, n, size);
     free(t);
     return header;
 }
@@ -122,7 +123,7 @@ static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog
     /* Detects a full disk now, not after minutes of writing. Some file systems cannot tell. */
     bool good = fallocate(w->fd, 0, 0, (off_t)size + c->bytes) == 0 || errno != ENOSPC;
     good = good && put(w, header, size);
-    for (int i = 0; good && i < c->n; i++)
+    for (int i = 0; good && i < c->n; i += c->item[i].parts)
         good = put_tensor(w, r, &c->item[i], buffer);
     int e = errno;
     free(header);

@@ -1,8 +1,8 @@
 /* images.c - checkpoints and initial values when rank 0 cannot reach all arenas. Rank 0 reads and
  * writes external tensors element by element, in arenas. In the place of an arena on another
  * machine, or in the memory of a GPU, rank 0 has an image of it: its own memory at the same
- * offsets. Only the tensor that is open occupies memory there. Ranks with the same part of a tensor
- * share one image, which is then sent to all of them. */
+ * offsets. Only the tensor that is open occupies memory there, with all its parts. Ranks with the
+ * same part of a tensor share one image, which is then sent to all of them. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -106,6 +106,6 @@ void rt_images_close(mg_run *r, const rt_external *x, bool changed)
 {
     if (changed && x->stands)
         spread(r, x);
-    if (x->stands)
-        forget(r, x);
+    for (int k = 0; x->stands && x->part == x->parts - 1 && k < x->parts; k++)
+        forget(r, x - k); /* parts are open together, and may share a page */
 }

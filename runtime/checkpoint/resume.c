@@ -346,14 +346,16 @@ static void print_surplus(FILE *f, const char *file, const char *name)
 /* Prints a line for each tensor that is missing, unexpected or of another shape. */
 static void print_differences(FILE *f, const rt_catalog *c, const rt_st *st, const char *file)
 {
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < c->n; i += c->item[i].parts) {
         const rt_external *x = &c->item[i];
         const rt_st_tensor *t = rt_st_find(st, x->name);
         if (t && agrees(x, t))
             continue;
+        char *where = rt_whole_where(x);
         fprintf(f, "\n  %s: %s %s: this program has ", file, x->name, t ? "differs" : "is missing");
         print_shape(f, rt_dtype_name(x->form->tensor->dtype), x->form->rank, x->form->shape);
-        fprintf(f, " (%s)", x->form->tensor->where);
+        fprintf(f, " (%s)", where);
+        free(where);
         if (t) {
             fputs(", the checkpoint ", f);
             print_shape(f, t->dtype, t->rank, t->shape);
@@ -469,7 +471,7 @@ char *rt_resume_find(const mg_run *r, rt_state *state)
 
 typedef struct scattering {
     const rt_external *x;
-    char *stored;
+    char *const *stored;
     int64_t begin;
     const char *in;
 } scattering;
@@ -479,7 +481,7 @@ static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
     const scattering *s = ctx;
     int64_t size = mg_dtype_bytes(s->x->form->tensor->dtype);
     (void)scratch;
-    rt_external_put(s->x, s->stored, s->begin + begin, end - begin, s->in + begin * size);
+    rt_whole_put(s->x, s->stored, s->begin + begin, end - begin, s->in + begin * size);
 }
 
 static void load_file(mg_run *r, int at_dir, const char *dir, const char *file, const rt_catalog *c)
@@ -490,22 +492,22 @@ static void load_file(mg_run *r, int at_dir, const char *dir, const char *file, 
     char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : rt_st_read(path, fd, &st);
     if (why)
         rt_die(RT_BAD_DATA, "%s", why);
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < c->n; i += c->item[i].parts) {
         const rt_external *x = &c->item[i];
         const rt_st_tensor *t = rt_st_find(&st, x->name);
         int64_t size = mg_dtype_bytes(x->form->tensor->dtype), chunk = RT_CHUNK / size;
         if (!t || !agrees(x, t))
             rt_die(RT_BAD_DATA, "%s: %s changed while it was read", path, x->name);
-        char *stored = rt_stored_open(r, x, false);
-        for (int64_t at = 0; at < x->form->elements; at += chunk) {
-            int64_t n = x->form->elements - at < chunk ? x->form->elements - at : chunk;
+        char **stored = rt_whole_open(r, x, false);
+        for (int64_t at = 0; at < x->form->whole; at += chunk) {
+            int64_t n = x->form->whole - at < chunk ? x->form->whole - at : chunk;
             if (!rt_read_at(fd, buffer, (size_t)(n * size),
                             (int64_t)(st.data + t->begin) + at * size))
                 rt_die(RT_IO, "%s cannot be read: %s", path, strerror(errno));
             scattering s = {x, stored, at, buffer};
             rt_pool_run(r->pool, n, 16384, scatter, &s);
         }
-        rt_stored_close(r, x, true);
+        rt_whole_close(r, x, stored, true);
     }
     rt_st_free(&st);
     close(fd);

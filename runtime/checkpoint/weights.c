@@ -37,7 +37,7 @@ struct rt_weights {
     int nfiles;
     source *source; /* sorted by name */
     size_t n;
-    int *of; /* per parameter: its source */
+    int *of; /* per item of the catalog, of parts the first: its source */
 };
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -214,7 +214,7 @@ static void match(const mg_run *r, rt_weights *w)
     int best = 0, max = -1;
     for (int way = 0; way < 2 + BASES; way++) {
         int found = 0;
-        for (int i = 0; i < r->params.n; i++)
+        for (int i = 0; i < r->params.n; i += r->params.item[i].parts)
             found += find_by(w, r->params.item[i].name, way) >= 0;
         if (found > max) {
             max = found;
@@ -222,7 +222,7 @@ static void match(const mg_run *r, rt_weights *w)
         }
     }
     w->of = rt_alloc((size_t)r->params.n + 1, sizeof *w->of);
-    for (int i = 0; i < r->params.n; i++) {
+    for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         w->of[i] = find_by(w, r->params.item[i].name, best);
         if (w->of[i] >= 0)
             w->source[w->of[i]].used = true;
@@ -243,15 +243,22 @@ static void print_shape(FILE *f, int rank, const int64_t *shape)
     fputc(']', f);
 }
 
+static void print_where(FILE *f, const rt_external *x)
+{
+    char *where = rt_whole_where(x);
+    fprintf(f, " (%s)", where);
+    free(where);
+}
+
 static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
 {
-    for (int i = 0; i < r->params.n; i++) {
+    for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
         if (!t) {
             fprintf(f, "\n  %s is missing: ", x->name);
             print_shape(f, x->form->rank, x->form->shape);
-            fprintf(f, " (%s)", x->form->tensor->where);
+            print_where(f, x);
         } else if (t->rank != x->form->rank ||
                    memcmp(t->shape, x->form->shape,
                           (size_t)x->form->rank * sizeof *x->form->shape) != 0) {
@@ -259,7 +266,7 @@ static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
             print_shape(f, t->rank, t->shape);
             fputs(" there; this program has ", f);
             print_shape(f, x->form->rank, x->form->shape);
-            fprintf(f, " (%s)", x->form->tensor->where);
+            print_where(f, x);
         } else if (!readable(t->dtype)) {
             fprintf(f, "\n  %s is of type %s; F32, F64, BF16 and F16 are read", x->name, t->dtype);
         }
@@ -357,7 +364,7 @@ rt_weights *rt_weights_open(const mg_run *r, const char *path)
 typedef struct moving {
     const rt_external *x;
     const char *dtype;
-    char *stored;
+    char *const *stored;
     int64_t begin;
     const char *in;
     char *converted;
@@ -376,21 +383,21 @@ static void convert_and_put(void *ctx, int64_t begin, int64_t end, void *scratch
         else
             ((float *)m->converted)[i] = (float)v;
     }
-    rt_external_put(m->x, m->stored, m->begin + begin, end - begin, out);
+    rt_whole_put(m->x, m->stored, m->begin + begin, end - begin, out);
 }
 
 void rt_weights_load(mg_run *r, rt_weights *w)
 {
     enum { ELEMENTS = RT_CHUNK / 8 };
     char *in = rt_alloc(RT_CHUNK, 2), *converted = in + RT_CHUNK;
-    for (int i = 0; i < r->params.n; i++) {
+    for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const source *s = &w->source[w->of[i]];
         const tensor_file *f = &w->file[s->file];
         int64_t size = rt_st_bits(s->tensor->dtype) / 8;
-        char *stored = rt_stored_open(r, x, false);
-        for (int64_t at = 0; at < x->form->elements; at += ELEMENTS) {
-            int64_t n = x->form->elements - at < ELEMENTS ? x->form->elements - at : ELEMENTS;
+        char **stored = rt_whole_open(r, x, false);
+        for (int64_t at = 0; at < x->form->whole; at += ELEMENTS) {
+            int64_t n = x->form->whole - at < ELEMENTS ? x->form->whole - at : ELEMENTS;
             int64_t from = (int64_t)(f->st.data + s->tensor->begin) + at * size;
             if (!rt_read_at(f->fd, in, (size_t)(n * size), from))
                 rt_die(RT_IO, "%s cannot be read: %s", f->path,
@@ -398,7 +405,7 @@ void rt_weights_load(mg_run *r, rt_weights *w)
             moving m = {x, s->tensor->dtype, stored, at, in, converted};
             rt_pool_run(r->pool, n, 16384, convert_and_put, &m);
         }
-        rt_stored_close(r, x, true);
+        rt_whole_close(r, x, stored, true);
     }
     free(in);
 }

@@ -275,25 +275,36 @@ static int64_t stored_bytes(const rt_external *x, int64_t *offset)
     return span * width;
 }
 
+/* Bytes for the first n parts of the tensor of which x is a part: they are staged side by side. */
+static int64_t staged_before(const rt_external *x, int n)
+{
+    int64_t offset, bytes = 0;
+    for (int k = 0; k < n; k++)
+        bytes += stored_bytes(x - x->part + k, &offset);
+    return bytes;
+}
+
+/* Parts are opened in their order: memory for all of them comes with the first. */
 char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 {
     rt_cuda *c = r->cuda;
-    int64_t offset, bytes = stored_bytes(x, &offset);
+    int64_t offset, bytes = stored_bytes(x, &offset), all = staged_before(x, x->parts);
     void *p;
     if (r->ranks)
         return rt_images_open(r, x, read);
-    if (bytes > c->staging_bytes) {
+    if (all > c->staging_bytes) {
         if (c->staging)
             cudaFreeHost(c->staging);
-        rt_cuda_must(cudaMallocHost(&p, (size_t)bytes), "memory to stage a tensor");
+        rt_cuda_must(cudaMallocHost(&p, (size_t)all), "memory to stage a tensor");
         c->staging = p;
-        c->staging_bytes = bytes;
+        c->staging_bytes = all;
     }
+    char *staged = (char *)c->staging + staged_before(x, x->part);
     if (read)
-        rt_get(r, offset, c->staging, bytes);
+        rt_get(r, offset, staged, bytes);
     else
-        memset(c->staging, 0, (size_t)bytes); /* zeroes the padding */
-    return c->staging;
+        memset(staged, 0, (size_t)bytes); /* zeroes the padding */
+    return staged;
 }
 
 void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
@@ -303,6 +314,6 @@ void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
         rt_images_close(r, x, changed);
     if (r->ranks || !changed)
         return;
-    rt_put(r, offset, r->cuda->staging, bytes);
+    rt_put(r, offset, (char *)r->cuda->staging + staged_before(x, x->part), bytes);
     rt_device_wait(r); /* the next tensor uses the same memory */
 }

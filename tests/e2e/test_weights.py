@@ -279,6 +279,35 @@ class Config(mgctest.Case):
             self.assertIn("MG0570", self.imports(text, code=1).err)
         self.assertFalse(os.path.exists(self.path("m.mg")))
 
+    def test_phi3(self):
+        """One tensor of q, k and v, one of gate and up; heads that turn in part, a window."""
+        phi3 = {**LLAMA, "architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "hidden_size": 32, "sliding_window": 5,
+                "partial_rotary_factor": 0.75, "rope_scaling": None}
+        tensors = {n: s for n, s in llama_tensors(phi3).items() if not n.endswith(
+            ("q_proj.weight", "k_proj.weight", "v_proj.weight", "gate_proj.weight", "up_proj.weight"))}
+        for i in range(2):
+            tensors.update({f"model.layers.{i}.self_attn.qkv_proj.weight": [64, 32], f"model.layers.{i}.mlp.gate_up_proj.weight": [48, 32]})
+        self.imports(phi3, tensors)
+        self.assertEqual(self.mgc("fmt", "--check", "m.mg").returncode, 0)
+        self.compiles("m.mg", "-D", "tp=2", "-D", "batch=4", "-o", "train")
+        self.trains("./train", "--init", "hf", "--data", self.text(5000), "--steps", 0, "--out", "r")
+        self.assertEqual(read_safetensors(self.read("r/ckpt/step-00000000/model.safetensors")),
+                         read_safetensors(self.read("hf/model.safetensors")))
+        got = json.loads(self.read("r/ckpt/step-00000000/config.json"))
+        self.assertEqual(got, {**phi3, "torch_dtype": "float32"})
+        lacking = {n: s for n, s in tensors.items() if n != "model.layers.1.self_attn.qkv_proj.weight"}
+        r = self.imports(phi3, {**lacking, "model.layers.0.mlp.gate_up_proj.weight": [24, 32]}, code=1)
+        for word in ("model.layers.1.self_attn.qkv_proj.weight is missing: [64, 32]",
+                     "model.layers.0.mlp.gate_up_proj.weight is [24,32]; config.json makes it [48, 32]"):
+            self.assertIn(word, r.err)
+            self.assertEqual(r.err.count(word), 1)
+        for key, value, word in (("rope_scaling", {"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}, "'longrope'"),
+                                 ("sliding_window", 0, "sliding_window"), ("partial_rotary_factor", 0.2, "partial_rotary_factor"),
+                                 ("partial_rotary_factor", 2, "partial_rotary_factor"), ("attention_bias", True, "attention_bias")):
+            r = self.imports({**phi3, key: value}, code=1)
+            self.assertIn("MG0570", r.err)
+            self.assertIn(word, r.err)
+
     def test_mixtral(self):
         """Experts of a mixture: none is dropped, and the loss counts the router's scores where it did."""
         mixtral = {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 3,

@@ -566,6 +566,17 @@ static void no_merge(Module *m)
     m->tensors.data[1].external_rank = 3;
     m->tensors.data[1].merge[2] = 0;
 }
+static void part_outside(Module *m)
+{
+    Tensor *t = &m->tensors.data[1];
+    t->part_at = 1;
+    t->part_of = t->valid[t->order[0]];
+}
+static void no_such_part(Module *m)
+{
+    m->tensors.data[1].part_dim = m->tensors.data[1].external_rank;
+    m->tensors.data[1].part_of = 1000;
+}
 static void all_stacked(Module *m)
 {
     m->tensors.data[1].stacked = 3;
@@ -658,6 +669,8 @@ static const struct {
     {8, long_merge, "'p' has no external form"},
     {8, no_merge, "'p' has no external form"},
     {8, all_stacked, "'p' has no external form"},
+    {8, part_outside, "'p' has no external form"},
+    {8, no_such_part, "'p' has no external form"},
     {8, more_valid, "'p': 4 of 3 valid"},
     {8, nobodys, "'p' has no parameter"},
     {8, anothers, "'p' has no parameter"},

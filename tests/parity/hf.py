@@ -45,6 +45,12 @@ MODELS = {
     "mixtral": (hf.MixtralForCausalLM, hf.MixtralConfig,
                 {**SHAPE, "intermediate_size": 48, "num_local_experts": 4, "num_experts_per_tok": 2,
                  "sliding_window": None}, {}),
+    "phi3": (hf.Phi3ForCausalLM, hf.Phi3Config, {**SHAPE, "pad_token_id": None, "eos_token_id": 0}, {}),
+    "phi3-partial-window-tied": (hf.Phi3ForCausalLM, hf.Phi3Config,
+                                 {**SHAPE, "hidden_size": 64, "pad_token_id": None, "eos_token_id": 0, "sliding_window": 9,
+                                  "tie_word_embeddings": True, "rope_parameters": {
+                                      "rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.75}},
+                                 {"max_shard_size": "20KB"}),
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config,
              {"vocab_size": 256, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64,
               "bos_token_id": 0, "eos_token_id": 0}, {}),

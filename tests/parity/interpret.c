@@ -115,6 +115,27 @@ static int64_t stored_index(const Tensor *t, int64_t s, int64_t e)
     return t->stacked ? at + s * stride[t->stacked - 1] : at;
 }
 
+/* The index in the external tensor, which others have parts of too, of element e of a part. */
+static int64_t file_index(const Tensor *t, int64_t e)
+{
+    int64_t behind = 1;
+    for (int i = t->part_dim + 1; i < t->external_rank && t->part_of; i++)
+        behind *= external_size(t, i);
+    if (!t->part_of)
+        return e;
+    const int64_t run = external_size(t, t->part_dim) * behind;
+    return (e / run * t->part_of + t->part_at) * behind + e % run;
+}
+
+/* Elements of the parameter in one external tensor. */
+static int64_t elements_in(const Tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->external_rank; i++)
+        n *= external_size(t, i);
+    return n;
+}
+
 static int64_t iterations(const Tensor *t)
 {
     int64_t n = 1;
@@ -174,10 +195,11 @@ static void fill_parameter(Arena *a, const Module *m, const Golden *g, const Ten
 {
     for (int64_t s = 0; s < iterations(t); s++) {
         Stored w = find(g, external(a, m, t, "weight", s));
-        if (w.n * iterations(t) != type_elements(&t->type))
+        const int64_t n = elements_in(t);
+        if (t->part_of ? w.n * external_size(t, t->part_dim) != n * t->part_of : w.n != n)
             die("another size", name_str(m->names, t->name));
-        for (int64_t e = 0; e < w.n; e++)
-            to[stored_index(t, s, e)] = element(&w, e);
+        for (int64_t e = 0; e < n; e++)
+            to[stored_index(t, s, e)] = element(&w, file_index(t, e));
     }
 }
 
@@ -220,7 +242,7 @@ static double whole(const Golden *g)
     return sqrt(sum);
 }
 
-/* |a - b|, over all of one external tensor. */
+/* |a - b|, over all that a parameter has of one external tensor. */
 static bool compare(Arena *a, const Module *m, const Golden *g, const Tensor *t, const double *mine)
 {
     bool good = true;
@@ -228,8 +250,8 @@ static bool compare(Arena *a, const Module *m, const Golden *g, const Tensor *t,
         const char *name = external(a, m, t, "grad", s);
         Stored theirs = find(g, name);
         double off = 0, size = 0;
-        for (int64_t e = 0; e < theirs.n; e++) {
-            double x = mine[stored_index(t, s, e)], y = element(&theirs, e);
+        for (int64_t e = 0; e < elements_in(t); e++) {
+            double x = mine[stored_index(t, s, e)], y = element(&theirs, file_index(t, e));
             off += (x - y) * (x - y);
             size += y * y;
         }

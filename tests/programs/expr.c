@@ -45,21 +45,32 @@ static const char *initial(Gen *g)
     }
 }
 
-/* The order in a checkpoint: all dims, some neighbours merged. */
-static const char *external_order(Gen *g, Dims d)
+/* The order in a checkpoint: all dims, some neighbours merged. The first of them is a mark, where
+ * `at` can stand; *size is that dim's. */
+static const char *external_order(Gen *g, Dims d, const char **size)
 {
     const char *s = "";
+    *size = NULL;
     while (d) {
         int n = rank_of(d) > 1 && draw_one_in(g, 3) ? 2 : 1;
-        const char *group = "";
+        const char *group = "", *product = "";
         for (int k = 0; k < n; k++) {
             int one = draw_dim(g, d);
             d &= ~bit(one);
             group = TEXT("%s%s%s", group, k ? " " : "", dim_name(g, one));
+            product = TEXT("%s%s%s", product, k ? " * " : "", dim_name(g, one));
         }
-        s = TEXT(n > 1 ? "%s%s(%s)" : "%s%s%s", s, *s ? ", " : "", group);
+        s = TEXT(n > 1 ? "%s%s(%s)%s" : "%s%s%s%s", s, *s ? ", " : "", group, *s ? "" : "\1");
+        *size = *size ? *size : product;
     }
     return s;
+}
+
+/* An external form whose mark is where a part begins, or nothing. */
+static const char *with_place(Gen *g, const char *form, const char *at)
+{
+    const char *mark = strchr(form, '\1');
+    return TEXT("%.*s%s%s%s", (int)(mark - form), form, at ? " at " : "", at ? at : "", mark + 1);
 }
 
 const char *declare_param(Gen *g, Dims dims, const char *stem)
@@ -69,22 +80,30 @@ const char *declare_param(Gen *g, Dims dims, const char *stem)
     if (draw_one_in(g, 3))
         as = TEXT(" as \"%s.%s\"", name, draw_one_in(g, 2) ? "weight" : "bias");
     const char *list = dim_list(g, dims, ", ");
-    if (*as && dims && draw_one_in(g, 2))
-        as = TEXT("%s [%s]", as, external_order(g, dims));
-    else if (dims && draw_one_in(g, 12))
+    const char *order = NULL, *size = NULL, *other = NULL;
+    if (*as && dims && draw_one_in(g, 2)) {
+        order = external_order(g, dims, &size);
+        other = draw_one_in(g, 3) ? new_name(g, stem) : NULL;
+        order = TEXT("%s [%s]", as, order);
+        as = with_place(g, order, other ? "0" : NULL);
+    } else if (dims && draw_one_in(g, 12))
         as = TEXT(" as \"%s.{}.weight\"", name);
     Text *out = g->out;
     const int indent = g->indent;
     if (g->scanned >= 0)
         g->out = g->before, g->indent = g->before_indent;
     line(g, "%s : param[%s] %s%s", name, list, initial(g), as);
+    if (other) /* the rest of the same external tensor */
+        line(g, "%s : param[%s] %s%s", other, list, initial(g), with_place(g, order, size));
     g->out = out;
     g->indent = indent;
     if (g->nexternal < 64)
         g->external[g->nexternal++] = name;
-    g->nparams++;
+    g->nparams += 1 + (other != NULL);
     g->model |= dims;
     add_value(g, name, KIND_float, dims, -1)->param = true;
+    if (other)
+        add_value(g, other, KIND_float, dims, -1)->param = true;
     return name;
 }
 

@@ -112,6 +112,90 @@ static void layouts(void **state)
     }
 }
 
+/* A tensor of a file cut into parts along one dim, each stored in an order and padding of its own:
+ * all read together are the tensor, and what is written comes back. */
+static void parts_of_a_tensor(void **state)
+{
+    (void)state;
+    enum { MOST = 4, SPACE = 1 << 12 };
+    static float arena[MOST][SPACE], back[MOST][SPACE], all[SPACE], out[SPACE];
+    uint64_t seed = 4;
+    for (int iteration = 0; iteration < 2000; iteration++) {
+        mg_tensor t[MOST];
+        int64_t shape[3], of = 0;
+        const int n = 1 + (int)(unit_random(&seed) % MOST), dim = (int)(unit_random(&seed) % 3);
+        const bool gap = unit_random(&seed) % 4 == 0; /* as of state that a part lacks */
+        for (int i = 0; i < 3; i++)
+            shape[i] = 1 + (int64_t)(unit_random(&seed) % 5);
+        for (int k = 0; k < n; k++) {
+            const bool turned = unit_random(&seed) % 2;
+            t[k] = (mg_tensor){.name = "w",
+                               .slot = "",
+                               .where = "x.mg:1",
+                               .dtype = MG_F32,
+                               .role = MG_PARAM,
+                               .init = MG_INIT_CONST,
+                               .rank = 3,
+                               .external_rank = 3,
+                               .merge = {1, 1, 1},
+                               .part_dim = (uint8_t)dim,
+                               .part_at = of};
+            for (int i = 0; i < 3; i++) {
+                const int at = turned ? 2 - i : i;
+                t[k].order[i] = (uint8_t)at;
+                t[k].valid[at] = i == dim ? 1 + (int64_t)(unit_random(&seed) % 4) : shape[i];
+                t[k].size[at] = t[k].valid[at] + (int64_t)(unit_random(&seed) % 2);
+            }
+            of += t[k].valid[t[k].order[dim]] + (gap && k == 0);
+        }
+        shape[dim] = of;
+        const int64_t count = shape[0] * shape[1] * shape[2], half = count / 3;
+        for (int k = 0; k < n; k++)
+            t[k].part_of = of;
+        for (int64_t e = 0; e < count; e++)
+            all[e] = (float)(e + 1);
+        mg_program p = {.tensors = t, .ntensors = n};
+        rt_catalog c = rt_catalog_new(&p, MG_PARAM);
+        assert_int_equal(c.n, n);
+        assert_int_equal(c.item[0].parts, n);
+        assert_memory_equal(c.item[0].form->shape, shape, sizeof shape);
+        assert_int_equal(c.bytes, count * 4);
+        char *stored[MOST], *again[MOST];
+        for (int k = 0; k < n; k++) {
+            assert_int_equal(c.item[k].part, k);
+            assert_ptr_equal(c.item[k].form->tensor, &t[k]);
+            stored[k] = memset(arena[k], 0, sizeof arena[k]);
+            again[k] = memset(back[k], 0, sizeof back[k]);
+        }
+        rt_whole_put(c.item, stored, half, count - half, all + half);
+        rt_whole_put(c.item, stored, 0, half, all);
+        for (int k = 0; k < n; k++) /* each element straight from the definition */
+            for (int64_t e = 0; e < c.item[k].form->elements; e++) {
+                int64_t rest = e, index[3], at = 0;
+                for (int i = 2; i >= 0; i--) {
+                    const int64_t size = t[k].valid[t[k].order[i]];
+                    index[i] = rest % size + (i == dim ? t[k].part_at : 0);
+                    rest /= size;
+                }
+                for (int i = 0; i < 3; i++)
+                    at = at * shape[i] + index[i];
+                assert_int_equal(rt_whole_index(c.item[k].form, e), at);
+                assert_true(arena[k][stored_index(&t[k], NULL, e)] == (float)(at + 1));
+            }
+        rt_whole_get(c.item, stored, 0, half, out);
+        rt_whole_get(c.item, stored, half, count - half, out + half);
+        int64_t zeros = 0;
+        for (int64_t e = 0; e < count; e++) {
+            assert_true(out[e] == all[e] || (gap && out[e] == 0));
+            zeros += out[e] == 0;
+        }
+        assert_int_equal(zeros, gap ? count / of : 0);
+        rt_whole_put(c.item, again, 0, count, out);
+        assert_memory_equal(arena, back, (size_t)n * sizeof arena[0]);
+        rt_catalog_free(&c);
+    }
+}
+
 static void shapes_and_names(void **state)
 {
     (void)state;
@@ -272,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layouts),
+        cmocka_unit_test(parts_of_a_tensor),
         cmocka_unit_test(shapes_and_names),
         cmocka_unit_test(same_under_every_layout),
         cmocka_unit_test(values_follow_the_definition),

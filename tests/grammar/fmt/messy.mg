@@ -9,6 +9,7 @@ block f ( x[a] ,y , along s,over d, eps=, theta=-1e-4,causal){ # opens
 # inside
 w:param[a,b]~normal(0.02/sqrt(2*a)) as "w.weight"[(b   a)]
 bias : param[b] = -(1) as "b"
+part:param[a,b]=1 as "c"[(a b)at   a*(b+1)]
 gain : param[] = 1 / 2
 tower:block   g as "t.{}" # shared
 other : block g

@@ -1,6 +1,6 @@
 # neox.mg - GPT-NeoX (Black and others, 2022): the first half of each head turns with its position, the second does not; attention
-# and MLP side by side, with a norm each.
-dim layers = 2, hidden = 16, heads = 2, part = 2, half = 4, ffn = 16
+# and MLP side by side, with a norm each. A checkpoint has query, key and value of each head behind each other.
+dim layers = 2, hidden = 16, heads = 2, part = 2, half = 4, qkv = 3, ffn = 16
 dim vocab = 32, seq = 8, batch = 4
 
 block norm(x[hidden]) {
@@ -15,17 +15,17 @@ block turned(x[part, half]) {
 
 block attend(x[hidden]) {
     dim key = seq
-    wq : param[hidden, heads, part, half] ~ normal(0.3) as "q.weight" [(heads part half), hidden]
-    wk : param[hidden, heads, part, half] ~ normal(0.3) as "k.weight" [(heads part half), hidden]
-    wv : param[hidden, heads, part, half] ~ normal(0.3) as "v.weight" [(heads part half), hidden]
-    wo : param[heads, part, half, hidden] ~ normal(0.3) as "o.weight" [hidden, (heads part half)]
-    bq : param[heads, part, half]         = 0 as "q.bias" [(heads part half)]
-    bo : param[hidden]                    = 0 as "o.bias"
-    q = turned(x @ wq over hidden + bq)
-    k = turned(x @ wk over hidden)
+    w  : param[hidden, heads, qkv, part, half] ~ normal(0.3) as "qkv.weight" [(heads qkv part half), hidden]
+    b  : param[heads, qkv, part, half]         = 0 as "qkv.bias" [(heads qkv part half)]
+    wo : param[heads, part, half, hidden]      ~ normal(0.3) as "o.weight" [hidden, (heads part half)]
+    bo : param[hidden]                         = 0 as "o.bias"
+    y = x @ w over hidden + b
+    q = turned(y[qkv = 0])
+    k = turned(y[qkv = 1])
+    v = y[qkv = 2]
     s = q @ k[seq -> key] over (part, half) / sqrt(part * half)
     p = softmax(select(index(key) <= index(seq), s, -1e30), over key)
-    return p @ (x @ wv over hidden)[seq -> key] over key @ wo over (heads, part, half) + bo
+    return p @ v[seq -> key] over key @ wo over (heads, part, half) + bo
 }
 
 block mlp(x[hidden]) {

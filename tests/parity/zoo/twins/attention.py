@@ -121,7 +121,8 @@ class Neox(Twin):
         s = {"embed.weight": (self.vocab, h), "unembed.weight": (self.vocab, h)} | norm_shapes(h, "norm")
         for i in range(self.layers):
             s |= norm_shapes(h, f"{i}.ln1", f"{i}.ln2")
-            s |= {f"{i}.attn.{n}.weight": (h, h) for n in "qkvo"} | {f"{i}.attn.{n}.bias": (h,) for n in "qo"}
+            s |= {f"{i}.attn.qkv.weight": (3 * h, h), f"{i}.attn.qkv.bias": (3 * h,)}
+            s |= {f"{i}.attn.o.weight": (h, h), f"{i}.attn.o.bias": (h,)}
             s |= {f"{i}.mlp.up.weight": (self.ffn, h), f"{i}.mlp.down.weight": (h, self.ffn)}
         return s
 
@@ -132,12 +133,45 @@ class Neox(Twin):
         x = w["embed.weight"][d["tokens"][:, :-1]]
         for i in range(self.layers):
             a, p = layer_norm(x, w, f"{i}.ln1"), f"{i}.attn."
-            q = split_heads(a @ w[p + "q.weight"].T + w[p + "q.bias"], self.heads)
-            k, v = (split_heads(a @ w[p + f"{n}.weight"].T, self.heads) for n in "kv")
+            q, k, v = split_heads(a @ w[p + "qkv.weight"].T + w[p + "qkv.bias"], self.heads).chunk(3, -1)
             o = join_heads(attend(self.turned(q), self.turned(k), v)) @ w[p + "o.weight"].T + w[p + "o.bias"]
             u = F.gelu(layer_norm(x, w, f"{i}.ln2") @ w[f"{i}.mlp.up.weight"].T)
             x = x + o + u @ w[f"{i}.mlp.down.weight"].T
         return next_token(layer_norm(x, w, "norm") @ w["unembed.weight"].T, d["tokens"])
+
+
+@kind
+class Phi3(Twin):
+    layers, hidden, kv, group, head, turn, ffn, vocab, seq, batch = 2, 16, 2, 2, 6, 4, 12, 32, 8, 4
+    near = 5
+
+    def shapes(self):
+        h, q, kv = self.hidden, self.kv * self.group * self.head, self.kv * self.head
+        s = {"embed.weight": (self.vocab, h), "unembed.weight": (self.vocab, h), "norm.weight": (h,)}
+        for p in (f"{i}." for i in range(self.layers)):
+            s |= {p + "ln1.weight": (h,), p + "ln2.weight": (h,),
+                  p + "attn.qkv.weight": (q + 2 * kv, h), p + "attn.qkv.bias": (q + 2 * kv,), p + "attn.o.weight": (h, q),
+                  p + "mlp.gate_up.weight": (h, 2 * self.ffn), p + "mlp.down.weight": (h, self.ffn)}
+        return s
+
+    def attention(self, x, w, p):
+        y = x @ w[p + "qkv.weight"].T + w[p + "qkv.bias"]
+        q, k, v = y.split((self.kv * self.group * self.head, self.kv * self.head, self.kv * self.head), -1)
+        q, k, v = split_heads(q, self.kv * self.group), split_heads(k, self.kv), split_heads(v, self.kv)
+        q, k = (torch.cat((rope(z[..., :self.turn]), z[..., self.turn:]), -1) for z in (q, k))
+        k, v = (z.repeat_interleave(self.group, 1) for z in (k, v))
+        t = torch.arange(self.seq)
+        back = t[:, None] - t
+        s = (q @ k.transpose(-1, -2) / math.sqrt(self.head)).masked_fill((back < 0) | (back >= self.near), -math.inf)
+        return join_heads(torch.softmax(s, -1) @ v) @ w[p + "o.weight"].T
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]]
+        for p in (f"{i}." for i in range(self.layers)):
+            x = x + self.attention(rms(x, w[p + "ln1.weight"], 1e-5), w, p + "attn.")
+            gate, up = (rms(x, w[p + "ln2.weight"], 1e-5) @ w[p + "mlp.gate_up.weight"]).chunk(2, -1)
+            x = x + F.silu(gate) * up @ w[p + "mlp.down.weight"].T
+        return next_token(rms(x, w["norm.weight"], 1e-5) @ w["unembed.weight"].T, d["tokens"])
 
 
 def swiglu(x, w, p):
