@@ -7,6 +7,8 @@ import math
 import re
 import struct
 
+from . import descriptors
+
 
 def mix(x):
     """A whole number of 32 bits that looks random."""
@@ -33,29 +35,47 @@ def placed(indices, limit):
     return word
 
 
-def field(launch, at):
-    return struct.unpack_from("<q", launch.params, at)[0]
+def field(launch, descriptor, name):
+    """A field of the descriptor that is the kernel's first parameter."""
+    return struct.unpack_from("<q", launch.params, *descriptors.at(descriptor, name))[0]
 
 
-# Of the descriptors of runtime/abi.h: mg_gather_desc has indices at 8, n at 24; mg_experts_desc has experts, groups, positions,
-# choices and slots where EXPERTS says; mg_xent_desc has valid at 24.
-GATHER_INDICES, GATHER_ROWS, XENT_VALID = 8, 24, 24
-EXPERTS = {"groups": 8, "positions": 16, "choices": 24, "experts": 32, "slots": 40}
+def rows(launch):
+    """Of one table."""
+    return field(launch, "mg_gather_desc", "n")
+
+
+def all_placed(launch):
+    return placed(field(launch, "mg_gather_desc", "indices"), rows(launch) * field(launch, "mg_gather_desc", "tables"))
+
+
+def slots(launch):
+    return drawn(field(launch, "mg_experts_desc", "slots"))
+
+
+def experts(launch):
+    return choices(field(launch, "mg_experts_desc", "choices"), field(launch, "mg_experts_desc", "experts"))
+
+
+def classes(launch):
+    return drawn(field(launch, "mg_xent_desc", "valid"))
+
+
 RULES = [
-    (r"mg_gather_\d+", 3, lambda l: drawn(field(l, GATHER_ROWS))),
-    (r"mg_sort_(count|place)", 4, lambda l: drawn(field(l, GATHER_ROWS))),
-    (r"mg_sort_(count|place)", 5, lambda l: placed(field(l, GATHER_INDICES), field(l, GATHER_ROWS))),
-    (r"mg_scatter_add_\w+", 2, lambda l: placed(field(l, GATHER_INDICES), field(l, GATHER_ROWS))),
-    (r"mg_(xent|xent_grad)_\w+", 2, lambda l: drawn(field(l, XENT_VALID))),
-    (r"mg_head_rows_\w+", 3, lambda l: drawn(field(l, XENT_VALID))),
-    (r"mg_slots_i32", 1, lambda l: choices(field(l, EXPERTS["choices"]), field(l, EXPERTS["experts"]))),
-    (r"mg_dispatch_\w+|mg_combine_(?!weight)\w+", 2, lambda l: choices(field(l, EXPERTS["choices"]), field(l, EXPERTS["experts"]))),
-    (r"mg_dispatch_\w+|mg_combine_(?!weight)\w+", 3, lambda l: drawn(field(l, EXPERTS["slots"]))),
-    (r"mg_combine_weight_\w+", 3, lambda l: choices(field(l, EXPERTS["choices"]), field(l, EXPERTS["experts"]))),
-    (r"mg_combine_weight_\w+", 4, lambda l: drawn(field(l, EXPERTS["slots"]))),
+    (r"mg_gather_\d+", 3, lambda l: drawn(rows(l))),
+    (r"mg_sort_(count|place)", 4, lambda l: drawn(rows(l))),
+    (r"mg_sort_(count|place)", 5, all_placed),
+    (r"mg_scatter_add_\w+", 2, all_placed),
+    (r"mg_(xent|xent_grad)_\w+", 2, classes),
+    (r"mg_head_rows_\w+", 3, classes),
+    (r"mg_slots_i32", 1, experts),
+    (r"mg_dispatch_\w+|mg_combine_(?!weight)\w+", 2, experts),
+    (r"mg_dispatch_\w+|mg_combine_(?!weight)\w+", 3, slots),
+    (r"mg_combine_weight_\w+", 3, experts),
+    (r"mg_combine_weight_\w+", 4, slots),
 ]
-# mg_attention_desc has batch, kv and group from 32 on. Blocks of attention are in one row, head after head.
-HEADS = [(r"mg_flash\w*_dkv_\w+", (32, 40)), (r"mg_flash\w*_(forward|dq)_\w+", (32, 40, 48))]
+# Blocks of attention are in one row, head after head: what counts the heads.
+HEADS = [(r"mg_flash\w*_dkv_\w+", ("batch", "kv")), (r"mg_flash\w*_(forward|dq)_\w+", ("batch", "kv", "group"))]
 SPAN = 1 << 32  # bytes behind a pointer that may belong to its table
 
 
@@ -63,7 +83,7 @@ def grid(kernel, launch):
     """The grid with a dim for the heads, which are alike: (blocks of a head, heads, 1)."""
     for pattern, fields in HEADS:
         if re.fullmatch(pattern, kernel.name):
-            heads = math.prod(field(launch, at) for at in fields)
+            heads = math.prod(field(launch, "mg_attention_desc", name) for name in fields)
             return launch.grid[0] // heads, heads, 1
     return launch.grid
 

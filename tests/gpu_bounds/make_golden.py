@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
 from gpu_bounds import build, cards  # noqa: E402
 
-KERNELS = ["d_gpt2_add", "mg_gather_16", "mg_flash90_forward_bf16_all_64_64"]
+KERNELS = ["d_gpt2_add", "mg_gather_16", "mg_scatter_add_f32", "mg_flash90_forward_bf16_all_64_64"]
 OPTIONS = ["--precision", "bf16", "--microbatch", "1"]
 
 

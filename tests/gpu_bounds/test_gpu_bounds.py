@@ -6,7 +6,7 @@ What must be true of a kernel's run is known from its source: the bytes that it 
 import glob
 import json
 import os
-import struct
+import subprocess
 import sys
 import tempfile
 import types
@@ -14,7 +14,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
-from gpu_bounds import access, bounds, cards, contents, cubin, describe, lanes, launches, lint, machine, occupancy, operations, pipes, sass, timeline  # noqa: E402
+from gpu_bounds import access, bounds, cards, contents, cubin, describe, descriptors, lanes, launches, lint, machine, occupancy, operations, pipes, sass, timeline  # noqa: E402
 
 with open(os.path.join(HERE, "golden", "launches.json"), encoding="ascii") as file:
     GOLDEN = json.load(file)
@@ -251,7 +251,30 @@ class Occupancy(unittest.TestCase):
         self.assertEqual(occupancy.of(89, 128, 32, 100 * 1024)[0], 0)
 
 
+SCATTER = "mg_scatter_add_f32"
 ATTENTION = "mg_flash90_forward_bf16_all_64_64"  # a block for 128 queries of each of 12 heads: 8 blocks a head
+
+
+class Descriptors(unittest.TestCase):
+    NAMES = ["mg_gather_desc", "mg_experts_desc", "mg_xent_desc", "mg_attention_desc"]
+
+    def test_compiler(self):
+        """A C compiler lays them out in the same way."""
+        lines = [f'printf("{n} {f} %zu\\n", offsetof({n}, {f}));' for n in self.NAMES for f in descriptors.layout(n)[0]]
+        lines += [f'printf("{n} all %zu\\n", sizeof({n}));' for n in self.NAMES]
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = os.path.join(folder, "a.c"), os.path.join(folder, "a")
+            with open(source, "w", encoding="ascii") as f:
+                f.write('#include "runtime/abi.h"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {' + "\n".join(lines) + "}\n")
+            subprocess.run(["cc", "-I", os.path.join(HERE, "..", ".."), source, "-o", program], check=True)
+            said = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+        ours = {(n, f): at for n in self.NAMES for f, at in [*descriptors.layout(n)[0].items(), ("all", descriptors.layout(n)[1])]}
+        self.assertEqual({tuple(line.split()[:2]): int(line.split()[2]) for line in said.splitlines()}, ours)
+
+    def test_golden(self):
+        """The committed launches are of these descriptors: if not, make_golden.py is to be run again."""
+        for name, which in (("mg_gather_16", 0), (SCATTER, 0), (ATTENTION, 3)):
+            self.assertEqual(golden(name)[1].params[0][1], descriptors.layout(self.NAMES[which])[1], name)
 
 
 class Kernels(unittest.TestCase):
@@ -264,9 +287,24 @@ class Kernels(unittest.TestCase):
     def test_gather(self):
         """A block copies 8 rows of 768 floats, and reads an index in each lane."""
         program, launch, warps = block("mg_gather_16", (3, 0, 0))
-        self.assertEqual(struct.unpack_from("<q", launch.params, 8)[0], 1024)
+        self.assertEqual(contents.field(launch, "mg_gather_desc", "indices"), 1024)
         self.assertEqual(moved(program, warps, "STG"), 8 * 768 * 4)
         self.assertEqual(moved(program, warps, "LDG"), 8 * 768 * 4 + 256 * 4)
+
+    def test_scatter(self):
+        """The eight blocks of the first 128 columns read each of 1024 rows once, and write a row of the table for each different index.
+        The rest that they read is these rows of the table and the sorted positions."""
+        _, _, launch = golden(SCATTER)
+        self.assertEqual((contents.field(launch, "mg_gather_desc", "indices"), contents.rows(launch)), (1024, 50304))
+        index = contents.all_placed(launch)
+        runs, row, read, written = len({index(8 * i + 4) for i in range(1024)}), 128 * 4, 0, 0
+        self.assertEqual(launch.grid[0], 768 // 128 * 8)
+        for x in range(8):
+            program, _, warps = block(SCATTER, (x, 0, 0))
+            read, written = read + moved(program, warps, "LDG"), written + moved(program, warps, "STG")
+        self.assertEqual(written, runs * row)
+        self.assertGreaterEqual(read, (1024 + runs) * row)
+        self.assertLess(read, 1.35 * (1024 + runs) * row)
 
     def test_attention(self):
         """A block of 128 queries sees two more tiles of 64 keys than the one before; each tile is two products of 128 x 64 x 64."""
