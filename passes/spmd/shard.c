@@ -252,6 +252,17 @@ static Value start_of(Shard *s, Builder *b, Value old, const Type *t)
     return build_as(b, v, *t);
 }
 
+/* What a loop takes slices of: of its dim every rank has all, or what its stages have. */
+static Value whole_along(Shard *s, Builder *b, Value x, Dim d)
+{
+    Type t = *type_of(s->m, x);
+    Dim *at = &t.dims[type_find(&t, d.name)];
+    if (at->axes == d.axes)
+        return x;
+    *at = d;
+    return bring(s, b, x, &t);
+}
+
 static void loop(Shard *s, const Ins *i)
 {
     Builder b = builder(s, i);
@@ -269,7 +280,7 @@ static void loop(Shard *s, const Ins *i)
             t = carried_type(s, arg);
             in[k] = start_of(s, &b, i->in[k], &t);
         } else {
-            in[k] = s->now[i->in[k]];
+            in[k] = whole_along(s, &b, s->now[i->in[k]], attrs.dim);
             t = type_without(type_of(s->m, in[k]), i->attrs.dim.name);
         }
         s->now[arg] = s->made[arg] = region_arg(s->m, body, t, s->m->values.data[arg].name);
