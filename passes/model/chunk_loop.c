@@ -243,11 +243,13 @@ static void go_from_part_to_part(Chunk *c, const Update *u, Value *enter, Value 
         n++;
     }
     const Ins *parts = go_round(c, n, start, each, false);
-    for (int k = 0; k < states; k++)
+    for (int k = 0; k < states; k++) {
         left[k] = u[k].by ? parts->out[at[k]] : left_of_part(c, k);
+        left[k] = left[k] ? outermost(c, left[k], c->p) : 0;
+    }
     Ins *fold = open_loop(c, c->p, states, old->in);
     for (int k = 0; k < states; k++)
-        pass_on(c, fold, k, &u[k], left[k] ? outermost(c, left[k], c->p) : 0, parts->out[k]);
+        pass_on(c, fold, k, &u[k], left[k], parts->out[k]);
     for (int k = 0; k < states; k++) {
         enter[k] = c->entered[k];
         out[k] = fold->out[k];
