@@ -23,6 +23,7 @@
 #include "passes/model/chunk.h"
 
 #include "passes/all_indices.h"
+#include "passes/dim_rules.h"
 #include "passes/model/chunk_parts.h"
 #include "passes/model/chunk_reads.h"
 #include "passes/passes.h"
@@ -235,12 +236,6 @@ static int64_t positions(const Linear *x, int64_t all, int64_t most)
     return r;
 }
 
-static Dim part_dim(Module *m, Dim of, const char *part, int64_t size)
-{
-    const char *name = arena_printf(m->arena, "%s.%s", name_str(m->names, of.name), part);
-    return (Dim){.name = name_intern(m->names, name), .size = size};
-}
-
 /* Writes a linear scan in chunks at the region's end; its results are entered into `to`. says: the
  * layout notes how it goes on. False: it remains a loop. */
 static bool rewrite(Module *m, Region *r, const Ins *loop, Arena *tmp, bool says, ValueMap *to)
@@ -249,7 +244,7 @@ static bool rewrite(Module *m, Region *r, const Ins *loop, Arena *tmp, bool says
     Value last[LINEAR_STATES];
     Update u[LINEAR_STATES];
     const Dim d = loop->attrs.dim;
-    const int64_t unit = scan_unit(m, d);
+    const int64_t unit = rules_unit(m, d);
     bool linear = linear_scan(m, loop, tmp, &x);
     const int64_t parts = linear ? scan_parts(&x) : 1;
     if (linear && !parts) {
@@ -266,12 +261,12 @@ static bool rewrite(Module *m, Region *r, const Ins *loop, Arena *tmp, bool says
                .x = &x,
                .b = builder_at(m, r, loop),
                .along = d,
-               .n = part_dim(m, d, SCAN_CHUNK, d.size / size),
-               .t = part_dim(m, d, "at", size),
-               .s = part_dim(m, d, "from", size),
-               .p = part_dim(m, d, SCAN_PART, parts),
-               .own = part_dim(m, d, "own", d.size / size / parts)};
-    scan_rules(m, d, c.n, c.p);
+               .n = dim_part(m, d, SCAN_CHUNK, d.size / size),
+               .t = dim_part(m, d, "at", size),
+               .s = dim_part(m, d, "from", size),
+               .p = dim_part(m, d, SCAN_PART, parts),
+               .own = dim_part(m, d, "own", d.size / size / parts)};
+    rules_extend(m, d.name, (Name[]){c.p.name, c.n.name}, 2);
     for (int k = 0; k < x.states; k++)
         u[k] = update_of(&c, k);
     chunk_go_through(&c, u, last);

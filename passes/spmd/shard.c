@@ -18,6 +18,7 @@
 #include "passes/passes.h"
 #include "passes/spmd/shard.h"
 #include "passes/spmd/shard_classes.h"
+#include "passes/spmd/shard_halo.h"
 #include "passes/simplify/simplify.h"
 #include "passes/walk.h"
 #include "ir/propose.h"
@@ -471,6 +472,7 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
 {
     enum { TRIES = 64 }; /* each knows more of some accumulator */
     shard_classes(m, fn);
+    shard_halo(m, fn, tmp);
     Shard s = {.m = m, .fn = fn, .tmp = tmp, .values = m->values.n};
     s.tree = fn == module_fn(m, "train") ? mesh_tree_axes(m) : 0;
     s.each_microbatch = mesh_tree_each_microbatch(m) ? s.tree : 0;
