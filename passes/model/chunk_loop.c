@@ -2,8 +2,8 @@
  *
  *   repeat n (S; slices A, U):  E = S;  S = A S + U
  *
- * Where the layout splits the scan's dim, the chunks are p parts of `own` chunks. What a part does to
- * a state is affine, S -> A S + B, and so is what parts do one after the other:
+ * If the layout splits the scan's dim, the chunks are p parts of `own` chunks. A part changes a state by
+ * an affine map, S -> A S + B, and so do parts one after the other:
  *
  *   B = repeat own (S = 0; slices A, U):  S = A S + U           all parts at once
  *   A = exp(the sum of all logarithms of a part)
@@ -145,7 +145,7 @@ static Ins *go_round(Chunk *c, int n, const Value *start, const Update *u, bool 
 
 /* ---- what a part does ------------------------------------------------------------------------ */
 
-/* What of a state is left behind all chunks of a part; 0: all. */
+/* The factor of a state over all chunks of a part; 0: 1. */
 static Value left_of_part(Chunk *c, int state)
 {
     const Value all = chunk_fade_all(c, c->x->update[state]);

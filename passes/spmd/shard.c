@@ -253,7 +253,7 @@ static Value start_of(Shard *s, Builder *b, Value old, const Type *t)
     return build_as(b, v, *t);
 }
 
-/* What a loop takes slices of: of its dim every rank has all, or what its stages have. */
+/* x, of which a loop along d takes slices: every rank has all of d, or what its stages have. */
 static Value whole_along(Shard *s, Builder *b, Value x, Dim d)
 {
     Type t = *type_of(s->m, x);
