@@ -74,7 +74,8 @@ Value chunk_all(Chunk *c, Value v)
     return r;
 }
 
-/* ---- what a chunk does to a state ------------------------------------------------------------- */
+/* ---- what a chunk does to a state -------------------------------------------------------------
+ */
 
 /* The dims by which the factors of a term are told apart: those that a read sums over, or, where
  * none does, those of the first factor. */
@@ -222,8 +223,8 @@ static Update update_of(Chunk *c, int state)
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-/* How many positions a chunk has: the largest divisor of what is gone through in turn, up to `most`,
- * and a power of two if a triangle is solved. 1: none. */
+/* How many positions a chunk has: the largest divisor of what is gone through in turn, up to
+ * `most`, and a power of two if a triangle is solved. 1: none. */
 static int64_t positions(const Linear *x, int64_t all, int64_t most)
 {
     bool solves = false;

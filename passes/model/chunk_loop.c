@@ -2,18 +2,18 @@
  *
  *   repeat n (S; slices A, U):  E = S;  S = A S + U
  *
- * If the layout splits the scan's dim, the chunks are p parts of `own` chunks. A part changes a state by
- * an affine map, S -> A S + B, and so do parts one after the other:
+ * If the layout splits the scan's dim, the chunks are p parts of `own` chunks. A part changes a
+ * state by an affine map, S -> A S + B, and so do parts one after the other:
  *
  *   B = repeat own (S = 0; slices A, U):  S = A S + U           all parts at once
  *   A = exp(the sum of all logarithms of a part)
  *   repeat p (S; slices A, B):            E' = S;  S = A S + B  from part to part
  *   repeat own (S = E'; slices A, U):     E = S;   S = A S + U  all parts at once
  *
- * The parts are split as the dim is, so ranks go through their own chunks, and what is sent is A and
- * B: numbers of a state, whatever the length. Every rank then goes from part to part by itself. With
- * the delta rule A is a matrix, by which a part moves the dims that are read: what the same loop
- * makes of the unit matrix. */
+ * The parts are split as the dim is, so ranks go through their own chunks, and what is sent is A
+ * and B: numbers of a state, whatever the length. Every rank then goes from part to part by itself.
+ * With the delta rule A is a matrix, by which a part moves the dims that are read: what the same
+ * loop makes of the unit matrix. */
 #include "passes/model/chunk.h"
 
 #include "passes/walk.h"
@@ -93,8 +93,7 @@ static Ins *open_loop(Chunk *c, Dim d, int n, const Value *start)
         vec_push(m->arena, &body->results, arg);
     }
     region_arg(m, body, (Type){.dtype = DT_i32}, d.name);
-    const Attrs a = {
-        .dim = d, .carried = n, .reverse = old->attrs.reverse, .scan = true};
+    const Attrs a = {.dim = d, .carried = n, .reverse = old->attrs.reverse, .scan = true};
     Ins *loop = build_typed(&c->b, OP_repeat, &a, n, start, n, types, body);
     for (int k = 0; k < n; k++)
         m->values.data[loop->out[k]].name = name_of(c, k, old->out);

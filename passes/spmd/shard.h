@@ -105,8 +105,9 @@ typedef struct Space {
     bool fixed[4 * MAX_RANK];
     Axes axes[4 * MAX_RANK];
     Axes partial; /* of the operands that are: over these they stay so */
-    Name outer;   /* of a split or merge: the outer one of two dims, on which what is made of both is */
-    Dim inner;    /* split; and the inner one, of whose name that is */
+    Name outer; /* of a split or merge: the outer one of two dims, on which what is made of both is
+                 */
+    Dim inner;  /* split; and the inner one, of whose name that is */
 } Space;
 
 /* shard_space.c */

@@ -1,6 +1,6 @@
-/* shard_halo.c - what is read a few elements away along a split dim, as a causal convolution reads, is
- * read out of a rank's part and a halo: the last elements of the part before, the first ones of the
- * part behind. Part of pass shard, on whole sizes.
+/* shard_halo.c - what is read a few elements away along a split dim, as a causal convolution reads,
+ * is read out of a rank's part and a halo: the last elements of the part before, the first ones of
+ * the part behind. Part of pass shard, on whole sizes.
  *
  *   before:  %y = reindex %x {over=[seq=64, tap=4], dim=seq=64, at=0, factors=[1, -1]}
  *   after:   seq = parts of 16 elements
@@ -10,9 +10,9 @@
  *            %e = join %v, %z                   [seq.part=4, seq.in=19]
  *            %y = merge (reindex %e {seq.in - tap + 3})
  *
- * Parts are split as the dim is, so the rules of pass shard gather the windows alone. All that reads
- * one tensor in a region reads the same halo. A halo is no longer than a part: what is read further
- * away is gathered whole. */
+ * Parts are split as the dim is, so the rules of pass shard gather the windows alone. All that
+ * reads one tensor in a region reads the same halo. A halo is no longer than a part: what is read
+ * further away is gathered whole. */
 #include "passes/spmd/shard_halo.h"
 
 #include "passes/dim_rules.h"
@@ -31,8 +31,8 @@ typedef struct Halo {
     size_t values;
 } Halo;
 
-/* Does i read x at its own index along the dim, or some elements away? *near: from -before on, up to
- * behind. */
+/* Does i read x at its own index along the dim, or some elements away? *near: from -before on, up
+ * to behind. */
 static bool reads_near(const Ins *i, Reach *near)
 {
     const Attrs *a = &i->attrs;
@@ -127,8 +127,7 @@ static Value with_halo(Halo *h, Builder *b, const Cut *c, Value x, Reach *r)
     of[n++] = parts;
     if (r->behind)
         of[n++] = handed_on(b, c, parts, r->behind, 0, -1);
-    const Attrs join = {
-        .dim = {.name = c->in.name, .size = r->before + c->in.size + r->behind}};
+    const Attrs join = {.dim = {.name = c->in.name, .size = r->before + c->in.size + r->behind}};
     r->joined = n > 1 ? build(b, OP_join, &join, n, of) : parts;
     h->m->values.data[r->joined].name = h->m->values.data[x].name;
     r->in = b->region;

@@ -39,8 +39,8 @@ static bool draws_rows(const Shard *s, const Type *t, Name d)
     return split;
 }
 
-/* Is i no split and no merge, or do the rules say the same of the dim that is split in two, or made of
- * two, as of the outer one of these? Then it lies alike on both sides. */
+/* Is i no split and no merge, or do the rules say the same of the dim that is split in two, or made
+ * of two, as of the outer one of these? Then it lies alike on both sides. */
 static bool splits_alike(const Module *m, const Ins *i)
 {
     if (!OP_AMONG(i->op, OP_split, OP_merge))
@@ -57,8 +57,7 @@ static bool splits_alike(const Module *m, const Ins *i)
     mesh_walk(m, two->dims, two->rank, fixed, of_two);
     return of_one[at] && of_one[at] == of_two[outer] &&
            mesh_zigzag(m, i->attrs.dim.name) == mesh_zigzag(m, i->attrs.to.name) &&
-           two->dims[outer].size %
-                   mesh_unit(m, of_two[outer], mesh_zigzag(m, i->attrs.to.name)) ==
+           two->dims[outer].size % mesh_unit(m, of_two[outer], mesh_zigzag(m, i->attrs.to.name)) ==
                0;
 }
 
@@ -71,8 +70,7 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
     if (OP_AMONG(i->op, OP_split, OP_merge))
         space_fix(p, a->dim.name);
     const bool routes = OP_AMONG(i->op, OP_slots, OP_dispatch, OP_combine, OP_combine_weight);
-    if (routes ||
-        OP_AMONG(i->op, OP_rename, OP_pick, OP_join, OP_rotate, OP_top) ||
+    if (routes || OP_AMONG(i->op, OP_rename, OP_pick, OP_join, OP_rotate, OP_top) ||
         !splits_alike(s->m, i)) {
         space_fix(p, a->dim.name);
         space_fix(p, a->to.name);
