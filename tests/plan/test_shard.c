@@ -155,7 +155,7 @@ static void kinds_of_scans(void **state)
     follow_all(&scans, scan_layouts, sizeof scan_layouts / sizeof *scan_layouts);
 }
 
-/* What ranks send for scans and for a convolution is the same for any length: no gather is of more
+/* Ranks send the same for scans and for a convolution whatever the length: no gather is of more
  * than a state, or than the elements that a neighbour reads. */
 static void scans_send_little(void **state)
 {
