@@ -59,11 +59,11 @@ void chunks_choose(Module *m, const Device *d)
     arena_free(tmp);
     if (!all)
         return;
-    double least = seconds(m, d, 1);
-    int64_t best = 1;
-    for (int64_t chunk = LEAST; least > 0 && chunk <= MOST && chunk / 2 < all; chunk *= 2) {
+    double least = seconds(m, d, 1); /* 0 where a rule splits the dim: ranks have chunks */
+    int64_t best = least > 0 ? 1 : LEAST;
+    for (int64_t chunk = LEAST; chunk <= MOST && chunk / 2 < all; chunk *= 2) {
         const double s = seconds(m, d, chunk);
-        if (s > 0 && s < least) {
+        if (s > 0 && (s < least || least <= 0)) {
             least = s;
             best = chunk;
         }

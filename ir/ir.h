@@ -389,6 +389,8 @@ typedef struct Layout {
 #define RING_ITERATION "ring.iteration"
 /* The name of the dim of the chunks of a scan along `seq` is "seq.chunk". */
 #define SCAN_CHUNK "chunk"
+/* ... and of parts of chunks, where a layout splits it, "seq.part". */
+#define SCAN_PART "part"
 
 /* Writes the rule of one parameter at the builder's end: out[0] is its new value, then come those
  * of its states. False: it cannot, which is a bug of mgc and was reported. */

@@ -125,7 +125,9 @@ static const char *unsplit(Rule *r, Op op)
 {
     const Attrs *a = r->attrs;
     Axes axes = 0;
-    if (OP_AMONG(op, OP_pick, OP_split, OP_merge, OP_join, OP_rotate))
+    if (OP_AMONG(op, OP_split, OP_merge)) /* ranks have parts of the outer one of two dims */
+        axes = a->dim.axes;
+    else if (OP_AMONG(op, OP_pick, OP_join, OP_rotate))
         axes = a->dim.axes | a->to.axes;
     else if (op == OP_reindex) {
         axes = a->dim.axes;

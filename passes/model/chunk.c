@@ -15,13 +15,16 @@
  * known before the loop, and the other one is linear in the state (chunk_solve.c).
  *
  * The layout says how many positions a chunk has at most; the dim's largest divisor up to it is
- * taken (where a triangle is solved: the largest power of two).
+ * taken (where a triangle is solved: the largest power of two). If it splits the dim, chunks are
+ * split as the dim is (chunk_parts.c), and the state goes from part to part (chunk_loop.c).
  *
  * why here: the state is recognised in the program as the user wrote it; before precision, which
  * rounds what products read and leaves sums of logarithms and the state alone. */
 #include "passes/model/chunk.h"
 
 #include "passes/all_indices.h"
+#include "passes/dim_rules.h"
+#include "passes/model/chunk_parts.h"
 #include "passes/model/chunk_reads.h"
 #include "passes/passes.h"
 #include "passes/simplify/simplify.h"
@@ -71,17 +74,8 @@ Value chunk_all(Chunk *c, Value v)
     return r;
 }
 
-/* ---- the loop over chunks -------------------------------------------------------------------- */
-
-/* One chunk's update of a state. */
-typedef struct Update {
-    Value left;      /* what is left of the state; 0: all */
-    Value adds;      /* what is added whatever the state was; 0: nothing */
-    DimList read;    /* with a solved factor w = known + sum(by * state, over these): */
-    Value known, by; /* along s */
-    Value times;     /* what w is multiplied by before it is summed over s and added */
-    bool minus;
-} Update;
+/* ---- what a chunk does to a state -------------------------------------------------------------
+ */
 
 /* The dims by which the factors of a term are told apart: those that a read sums over, or, where
  * none does, those of the first factor. */
@@ -111,15 +105,6 @@ static Value per_chunk(Chunk *c, Value v, const Type *t)
 {
     const Type all = type_stacked(t, c->n);
     return build_as(&c->b, v, all);
-}
-
-/* v with n outermost, if it has it: a slice is taken of it. */
-static Value sliced(Chunk *c, Value v)
-{
-    if (!chunk_has(c, v, c->n.name))
-        return v;
-    const Type t = type_without(type_of(c->m, v), c->n.name);
-    return per_chunk(c, v, &t);
 }
 
 /* The factors of step k that have some dims, with what is left of them at the chunk's end. */
@@ -173,11 +158,6 @@ static void affine_step(void *ctx, const Ins *i, int operand)
             c, a->plus, i->op == OP_sub && operand == 0 ? build1(&c->b, OP_neg, other) : other);
 }
 
-static Value signed_by(Chunk *c, Value v, bool minus)
-{
-    return v && minus ? build1(&c->b, OP_neg, v) : v;
-}
-
 /* The equations of the solved factor, solved but for what depends on the state. */
 static void solve(Chunk *c, int state, Update *u)
 {
@@ -193,17 +173,17 @@ static void solve(Chunk *c, int state, Update *u)
     const Place p = chunk_place(c, &read, &also);
     const Value own = chunk_factors(c, s, &p.over, false, true);
     Value m = chunk_times(c, chunk_times(c, chunk_scores(c, &p, k), a.times), own);
-    m = signed_by(c, m, a.minus != s->minus);
+    m = chunk_signed(c, m, a.minus != s->minus);
     const Value inverse = chunk_inverse(c, m);
     Value known = chunk_plus(c, chunk_terms(c, &p, 0), also);
     if (known)
-        known = signed_by(c, chunk_times(c, known, a.times), a.minus);
+        known = chunk_signed(c, chunk_times(c, known, a.times), a.minus);
     known = chunk_plus(c, a.plus, known);
     /* of the state: by, summed over dims with it */
     Place of = p;
     const Value fade = chunk_fade(c, c->x->update[state], p.steps, false);
     of.by = chunk_times(c, p.by, fade ? build1(&c->b, OP_exp, fade) : 0);
-    of.by = signed_by(c, chunk_times(c, of.by, a.times), a.minus);
+    of.by = chunk_signed(c, chunk_times(c, of.by, a.times), a.minus);
     u->read = p.over;
     Value solved[2] = {known, of.by};
     for (int n = 0; n < 2; n++)
@@ -232,7 +212,7 @@ static Update update_of(Chunk *c, int state)
             continue;
         const Value inner = inner_at_end(c, state, k, &over, &outer);
         const Value v = chunk_contract(c, inner, outer, &along);
-        u.adds = chunk_plus(c, u.adds, signed_by(c, v, s->minus));
+        u.adds = chunk_plus(c, u.adds, chunk_signed(c, v, s->minus));
     }
     if (u.adds)
         u.adds = per_chunk(c, u.adds, t);
@@ -241,77 +221,15 @@ static Update update_of(Chunk *c, int state)
     return u;
 }
 
-static Value slice(Chunk *c, Ins *loop, Value v)
-{
-    return chunk_has(c, v, c->n.name) ? repeat_slice(c->m, loop, v) : v;
-}
-
-/* One iteration, of one state. */
-static void iterate(Chunk *c, Ins *loop, int state, const Update *u)
-{
-    Region *body = loop->body;
-    const Builder outside = c->b;
-    const Value arg = body->args.data[state];
-    const Type t = *type_of(c->m, arg);
-    c->b.region = body;
-    Value next = chunk_times(c, arg, slice(c, loop, u->left));
-    next = chunk_plus(c, next, slice(c, loop, u->adds));
-    if (u->by) {
-        const DimList along = {.n = 1, .dim = {c->s}};
-        const Value w = chunk_plus(c, slice(c, loop, u->known),
-                                   chunk_contract(c, slice(c, loop, u->by), arg, &u->read));
-        const Value v = chunk_contract(c, slice(c, loop, u->times), w, &along);
-        next = chunk_plus(c, next, signed_by(c, v, u->minus));
-        c->solved[state] = repeat_stack(c->m, loop, w);
-    }
-    const Value enters = build_typed(&c->b, OP_copy, NULL, 1, &arg, 1, &t, NULL)->out[0];
-    c->m->values.data[enters].name = c->m->values.data[arg].name;
-    c->entered[state] = repeat_stack(c->m, loop, enters);
-    body->results.data[state] = build_as(&c->b, next, t);
-    c->b = outside;
-}
-
-static Ins *loop_over_chunks(Chunk *c)
-{
-    Module *m = c->m;
-    const Ins *old = c->x->loop;
-    Update u[LINEAR_STATES];
-    Type types[LINEAR_STATES];
-    for (int k = 0; k < c->x->states; k++) {
-        u[k] = update_of(c, k);
-        u[k].left = u[k].left ? sliced(c, u[k].left) : 0;
-        u[k].known = u[k].known ? sliced(c, u[k].known) : 0;
-        u[k].by = u[k].by ? sliced(c, u[k].by) : 0;
-        u[k].times = u[k].times ? sliced(c, u[k].times) : 0;
-        types[k] = *type_of(m, old->in[k]);
-    }
-    Region *body = region_new(m, c->b.region);
-    for (int k = 0; k < c->x->states; k++) {
-        const Value arg =
-            region_arg(m, body, types[k], m->values.data[old->body->args.data[k]].name);
-        vec_push(m->arena, &body->results, arg);
-    }
-    region_arg(m, body, (Type){.dtype = DT_i32}, c->n.name);
-    const Attrs a = {
-        .dim = c->n, .carried = c->x->states, .reverse = old->attrs.reverse, .scan = true};
-    Ins *loop = build_typed(&c->b, OP_repeat, &a, c->x->states, old->in, c->x->states, types, body);
-    for (int k = 0; k < c->x->states; k++) {
-        m->values.data[loop->out[k]].name = m->values.data[old->out[k]].name;
-        iterate(c, loop, k, &u[k]);
-    }
-    return loop;
-}
-
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-/* How many positions a chunk has: the largest divisor of the dim up to `most`, and a power of two
- * if a triangle is solved. 1: none. */
-static int64_t positions(const Linear *x, int64_t most)
+/* How many positions a chunk has: the largest divisor of what is gone through in turn, up to
+ * `most`, and a power of two if a triangle is solved. 1: none. */
+static int64_t positions(const Linear *x, int64_t all, int64_t most)
 {
     bool solves = false;
     for (int k = 0; k < x->states; k++)
         solves |= x->solved[k] >= 0;
-    const int64_t all = x->loop->attrs.dim.size;
     int64_t r = 1;
     for (int64_t k = 2; k <= most && k <= all; k++)
         if (all % k == 0 && (!solves || (k & (k - 1)) == 0))
@@ -319,20 +237,22 @@ static int64_t positions(const Linear *x, int64_t most)
     return r;
 }
 
-static Dim part_dim(Module *m, Dim of, const char *part, int64_t size)
-{
-    const char *name = arena_printf(m->arena, "%s.%s", name_str(m->names, of.name), part);
-    return (Dim){.name = name_intern(m->names, name), .size = size};
-}
-
 /* Writes a linear scan in chunks at the region's end; its results are entered into `to`. says: the
  * layout notes how it goes on. False: it remains a loop. */
 static bool rewrite(Module *m, Region *r, const Ins *loop, Arena *tmp, bool says, ValueMap *to)
 {
     Linear x;
+    Value last[LINEAR_STATES];
+    Update u[LINEAR_STATES];
     const Dim d = loop->attrs.dim;
-    const bool linear = linear_scan(m, loop, tmp, &x);
-    const int64_t size = linear ? positions(&x, m->layout.chunk) : 1;
+    const int64_t unit = rules_unit(m, d);
+    bool linear = linear_scan(m, loop, tmp, &x);
+    const int64_t parts = linear ? scan_parts(&x) : 1;
+    if (linear && !parts) {
+        linear = false;
+        x.why = "its state has too many dims to be handed from rank to rank";
+    }
+    const int64_t size = linear ? positions(&x, d.size / unit, m->layout.chunk) : 1;
     if (says)
         vec_push(m->arena, &m->layout.scans, ((ScanForm){loop->span, d, size, x.why}));
     if (size == 1)
@@ -342,13 +262,18 @@ static bool rewrite(Module *m, Region *r, const Ins *loop, Arena *tmp, bool says
                .x = &x,
                .b = builder_at(m, r, loop),
                .along = d,
-               .n = part_dim(m, d, SCAN_CHUNK, d.size / size),
-               .t = part_dim(m, d, "at", size),
-               .s = part_dim(m, d, "from", size)};
-    const Ins *made = loop_over_chunks(&c);
+               .n = dim_part(m, d, SCAN_CHUNK, d.size / size),
+               .t = dim_part(m, d, "at", size),
+               .s = dim_part(m, d, "from", size),
+               .p = dim_part(m, d, SCAN_PART, parts),
+               .own = dim_part(m, d, "own", d.size / size / parts)};
+    rules_extend(m, d.name, (Name[]){c.p.name, c.n.name}, 2);
+    for (int k = 0; k < x.states; k++)
+        u[k] = update_of(&c, k);
+    chunk_go_through(&c, u, last);
     for (uint32_t k = 0; k < loop->nout; k++) {
         const Value v = (int)k < x.states
-                            ? made->out[k]
+                            ? last[k]
                             : build_as(&c.b, chunk_all(&c, loop->body->results.data[k]),
                                        *type_of(m, loop->out[k]));
         m->values.data[v].name = m->values.data[loop->out[k]].name;

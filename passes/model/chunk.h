@@ -11,6 +11,8 @@ typedef struct Chunk {
     Builder b;             /* around the loop, where the loop was */
     Dim along;             /* of the scan: n.size * t.size indices */
     Dim n, t, s;           /* chunks; positions of a chunk, and once more */
+    Dim p, own;            /* parts that are gone through at once, and chunks of a part; p.size 1:
+                            * all is one part */
     ValueMap all;          /* a value of the body: as it is at all indices */
     ValueMap cut_t, cut_s; /* a value at all indices: cut into chunks */
     Value fade[LINEAR_STATES][LINEAR_STEPS + 1][2]; /* results of chunk_fade, and at the end */
@@ -25,6 +27,7 @@ typedef struct Chunk {
 bool chunk_has(const Chunk *c, Value v, Name d);
 Value chunk_times(Chunk *c, Value a, Value b);
 Value chunk_plus(Chunk *c, Value a, Value b);
+Value chunk_signed(Chunk *c, Value v, bool minus);
 /* The sum over some dims of the product of a and b, of which a dim may be in one or in neither. */
 Value chunk_contract(Chunk *c, Value a, Value b, const DimList *over);
 Value chunk_renamed(Chunk *c, Value v, Dim from, Dim to);
@@ -52,6 +55,22 @@ Value chunk_fade_all(Chunk *c, const Chain *update);
 
 /* The inverse of 1 - x, x being 0 unless s is before t. */
 Value chunk_inverse(Chunk *c, Value x);
+
+/* ---- chunk_loop.c ---------------------------------------------------------------------------- */
+
+/* One chunk's update of a state. */
+typedef struct Update {
+    Value left;      /* what is left of the state; 0: all */
+    Value adds;      /* what is added whatever the state was; 0: nothing */
+    DimList read;    /* with a solved factor w = known + sum(by * state, over these): */
+    Value known, by; /* along s */
+    Value times;     /* what w is multiplied by before it is summed over s and added */
+    bool minus;
+} Update;
+
+/* Goes from chunk to chunk, with what each does to each state; sets c->entered and c->solved. out:
+ * per state, what it is at last. */
+void chunk_go_through(Chunk *c, const Update *u, Value *out);
 
 /* A value of the body at all indices. */
 Value chunk_all(Chunk *c, Value v);

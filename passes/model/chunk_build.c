@@ -25,6 +25,11 @@ Value chunk_plus(Chunk *c, Value a, Value b)
     return a && b ? commute(c, OP_add, a, b) : a ? a : b;
 }
 
+Value chunk_signed(Chunk *c, Value v, bool minus)
+{
+    return v && minus ? build1(&c->b, OP_neg, v) : v;
+}
+
 /* v summed over those of some dims that it has and `other` lacks. */
 static Value sum_alone(Chunk *c, Value v, Value other, const DimList *over)
 {

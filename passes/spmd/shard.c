@@ -18,6 +18,7 @@
 #include "passes/passes.h"
 #include "passes/spmd/shard.h"
 #include "passes/spmd/shard_classes.h"
+#include "passes/spmd/shard_halo.h"
 #include "passes/simplify/simplify.h"
 #include "passes/walk.h"
 #include "ir/propose.h"
@@ -252,6 +253,17 @@ static Value start_of(Shard *s, Builder *b, Value old, const Type *t)
     return build_as(b, v, *t);
 }
 
+/* x, of which a loop along d takes slices: every rank has all of d, or what its stages have. */
+static Value whole_along(Shard *s, Builder *b, Value x, Dim d)
+{
+    Type t = *type_of(s->m, x);
+    Dim *at = &t.dims[type_find(&t, d.name)];
+    if (at->axes == d.axes)
+        return x;
+    *at = d;
+    return bring(s, b, x, &t);
+}
+
 static void loop(Shard *s, const Ins *i)
 {
     Builder b = builder(s, i);
@@ -269,7 +281,7 @@ static void loop(Shard *s, const Ins *i)
             t = carried_type(s, arg);
             in[k] = start_of(s, &b, i->in[k], &t);
         } else {
-            in[k] = s->now[i->in[k]];
+            in[k] = whole_along(s, &b, s->now[i->in[k]], attrs.dim);
             t = type_without(type_of(s->m, in[k]), i->attrs.dim.name);
         }
         s->now[arg] = s->made[arg] = region_arg(s->m, body, t, s->m->values.data[arg].name);
@@ -460,6 +472,7 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
 {
     enum { TRIES = 64 }; /* each knows more of some accumulator */
     shard_classes(m, fn);
+    shard_halo(m, fn, tmp);
     Shard s = {.m = m, .fn = fn, .tmp = tmp, .values = m->values.n};
     s.tree = fn == module_fn(m, "train") ? mesh_tree_axes(m) : 0;
     s.each_microbatch = mesh_tree_each_microbatch(m) ? s.tree : 0;

@@ -37,7 +37,7 @@ void shard_places(Module *m, Arena *tmp);
 /* shard_refuse.c: false if the program cannot be cut into stages, told: for its loops, before; for
  * values that are not where they are needed, when tensors have their places. */
 bool stages_are_loops(const Module *m);
-/* False if a rule splits the dim of a scan, told. */
+/* False if a rule splits the dim of a scan that does not go on in chunks, told. */
 bool scans_are_whole(const Module *m);
 bool stages_hold(const Module *m, Arena *tmp);
 
@@ -105,6 +105,9 @@ typedef struct Space {
     bool fixed[4 * MAX_RANK];
     Axes axes[4 * MAX_RANK];
     Axes partial; /* of the operands that are: over these they stay so */
+    Name outer; /* of a split or merge: the outer one of two dims, on which what is made of both is
+                 */
+    Dim inner;  /* split; and the inner one, of whose name that is */
 } Space;
 
 /* shard_space.c */

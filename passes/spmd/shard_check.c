@@ -151,6 +151,12 @@ static const char *dims_of_parameters(const Module *m)
     return all;
 }
 
+/* Is a rule one that pass chunk added? No dim of a source has a point in its name. */
+static bool is_added(const Module *m, const LayoutRule *rule)
+{
+    return !rule->of && strchr(name_str(m->names, rule->dim), '.');
+}
+
 /* A rule for what is not there is an error; one that others have left nothing, a warning. */
 static bool rules_apply(const Module *m, const bool *applied)
 {
@@ -160,6 +166,8 @@ static bool rules_apply(const Module *m, const bool *applied)
         Axes axes = 0;
         for (int k = 0; k < rule->n; k++)
             axes |= (Axes)1 << rule->axis[k];
+        if (is_added(m, rule))
+            continue;
         int64_t size = rule->of ? 1 : size_of(m, rule->dim);
         const char *dim = rule->of ? "" : name_str(m->names, rule->dim);
         if (size == 0) {
@@ -207,7 +215,7 @@ static bool zigzags_balance(const Module *m)
         bool along = false;
         for (size_t f = 0; f < m->fns.n; f++)
             along |= !rule->of && attention_runs_along(m->fns.data[f]->body, rule->dim);
-        if (!rule->zigzag || along)
+        if (!rule->zigzag || along || is_added(m, rule))
             continue;
         all = false;
         const char *what = rule->of ? class_names[rule->of] : name_str(m->names, rule->dim);

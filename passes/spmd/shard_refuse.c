@@ -1,6 +1,8 @@
 /* shard_refuse.c - programs that cannot be cut into stages, or along a scan; see shard.h. */
 #include "passes/spmd/shard.h"
 
+#include <string.h>
+
 static const char *named(const Module *m, Value v)
 {
     return name_str(m->names, m->values.data[v].name);
@@ -56,17 +58,47 @@ static void look_at(Loops *l, const Region *r, int depth)
     }
 }
 
-/* The first scan of a region along the dim, position by position or chunk by chunk. */
-static const Ins *scan_along(const Region *r, Name dim, Name chunks)
+/* The first scan of a region along the dim. */
+static const Ins *scan_along(const Region *r, Name dim)
 {
     const Ins *found = NULL;
     for (size_t k = 0; k < r->ins.n && !found; k++) {
         const Ins *i = r->ins.data[k];
-        const bool here = i->op == OP_repeat && i->attrs.scan &&
-                          (i->attrs.dim.name == dim || i->attrs.dim.name == chunks);
-        found = here ? i : i->body ? scan_along(i->body, dim, chunks) : NULL;
+        const bool here = i->op == OP_repeat && i->attrs.scan && i->attrs.dim.name == dim;
+        found = here ? i : i->body ? scan_along(i->body, dim) : NULL;
     }
     return found;
+}
+
+/* Why a scan does not go on in chunks, as pass chunk said; NULL: it could. */
+static const char *why_not(const Module *m, const Ins *scan)
+{
+    for (size_t k = 0; k < m->layout.scans.n; k++)
+        if (m->layout.scans.data[k].span.begin == scan->span.begin)
+            return m->layout.scans.data[k].why;
+    return "its state is not updated linearly";
+}
+
+static void refuse_scan(const Module *m, const LayoutRule *rule, const Ins *i)
+{
+    const char *why = why_not(m, i), *dim = name_str(m->names, rule->dim);
+    Axes axes = 0;
+    for (int k = 0; k < rule->n; k++)
+        axes |= (Axes)1 << rule->axis[k];
+    const int64_t ranks = mesh_size(m, axes), part = i->attrs.dim.size / ranks;
+    diag_error(m->diag, rule->span, 345, "'%s' is split, and a scan goes along it", dim);
+    diag_note(m->diag, i->span, "this scan: each index waits for the one before%s%s",
+              why ? ", for " : "", why ? why : "");
+    if (!why && m->layout.chunk <= 1)
+        diag_help(m->diag, "it is linear, and may be split in chunks: without `chunk 1`");
+    else if (!why)
+        diag_help(m->diag,
+                  "it is linear, and may be split in chunks: the %lld %s of a rank have to be cut "
+                  "evenly, into 2 to %lld each",
+                  (long long)part, dim, (long long)m->layout.chunk);
+    else
+        diag_help(m->diag, "a scan that updates its state linearly may be split");
+    diag_help(m->diag, "split the batch, or a dim that the scan does not go along");
 }
 
 bool scans_are_whole(const Module *m)
@@ -74,17 +106,12 @@ bool scans_are_whole(const Module *m)
     for (size_t r = 0; r < m->layout.rules.n; r++)
         for (size_t f = 0; f < m->fns.n && m->layout.rules.data[r].n; f++) {
             const LayoutRule *rule = &m->layout.rules.data[r];
-            const char *chunks =
-                arena_printf(m->arena, "%s." SCAN_CHUNK, name_str(m->names, rule->dim));
-            const Ins *i = rule->dim ? scan_along(m->fns.data[f]->body, rule->dim,
-                                                  name_intern(m->names, chunks))
-                                     : NULL;
+            const Ins *i = rule->dim && !strchr(name_str(m->names, rule->dim), '.')
+                               ? scan_along(m->fns.data[f]->body, rule->dim)
+                               : NULL;
             if (!i)
                 continue;
-            diag_error(m->diag, rule->span, 345, "'%s' is split, and a scan goes along it",
-                       name_str(m->names, rule->dim));
-            diag_note(m->diag, i->span, "this scan: each index waits for the one before");
-            diag_help(m->diag, "split the batch, or a dim that the scan does not go along");
+            refuse_scan(m, rule, i);
             return false;
         }
     return true;

@@ -39,14 +39,39 @@ static bool draws_rows(const Shard *s, const Type *t, Name d)
     return split;
 }
 
+/* Is i no split and no merge, or do the rules say the same of the dim that is split in two, or made
+ * of two, as of the outer one of these? Then it lies alike on both sides. */
+static bool splits_alike(const Module *m, const Ins *i)
+{
+    if (!OP_AMONG(i->op, OP_split, OP_merge))
+        return true;
+    const bool merges = i->op == OP_merge;
+    const Type *one = type_of(m, merges ? i->out[0] : i->in[0]),
+               *two = type_of(m, merges ? i->in[0] : i->out[0]);
+    const int at = type_find(one, i->attrs.dim.name), outer = type_find(two, i->attrs.to.name);
+    const int inner = type_find(two, i->attrs.dim.name);
+    bool fixed[MAX_RANK] = {false};
+    Axes of_one[MAX_RANK], of_two[MAX_RANK];
+    mesh_walk(m, one->dims, one->rank, fixed, of_one);
+    fixed[inner] = true;
+    mesh_walk(m, two->dims, two->rank, fixed, of_two);
+    return of_one[at] && of_one[at] == of_two[outer] &&
+           mesh_zigzag(m, i->attrs.dim.name) == mesh_zigzag(m, i->attrs.to.name) &&
+           two->dims[outer].size % mesh_unit(m, of_two[outer], mesh_zigzag(m, i->attrs.to.name)) ==
+               0;
+}
+
 /* Dims that the op looks at as a whole. */
 static void fix_dims(const Shard *s, const Ins *i, Space *p)
 {
     const Attrs *a = &i->attrs;
     /* A group is routed as a whole: what experts have is sent to them afterwards. */
+    /* Of a dim that is split in two, or made of two, ranks have parts of the outer one. */
+    if (OP_AMONG(i->op, OP_split, OP_merge))
+        space_fix(p, a->dim.name);
     const bool routes = OP_AMONG(i->op, OP_slots, OP_dispatch, OP_combine, OP_combine_weight);
-    if (routes ||
-        OP_AMONG(i->op, OP_rename, OP_pick, OP_split, OP_merge, OP_join, OP_rotate, OP_top)) {
+    if (routes || OP_AMONG(i->op, OP_rename, OP_pick, OP_join, OP_rotate, OP_top) ||
+        !splits_alike(s->m, i)) {
         space_fix(p, a->dim.name);
         space_fix(p, a->to.name);
     }
@@ -135,6 +160,10 @@ static Axes partial_operands(const Shard *s, const Ins *i)
 Space space_of(const Shard *s, const Ins *i)
 {
     Space p = {0};
+    if (OP_AMONG(i->op, OP_split, OP_merge)) {
+        p.outer = i->attrs.to.name;
+        p.inner = i->attrs.dim;
+    }
     for (uint32_t k = 0; k < i->nin; k++)
         space_add(&p, type_of(s->m, i->in[k]));
     for (uint32_t k = 0; k < i->nout; k++)
@@ -157,7 +186,8 @@ Space space_of(const Shard *s, const Ins *i)
 
 Dim space_dim(const Shard *s, const Space *p, Dim d)
 {
-    int at = space_find(p, d.name);
+    const bool merged = p->outer && d.name == p->inner.name && d.size != p->inner.size;
+    int at = space_find(p, merged ? p->outer : d.name);
     const Pipeline *pipe = &s->m->layout.pipeline;
     if (pipe->axis && d.name == pipe->dim) /* whole, there is the same room for each stage */
         d.size = mesh_stages(s->m) * pipe->max_layers;

@@ -64,9 +64,16 @@ EXPERTS = {
     "pp2_ep2": ("pp = 2, dp = 1, ep = 2", EP + PP("1f1b")),
     "tp_of_experts": ("tp = 2", "    {heads}, ffn, vocab, experts -> tp\n    batch -> tp\n"),
 }
+# Of a model of linear scans: the chunks of a sequence are on several ranks.
+SCANS = {
+    "scan_cp4": ("cp = 4", "    seq -> cp\n"),
+    "scan_cp2_dp2_zero1": ("dp = 2, cp = 2", DP + "    seq -> cp\n" + Z1),
+    "scan_cp2_tp2": ("cp = 2, tp = 2", "    heads, vocab -> tp\n    seq -> cp, tp\n"),
+    "scan_pp2_cp2": ("pp = 2, cp = 2", PP("1f1b") + "    seq -> cp\n"),
+}
 
 
 def text(name, device="cpu", heads="kv_heads", more=""):
     """The layout as a file has it."""
-    mesh, rules = (LAYOUTS | EXPERTS)[name] if name != "one" else ("dp = 1", "")
+    mesh, rules = (LAYOUTS | EXPERTS | SCANS)[name] if name != "one" else ("dp = 1", "")
     return f"layout {name} {{\n    device {device}\n    mesh {mesh}\n{rules.format(heads=heads)}    microbatch 1\n{more}}}\n"

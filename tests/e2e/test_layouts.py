@@ -11,7 +11,7 @@ import time
 
 import layouts
 import mgctest
-from layouts import EXPERTS, LAYOUTS
+from layouts import EXPERTS, LAYOUTS, SCANS
 from mgctest import FULL, TURN, some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
@@ -151,6 +151,29 @@ class Layouts(mgctest.Case):
             off = self.apart(one, self.run_one(self.make(MIXTRAL, name, "f32"), 1, f"experts32-{name}"))
             self.assertLess(off[0], 1e-5)
             self.assertLess(off[1], 1e-4)
+
+    def test_scans(self):
+        """Mamba 2 over several ranks of its sequence: the losses and norms of one rank in f64, and of its checkpoints."""
+        self.text(6000)
+        names, program = ["one", *some(SCANS)], {}
+        for name in names:
+            self.write(f"{name}.mg", layouts.text(name, more="    chunk 4\n"))
+            sizes = ("layers=2", "hidden=16", "heads=4", "head=8", "state=8", "seq=32", "batch=8")
+            self.compiles(os.path.join(mgctest.SOURCE, "models/mamba2.mg"), "--layout", f"./{name}.mg", *(x for s in sizes for x in ("-D", s)),
+                          "--precision", "f64", "-o", name)
+            program[name] = "./" + name
+        want = self.run_one(program["one"], 10, "scan-one", "--save-every", 5)
+        for name in names[1:]:
+            with self.subTest(layout=name):
+                off = self.apart(want, self.run_one(program[name], 10, f"scan-{name}", "--save-every", 5))
+                self.assertLess(off[0], 1e-9)
+                self.assertLess(off[1], 1e-8)
+        for save, resume in zip(names, names[1:] + names[:1], strict=True):
+            with self.subTest(saved=save, resumed=resume):
+                subprocess.run(["rm", "-r", self.path(f"scan-{save}/ckpt/step-00000010")], check=True)
+                off = self.apart(want, self.run_one(program[resume], 10, f"scan-{save}", "--resume"))
+                self.assertLess(off[0], 1e-9)
+                self.assertLess(off[1], 1e-8)
 
     def decisions(self, out, name):
         """The experts that each position chose in the first step, by sequence and layer. Ranks of the batch's axes have

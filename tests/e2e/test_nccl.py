@@ -11,7 +11,7 @@ import time
 import layouts
 import mgctest
 import shim
-from layouts import EXPERTS, LAYOUTS
+from layouts import EXPERTS, LAYOUTS, SCANS
 from mgctest import FULL, TURN, some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
@@ -59,6 +59,20 @@ class Nccl(shim.Case):
             for seed in SEEDS:
                 with self.subTest(layout=name, seed=seed):
                     self.near(want, self.losses("./" + name, "--steps", 20, seed=seed), 2e-4)
+
+    def test_scans(self):
+        """Mamba 2 over GPUs that have a part of a sequence each."""
+        self.text(6000)
+        path = os.path.join(mgctest.SOURCE, "models/mamba2.mg")
+        small = [x for s in ("layers=2", "hidden=16", "heads=4", "head=8", "state=8", "seq=32", "batch=8") for x in ("-D", s)]
+        self.write("one.mg", layouts.text("one", more="    chunk 4\n"))
+        self.compiles(path, *small, "--layout", "./one.mg", "--precision", "f32", "-o", "one")
+        want = self.losses("./one", "--steps", 4)
+        for name in some(SCANS, 1):
+            self.write(f"{name}.mg", layouts.text(name, "h200", more="    chunk 4\n"))
+            self.gpu(path, *small, "--layout", f"./{name}.mg", "--precision", "f32", device=())
+            with self.subTest(layout=name):
+                self.near(want, self.losses("./gpu", "--steps", 4), 2e-4)
 
     def test_pipelines(self):
         """Stages on two and four GPUs, under every schedule; and again with as many orders of arrival."""

@@ -62,6 +62,13 @@ static const Case cases[] = {
      "%r: f64[i=1@dp.tp] = shard %a {dim=i=4, axes=dp.tp}\ngive %r",
      {"1 2 3 4", "1 2 3 4", "1 2 3 4", "1 2 3 4"},
      {"1", "2", "3", "4"}},
+    /* a dim in two, of which each rank has parts of the outer one, and back */
+    {"a: f64[i=4@tp]",
+     "%s: f64[o=2@tp, i=2] = split %a {dim=i=2, to=o=2@tp}\n"
+     "%t: f64[o=4, i=2] = all_gather %s {dim=o=2@tp, axes=tp}\n"
+     "%r: f64[i=8] = merge %t {dim=i=2, to=o=4}\ngive %r",
+     {"1 2 3 4", "5 6 7 8", "10 20 30 40", "50 60 70 80"},
+     {"1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8", "10 20 30 40 50 60 70 80", "10 20 30 40 50 60 70 80"}},
     /* in zigzag order: of 2n parts rank r has r and 2n - 1 - r */
     {"a: f64[i=4]",
      "%r: f64[i=2@tp~] = shard %a {dim=i=4, axes=tp, zigzag}\ngive %r",
@@ -259,6 +266,15 @@ static const Bad bad[] = {
     {{"a: f64[i=2@tp, j=2]"},
      "%r: f64[i=4, j=1@dp] = all_to_all %a {dim=i=2@tp, to=j=2, axes=dp}" GIVE,
      "not the last"},
+    {{"a: f64[i=4@tp]"},
+     "%r: f64[o=2, i=2] = split %a {dim=i=2, to=o=2}" GIVE,
+     "does not lie over the mesh as 'o'"},
+    {{"a: f64[i=4@tp~]"},
+     "%r: f64[o=2@tp, i=2] = split %a {dim=i=2, to=o=2@tp}" GIVE,
+     "does not lie over the mesh as 'o'"},
+    {{"a: f64[o=2, i=2@tp]"},
+     "%r: f64[i=4@tp] = merge %a {dim=i=2@tp, to=o=2}" GIVE,
+     "looked at as a whole"},
     {{"a: f64[i=2@tp]"}, "%r: f64[i=2@tp] = broadcast %a {at=0, axes=tp}" GIVE, "have parts of"},
     {{"a: f64[i=2]"}, "%r: f64[i=2] = broadcast %a {at=2, axes=tp}" GIVE, "is at place 2"},
     {{"a: f64[i=2@tp]"}, "%r: f64[] = pick %a {dim=i=2@tp, at=0}" GIVE, "looked at as a whole"},

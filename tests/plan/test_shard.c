@@ -99,19 +99,87 @@ static const char *const ring_layouts[] = {
     "dp=2 cp=2 tp=2; batch dp; heads tp; group tp; seq cp~ tp; state dp; grads dp; params dp",
 };
 
+/* Of one op, or (none) of all that communicate. */
+static Ins *nth_comm(Region *r, Op op, int *n)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        Ins *i = r->ins.data[k], *inner = i->body ? nth_comm(i->body, op, n) : NULL;
+        if (inner)
+            return inner;
+        if ((op ? i->op == op : op_is(i->op, COMM)) && (*n)-- == 0)
+            return i;
+    }
+    return NULL;
+}
+
+static void follow_all(const Small *model, const char *const *specs, size_t n)
+{
+    uint64_t at = 0;
+    for (int64_t at_once = 8; at_once >= 4; at_once -= 4) {
+        Reference r;
+        open_reference(&r, model, at_once);
+        for (size_t l = 0; l < n; l++, at++)
+            if (sampled(at, SANITIZED ? 4 : 1))
+                assert_true(layout_follows(&r, specs[l]));
+        model_close(&r.t);
+    }
+}
+
 /* Rings over one axis and over two, with a mask and without, of groups of queries. */
 static void kinds_of_rings(void **state)
 {
     (void)state;
-    uint64_t n = 0;
-    for (int64_t at_once = 8; at_once >= 4; at_once -= 4) {
+    follow_all(&rings, ring_layouts, sizeof ring_layouts / sizeof *ring_layouts);
+}
+
+static const Small scans = {MODELS_DIR "/../tests/plan/scans.mg", 0, {"batch=8"}};
+static const char *const scan_layouts[] = {
+    "cp=2; seq cp",
+    "cp=2; seq cp~",
+    "cp=4; seq cp",
+    "cp=4; seq cp~",
+    "cp=8; seq cp",
+    "cp=2 tp=2; seq cp tp",
+    "cp=2 tp=2; seq cp~ tp",
+    "tp=2; heads tp; seq tp", /* the state's heads take the axis */
+    "cp=2 tp=2; heads tp; seq cp tp",
+    "tp=2 cp=2; value tp; seq cp~",
+    "tp=2 cp=2; key tp; seq cp",
+    "dp=2 cp=2 tp=2; batch dp; heads tp; seq cp tp; state dp; grads dp; params dp",
+};
+
+/* States that are handed from part to part, forward and backward, in order and in zigzag order. */
+static void kinds_of_scans(void **state)
+{
+    (void)state;
+    follow_all(&scans, scan_layouts, sizeof scan_layouts / sizeof *scan_layouts);
+}
+
+/* Ranks send the same for scans and for a convolution whatever the length: no gather is of more
+ * than a state, or than the elements that a neighbour reads. */
+static void scans_send_little(void **state)
+{
+    (void)state;
+    double bytes[2] = {0};
+    const char *const sizes[] = {"seq=16", "seq=64"};
+    for (int k = 0; k < 2; k++) {
+        const Small s = {scans.file, 0, {"batch=4", sizes[k]}};
         Reference r;
-        open_reference(&r, &rings, at_once);
-        for (size_t l = 0; l < sizeof ring_layouts / sizeof *ring_layouts; l++, n++)
-            if (sampled(n, SANITIZED ? 4 : 1))
-                assert_true(layout_follows(&r, ring_layouts[l]));
+        Model t;
+        open_reference(&r, &s, 4);
+        assert_true(open_many(&t, &r, "cp=4; seq cp"));
+        for (int n = 0;; n++) {
+            int at = n;
+            const Ins *i = nth_comm(module_fn(t.m, "train")->body, OP_all_gather, &at);
+            if (!i)
+                break;
+            bytes[k] += (double)type_elements(type_of(t.m, i->in[0]));
+        }
+        model_close(&t);
         model_close(&r.t);
     }
+    assert_true(bytes[0] > 0);
+    assert_true(bytes[0] == bytes[1]);
 }
 
 static void any_layout(void **state)
@@ -131,19 +199,6 @@ static void any_layout(void **state)
 
 /* ---- faults -----------------------------------------------------------------------------------
  */
-
-/* Of one op, or (none) of all that communicate. */
-static Ins *nth_comm(Region *r, Op op, int *n)
-{
-    for (size_t k = 0; k < r->ins.n; k++) {
-        Ins *i = r->ins.data[k], *inner = i->body ? nth_comm(i->body, op, n) : NULL;
-        if (inner)
-            return inner;
-        if ((op ? i->op == op : op_is(i->op, COMM)) && (*n)-- == 0)
-            return i;
-    }
-    return NULL;
-}
 
 typedef struct Swap {
     Value from, to;
@@ -220,12 +275,14 @@ static void faults(void **state)
         "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state dp",
         "dp=2 cp=2; batch dp; seq cp; state dp; grads dp; params dp",
         "dp=2 ep=2; experts ep; batch dp ep; state dp",
-        "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp"};
-    static const int of[] = {0, 1, MODELS - 1, 0};
+        "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp",
+        "dp=2 cp=2; batch dp; seq cp~"};
+    static const Small *const of[] = {&models[0], &models[1], &models[MODELS - 1], &models[0],
+                                      &scans};
     int planted = 0, typed = 0, seen = 0;
-    for (int k = 0; k < 4; k++) {
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         Reference r;
-        open_reference(&r, &models[of[k]], 8);
+        open_reference(&r, of[k], 8);
         for (int n = 0, all = comms(&r, some[k]) * FAULTS; n < all; n++) {
             if (!sampled((uint64_t)n, SANITIZED ? 12 : 4))
                 continue;
@@ -299,8 +356,10 @@ static void ring_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(named),  cmocka_unit_test(kinds_of_rings), cmocka_unit_test(any_layout),
-        cmocka_unit_test(faults), cmocka_unit_test(ring_faults),
+        cmocka_unit_test(named),          cmocka_unit_test(kinds_of_rings),
+        cmocka_unit_test(kinds_of_scans), cmocka_unit_test(scans_send_little),
+        cmocka_unit_test(any_layout),     cmocka_unit_test(faults),
+        cmocka_unit_test(ring_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

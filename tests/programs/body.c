@@ -259,8 +259,10 @@ static void scan(Gen *g)
     Text body = {0}, *out = g->out;
     const char *name = dim_name(g, d), *state = new_name(g, "s");
     const Dims dims = draw_one_in(g, 2) ? state_dims(g, d) : 0;
-    if (dims)
+    if (dims) {
         line(g, "%s = expand(0, over %s)", state, over_list(g, dims));
+        g->linear |= bit(d);
+    }
     g->before = out;
     g->before_indent = g->indent++;
     g->out = &body;

@@ -113,6 +113,7 @@ typedef struct Gen {
     const char *inner[16]; /* names of what repeats compute */
     int ninner;
     Dims model, repeated; /* dims of its parameters and inputs, and that its repeats are over */
+    Dims linear;          /* that scans go along which update their state linearly */
 } Gen;
 
 /* The text of the program of a seed; lives in a. */

@@ -24,6 +24,8 @@ static Mesh draw_mesh(Gen *g)
     const char *s = "";
     int first = draw_below(g, AXES),
         n = draw_one_in(g, 3) ? draw_between(g, 2, 4) : draw_below(g, 2);
+    if (g->linear && !n)
+        n = draw_between(g, 1, 2);
     bool before = draw_one_in(g, 2);
     if (draw_one_in(g, 4))
         m.stages = draw_one_in(g, 4) ? 4 : 2;
@@ -56,6 +58,20 @@ static bool divides(Gen *g, int d, int n)
     return g->dim[d].size % n == 0 || draw_one_in(g, 20);
 }
 
+/* The dim of a linear scan, in parts that have chunks; its axis, or -1. */
+static int split_scan(Gen *g, const Mesh *m, Dims *left)
+{
+    const int d = draw_dim(g, g->linear & *left);
+    int axis = draw_below(g, AXES);
+    for (int n = 0; n < AXES && m->size[axis] < 2; n++)
+        axis = (axis + 1) % AXES;
+    if (d < 0 || m->size[axis] < 2 || g->dim[d].size % (2 * m->size[axis]) || draw_one_in(g, 4))
+        return -1;
+    *left &= ~bit(d);
+    line(g, "%s -> %s", dim_name(g, d), axes[axis]);
+    return axis;
+}
+
 static void write_rules(Gen *g, const Mesh *m)
 {
     bool any = draw_one_in(g, 30), split[AXES] = {false};
@@ -66,6 +82,9 @@ static void write_rules(Gen *g, const Mesh *m)
         split[0] = true;
         left &= draw_below(g, 8) ? ~bit(g->batch) : left;
     }
+    const int along = split_scan(g, m, &left);
+    if (along >= 0)
+        split[along] = true;
     while (left) {
         int d = draw_dim(g, left), axis = draw_below(g, AXES), two = draw_below(g, AXES);
         left &= ~bit(d);
