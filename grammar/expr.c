@@ -84,15 +84,25 @@ bool join_dims(Elab *e, Span at, Type *t, const Type *more)
     return fits(e, at, t);
 }
 
+DType common_type(const Elab *e, int n, const Val *x)
+{
+    bool wide = false, narrow = false;
+    for (int i = 0; i < n; i++) {
+        DType t = x[i].kind == VAL_TENSOR ? type_of(e->module, x[i].value)->dtype : DT_none;
+        wide |= t == DT_f64;
+        narrow |= t && t != DT_f64;
+    }
+    return wide && !(e->rule && narrow) ? DT_f64 : e->compute;
+}
+
 /* All floating, of one dtype: numbers become constants, f32 beside f64 is cast. */
 static bool unify(Elab *e, Span at, int n, const Val *x, Value *out)
 {
-    DType wide = e->compute;
+    const DType wide = common_type(e, n, x);
     const Val *odd = NULL;
     for (int i = 0; i < n; i++) {
         DType t = x[i].kind == VAL_TENSOR ? type_of(e->module, x[i].value)->dtype : DT_none;
         odd = !odd && t && !dtype_is_float(t) ? &x[i] : odd;
-        wide = t == DT_f64 ? DT_f64 : wide;
     }
     if (odd) {
         const Type *t = type_of(e->module, odd->value);
@@ -300,6 +310,8 @@ static Val dot(Elab *e, const Node *n)
         in[0] = in[1];
         in[1] = left;
     }
+    for (int side = 0; e->rule && side < 2; side++)
+        in[side] = padded_with(e, in[side], &over, 0);
     Attrs attrs = {.over = over};
     return make(e, n->at, OP_dot, &attrs, 2, in);
 }
