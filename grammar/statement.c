@@ -8,7 +8,7 @@
 /* Names what an assignment computed, for dumps and for the emitted program. */
 void name_value(Elab *e, Val v, Name name)
 {
-    if (v.kind != VAL_TENSOR || (e->frame->prelude && e->frame->block))
+    if (v.kind != VAL_TENSOR || e->rule || (e->frame->prelude && e->frame->block))
         return;
     ValueInfo *info = &e->module->values.data[v.value];
     const char *built =

@@ -93,11 +93,11 @@ struct OptimizerInfo {
 };
 
 /* Those of the prelude. */
-enum {
+typedef enum OptimizerId {
 #define OPTIMIZER(name, ...) OPT_##name,
 #include "ir/optimizers.def"
     OPT_count
-};
+} OptimizerId;
 extern const OptimizerInfo optimizers[OPT_count];
 const OptimizerInfo *optimizer_find(const char *name); /* NULL: there is none */
 

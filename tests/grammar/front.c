@@ -11,6 +11,7 @@
  * 70 a broken promise of ours. */
 #include "base/trial.h"
 #include "grammar/grammar.h"
+#include "ir/optimizers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +90,7 @@ static void print_settings(const Module *m)
            (long long)m->batch.size, (long long)m->seq.size, (long long)m->vocab);
     for (const Goal *g = t->goal; g < t->goal + t->goals; g++) {
         printf("# optimizer %s betas %g %g eps %g momentum %g clip %g\n",
-               optimizer_names[g->optimizer], g->beta1, g->beta2, g->eps, g->momentum, g->clip);
+               g->optimizer->name, g->beta1, g->beta2, g->eps, g->momentum, g->clip);
         printf("# lr %d peak %g floor %g warmup %lld steps %lld, %s\n", (int)g->schedule, g->peak,
                g->floor, (long long)g->warmup, (long long)g->steps, dtype_name(t->compute));
     }
