@@ -99,7 +99,7 @@ static Token next(Parse *p)
         Token after = lex(p);
         p->before = after.kind;
         hand_back(p, after);
-        if (after.kind == IDENT || after.kind == NUMBER)
+        if (after.kind == IDENT || after.kind == NUMBER || (after.kind == '-' && !p->braces))
             t.kind = word_of_optimizer(p, &t);
     }
     if (t.kind == IDENT && (t.value.name == p->x || t.value.name == p->at)) {

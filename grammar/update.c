@@ -274,6 +274,8 @@ bool mg_update_rule(Builder *b, const RuleCall *c, Value *out)
     bind_names(e, c, optimizer);
     statements(e, &optimizer->more, &none);
     const bool ok = diag_errors(e->diag) == errors && take_results(e, optimizer, c, out);
+    if (diag_errors(e->diag) > errors && c->of->span.file)
+        diag_note(e->diag, c->of->span, "where it updates this parameter, %s", type_text(e, c->p));
     know_padding(e, c, false);
     free_dims(e, &f);
     e->frame = NULL;

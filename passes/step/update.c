@@ -337,9 +337,10 @@ PassStatus pass_update(Job *j)
         Value p = tensor_value(&u, g.tensor[i]);
         Value by = g.clip[k] ? up_scaled(&u, g.grad[i], g.clip[k]) : g.grad[i];
         const int errors = diag_errors(m->diag);
-        if (!optimizer_update(&u, g.tensor[i], p, by) && diag_errors(m->diag) == errors)
-            return pass_bug(j, NULL, "no rule of '%s'", u.goal->optimizer->name);
+        const bool made = optimizer_update(&u, g.tensor[i], p, by);
         wrong |= diag_errors(m->diag) > errors;
+        if (!made && !wrong)
+            return pass_bug(j, NULL, "no rule of '%s'", u.goal->optimizer->name);
     }
     return wrong ? PASS_error : PASS_ok;
 }
