@@ -259,6 +259,7 @@ static void put_node(Fmt *f, const Node *n)
         break;
     case N_SLOT:
         put_name(f, n->name);
+        put(f, n->flag ? "[]" : "");
         put_between(f, "[", n->a, "]");
         put_between(f, " = ", n->b, "");
         put_path(f, n->text);

@@ -189,6 +189,8 @@ slots: slot                     { $$ = list_new(p, $1); }
      | slots ',' slot           { $$ = list_add(p, $1, $3); }
 
 slot: IDENT first path          { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .b = $2, .text = $3); }
+    | IDENT '[' ']' first path  { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .flag = true, .b = $4,
+                                            .text = $5); }
     | IDENT '[' name ']' first path
                                 { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .a = $3, .b = $5, .text = $6); }
 

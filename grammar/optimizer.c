@@ -65,6 +65,11 @@ static bool read_settings(Elab *e, const Optimizers *t, const Node *n, Optimizer
 
 static bool read_states(Elab *e, const Optimizers *t, const Node *n, OptimizerInfo *o)
 {
+    static const StateShape shapes[] = {[SLOT_whole] = WHOLE,
+                                        [SLOT_vector] = VECTOR,
+                                        [SLOT_rows] = ROWS,
+                                        [SLOT_cols] = COLS,
+                                        [SLOT_one] = ONE};
     const OptimizerSlots slots = optimizer_slots(t, n);
     for (size_t i = 0; i < slots.n; i++) {
         const OptimizerSlot *s = &slots.data[i];
@@ -73,10 +78,7 @@ static bool read_states(Elab *e, const Optimizers *t, const Node *n, OptimizerIn
             return false;
         }
         o->states[i] = (StateInfo){.slot = s->slot,
-                                   .shape = s->shape == SLOT_whole    ? WHOLE
-                                            : s->shape == SLOT_vector ? VECTOR
-                                            : s->shape == SLOT_rows   ? ROWS
-                                                                      : COLS,
+                                   .shape = shapes[s->shape],
                                    .when = *s->when ? optimizer_number(o, s->when) : ALWAYS,
                                    .first = s->first};
     }

@@ -172,7 +172,9 @@ static OptimizerSlot slot_of(const Optimizers *t, const Node *state, const Node 
                        .slot = slot->text ? slot->text : name_of(t, slot),
                        .when = compared(t, state->a, B_NE),
                        .first = slot->b ? slot->b->number : 0};
-    if (slot->a)
+    if (slot->flag)
+        s.shape = SLOT_one;
+    else if (slot->a)
         s.shape = is(t, slot->a, "rows") ? SLOT_rows : SLOT_cols;
     else if (!strcmp(compared(t, state->a, B_EQ), "matrix"))
         s.shape = SLOT_vector;
@@ -212,7 +214,7 @@ static void check_state(const Optimizers *t, const Node *o, const Node *state)
         if (one_of(name_of(t, slot), values) || fixed(t, o, name_of(t, slot)))
             wrong(t, slot, TAKEN, "'%s' is there already", name_of(t, slot));
         if (slot->a && !is(t, slot->a, "rows") && !is(t, slot->a, "cols"))
-            wrong(t, slot->a, INCOMPLETE, "a state has all dims, [rows] or [cols]");
+            wrong(t, slot->a, INCOMPLETE, "a state has all dims, [rows], [cols] or []");
         if (!good_slot_name(slot_of(t, state, slot).slot))
             wrong(t, slot, INCOMPLETE,
                   "a checkpoint cannot call a state '%s': letters, digits and '_' make up its name,"

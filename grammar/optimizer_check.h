@@ -37,7 +37,7 @@ bool optimizer_literal(const Node *n, double *value);
 typedef struct OptimizerSlot {
     const Node *node;
     const char *slot; /* its name in checkpoints */
-    enum { SLOT_whole, SLOT_vector, SLOT_rows, SLOT_cols } shape;
+    enum { SLOT_whole, SLOT_vector, SLOT_rows, SLOT_cols, SLOT_one } shape;
     const char *when; /* the setting without which there is none, or "" */
     double first;
 } OptimizerSlot;

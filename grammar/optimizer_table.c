@@ -41,7 +41,7 @@ static void put_settings(const Optimizers *t, const Node *o, FILE *out)
 
 static void put_states(const Optimizers *t, const Node *o, FILE *out)
 {
-    static const char *const shapes[] = {"WHOLE", "VECTOR", "ROWS", "COLS"};
+    static const char *const shapes[] = {"WHOLE", "VECTOR", "ROWS", "COLS", "ONE"};
     const OptimizerSlots slots = optimizer_slots(t, o);
     fputs("), STATES(", out);
     for (size_t i = 0; i < slots.n; i++) {

@@ -63,11 +63,13 @@ enum { OPTIONS_MAX = 24, STATES_MAX = 8 }; /* of one optimizer */
  *   WHOLE       the parameter's dims
  *   VECTOR      the same, of parameters that are no matrices
  *   ROWS, COLS  of matrices: without the dims of the columns, of the rows
+ *   ONE         one number
  * A matrix has two external dims or more; the last but one is its rows, the last its columns. What
  * lies side by side (layers) is as many matrices. */
+typedef enum StateShape { WHOLE, VECTOR, ROWS, COLS, ONE } StateShape;
 typedef struct StateInfo {
     const char *slot; /* NULL: no more */
-    enum { WHOLE, VECTOR, ROWS, COLS } shape;
+    StateShape shape;
     int when;     /* a number without which (it is 0) there is no such state, or ALWAYS */
     double first; /* the value that all its elements have before the first step */
 } StateInfo;

@@ -37,7 +37,7 @@ static bool has_state(const Update *u, const OptimizerInfo *row, const StateInfo
     const char *when = s->when == ALWAYS ? NULL : optimizer_number_name(row, s->when);
     if (when && train_number_of(u->goal, optimizer_number(u->goal->optimizer, when)) == 0)
         return false;
-    return s->shape == WHOLE || (s->shape == VECTOR) == !matrix;
+    return s->shape == WHOLE || s->shape == ONE || (s->shape == VECTOR) == !matrix;
 }
 
 /* The arguments of the states that there are. */
@@ -47,6 +47,7 @@ static void add_states(Update *u, uint32_t tensor, RuleCall *c, uint32_t *state)
     for (int i = 0; i < STATES_MAX && s[i].slot; i++) {
         const DimList *lacks = s[i].shape == ROWS   ? &c->cols
                                : s[i].shape == COLS ? &c->rows
+                               : s[i].shape == ONE  ? &c->all
                                                     : NULL;
         if (has_state(u, c->optimizer, &s[i], c->matrix))
             c->states[i] = up_state(u, tensor, &s[i], lacks, &state[i]);

@@ -34,7 +34,7 @@ WRONG = [
     (SGD, SGD.replace("sgd", "lion"), "there are two optimizers 'lion'"),
     (LION, LION.replace("(0.9, 0.99)", "0.9"), "'betas' are two numbers"),
     (LION, LION.replace("(0.9, 0.99)", "(0.9, 1)"), "the default of 'beta2' is no number of its range"),
-    (STATE, 'state m[all]\n    move', "a state has all dims, [rows] or [cols]"),
+    (STATE, 'state m[all]\n    move', "a state has all dims, [rows], [cols] or []"),
     (STATE, 'state m where beta1 == 1\n    move', "the condition of a state is `matrix == 0`, or `S != 0`"),
     (STATE, 'state m where momentum != 0\n    move', "the condition of a state is `matrix == 0`, or `S != 0`"),
     (STATE, 'state m, m\n    move', "'m' is there already"),

@@ -1,4 +1,5 @@
-"""Every optimizer in emitted programs against golden/rules.json (rules.py): check_rules.py f32|f64."""
+"""Every optimizer in emitted programs against golden/rules.json (rules.py): check_rules.py f32|f64 [NAME...]. Some are those
+that optimizers.mg declares."""
 
 import json
 import os
@@ -13,11 +14,15 @@ BOUND = {"f32": 2e-5, "f64": 1e-9}
 
 
 def compile_rule(folder, rule, precision):
+    declared = ""
     with open(os.path.join(HERE, "llama_small.mg"), encoding="utf-8") as f:
         text = f.read().replace("precision f32", f"precision {precision}")
+    if rule.get("declared"):
+        with open(os.path.join(HERE, "optimizers.mg"), encoding="utf-8") as f:
+            declared = f.read()
     text = re.sub(r"optimizer .*", lambda _: f"optimizer {rule['optimizer']}\n    {rule['lines']}", text)
     with open(os.path.join(folder, "rule.mg"), "w", encoding="utf-8") as f:
-        f.write(text)
+        f.write(declared + text)
     run(folder, MGC, "rule.mg", "-o", "rule")
 
 
