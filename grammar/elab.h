@@ -232,6 +232,7 @@ typedef struct Elab {
     bool circle;        /* layouts extend each other, which was said */
     bool stopped;       /* a limit was passed: everything is poison */
     int nest;
+    Span at; /* the expression that is elaborated, in the source */
     int64_t work;
     /* messages */
     VEC(uint64_t) reported;

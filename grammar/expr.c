@@ -34,7 +34,7 @@ Value as_tensor(Elab *e, Val v, DType t)
     int power = e->mode == MODE_EVAL && dtype_is_float(t) ? v.number.rows : 0;
     double batch = (double)e->module->batch.size, number = v.number.d / pow(batch, power);
     if (t == DT_f32 && fabs(number) > (double)FLT_MAX)
-        fail(e, e->b.span, 212, "%s is infinite in f32, whose largest number is 3.4e38",
+        fail(e, e->at, 212, "%s is infinite in f32, whose largest number is 3.4e38",
              number_text(e->arena, v.number));
     Value x = build_const(&e->b, t, number);
     for (int k = 0; k < abs(power); k++)
@@ -381,11 +381,14 @@ Val several_expr(Elab *e, const Node *n)
         return fail(e, n->span, 231, "nested too deeply, through calls; the limit is %d levels",
                     NEST_MAX);
     e->nest++;
-    Span span = e->b.span;
-    if (!e->frame || !e->frame->prelude)
-        e->b.span = n->at;
+    const Span span = e->b.span, at = e->at;
+    if (!e->frame || !e->frame->prelude) {
+        e->at = n->at;
+        e->b.span = e->rule ? span : n->at; /* what updates a parameter is shown at its place */
+    }
     Val v = dispatch(e, n);
     e->b.span = span;
+    e->at = at;
     e->nest--;
     return v;
 }
