@@ -93,9 +93,22 @@ static const OptimizerInfo *row_of(const Elab *e, const char *name)
     return optimizer_find(name);
 }
 
+/* What a rule reads is used, and what the blocks read that it calls. */
 static void use_names(Elab *e, const Node *n)
 {
-    note_used(e, n->a);
+    if (!n)
+        return;
+    Sym *block = n->kind == N_CALL ? map_find(&e->blocks, n->name) : NULL;
+    if (n->kind == N_NAME)
+        lookup(e, n->name);
+    if (block && !block->used) {
+        block->used = true;
+        use_names(e, block->node);
+    }
+    use_names(e, n->a);
+    use_names(e, n->b);
+    for (size_t i = 0; i < n->list.n; i++)
+        use_names(e, n->list.data[i]);
     for (size_t i = 0; i < n->more.n; i++)
         use_names(e, n->more.data[i]);
 }

@@ -91,14 +91,15 @@ static bool fixed(const Optimizers *t, const Node *o, const char *name)
 static void check_range(const Optimizers *t, const Node *range)
 {
     const char *name = name_of(t, range);
-    if (item(t, N_RANGE, name) != range || one_of(name, values) || one_of(name, facts) ||
-        one_of(name, everywhere))
+    const bool taken = item(t, N_RANGE, name) != range || one_of(name, values) ||
+                       one_of(name, facts) || one_of(name, everywhere);
+    if (taken)
         wrong(t, range, TAKEN, "'%s' is there already", name_of(t, range));
-    if (range->a && range->op == B_LT && range->a->number != 0)
+    else if (range->a && range->op == B_LT && range->a->number != 0)
         wrong(t, range->a, INCOMPLETE, "a number may be above 0, and at least others");
     for (size_t i = 0; i < t->ast->items.n; i++)
-        if (t->ast->items.data[i]->kind == N_OPTIMIZER &&
-            gives(t, t->ast->items.data[i], name_of(t, range)))
+        if (taken || (t->ast->items.data[i]->kind == N_OPTIMIZER &&
+                      gives(t, t->ast->items.data[i], name_of(t, range))))
             return;
     wrong(t, range, INCOMPLETE, "no optimizer has the setting '%s'", name_of(t, range));
 }
@@ -196,8 +197,7 @@ OptimizerSlots optimizer_slots(const Optimizers *t, const Node *o)
 static bool good_slot_name(const char *s)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
-    static const char more[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     return *s && strchr(letters, *s) && strspn(s, more) == strlen(s) &&
            strlen(s) <= SLOT_NAME_MAX && strcmp(s, "rounded") != 0;
 }
@@ -228,9 +228,11 @@ static void check_slots(const Optimizers *t, const OptimizerSlots *slots)
     for (size_t i = 0; i < slots->n; i++)
         for (size_t k = 0; k < i; k++) {
             const OptimizerSlot *s = &slots->data[i], *other = &slots->data[k];
-            if (other->node->name == s->node->name || !strcmp(other->slot, s->slot))
-                wrong(t, s->node, TAKEN, "'%s' is there already",
-                      other->node->name == s->node->name ? name_of(t, s->node) : s->slot);
+            const bool same = other->node->name == s->node->name;
+            if (!same && strcmp(other->slot, s->slot) != 0)
+                continue;
+            wrong(t, s->node, TAKEN, "'%s' is there already", same ? name_of(t, s->node) : s->slot);
+            break;
         }
 }
 
@@ -374,16 +376,22 @@ const Node *optimizer_rest(const Optimizers *t, const Node *o)
     return rest ? rest : o;
 }
 
-/* Each setting is read, by the rule or by that of the rest, which has all that it reads. */
-static void check_use(const Optimizers *t, const Node *o, const Node *rest)
+/* Is there a state because of this setting? */
+static bool has_state_of(const Optimizers *t, const Node *o, const char *setting)
 {
-    if (optimizer_rest(t, rest) != rest)
-        wrong(t, o, INCOMPLETE,
-              "'%s' is an optimizer of hidden matrices: it has no rule for the rest of '%s'",
-              name_of(t, rest), name_of(t, o));
+    const OptimizerSlots slots = optimizer_slots(t, o);
+    for (size_t i = 0; i < slots.n; i++)
+        if (!strcmp(slots.data[i].when, setting))
+            return true;
+    return false;
+}
+
+/* Each setting is read, by the rule or by that of the rest, which has all that it reads. */
+static void check_settings_use(const Optimizers *t, const Node *o, const Node *rest)
+{
     for (size_t i = 0; i < o->list.n; i++)
         for (const char *const *n = numbers_of(t, o->list.data[i]); *n; n++)
-            if (!reads(t, o, *n) && !reads(t, rest, *n))
+            if (!reads(t, o, *n) && !reads(t, rest, *n) && !has_state_of(t, o, *n))
                 wrong(t, o->list.data[i], INCOMPLETE, "no rule of '%s' reads its setting '%s'",
                       name_of(t, o), *n);
     for (size_t i = 0; i < rest->list.n; i++)
@@ -394,9 +402,20 @@ static void check_use(const Optimizers *t, const Node *o, const Node *rest)
                       *n);
 }
 
+static void check_use(const Optimizers *t, const Node *o, const Node *rest)
+{
+    if (optimizer_rest(t, rest) != rest)
+        wrong(t, o, INCOMPLETE,
+              "'%s' is an optimizer of hidden matrices: it has no rule for the rest of '%s'",
+              name_of(t, rest), name_of(t, o));
+    else
+        check_settings_use(t, o, rest);
+}
+
 static void check_optimizer(const Optimizers *t, const Node *o)
 {
     const Node *first = optimizer_declared(t, name_of(t, o)), *said = said_rest(o);
+    const int errors = diag_errors(t->diag);
     if (first != o) {
         wrong(t, o, TAKEN, "there are two optimizers '%s'", name_of(t, o));
         if (first->at.file == o->at.file)
@@ -417,7 +436,8 @@ static void check_optimizer(const Optimizers *t, const Node *o)
     check_rule(t, o);
     if (said && !item(t, N_OPTIMIZER, name_of(t, said)))
         wrong(t, said, UNKNOWN, "there is no optimizer '%s'", name_of(t, said));
-    check_use(t, o, optimizer_rest(t, o));
+    if (diag_errors(t->diag) == errors)
+        check_use(t, o, optimizer_rest(t, o));
 }
 
 bool optimizers_hold(const Optimizers *t)

@@ -59,8 +59,8 @@ static void hand_back(Parse *p, Token t)
     vec_push(p->ast->arena, &p->queue, t);
 }
 
-/* Words that begin a line and stand before a value: items outside of all braces, declarations in an
- * optimizer. Everywhere else they are names. */
+/* Words that begin a line or a body and stand before a value: items outside of all braces,
+ * declarations in an optimizer. Everywhere else they are names. */
 static int word_of_optimizer(const Parse *p, const Token *t)
 {
     static const struct {
@@ -95,7 +95,7 @@ static Token next(Parse *p)
     const int before = p->before;
     Token t = lex(p);
     p->before = t.kind;
-    if (t.kind == IDENT && t.first && word_of_optimizer(p, &t) != IDENT) {
+    if (t.kind == IDENT && (t.first || before == '{') && word_of_optimizer(p, &t) != IDENT) {
         Token after = lex(p);
         p->before = after.kind;
         hand_back(p, after);

@@ -166,6 +166,8 @@ static void statement(Elab *e, const Node *n, Val *result, bool last)
              : n->kind == N_METRIC                       ? "a metric"
                                                          : "a loop");
         help(e, "a rule is arithmetic on the parameter, its gradient and its states");
+        if (n->kind == N_PARAM)
+            assign(e, n, (Val){.kind = VAL_POISON});
     } else if (n->kind == N_ASSIGN) {
         assign(e, n, expr(e, n->a));
     } else if (n->kind == N_SEVERAL) {
