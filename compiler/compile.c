@@ -237,7 +237,7 @@ static bool rules_known(Session *s, const Module *m, uint32_t file, const char *
         const char *name = m->train.goal[k].optimizer->name;
         if (optimizer_find(name) || pass_find(after) >= PASS_ID_update)
             continue;
-        diag_error(s->diag, (Span){file, 0, 1}, 568,
+        diag_error(s->diag, (Span){file, 0, 1}, 566,
                    "the text after '%s' does not hold the rule of '%s', which pass update needs",
                    after, name);
         diag_help(s->diag, "--print-after=update, or a later one, or the source");

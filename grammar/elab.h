@@ -190,7 +190,7 @@ typedef struct Elab {
     Module *module;
     Builder b;
     VEC(Override) overrides;
-    VEC(TrainRule) rules; /* in order */
+    VEC(TrainRule) rules;                  /* in order */
     VEC(const OptimizerInfo *) optimizers; /* that the file declares */
     Span frozen_at, as_ready_at;
     /* names */

@@ -51,8 +51,9 @@ static bool read_settings(Elab *e, const Optimizers *t, const Node *n, Optimizer
         const Node *setting = n->list.data[i], *value = setting->a;
         const int option = i < OPTIONS_MAX - 1 ? option_of(t, text(e, setting->name), o) : -1;
         if (option < 0) {
-            fail(e, setting->at, 109, "an optimizer has at most %d settings, %d with names of its own",
-                 OPTIONS_MAX - 1, OWN_MAX);
+            fail(e, setting->at, 109,
+                 "an optimizer has at most %d settings, %d with names of its own", OPTIONS_MAX - 1,
+                 OWN_MAX);
             return false;
         }
         o->takes[i].option = option;
@@ -93,7 +94,7 @@ static const OptimizerInfo *row_of(const Elab *e, const char *name)
     return optimizer_find(name);
 }
 
-/* What a rule reads is used, and what the blocks read that it calls. */
+/* Names that a rule reads are used, and those in blocks that it calls. */
 static void use_names(Elab *e, const Node *n)
 {
     if (!n)

@@ -174,7 +174,8 @@ static bool declared_wrong(const Elab *e, const Node *value)
 static void optimizer(Elab *e, const Node *value, Goal *t)
 {
     const size_t all = OPT_count + e->optimizers.n;
-    const char **names = NEW_ARRAY(e->arena, const char *, all + 1), *takes[OPTIONS_MAX + 1] = {NULL};
+    const char **names = NEW_ARRAY(e->arena, const char *, all + 1),
+               *takes[OPTIONS_MAX + 1] = {NULL};
     const Node *slot[OPTIONS_MAX];
     for (size_t i = 0; i < all; i++)
         names[i] = i < OPT_count ? optimizers[i].name : e->optimizers.data[i - OPT_count]->name;
@@ -182,8 +183,10 @@ static void optimizer(Elab *e, const Node *value, Goal *t)
         return;
     int which = config_choice(e, value, "optimizer", names, 307), n = 0;
     if (which < 0 && value->name && map_find(&e->blocks, value->name))
-        help(e, "'%s' is a block of this file; an optimizer is declared as `optimizer %s(...) { "
-                "... }`", text(e, value->name), text(e, value->name));
+        help(e,
+             "'%s' is a block of this file; an optimizer is declared as `optimizer %s(...) { "
+             "... }`",
+             text(e, value->name), text(e, value->name));
     if (which < 0)
         return;
     const OptimizerInfo *row =

@@ -87,8 +87,8 @@ void check_tree(Elab *e, const Layout *l, Span at)
         const OptimizerInfo *o = over.train.goal[k].optimizer;
         if (!o || o->of != MATRICES || !splits_batch(&over, CLASS_state))
             continue;
-        fail(e, at, 336, "reduce = tree, and %s sums over state that is split on %s",
-             o->name, mesh_axes_text(&over, axes));
+        fail(e, at, 336, "reduce = tree, and %s sums over state that is split on %s", o->name,
+             mesh_axes_text(&over, axes));
         whole_state(e, &over, mesh_axes_text(&over, axes));
     }
     if (n == below)

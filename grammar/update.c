@@ -1,5 +1,5 @@
-/* update.c - the rule of an optimizer: its declaration in prelude.mg or in the file, elaborated where
- * a pass has one parameter's gradient.
+/* update.c - the rule of an optimizer: its declaration in prelude.mg or in the file, elaborated
+ * where a pass has one parameter's gradient.
  *
  * The names that the rule reads are bound first, by what they are; the prelude lists them. A state
  * that this parameter does not have is the number 0, and its new value is not asked for. A number
@@ -85,8 +85,7 @@ static bool given_state(const Elab *e, const RuleCall *c, Name name, Value *x)
 /* The rate of this parameter. */
 static Value own_rate(Elab *e, const RuleCall *c)
 {
-    return c->rate == 1 ? c->lr
-                        : build2(&e->b, OP_mul, c->lr, build_const(&e->b, DT_f64, c->rate));
+    return c->rate == 1 ? c->lr : build2(&e->b, OP_mul, c->lr, build_const(&e->b, DT_f64, c->rate));
 }
 
 static bool given_value(Elab *e, const RuleCall *c, Name name, Val *v)
@@ -263,10 +262,8 @@ bool mg_update_rule(Builder *b, const RuleCall *c, Value *out)
     e->b = *b;
     e->work = 0;
     e->compute = type_of(m, c->p)->dtype;
-    Frame f = {.block = optimizer,
-               .path = "",
-               .external = "",
-               .prelude = !c->optimizer->declaration};
+    Frame f = {
+        .block = optimizer, .path = "", .external = "", .prelude = !c->optimizer->declaration};
     const int errors = diag_errors(e->diag);
     Val none = {.kind = VAL_POISON};
     e->frame = &f;

@@ -38,7 +38,7 @@ typedef struct Goal {
 #define FLAG(name)        double name;
 #include "ir/optimizers.def"
     double own[OWN_MAX]; /* as OptimizerInfo.own names them */
-    double clip; /* 0: none */
+    double clip;         /* 0: none */
     Schedule schedule;
     double peak, floor;
     int64_t warmup, steps;

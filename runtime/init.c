@@ -1,5 +1,5 @@
-/* init.c - fills parameters and optimizer state with initial values, the same under every layout and any number of
- * threads.
+/* init.c - fills parameters and optimizer state with initial values, the same under every layout
+ * and any number of threads.
  *
  * Number k that element e of the external tensor n draws takes the block of Philox4x32-10 with
  *     key = mg_key(n) ^ seed, counter = { low(e), high(e), k, 0 }

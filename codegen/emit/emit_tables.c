@@ -163,8 +163,8 @@ static void define_states(const Emitter *e)
         if (!is_state(t) || (first && t->parameter != first->parameter))
             continue;
         first = t;
-        fprintf(e->out, "%sSTATE(OF_##p, \"%s\", S_%s_##p, MG_INIT_CONST, ", comma,
-                str(e, t->slot), str(e, t->slot));
+        fprintf(e->out, "%sSTATE(OF_##p, \"%s\", S_%s_##p, MG_INIT_CONST, ", comma, str(e, t->slot),
+                str(e, t->slot));
         emit_real(e, t->a);
         fputs(", 0)", e->out);
         comma = ", ";
@@ -362,8 +362,8 @@ static const char *goal_line(const Emitter *e, const Goal *t)
     }
     return arena_printf(
         e->a, "%s(%s), lr %s(peak = %g, warmup = %lld, steps = %lld, floor = %g), clip %g",
-        t->optimizer->name, opt, schedule_names[t->schedule], t->peak,
-        (long long)t->warmup, (long long)t->steps, t->floor, t->clip);
+        t->optimizer->name, opt, schedule_names[t->schedule], t->peak, (long long)t->warmup,
+        (long long)t->steps, t->floor, t->clip);
 }
 
 static const char *config_line(const Emitter *e)

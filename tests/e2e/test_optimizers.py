@@ -168,7 +168,7 @@ class Optimizers(shim.Case):
             else:
                 r = self.mgc(f"--from={f}", "--check")
                 self.assertEqual(r.returncode, 1)
-                self.assertIn("error[MG0568]", r.err)
+                self.assertIn("error[MG0566]", r.err)
         self.assertGreater(len(dumps), 8)
 
 

@@ -11,7 +11,7 @@ block damped(x, by =) {
     return x * by * half
 }
 
-optimizer later(momentum = 0.9) {
+optimizer _later(momentum = 0.9) {
     state m
     m = momentum * m + g
     p = p - lr * m
