@@ -9,6 +9,10 @@
 
 #include <string.h>
 
+_Static_assert((int)OPTIMIZER_SETTINGS < (int)OPTIONS_MAX &&
+                   (int)OPTIMIZER_STATES <= (int)STATES_MAX,
+               "rows hold what declarations may have");
+
 static int option_number(const char *name)
 {
     for (int i = OPTION_none + 1; i < OPTION_count; i++)
@@ -49,10 +53,9 @@ static bool read_settings(Elab *e, const Optimizers *t, const Node *n, Optimizer
 {
     for (size_t i = 0; i < n->list.n; i++) {
         const Node *setting = n->list.data[i], *value = setting->a;
-        const int option = i < OPTIONS_MAX - 1 ? option_of(t, text(e, setting->name), o) : -1;
+        const int option = option_of(t, text(e, setting->name), o);
         if (option < 0) {
-            fail(e, setting->at, 109,
-                 "an optimizer has at most %d settings, %d with names of its own", OPTIONS_MAX - 1,
+            fail(e, setting->at, 109, "an optimizer has at most %d settings with names of its own",
                  OWN_MAX);
             return false;
         }
@@ -64,7 +67,7 @@ static bool read_settings(Elab *e, const Optimizers *t, const Node *n, Optimizer
     return true;
 }
 
-static bool read_states(Elab *e, const Optimizers *t, const Node *n, OptimizerInfo *o)
+static void read_states(const Optimizers *t, const Node *n, OptimizerInfo *o)
 {
     static const StateShape shapes[] = {[SLOT_whole] = WHOLE,
                                         [SLOT_vector] = VECTOR,
@@ -74,16 +77,11 @@ static bool read_states(Elab *e, const Optimizers *t, const Node *n, OptimizerIn
     const OptimizerSlots slots = optimizer_slots(t, n);
     for (size_t i = 0; i < slots.n; i++) {
         const OptimizerSlot *s = &slots.data[i];
-        if (i == STATES_MAX) {
-            fail(e, s->node->at, 109, "an optimizer has at most %d states", STATES_MAX);
-            return false;
-        }
         o->states[i] = (StateInfo){.slot = s->slot,
                                    .shape = shapes[s->shape],
                                    .when = *s->when ? optimizer_number(o, s->when) : ALWAYS,
                                    .first = s->first};
     }
-    return true;
 }
 
 static const OptimizerInfo *row_of(const Elab *e, const char *name)
@@ -133,8 +131,9 @@ void read_optimizers(Elab *e)
                              .of = optimizer_sums(&t, n) ? MATRICES : ELEMENTS,
                              .declaration = n};
         use_names(e, n);
-        if (!read_settings(e, &t, n, o) || !read_states(e, &t, n, o))
+        if (!read_settings(e, &t, n, o))
             return;
+        read_states(&t, n, o);
         vec_push(e->arena, &rows, o);
         vec_push(e->arena, &e->optimizers, o);
     }

@@ -440,9 +440,34 @@ static void check_optimizer(const Optimizers *t, const Node *o)
         check_use(t, o, optimizer_rest(t, o));
 }
 
+/* Are there as few as the checks can do with? */
+static bool is_bounded(const Optimizers *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->ast->items.n; i++) {
+        const Node *o = t->ast->items.data[i];
+        const bool optimizer = o->kind == N_OPTIMIZER;
+        n += optimizer || o->kind == N_RANGE;
+        const size_t states = optimizer ? optimizer_slots(t, o).n : 0;
+        const char *most = n > OPTIMIZERS_MAX               ? "256 declarations"
+                           : !optimizer                     ? NULL
+                           : o->list.n > OPTIMIZER_SETTINGS ? "23 settings"
+                           : states > OPTIMIZER_STATES      ? "8 states"
+                           : o->more.n > OPTIMIZER_LINES    ? "1000 lines"
+                                                            : NULL;
+        if (most)
+            wrong(t, o, INCOMPLETE, "more than %s of optimizers", most);
+        if (most)
+            return false;
+    }
+    return true;
+}
+
 bool optimizers_hold(const Optimizers *t)
 {
     const int errors = diag_errors(t->diag);
+    if (!is_bounded(t))
+        return false;
     for (size_t i = 0; i < t->ast->items.n; i++) {
         const Node *n = t->ast->items.data[i];
         if (n->kind == N_RANGE)

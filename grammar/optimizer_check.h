@@ -7,6 +7,14 @@
 
 #include "grammar/ast.h"
 
+/* No declaration is longer, so that checking one needs no care. */
+enum {
+    OPTIMIZERS_MAX = 256, /* of a file, and as many ranges */
+    OPTIMIZER_SETTINGS = 23,
+    OPTIMIZER_STATES = 8,
+    OPTIMIZER_LINES = 1000, /* of a rule, with the lines of its states */
+};
+
 typedef struct Optimizers {
     Arena *arena;
     Names *names;
