@@ -13,6 +13,7 @@
 #include "decide/make.h"
 #include "plan/attend.h"
 #include "ir/external.h"
+#include "ir/optimizers.h"
 #include "passes/passes.h"
 
 /* ---- what is asked for --------------------------------------------------------------------- */
@@ -229,6 +230,22 @@ static const char *pass_of_dump(Session *s, uint32_t file)
     return arena_strndup(s->arena, text + skip, n);
 }
 
+/* A text has no declarations: an optimizer of the source is its name alone (ir/text_header.c). */
+static bool rules_known(Session *s, const Module *m, uint32_t file, const char *after)
+{
+    for (int k = 0; k < m->train.goals; k++) {
+        const char *name = m->train.goal[k].optimizer->name;
+        if (optimizer_find(name) || pass_find(after) >= PASS_ID_update)
+            continue;
+        diag_error(s->diag, (Span){file, 0, 1}, 566,
+                   "the text after '%s' does not hold the rule of '%s', which pass update needs",
+                   after, name);
+        diag_help(s->diag, "--print-after=update, or a later one, or the source");
+        return false;
+    }
+    return true;
+}
+
 static Exit read_dump(Session *s, const char *path, Compiled *c, const char **after)
 {
     uint32_t file = read_source(s, path);
@@ -248,6 +265,8 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
         return EXIT_source;
     }
     if (!externals_hold(c->module))
+        return EXIT_source;
+    if (!rules_known(s, c->module, file, *after))
         return EXIT_source;
     if (!module_fn(c->module, "train") || !module_fn(c->module, "eval")) {
         diag_error(s->diag, (Span){file, 0, 1}, 566, "there is no @train or no @eval");

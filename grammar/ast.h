@@ -72,8 +72,6 @@ const Node *node_bare(const Node *n);
 /* Reads a registered file (diag_add_file). Errors go to d (codes 01xx); NULL if there were any. The
  * tree lives in `a` and points into the file's text. */
 Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file);
-/* The same of prelude.mg, which alone declares optimizers. */
-Ast *parse_prelude(Arena *a, Names *names, Diag *d, uint32_t file);
 
 /* Reads a registered text that is one expression after `skip` bytes (the value of a -D); NULL after
  * errors. */

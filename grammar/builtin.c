@@ -2,6 +2,7 @@
  */
 #include "grammar/builtin.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -43,6 +44,12 @@ static bool reduction(Elab *e, const Call *c, Value *x, Attrs *attrs)
         return false;
     }
     attrs->over = c->over;
+    if (e->rule && !c->over_given) {
+        fail(e, c->node->at, 110, "'%s' of all dims in the rule of an optimizer",
+             text(e, c->node->name));
+        help(e, "a parameter of a repeat lies beside those of the other layers: write `over all`");
+        return false;
+    }
     for (int i = 0; !c->over_given && i < t->rank; i++)
         attrs->over.dim[attrs->over.n++] = t->dims[i];
     return check_padding(e, c->node->at, &attrs->over);
@@ -55,6 +62,8 @@ static bool summed(Elab *e, const Call *c, Value *x, Attrs *attrs)
         return false;
     if (e->in_metric && e->frame->block && e->frame->block->kind == N_MODEL)
         *x = build_cast(&e->b, *x, DT_f64);
+    if (e->rule)
+        *x = padded_with(e, *x, &attrs->over, 0);
     return true;
 }
 
@@ -106,6 +115,8 @@ static Val extreme(Elab *e, const Call *c, Op op)
         v = apply_op(e, c->node->at, OP_neg, 1, &v);
     if (v.kind == VAL_POISON)
         return poison;
+    if (e->rule)
+        v.value = padded_with(e, v.value, &attrs.over, -(double)FLT_MAX);
     v = make(e, c->node->at, OP_rmax, &attrs, 1, &v.value);
     return op == OP_min ? apply_op(e, c->node->at, OP_neg, 1, &v) : v;
 }
@@ -176,17 +187,13 @@ static bool index_side(Elab *e, const Node *arg, Name of, Val *v)
 static bool unify_sides(Elab *e, const Call *c, Val *sides[2])
 {
     const Name of = indexed_by(e, *sides[0]) ? indexed_by(e, *sides[0]) : indexed_by(e, *sides[1]);
-    bool wide = false;
-    for (int i = 0; i < 2; i++)
-        wide |=
-            sides[i]->kind == VAL_TENSOR && type_of(e->module, sides[i]->value)->dtype == DT_f64;
+    const DType t = common_type(e, 2, (Val[]){*sides[0], *sides[1]});
     for (int i = 0; i < 2; i++) {
         if (of) {
             if (!index_side(e, c->arg[1 + i], of, sides[i]))
                 return false;
             continue;
         }
-        const DType t = wide ? DT_f64 : e->compute;
         Value v = as_tensor(e, *sides[i], t);
         if (!dtype_is_float(type_of(e->module, v)->dtype)) {
             fail(e, c->arg[1 + i]->span, 211, "select of conditions");
@@ -445,6 +452,16 @@ static bool arrow(Elab *e, const Builtin *b, Call *c)
     return false;
 }
 
+/* May rules call it? Those that know of positions, tokens, noise or experts are a model's. */
+static bool of_rules(const Builtin *b)
+{
+    static const char *const names[] = {"max", "min", "ceil", "rounded", "sum", "mean", "select"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], b->name))
+            return true;
+    return !b->fn;
+}
+
 Val call_builtin(Elab *e, const Args *a)
 {
     Builtin found;
@@ -452,6 +469,13 @@ Val call_builtin(Elab *e, const Args *a)
     Call c = {0};
     Span at;
     find(text(e, a->call->name), &found);
+    if (e->rule && !of_rules(b)) {
+        fail(e, a->call->at, 110, "'%s' in the rule of an optimizer", b->name);
+        help(e, !strcmp(b->name, "step") ? "the number of the step, from 1, is `step`"
+                                         : "a rule is arithmetic on elements, sums and means over "
+                                           "`rows`, `cols` or `all`, and products");
+        return poison;
+    }
     const char *wrong = arrange(e, b, a, &c, &at);
     if (wrong)
         return misused(e, b, at, wrong);

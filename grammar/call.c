@@ -414,7 +414,7 @@ static Val run_block(Elab *e, const Node *block, const Node *n, Given *given, co
         return fail(e, n->at, 256, "the path to this call is longer than %d bytes", PATH_MAX_BYTES);
     Builder outer = e->b;
     e->frame = &f;
-    if (!prelude) {
+    if (!prelude && !e->rule) {
         e->b.path = name_intern(e->names, f.path);
         e->b.block = block->name;
     }

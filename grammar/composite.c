@@ -268,6 +268,8 @@ Val call_composite(Elab *e, const Node *n, bool *done)
 {
     Op op = op_find(text(e, n->name));
     *done = false;
+    if (e->rule) /* by their definitions: rules are not differentiated, nor is there a model */
+        return poison;
     if (op == OP_cross_entropy)
         return cross_entropy(e, n, done);
     if (op == OP_attention)

@@ -7,7 +7,8 @@
  *   unused.c     what nothing uses
  *   param.c      parameters; instance.c calls share them  expr.c   expressions
  *   builtin.c    functions                             composite.c ops that prelude.mg defines
- *   sample.c     the row of logits that is asked for   update.c    rules of optimizers         */
+ *   sample.c     the row of logits that is asked for   update.c    rules of optimizers
+ *   optimizer.c  optimizers that the file declares                                              */
 #ifndef MGC_ELAB_H
 #define MGC_ELAB_H
 
@@ -189,7 +190,8 @@ typedef struct Elab {
     Module *module;
     Builder b;
     VEC(Override) overrides;
-    VEC(TrainRule) rules; /* in order */
+    VEC(TrainRule) rules;                  /* in order */
+    VEC(const OptimizerInfo *) optimizers; /* that the file declares */
     Span frozen_at, as_ready_at;
     /* names */
     Map globals, blocks, builtin_blocks; /* Sym by Name */
@@ -230,6 +232,7 @@ typedef struct Elab {
     bool circle;        /* layouts extend each other, which was said */
     bool stopped;       /* a limit was passed: everything is poison */
     int nest;
+    Span at; /* the expression that is elaborated, in the source */
     int64_t work;
     /* messages */
     VEC(uint64_t) reported;
@@ -301,6 +304,10 @@ bool feeds_others(const Elab *e, const Region *body, size_t k);
 const Ast *read_prelude(Elab *e);
 void declare_prelude(Elab *e);
 
+/* update.c: x with another number in the padding along these dims. */
+Value padded_with(Elab *e, Value x, const DimList *over, double fill);
+/* optimizer.c: the optimizers that the file declares, checked. */
+void read_optimizers(Elab *e);
 void read_train(Elab *e);
 void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where, int goal);
 void apply_rules(Elab *e, Tensor *t); /* decay, rate, frozen of a new parameter */
@@ -370,6 +377,9 @@ Val several_expr(Elab *e, const Node *n); /* the same, or several */
 /* A pointwise op of tensors and numbers: of numbers a number. */
 Val apply_op(Elab *e, Span at, Op op, int n, const Val *x);
 Val apply2(Elab *e, Span at, Op op, Val x, Val y);
+/* The type of an operation of floats and numbers: f64 if one of them is, as a loss is. In the rule
+ * of an optimizer only the numbers of a step are f64, as long as no tensor is beside them. */
+DType common_type(const Elab *e, int n, const Val *x);
 /* Joins the dims of `more` to t; false after an error about rank or size. */
 bool join_dims(Elab *e, Span at, Type *t, const Type *more);
 Val subscript(Elab *e, const Node *n); /* x[...] */

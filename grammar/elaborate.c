@@ -332,7 +332,7 @@ static void elaborate_functions(Elab *e, const Node *model)
 const Ast *read_prelude(Elab *e)
 {
     uint32_t file = diag_add_file(e->diag, "prelude.mg", prelude_text, strlen(prelude_text));
-    return parse_prelude(e->arena, e->names, e->diag, file);
+    return mg_parse(e->arena, e->names, e->diag, file);
 }
 
 /* trial: the padding that nobody asked for is not tried first. */
@@ -346,12 +346,14 @@ static Module *elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const 
     e->b.m = m;
     m->source = ast->path;
     m->update_rule = mg_update_rule;
-    m->prelude = e->prelude = read_prelude(e);
+    m->rules = e;
+    e->prelude = read_prelude(e);
     if (!e->prelude) /* the limit of errors was passed before */
         return NULL;
     e->batch = batch_name(ast);
     declare_globals(e);
     const Node *model = find_model(e);
+    read_optimizers(e);
     read_train(e);
     read_config(e);
     e->compute = m->train.compute;

@@ -34,7 +34,7 @@ Value as_tensor(Elab *e, Val v, DType t)
     int power = e->mode == MODE_EVAL && dtype_is_float(t) ? v.number.rows : 0;
     double batch = (double)e->module->batch.size, number = v.number.d / pow(batch, power);
     if (t == DT_f32 && fabs(number) > (double)FLT_MAX)
-        fail(e, e->b.span, 212, "%s is infinite in f32, whose largest number is 3.4e38",
+        fail(e, e->at, 212, "%s is infinite in f32, whose largest number is 3.4e38",
              number_text(e->arena, v.number));
     Value x = build_const(&e->b, t, number);
     for (int k = 0; k < abs(power); k++)
@@ -84,15 +84,25 @@ bool join_dims(Elab *e, Span at, Type *t, const Type *more)
     return fits(e, at, t);
 }
 
+DType common_type(const Elab *e, int n, const Val *x)
+{
+    bool wide = false, narrow = false;
+    for (int i = 0; i < n; i++) {
+        DType t = x[i].kind == VAL_TENSOR ? type_of(e->module, x[i].value)->dtype : DT_none;
+        wide |= t == DT_f64;
+        narrow |= t && t != DT_f64;
+    }
+    return wide && !(e->rule && narrow) ? DT_f64 : e->compute;
+}
+
 /* All floating, of one dtype: numbers become constants, f32 beside f64 is cast. */
 static bool unify(Elab *e, Span at, int n, const Val *x, Value *out)
 {
-    DType wide = e->compute;
+    const DType wide = common_type(e, n, x);
     const Val *odd = NULL;
     for (int i = 0; i < n; i++) {
         DType t = x[i].kind == VAL_TENSOR ? type_of(e->module, x[i].value)->dtype : DT_none;
         odd = !odd && t && !dtype_is_float(t) ? &x[i] : odd;
-        wide = t == DT_f64 ? DT_f64 : wide;
     }
     if (odd) {
         const Type *t = type_of(e->module, odd->value);
@@ -300,6 +310,8 @@ static Val dot(Elab *e, const Node *n)
         in[0] = in[1];
         in[1] = left;
     }
+    for (int side = 0; e->rule && side < 2; side++)
+        in[side] = padded_with(e, in[side], &over, 0);
     Attrs attrs = {.over = over};
     return make(e, n->at, OP_dot, &attrs, 2, in);
 }
@@ -369,11 +381,14 @@ Val several_expr(Elab *e, const Node *n)
         return fail(e, n->span, 231, "nested too deeply, through calls; the limit is %d levels",
                     NEST_MAX);
     e->nest++;
-    Span span = e->b.span;
-    if (!e->frame || !e->frame->prelude)
-        e->b.span = n->at;
+    const Span span = e->b.span, at = e->at;
+    if (!e->frame || !e->frame->prelude) {
+        e->at = n->at;
+        e->b.span = e->rule ? span : n->at; /* what updates a parameter is shown at its place */
+    }
     Val v = dispatch(e, n);
     e->b.span = span;
+    e->at = at;
     e->nest--;
     return v;
 }

@@ -162,6 +162,16 @@ static void put_leaf(Fmt *f, const Node *n)
     }
 }
 
+/* n, if there is one, between two texts. */
+static void put_between(Fmt *f, const char *before, const Node *n, const char *after)
+{
+    if (!n)
+        return;
+    put(f, before);
+    put_node(f, n);
+    put(f, after);
+}
+
 static void put_node(Fmt *f, const Node *n)
 {
     switch (n->kind) {
@@ -242,6 +252,28 @@ static void put_node(Fmt *f, const Node *n)
     case N_WORD:
         put_leaf(f, n);
         break;
+    case N_STATE:
+        put(f, "state ");
+        put_list(f, &n->list, ", ");
+        put_between(f, " where ", n->a, "");
+        break;
+    case N_SLOT:
+        put_name(f, n->name);
+        put(f, n->flag ? "[]" : "");
+        put_between(f, "[", n->a, "]");
+        put_between(f, " = ", n->b, "");
+        put_path(f, n->text);
+        break;
+    case N_RANGE:
+        put(f, "setting ");
+        put_between(f, "", n->a, n->op == B_LT ? " < " : " <= ");
+        put_name(f, n->name);
+        put_between(f, " < ", n->b, "");
+        break;
+    case N_REST:
+        put(f, "rest ");
+        put_name(f, n->name);
+        break;
     case N_DIMS: /* what has lines of its own, or is part of one */
     case N_CONSTS:
     case N_BLOCK:
@@ -261,11 +293,7 @@ static void put_node(Fmt *f, const Node *n)
     case N_RETURN:
     case N_SETTING:
     case N_RULE:
-    case N_OPTIMIZER: /* of the prelude alone */
-    case N_RANGE:
-    case N_STATE:
-    case N_SLOT:
-    case N_REST:
+    case N_OPTIMIZER:
     case N_none:
     case N_count:
         break;
@@ -406,6 +434,8 @@ static void add_plain(Fmt *f, const Node *n)
     } else if (n->kind == N_RETURN) {
         put(f, "return ");
         put_list(f, &n->list, ", ");
+    } else if (n->kind == N_STATE || n->kind == N_RANGE || n->kind == N_REST) {
+        put_node(f, n);
     } else if (n->kind == N_SEVERAL) {
         put_list(f, &n->list, ", ");
         put(f, " = ");
@@ -469,7 +499,7 @@ static void put_head(Fmt *f, const Node *n)
         put(f, " where ");
         put_list(f, &n->list, ", ");
     }
-    if (n->kind != N_BLOCK && n->kind != N_MODEL)
+    if (n->kind != N_BLOCK && n->kind != N_MODEL && n->kind != N_OPTIMIZER)
         return;
     put(f, "(");
     for (size_t i = 0; i < n->list.n; i++) {

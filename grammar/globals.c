@@ -93,7 +93,7 @@ static bool dim_size(Elab *e, const Sym *s, Span at, Number n, int64_t *size)
 bool force(Elab *e, Sym *s)
 {
     if (s->ready || !s->node || (s->kind != SYM_DIM && s->kind != SYM_CONST))
-        return s->kind != SYM_DIM || s->dims.n;
+        return s->kind != SYM_DIM || s->dims.n || e->rule; /* `all` of a number is no dim */
     if (s->busy) {
         fail(e, s->span, 210, "'%s' is defined by itself", text(e, s->name));
         s->ready = true;

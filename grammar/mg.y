@@ -4,8 +4,7 @@
  * nothing that can end an expression can be followed by a name. `@` takes its `over` at once, so it
  * is one production. The initial value of a parameter has expressions of its own (`number`), in which a
  * call takes no `as`: there the word begins the external name.
- * An optimizer and what it may be told stand in the prelude alone: parse.c makes tokens of their
- * words there.
+ * The words of optimizers are tokens only where they begin a line of theirs: parse.c.
  * After an error, parse.c skips to the next statement and hands out RESUME. */
 %code top {
 #include "grammar/parse.h"
@@ -36,7 +35,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 }
 
 %token YYEOF 0 "the end of the file"
-%token START_FILE START_PRELUDE START_EXPRESSION RESUME
+%token START_FILE START_EXPRESSION RESUME
 %token DIM "dim" CONST "const" BLOCK "block" MODEL "model" TRAIN "train" LAYOUT "layout"
 %token CONFIG "config"
 %token PARAM "param" METRIC "metric" REPEAT "repeat" SCAN "scan" RETURN "return"
@@ -51,7 +50,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %left '*' '/'
 %precedence NEGATED
 
-%type <node> limit declaration slot json member selector item binding parameter parent statement number atom entry axis option pad direction
+%type <node> limit declaration slot first json member selector item binding parameter parent statement number atom entry axis option pad direction
 %type <node> expr sum term unary dot postfix primary call argument subscript group whole name
 %type <list> rule slots selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
 %type <list> several entries values pads exprs axes options option_list arguments argument_list subscripts dims
@@ -61,7 +60,6 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %%
 
 start: START_FILE items
-     | START_PRELUDE items
      | START_EXPRESSION expr    { p->expression = $2; }
 
 /* ---- items -------------------------------------------------------------------------------- */
@@ -98,6 +96,8 @@ item: "dim" bindings            { $$ = MAKE(@$, DIMS, .list = *$2); }
     | error RESUME              { $$ = NULL; yyerrok; }
 
 limit: NUMBER                   { $$ = MAKE(@$, NUMBER, .number = $1.value, .text = $1.text); }
+     | '-' NUMBER               { $$ = MAKE(@$, NUMBER, .number = -$2.value,
+                                            .text = arena_printf(p->ast->arena, "-%s", $2.text)); }
 
 below: '<' { $$ = B_LT; } | "<=" { $$ = B_LE; }
 
@@ -188,8 +188,14 @@ declaration: "state" slots      { $$ = MAKE(@$, STATE, .at = @1, .list = *$2); }
 slots: slot                     { $$ = list_new(p, $1); }
      | slots ',' slot           { $$ = list_add(p, $1, $3); }
 
-slot: IDENT path                { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .text = $2); }
-    | IDENT '[' name ']' path   { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .a = $3, .text = $5); }
+slot: IDENT first path          { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .b = $2, .text = $3); }
+    | IDENT '[' ']' first path  { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .flag = true, .b = $4,
+                                            .text = $5); }
+    | IDENT '[' name ']' first path
+                                { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .a = $3, .b = $5, .text = $6); }
+
+first: %empty                   { $$ = NULL; }
+     | '=' limit                { $$ = $2; }
 
 several: IDENT ',' name         { $$ = list_new(p, MAKE(@1, NAME, .name = $1)); list_add(p, $$, $3); }
        | several ',' name       { $$ = list_add(p, $1, $3); }

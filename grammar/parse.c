@@ -59,15 +59,22 @@ static void hand_back(Parse *p, Token t)
     vec_push(p->ast->arena, &p->queue, t);
 }
 
-/* Words that begin a line of the prelude, and are names in all other files. */
-static int prelude_word(const char *name)
+/* Words that begin a line or a body and stand before a value: items outside of all braces,
+ * declarations in an optimizer. Everywhere else they are names. */
+static int word_of_optimizer(const Parse *p, const Token *t)
 {
     static const struct {
         const char *word;
         int kind;
-    } words[] = {{"optimizer", OPTIMIZER}, {"setting", SETTING}, {"state", STATE}, {"rest", REST}};
+        bool item;
+    } words[] = {{"optimizer", OPTIMIZER, true},
+                 {"setting", SETTING, true},
+                 {"state", STATE, false},
+                 {"rest", REST, false}};
+    const char *name = name_str(p->ast->names, t->value.name);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i].word, name))
+        if (!strcmp(words[i].word, name) &&
+            (words[i].item ? !p->braces : p->braces == 1 && p->item == OPTIMIZER))
             return words[i].kind;
     return IDENT;
 }
@@ -88,8 +95,13 @@ static Token next(Parse *p)
     const int before = p->before;
     Token t = lex(p);
     p->before = t.kind;
-    if (t.kind == IDENT && t.first && p->prelude)
-        t.kind = prelude_word(name_str(p->ast->names, t.value.name));
+    if (t.kind == IDENT && (t.first || before == '{') && word_of_optimizer(p, &t) != IDENT) {
+        Token after = lex(p);
+        p->before = after.kind;
+        hand_back(p, after);
+        if (after.kind == IDENT || after.kind == NUMBER || (after.kind == '-' && !p->braces))
+            t.kind = word_of_optimizer(p, &t);
+    }
     if (t.kind == IDENT && (t.value.name == p->x || t.value.name == p->at)) {
         Token after = lex(p);
         p->before = after.kind;
@@ -206,18 +218,6 @@ static const char *any_of(Parse *p, const char *const *expected, int n)
     return text;
 }
 
-/* `optimizer NAME` outside of a train block, where it would choose one. */
-static bool declares_optimizer(Parse *p)
-{
-    const Token *t = &p->last;
-    if (p->braces || t->kind != IDENT ||
-        prelude_word(name_str(p->ast->names, t->value.name)) != OPTIMIZER)
-        return false;
-    Token after = next(p);
-    hand_back(p, after);
-    return after.kind == IDENT;
-}
-
 void parse_unexpected(Parse *p, const char *const *expected, int n, bool wants_over)
 {
     const Token *t = &p->last;
@@ -230,12 +230,6 @@ void parse_unexpected(Parse *p, const char *const *expected, int n, bool wants_o
                      : arena_printf(p->ast->arena, "'%.*s%s'", (int)(length > 40 ? 40 : length),
                                     p->ast->text + t->span.begin, length > 40 ? "..." : "");
     p->recover = true;
-    if (n == 0 && declares_optimizer(p)) {
-        diag_error(p->diag, t->span, 109, "a file cannot declare an optimizer");
-        diag_help(p->diag, "the rules of optimizers are the compiler's own (grammar/prelude.mg); a "
-                           "train block chooses one: train { optimizer adamw()  lr 3e-4 }");
-        return;
-    }
     if (p->braces > 0 && (t->kind == 0 || begins_item(p, t))) {
         diag_error(p->diag, t->span, 105, "expected '}' before %s", found);
         diag_note(p->diag, p->opened, "to close this one");
@@ -312,7 +306,6 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
 {
     size_t size;
     Parse *p = NEW(a, Parse);
-    p->prelude = start == START_PRELUDE;
     p->ast = NEW(a, Ast);
     *p->ast = (Ast){.arena = a, .names = names, .file = file, .path = diag_path(d, file)};
     p->ast->text = diag_text(d, file, &size);
@@ -343,12 +336,6 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
 Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file)
 {
     Parse *p = run(a, names, d, file, 0, START_FILE);
-    return p ? p->ast : NULL;
-}
-
-Ast *parse_prelude(Arena *a, Names *names, Diag *d, uint32_t file)
-{
-    Parse *p = run(a, names, d, file, 0, START_PRELUDE);
     return p ? p->ast : NULL;
 }
 

@@ -38,7 +38,6 @@ typedef struct Parse {
     int before;      /* the kind of the token that the lexer gave last */
     int item;        /* the keyword of the item being read */
     Name x, at;
-    bool prelude;     /* optimizers are declared in it */
     int braces;       /* open before the next token */
     Span opened;      /* the outermost of them */
     Token last;       /* the token the parser looks at */

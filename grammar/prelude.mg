@@ -172,9 +172,9 @@ block normal(over d) {
 # and:
 #
 #   p, g              the parameter and its gradient
-#   lr, step          the learning rate and the number of the step, from 1: in f64. A tensor takes what
-#                     is made of them `rounded`.
-#   rate, decay       the parameter's factor of the learning rate, and its weight decay
+#   lr, step          the parameter's learning rate, and the number of the step, from 1. What is made
+#                     of them alone is computed in f64, and rounded where it meets a tensor.
+#   decay             the parameter's weight decay, of an optimizer with this setting
 #   matrix            whether it is one. Of a matrix also its dims: rows, cols, and all, which are all
 #                     but those that number matrices
 #   rank              the number of dims in `all`
@@ -191,12 +191,8 @@ setting 0 < power < 10
 setting 0 < threshold
 setting nesterov
 
-block rate_of(lr, rate =) {
-    return select(rate == 1, lr, lr * rate)
-}
-
-block decayed(p, lr, rate =, decay =) {
-    return select(decay == 0, p, p * rounded(1 - rate_of(lr, rate = rate) * decay))
+block decayed(p, lr, decay =) {
+    return select(decay == 0, p, p * (1 - lr * decay))
 }
 
 block regularized(p, g, decay =) {
@@ -211,9 +207,9 @@ block bias_correction(step, beta =) {  # 1 - beta^step; 0 has no logarithm
     return select(beta > 0, 1 - exp(step * log(beta)), 1)
 }
 
-block adam_step(p, m, v, lr, step, beta1 =, beta2 =, eps =, rate =) {
-    size = sqrt(v) / rounded(sqrt(bias_correction(step, beta = beta2))) + eps
-    return p - m / size * rounded(rate_of(lr / bias_correction(step, beta = beta1), rate = rate))
+block adam_step(p, m, v, lr, step, beta1 =, beta2 =, eps =) {
+    size = sqrt(v) / sqrt(bias_correction(step, beta = beta2)) + eps
+    return p - m / size * (lr / bias_correction(step, beta = beta1))
 }
 
 # torch.optim.AdamW
@@ -221,8 +217,8 @@ optimizer adamw(betas = (0.9, 0.999), eps = 1e-8, decay = 0) {
     state m as "exp_avg", v as "exp_avg_sq"
     m = average(m, g, beta = beta1)
     v = average(v, g * g, beta = beta2)
-    p = decayed(p, lr, rate = rate, decay = decay)
-    p = adam_step(p, m, v, lr, step, beta1 = beta1, beta2 = beta2, eps = eps, rate = rate)
+    p = decayed(p, lr, decay = decay)
+    p = adam_step(p, m, v, lr, step, beta1 = beta1, beta2 = beta2, eps = eps)
 }
 
 # torch.optim.SGD
@@ -231,7 +227,7 @@ optimizer sgd(momentum = 0, decay = 0, nesterov = 0) {
     g = regularized(p, g, decay = decay)
     buffer = select(momentum == 0, 0, buffer * momentum + g)
     move = select(momentum == 0, g, select(nesterov, g + buffer * momentum, buffer))
-    p = p - move * rounded(rate_of(lr, rate = rate))
+    p = p - move * lr
 }
 
 # torch.optim.Adam: the decay is added to the gradient.
@@ -240,19 +236,19 @@ optimizer adam(betas = (0.9, 0.999), eps = 1e-8, decay = 0) {
     g = regularized(p, g, decay = decay)
     m = average(m, g, beta = beta1)
     v = average(v, g * g, beta = beta2)
-    p = adam_step(p, m, v, lr, step, beta1 = beta1, beta2 = beta2, eps = eps, rate = rate)
+    p = adam_step(p, m, v, lr, step, beta1 = beta1, beta2 = beta2, eps = eps)
 }
 
 # Chen et al. 2023
 optimizer lion(betas = (0.9, 0.99), decay = 0) {
     state m as "exp_avg"
-    move = sign(average(m, g, beta = beta1)) * rounded(rate_of(lr, rate = rate))
-    p = decayed(p, lr, rate = rate, decay = decay) - move
+    move = sign(average(m, g, beta = beta1)) * lr
+    p = decayed(p, lr, decay = decay) - move
     m = average(m, g, beta = beta2)
 }
 
 block kept(old, x, keep) {
-    return old * rounded(keep) + x * rounded(1 - keep)
+    return old * keep + x * (1 - keep)
 }
 
 # Shazeer and Stern 2018, as transformers': g / sqrt(second moment); of a matrix the moment is kept as
@@ -268,9 +264,9 @@ optimizer adafactor(beta1 = 0, power = 0.8, threshold = 1, eps = 1e-30, decay = 
     v = select(matrix, 0, kept(v, square, keep))
     move = g * select(matrix, rsqrt(row / mean(row, over rows)) * rsqrt(col), rsqrt(v))
     rms = select(rank == 0, abs(move), sqrt(mean(move * move, over all)))
-    move = move / max(rms * (1 / threshold), 1) * rounded(rate_of(lr, rate = rate))
+    move = move / max(rms * (1 / threshold), 1) * lr
     m = select(beta1 == 0, 0, average(m, move, beta = beta1))
-    p = decayed(p, lr, rate = rate, decay = decay) - select(beta1 == 0, move, m)
+    p = decayed(p, lr, decay = decay) - select(beta1 == 0, move, m)
 }
 
 # One round of the quintic iteration that brings all singular values of x near 1: with a = x x', x
@@ -300,6 +296,6 @@ optimizer muon(momentum = 0.95, betas = (0.9, 0.95), eps = 1e-8, decay = 0, nest
     x = select(nesterov, average(buffer, g, beta = momentum), buffer)
     x = x / max(sqrt(sum(x * x, over (rows, cols))), 1e-7)
     x = select(rows <= cols, orthogonal(x, over rows, over cols), orthogonal(x, over cols, over rows))
-    scale = rounded(rate_of(lr, rate = rate) * (0.2 * sqrt(max(rows, cols))))
-    p = decayed(p, lr, rate = rate, decay = decay) - x * scale
+    scale = lr * (0.2 * sqrt(max(rows, cols)))
+    p = decayed(p, lr, decay = decay) - x * scale
 }

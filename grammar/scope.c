@@ -366,6 +366,9 @@ static bool resolve_into(Elab *e, const Node *n, DimList *out)
     Sym *s = lookup(e, n->name);
     if (!s) {
         fail(e, n->at, 203, "unknown dim '%s'", text(e, n->name));
+        if (e->rule)
+            help(e, "rows and cols are a matrix's: `select(matrix, ..., ...)` chooses by the "
+                    "parameter");
         suggest_symbol(e, n->name, SYM_DIM, false);
         return false;
     }

@@ -8,7 +8,7 @@
 /* Names what an assignment computed, for dumps and for the emitted program. */
 void name_value(Elab *e, Val v, Name name)
 {
-    if (v.kind != VAL_TENSOR || (e->frame->prelude && e->frame->block))
+    if (v.kind != VAL_TENSOR || e->rule || (e->frame->prelude && e->frame->block))
         return;
     ValueInfo *info = &e->module->values.data[v.value];
     const char *built =
@@ -159,7 +159,16 @@ static Val returned(Elab *e, const Node *n)
 static void statement(Elab *e, const Node *n, Val *result, bool last)
 {
     bool block = e->frame->block->kind == N_BLOCK;
-    if (n->kind == N_ASSIGN) {
+    if (e->rule && n->kind != N_ASSIGN && n->kind != N_SEVERAL && n->kind != N_DIMS &&
+        n->kind != N_STATE && n->kind != N_REST && n->kind != N_RETURN) {
+        fail(e, n->at, 110, "%s in the rule of an optimizer",
+             n->kind == N_PARAM || n->kind == N_INSTANCE ? "a parameter"
+             : n->kind == N_METRIC                       ? "a metric"
+                                                         : "a loop");
+        help(e, "a rule is arithmetic on the parameter, its gradient and its states");
+        if (n->kind == N_PARAM)
+            assign(e, n, (Val){.kind = VAL_POISON});
+    } else if (n->kind == N_ASSIGN) {
         assign(e, n, expr(e, n->a));
     } else if (n->kind == N_SEVERAL) {
         assign_several(e, n);
@@ -193,7 +202,7 @@ void statements(Elab *e, const NodeList *list, Val *result)
 {
     for (size_t i = 0; i < list->n && !diag_enough(e->diag) && !e->stopped; i++) {
         Span span = e->b.span;
-        if (!e->frame->prelude)
+        if (!e->frame->prelude && !e->rule)
             e->b.span = list->data[i]->at;
         statement(e, list->data[i], result, i + 1 == list->n);
         e->b.span = span;

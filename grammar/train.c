@@ -75,11 +75,35 @@ static bool flag(Elab *e, const Node *n, const char *what, bool *yes)
     return false;
 }
 
+/* A number that a file's optimizer names itself. */
+static bool own_number(Elab *e, const Node *n, const OwnNumber *o, double *d)
+{
+    bool yes = *d != 0;
+    if (o->flag) {
+        const bool good = flag(e, n, o->name, &yes);
+        *d = yes;
+        return good;
+    }
+    if (!n)
+        return true;
+    if (!config_real(e, n, d))
+        return false;
+    if ((o->above ? *d > o->low : *d >= o->low) && *d < o->high)
+        return true;
+    fail(e, n->kind == N_NAMED ? n->a->span : n->span, 303, "%s is %g; it must be %s %g%s", o->name,
+         *d, o->above ? "above" : "at least", o->low,
+         o->high < 1e300 ? arena_printf(e->arena, " and below %g", o->high) : "");
+    return false;
+}
+
 /* One option of an optimizer; n is NULL where it is not given. */
 static bool option_of(Elab *e, int which, const Node *n, Goal *t)
 {
+    if (which >= OPTION_own)
+        return own_number(e, n, &t->optimizer->own[which - OPTION_own],
+                          &t->own[which - OPTION_own]);
     const OptionInfo *o = &optimizer_options[which];
-    const int number = optimizer_number(o->name);
+    const int number = optimizer_number(t->optimizer, o->name);
     bool yes = false;
     switch (o->kind) {
     case KIND_PAIR:
@@ -101,41 +125,88 @@ static bool option_of(Elab *e, int which, const Node *n, Goal *t)
 /* The default of an option. */
 static void default_of(Goal *t, int which, const double *without)
 {
+    if (which >= OPTION_own) {
+        t->own[which - OPTION_own] = without[0];
+        return;
+    }
     const OptionInfo *o = &optimizer_options[which];
     if (o->kind == KIND_PAIR) {
         t->beta1 = without[0];
         t->beta2 = without[1];
     } else if (o->kind != KIND_DECAY) {
-        *train_number(t, optimizer_number(o->name)) = without[0];
+        *train_number(t, optimizer_number(t->optimizer, o->name)) = without[0];
     }
+}
+
+static bool takes_option(const OptimizerInfo *o, int option)
+{
+    for (int i = 0; i < OPTIONS_MAX && o->takes[i].option; i++)
+        if (o->takes[i].option == option)
+            return true;
+    return false;
+}
+
+/* A decay that no rule reads would say nothing. */
+static void check_decays(Elab *e, const Node *train, const Goal *g)
+{
+    for (size_t i = 0; i < train->more.n && g->optimizer; i++) {
+        const Node *n = train->more.data[i];
+        if (n->kind != N_SETTING || strcmp(text(e, n->name), "decay") != 0 ||
+            takes_option(g->optimizer, OPTION_decay))
+            continue;
+        fail(e, n->at, 302, "the rule of '%s' has no decay", g->optimizer->name);
+        help(e, "declare it: `optimizer %s(..., decay = 0)`, whose rule reads `decay`",
+             g->optimizer->name);
+    }
+}
+
+/* One that the file declares, though not as it has to be: that was reported. */
+static bool declared_wrong(const Elab *e, const Node *value)
+{
+    for (size_t i = 0; i < e->ast->items.n; i++) {
+        const Node *n = e->ast->items.data[i];
+        if (n->kind == N_OPTIMIZER && n->name == value->name)
+            return !e->optimizers.n;
+    }
+    return false;
 }
 
 static void optimizer(Elab *e, const Node *value, Goal *t)
 {
-    const char *names[OPT_count + 1] = {NULL}, *takes[OPTIONS_MAX + 1] = {NULL};
-    const Node *slot[OPTIONS_MAX], *given[OPTION_count] = {NULL};
-    for (int i = 0; i < OPT_count; i++)
-        names[i] = optimizers[i].name;
+    const size_t all = OPT_count + e->optimizers.n;
+    const char **names = NEW_ARRAY(e->arena, const char *, all + 1),
+               *takes[OPTIONS_MAX + 1] = {NULL};
+    const Node *slot[OPTIONS_MAX];
+    for (size_t i = 0; i < all; i++)
+        names[i] = i < OPT_count ? optimizers[i].name : e->optimizers.data[i - OPT_count]->name;
+    if (declared_wrong(e, value))
+        return;
     int which = config_choice(e, value, "optimizer", names, 307), n = 0;
     if (which < 0 && value->name && map_find(&e->blocks, value->name))
-        help(e, "'%s' is a block of this file; the rules of optimizers are the compiler's own",
-             text(e, value->name));
+        help(e,
+             "'%s' is a block of this file; an optimizer is declared as `optimizer %s(...) { "
+             "... }`",
+             text(e, value->name), text(e, value->name));
     if (which < 0)
         return;
-    const OptimizerInfo *row = &optimizers[which];
-    t->optimizer = (Optimizer)which;
+    const OptimizerInfo *row =
+        which < OPT_count ? &optimizers[which] : e->optimizers.data[which - OPT_count];
+    t->optimizer = row;
     for (; n < OPTIONS_MAX && row->takes[n].option; n++) {
-        takes[n] = optimizer_options[row->takes[n].option].name;
+        const int option = row->takes[n].option;
+        takes[n] = option < OPTION_own ? optimizer_options[option].name
+                                       : row->own[option - OPTION_own].name;
         default_of(t, row->takes[n].option, row->takes[n].without);
     }
     if (!config_args(e, value, takes, slot, "decay", 308))
         return;
+    bool nesterov = false;
     for (int i = 0; i < n; i++) {
-        given[row->takes[i].option] = slot[i];
+        nesterov |= row->takes[i].option == OPTION_nesterov && slot[i];
         if (!option_of(e, row->takes[i].option, slot[i], t))
             return;
     }
-    if (given[OPTION_nesterov] && t->nesterov != 0 && t->momentum == 0)
+    if (nesterov && t->nesterov != 0 && t->momentum == 0 && !row->declaration)
         fail(e, value->span, 303, "nesterov needs a momentum");
 }
 
@@ -359,6 +430,7 @@ static void settings(Elab *e, const Node *train, Goal *g)
     if (!train->name && e->options->precision)
         override_precision(e->options->precision, &e->module->train);
     check_times(e, seen, g);
+    check_decays(e, train, g);
 }
 
 /* The train block of `loss`, which has no name; NULL after an error. */

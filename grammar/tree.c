@@ -84,11 +84,11 @@ void check_tree(Elab *e, const Layout *l, Span at)
         one_axis(e, &over, axes);
     }
     for (int k = 0; k < over.train.goals; k++) {
-        const Optimizer o = over.train.goal[k].optimizer;
-        if (optimizers[o].of != MATRICES || !splits_batch(&over, CLASS_state))
+        const OptimizerInfo *o = over.train.goal[k].optimizer;
+        if (!o || o->of != MATRICES || !splits_batch(&over, CLASS_state))
             continue;
-        fail(e, at, 336, "reduce = tree, and %s sums over state that is split on %s",
-             optimizer_names[o], mesh_axes_text(&over, axes));
+        fail(e, at, 336, "reduce = tree, and %s sums over state that is split on %s", o->name,
+             mesh_axes_text(&over, axes));
         whole_state(e, &over, mesh_axes_text(&over, axes));
     }
     if (n == below)

@@ -5,6 +5,7 @@
  * read it. What a repeat carries is read by the next iteration; after the last one it is fresh, if
  * it was carried for its own sake alone. The warnings are those of @train. */
 #include "grammar/elab.h"
+#include "ir/optimizers.h"
 
 #include <string.h>
 
@@ -74,6 +75,18 @@ void warn_unused_names(Elab *e, const Frame *f, size_t from)
     }
 }
 
+/* Warns of one that no loss has, and no other optimizer for its rest. */
+static void warn_optimizer(Elab *e, const OptimizerInfo *o)
+{
+    const Train *t = &e->module->train;
+    for (int k = 0; k < t->goals; k++)
+        if (t->goal[k].optimizer == o || t->goal[k].optimizer->rest == o)
+            return;
+    const Node *n = o->declaration;
+    if (*o->name != '_')
+        warn(e, n->at, 290, "optimizer '%s' is not used", o->name);
+}
+
 void warn_unused(Elab *e)
 {
     for (size_t i = 0; i < e->global_order.n; i++) {
@@ -87,6 +100,8 @@ void warn_unused(Elab *e)
         if (!s->used && !is_silent(e, s))
             warn(e, s->span, 290, "block '%s' is not called", text(e, s->name));
     }
+    for (size_t i = 0; i < e->optimizers.n; i++)
+        warn_optimizer(e, e->optimizers.data[i]);
 }
 
 void note_given(Elab *e, Sym *s, Span by, bool by_repeat)

@@ -1,10 +1,13 @@
-/* update.c - the rule of an optimizer: its declaration in prelude.mg, elaborated where a pass has
- * one parameter's gradient.
+/* update.c - the rule of an optimizer: its declaration in prelude.mg or in the file, elaborated
+ * where a pass has one parameter's gradient.
  *
  * The names that the rule reads are bound first, by what they are; the prelude lists them. A state
  * that this parameter does not have is the number 0, and its new value is not asked for. A number
- * as the condition of `select` decides here: what is not chosen is not written. What is computed in
- * f64 is rounded to the parameter's dtype where the rule says `rounded`. */
+ * as the condition of `select` decides here: what is not chosen is not written. What is made of the
+ * rate and the step alone is computed in f64, and rounded where it meets a tensor (expr.c).
+ *
+ * A file's rule sees its blocks and constants. Padding of a parameter and of its states stays 0,
+ * whatever the rule makes of zeros; those of the prelude make zeros of them by themselves. */
 #include "grammar/grammar.h"
 #include "grammar/elab.h"
 #include "ir/optimizers.h"
@@ -33,11 +36,9 @@ static Val number(double d)
 
 static bool given_number(const RuleCall *c, const char *name, Val *v)
 {
-    const int number_id = optimizer_number(name);
+    const int number_id = optimizer_number(c->goal->optimizer, name);
     if (number_id >= 0)
         *v = number(train_number_of(c->goal, number_id));
-    else if (!strcmp(name, "rate"))
-        *v = number(c->rate);
     else if (!strcmp(name, "decay"))
         *v = number(c->decay);
     else if (!strcmp(name, "rank"))
@@ -49,8 +50,11 @@ static bool given_number(const RuleCall *c, const char *name, Val *v)
     return true;
 }
 
+/* Only a matrix has rows and columns. */
 static bool given_dims(const RuleCall *c, const char *name, DimList *dims)
 {
+    if (!c->matrix && strcmp(name, "all") != 0)
+        return false;
     *dims = !strcmp(name, "rows") ? c->rows : !strcmp(name, "cols") ? c->cols : c->all;
     return !strcmp(name, "rows") || !strcmp(name, "cols") || !strcmp(name, "all");
 }
@@ -78,7 +82,13 @@ static bool given_state(const Elab *e, const RuleCall *c, Name name, Value *x)
     return false;
 }
 
-static bool given_value(const Elab *e, const RuleCall *c, Name name, Val *v)
+/* The rate of this parameter. */
+static Value own_rate(Elab *e, const RuleCall *c)
+{
+    return c->rate == 1 ? c->lr : build2(&e->b, OP_mul, c->lr, build_const(&e->b, DT_f64, c->rate));
+}
+
+static bool given_value(Elab *e, const RuleCall *c, Name name, Val *v)
 {
     const char *word = text(e, name);
     Value x = 0;
@@ -87,7 +97,7 @@ static bool given_value(const Elab *e, const RuleCall *c, Name name, Val *v)
     else if (!strcmp(word, "g"))
         x = c->g;
     else if (!strcmp(word, "lr"))
-        x = c->lr;
+        x = own_rate(e, c);
     else if (!strcmp(word, "step"))
         x = c->step(c->ctx);
     else if (!given_state(e, c, name, &x))
@@ -110,12 +120,12 @@ static void bind_name(Elab *e, const RuleCall *c, const Node *n)
         given.kind = SYM_DIM;
     else
         return;
-    Sym *s = declare(e, given.kind, n->name, n->at);
-    if (!s)
-        return;
-    s->ready = given.ready;
-    s->val = given.val;
-    s->dims = given.dims;
+    given.name = n->name;
+    given.span = n->at;
+    Sym *s = NEW(e->arena, Sym);
+    *s = given;
+    map_put(e->arena, &e->frame->syms, n->name, s); /* whatever the file calls so outside */
+    vec_push(e->arena, &e->frame->order, s);
 }
 
 static void bind_names(Elab *e, const RuleCall *c, const Node *n)
@@ -141,12 +151,44 @@ static bool take_result(Elab *e, const Node *optimizer, Name name, Value old, Va
     if (s && s->val.kind == VAL_POISON)
         return false;
     if (!have || have->dtype != want->dtype || !type_same_dims(have, want)) {
-        fail(e, optimizer->at, 258, "the rule of '%s' makes of '%s' what it was not",
-             text(e, optimizer->name), text(e, name));
+        fail(e, s && s->given.file ? s->given : optimizer->at, 258,
+             "the rule of '%s' makes %s of '%s', which is %s", text(e, optimizer->name),
+             have ? type_text(e, s->val.value) : "a number", text(e, name), type_text(e, old));
         return false;
     }
     *out = s->val.value;
     return true;
+}
+
+Value padded_with(Elab *e, Value x, const DimList *over, double fill)
+{
+    const DType t = type_of(e->module, x)->dtype;
+    for (int i = 0; i < over->n; i++) {
+        const DimInfo *d = dim_info(e, over->dim[i].name);
+        if (!d || d->valid == d->size)
+            continue;
+        const Value end = build_const(&e->b, t, (double)d->valid);
+        const Value in[] = {build2(&e->b, OP_lt, build_iota(&e->b, t, over->dim[i]), end), x,
+                            build_const(&e->b, t, fill)};
+        x = build(&e->b, OP_select, NULL, 3, in);
+    }
+    return x;
+}
+
+static Value without_padding(Elab *e, Value x)
+{
+    const Type *t = type_of(e->module, x);
+    DimList all = {.n = t->rank};
+    memcpy(all.dim, t->dims, sizeof all.dim);
+    return padded_with(e, x, &all, 0);
+}
+
+/* How much of each dim is no padding: a file's rule may make something of zeros. */
+static void know_padding(Elab *e, const RuleCall *c, bool known)
+{
+    const Type *t = &c->of->type;
+    for (int i = 0; c->optimizer->declaration && i < t->rank; i++)
+        dim_info(e, t->dims[i].name)->valid = known ? c->of->valid[i] : t->dims[i].size;
 }
 
 /* The new parameter, and each state that there is. */
@@ -156,11 +198,29 @@ static bool take_results(Elab *e, const Node *optimizer, const RuleCall *c, Valu
     bool ok = take_result(e, optimizer, name_intern(e->names, "p"), c->p, &out[0]);
     for (size_t i = 0; ok && (s = nth_state(optimizer, i)); i++)
         ok = !c->states[i] || take_result(e, optimizer, s->name, c->states[i], &out[i + 1]);
+    for (size_t i = 0; ok && c->optimizer->declaration && i <= STATES_MAX; i++)
+        out[i] = out[i] ? without_padding(e, out[i]) : 0;
     return ok;
+}
+
+/* A file's blocks and constants. Its dims are those of its model, and no parameter's. */
+static void know_source(Elab *e, const Elab *source)
+{
+    e->blocks = source->blocks;
+    e->block_order.data = source->block_order.data;
+    e->block_order.n = source->block_order.n;
+    for (size_t i = 0; i < source->global_order.n; i++) {
+        Sym *s = source->global_order.data[i];
+        if (s->kind != SYM_CONST)
+            continue;
+        map_put(e->arena, &e->globals, s->name, s);
+        vec_push(e->arena, &e->global_order, s);
+    }
 }
 
 static Elab *open_rules(Module *m)
 {
+    const Elab *source = m->rules;
     static const ElaborateOptions none;
     Elab *e = NEW(m->arena, Elab);
     *e = (Elab){.arena = m->arena,
@@ -169,19 +229,23 @@ static Elab *open_rules(Module *m)
                 .options = &none,
                 .module = m,
                 .rule = true};
-    e->prelude = m->prelude ? m->prelude : read_prelude(e);
+    e->prelude = source ? source->prelude : read_prelude(e);
     if (!e->prelude)
         return NULL;
     declare_prelude(e);
+    if (source)
+        know_source(e, source);
     know_dims(e);
     return e;
 }
 
-static const Node *declaration(const Elab *e, Optimizer o)
+static const Node *declaration(const Elab *e, const OptimizerInfo *o)
 {
+    if (o->declaration)
+        return o->declaration;
     for (size_t i = 0; i < e->prelude->items.n; i++) {
         const Node *n = e->prelude->items.data[i];
-        if (n->kind == N_OPTIMIZER && !strcmp(text(e, n->name), optimizers[o].name))
+        if (n->kind == N_OPTIMIZER && !strcmp(text(e, n->name), o->name))
             return n;
     }
     return NULL;
@@ -198,13 +262,18 @@ bool mg_update_rule(Builder *b, const RuleCall *c, Value *out)
     e->b = *b;
     e->work = 0;
     e->compute = type_of(m, c->p)->dtype;
-    Frame f = {.block = optimizer, .path = "", .external = "", .prelude = true};
+    Frame f = {
+        .block = optimizer, .path = "", .external = "", .prelude = !c->optimizer->declaration};
     const int errors = diag_errors(e->diag);
     Val none = {.kind = VAL_POISON};
     e->frame = &f;
+    know_padding(e, c, true);
     bind_names(e, c, optimizer);
     statements(e, &optimizer->more, &none);
     const bool ok = diag_errors(e->diag) == errors && take_results(e, optimizer, c, out);
+    if (diag_errors(e->diag) > errors && c->of->span.file)
+        diag_note(e->diag, c->of->span, "where it updates this parameter, %s", type_text(e, c->p));
+    know_padding(e, c, false);
     free_dims(e, &f);
     e->frame = NULL;
     return ok;

@@ -415,7 +415,7 @@ struct Module {
     Layout layout;
     const char *config;      /* config.json of its checkpoints, or NULL */
     UpdateRule *update_rule; /* NULL: nobody has set it since the text was read */
-    const void *prelude;     /* update_rule's own: what it reads, if that is read already */
+    const void *rules;       /* update_rule's own: what it read with the source, NULL for a text */
     /* After pass local: types say no more how values lie, and communication says all by its
      * attributes. */
     bool local;

@@ -1,13 +1,13 @@
 /* optimizers.h - the optimizers as tables, and how a pass asks for the rule of one.
  *
- * grammar/prelude.mg declares optimizers. The build makes ir/optimizers.def of it, in the build
- * folder:
+ * grammar/prelude.mg declares optimizers, and a file may declare more in the same form, which
+ * become rows when it is compiled (grammar/optimizer.c). Of the prelude's the build makes
+ * ir/optimizers.def, in the build folder:
  *
  *   NUMBER(name, low, high)  a number that rules are given: Goal.name. A source may set it to at
  *                            least `low`, above 0 where `low` is -1, and below `high`.
  *   FLAG(name)               one that is 1 or 0
  *   OPTIMIZER(name, of, rest, TAKES(...), STATES(...))  an OptimizerInfo
- *   MOST(options, states)    as many as any optimizer has
  *
  * A rule is written in the language of .mg files; what passes see is the function that writes it
  * out as instructions. It is a function of the call alone, so a module's text
@@ -22,7 +22,8 @@ typedef enum NumberId {
 #define FLAG(name)        NUMBER_##name,
 #include "ir/optimizers.def"
     NUMBER_count,
-    ALWAYS = NUMBER_count /* of a state */
+    ALWAYS = NUMBER_count, /* of a state */
+    NUMBER_own             /* the first of OptimizerInfo.own */
 } NumberId;
 
 typedef struct NumberInfo {
@@ -33,7 +34,9 @@ typedef struct NumberInfo {
 extern const NumberInfo optimizer_numbers[NUMBER_count];
 double *train_number(Goal *g, int number);
 double train_number_of(const Goal *g, int number);
-int optimizer_number(const char *name); /* NumberId, or -1 */
+/* NumberId of a number of the optimizer; of the rest's too, as that has no others. -1: none. */
+int optimizer_number(const OptimizerInfo *o, const char *name);
+const char *optimizer_number_name(const OptimizerInfo *o, int number);
 
 /* The settings that a source may give in an optimizer's parentheses. */
 typedef enum OptionId {
@@ -43,7 +46,8 @@ typedef enum OptionId {
 #define NUMBER(name, ...) OPTION_##name,
 #define FLAG(name)        OPTION_##name,
 #include "ir/optimizers.def"
-    OPTION_count
+    OPTION_count,
+    OPTION_own = OPTION_count /* the first of OptimizerInfo.own */
 } OptionId;
 
 typedef struct OptionInfo {
@@ -53,37 +57,57 @@ typedef struct OptionInfo {
 } OptionInfo;
 extern const OptionInfo optimizer_options[OPTION_count];
 
-#define MOST(options, states) enum { OPTIONS_MAX = (options), STATES_MAX = (states) };
-#include "ir/optimizers.def"
+enum { OPTIONS_MAX = 24, STATES_MAX = 8 }; /* of one optimizer */
 
-/* All are zero at first and of the parameter's dtype.
+/* All are of the parameter's dtype.
  *   WHOLE       the parameter's dims
  *   VECTOR      the same, of parameters that are no matrices
  *   ROWS, COLS  of matrices: without the dims of the columns, of the rows
+ *   ONE         one number
  * A matrix has two external dims or more; the last but one is its rows, the last its columns. What
  * lies side by side (layers) is as many matrices. */
+typedef enum StateShape { WHOLE, VECTOR, ROWS, COLS, ONE } StateShape;
 typedef struct StateInfo {
     const char *slot; /* NULL: no more */
-    enum { WHOLE, VECTOR, ROWS, COLS } shape;
-    NumberId when; /* a number without which (it is 0) there is no such state, or ALWAYS */
+    StateShape shape;
+    int when;     /* a number without which (it is 0) there is no such state, or ALWAYS */
+    double first; /* the value that all its elements have before the first step */
 } StateInfo;
 
-typedef struct OptimizerInfo {
+/* A number that a file's optimizer names itself: at least `low`, or above it, and below `high`. */
+typedef struct OwnNumber {
+    const char *name; /* NULL: no more */
+    bool flag, above;
+    double low, high;
+} OwnNumber;
+
+struct OptimizerInfo {
     const char *name;
     enum { ELEMENTS, MATRICES } of; /* each element by itself; sums over whole matrices */
-    Optimizer rest;      /* the one whose rule parameters follow that are no hidden matrix */
-    struct {             /* in the order in which values come without names */
-        OptionId option; /* OPTION_none: no more */
+    const OptimizerInfo *rest; /* the one whose rule parameters follow that are no hidden matrix */
+    struct {                   /* in the order in which values come without names */
+        int option;            /* OptionId, or OPTION_own + its number; OPTION_none: no more */
         double without[2];
     } takes[OPTIONS_MAX];
     StateInfo states[STATES_MAX];
-} OptimizerInfo;
+    OwnNumber own[OWN_MAX];
+    const void *declaration; /* update_rule's own, of a file's optimizer; NULL: the prelude's */
+};
+
+/* Those of the prelude. */
+typedef enum OptimizerId {
+#define OPTIMIZER(name, ...) OPT_##name,
+#include "ir/optimizers.def"
+    OPT_count
+} OptimizerId;
 extern const OptimizerInfo optimizers[OPT_count];
+const OptimizerInfo *optimizer_find(const char *name); /* NULL: there is none */
 
 /* One parameter's update. `step` makes the number of the step, from 1, where the rule reads it. */
 struct RuleCall {
-    const Goal *goal;         /* whose settings are the rule's; */
-    Optimizer optimizer;      /* and whose optimizer, or the one of the rest */
+    const Goal *goal;               /* whose settings are the rule's; */
+    const OptimizerInfo *optimizer; /* and whose optimizer, or the one of the rest */
+    const Tensor *of;
     Value p, g, lr;           /* lr: f64 */
     Value states[STATES_MAX]; /* 0: there is no such one */
     bool matrix;

@@ -1,7 +1,30 @@
 /* text_header.c - what a module's text begins with: training, layout, mesh, stages. */
 #include <string.h>
 
+#include "ir/optimizers.h"
 #include "ir/text_reader.h"
+
+/* The optimizer of a goal. A file's own is no more here than its name and its numbers': its
+ * declaration is not in the text, so a module whose text is from before pass update has no rule. */
+static void read_optimizer(Reader *r, Goal *t)
+{
+    const char *names[OPT_count];
+    for (int i = 0; i < OPT_count; i++)
+        names[i] = optimizers[i].name;
+    if (!text_take_word(r, "declared")) {
+        t->optimizer = &optimizers[text_want_choice(r, names, OPT_count)];
+        return;
+    }
+    OptimizerInfo *o = NEW(r->m->arena, OptimizerInfo);
+    *o = (OptimizerInfo){.name = text_want_text(r), .rest = o};
+    t->optimizer = o;
+    for (int n = 0; text_take_word(r, "own"); n++) {
+        if (n == OWN_MAX)
+            text_wrong(r, r->t.span, 403, "an optimizer has more than %s numbers", "16");
+        o->own[n] = (OwnNumber){.name = text_want_text(r)};
+        t->own[n] = text_want_real(r);
+    }
+}
 
 static void read_goal(Reader *r, Goal *t)
 {
@@ -12,7 +35,7 @@ static void read_goal(Reader *r, Goal *t)
 #define NUMBER(name, ...) {#name, &t->name},
 #include "ir/optimizers.def"
         {"clip", &t->clip}, {"peak", &t->peak}, {"floor", &t->floor}};
-    t->optimizer = (Optimizer)text_want_choice(r, optimizer_names, OPT_count);
+    read_optimizer(r, t);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         text_want_word(r, reals[i].name);
         *reals[i].value = text_want_real(r);

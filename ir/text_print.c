@@ -2,7 +2,7 @@
  *
  * The form is described in ir/README.md. Value names are made unique per function, in order of
  * definition, so that a change to one instruction does not rename the others. */
-#include "ir/ir.h"
+#include "ir/optimizers.h"
 #include "ir/text.h"
 
 #include <ctype.h>
@@ -455,7 +455,15 @@ static void print_setting(const char *name, double value, FILE *out)
 
 static void print_goal(const Goal *t, FILE *out)
 {
-    fprintf(out, " %s", optimizer_names[t->optimizer]);
+    if (optimizer_find(t->optimizer->name))
+        fprintf(out, " %s", t->optimizer->name);
+    else
+        print_text(" declared", t->optimizer->name, out);
+    for (int i = 0; i < OWN_MAX && t->optimizer->own[i].name; i++) {
+        print_text(" own", t->optimizer->own[i].name, out);
+        fputc(' ', out);
+        text_put_real(out, t->own[i]);
+    }
 #define NUMBER(name, ...) print_setting(#name, t->name, out);
 #include "ir/optimizers.def"
     print_setting("clip", t->clip, out);

@@ -10,13 +10,8 @@
 #include "ir/precision.h"
 #include "ir/type.h"
 
-/* An optimizer of grammar/prelude.mg each (ir/optimizers.h). */
-typedef enum Optimizer {
-#define OPTIMIZER(name, ...) OPT_##name,
-#include "ir/optimizers.def"
-    OPT_count
-} Optimizer;
-extern const char *const optimizer_names[OPT_count];
+typedef struct OptimizerInfo OptimizerInfo; /* ir/optimizers.h */
+enum { OWN_MAX = 16 };                      /* numbers that a file's optimizer names itself */
 
 /* As mg_lr in runtime/abi.h, in its order. */
 typedef enum Schedule {
@@ -38,11 +33,12 @@ extern const char *const descent_names[DESCENT_count];
 typedef struct Goal {
     Name loss; /* "loss" of the first */
     Span span; /* where a source asks for it; no place: not in a text */
-    Optimizer optimizer;
+    const OptimizerInfo *optimizer;
 #define NUMBER(name, ...) double name;
 #define FLAG(name)        double name;
 #include "ir/optimizers.def"
-    double clip; /* 0: none */
+    double own[OWN_MAX]; /* as OptimizerInfo.own names them */
+    double clip;         /* 0: none */
     Schedule schedule;
     double peak, floor;
     int64_t warmup, steps;

@@ -1,5 +1,5 @@
-/* init.c - fills parameters with initial values, the same under every layout and any number of
- * threads.
+/* init.c - fills parameters and optimizer state with initial values, the same under every layout
+ * and any number of threads.
  *
  * Number k that element e of the external tensor n draws takes the block of Philox4x32-10 with
  *     key = mg_key(n) ^ seed, counter = { low(e), high(e), k, 0 }
@@ -93,15 +93,25 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
+static void init_tensor(mg_run *r, const rt_external *x)
+{
+    uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
+    if (x->form->tensor->formula)
+        key ^= (uint64_t)x->form->from * 0x9e3779b97f4a7c15; /* 0 but for parts */
+    filling f = {x, rt_stored_open(r, x, false), {(uint32_t)key, (uint32_t)(key >> 32)}};
+    rt_pool_run(r->pool, x->form->elements, 4096, fill, &f);
+    rt_stored_close(r, x, true);
+}
+
 void rt_init(mg_run *r)
 {
-    for (int i = 0; i < r->params.n; i++) {
-        const rt_external *x = &r->params.item[i];
-        uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
-        if (x->form->tensor->formula)
-            key ^= (uint64_t)x->form->from * 0x9e3779b97f4a7c15; /* 0 but for parts */
-        filling f = {x, rt_stored_open(r, x, false), {(uint32_t)key, (uint32_t)(key >> 32)}};
-        rt_pool_run(r->pool, x->form->elements, 4096, fill, &f);
-        rt_stored_close(r, x, true);
-    }
+    for (int i = 0; i < r->params.n; i++)
+        init_tensor(r, &r->params.item[i]);
+}
+
+void rt_init_state(mg_run *r)
+{
+    for (int i = 0; i < r->slots.n; i++)
+        if (r->slots.item[i].form->tensor->a != 0)
+            init_tensor(r, &r->slots.item[i]);
 }

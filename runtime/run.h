@@ -297,6 +297,8 @@ void rt_table_close(rt_data *d);
 /* ---- init.c ------------------------------------------------------------------------------- */
 
 void rt_init(mg_run *r);
+/* Optimizer state that does not begin with zeros, which the arena has already. */
+void rt_init_state(mg_run *r);
 
 /* ---- guard.c, trace.c --------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* emit_calls.c - one action as C: the function that does it, its places, and its waits. */
 #include "codegen/emit/writer.h"
+#include "ir/optimizers.h"
 
 #include <string.h>
 
@@ -38,9 +39,9 @@ static void typed_place(const Writer *w, const Action *a, int i, const char *typ
 static const char *all_rules(const Emitter *e)
 {
     const Train *t = &e->m->train;
-    const char *all = optimizer_names[t->goal[0].optimizer];
+    const char *all = t->goal[0].optimizer->name;
     for (int k = 1; k < t->goals; k++)
-        all = arena_printf(e->a, "%s and %s", all, optimizer_names[t->goal[k].optimizer]);
+        all = arena_printf(e->a, "%s and %s", all, t->goal[k].optimizer->name);
     return all;
 }
 

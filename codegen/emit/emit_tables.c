@@ -1,5 +1,6 @@
 /* emit_tables.c - the constant data of the emitted program: tensors, actions, mg_main. */
 #include "codegen/emit/emit.h"
+#include "ir/optimizers.h"
 #include "plan/class.h"
 #include "plan/outside.h"
 
@@ -98,7 +99,7 @@ static bool is_state(const Tensor *t)
     return t->slot && !tensor_is_rounded(t);
 }
 
-/* State begins with zeros; copies are made when parameters are there. */
+/* State begins with one number; copies are made when parameters are there. */
 static void emit_tensor(const Emitter *e, size_t i, const char *shape)
 {
     static const char *const inits[] = {"MG_INIT_CONST", "MG_INIT_NORMAL", "MG_INIT_UNIFORM"};
@@ -142,7 +143,7 @@ static size_t alike(const Emitter *e, size_t i, const char *const *shape)
          k++) {
         if (i + k >= n || t[i + k].slot != t[first + k].slot ||
             t[i + k].parameter != t[i].parameter || shape[i + k] != shape[i] ||
-            t[i + k].init != INIT_const || t[i + k].a != 0 || t[i + k].b != 0)
+            t[i + k].init != INIT_const || t[i + k].a != t[first + k].a || t[i + k].b != 0)
             return 0;
         const int b = e->p->tensor_buffer.data[i + k];
         if (e->step[b] || strcmp(e->buffer[b], arena_printf(e->a, "S_%s_%s", str(e, t[i + k].slot),
@@ -162,8 +163,10 @@ static void define_states(const Emitter *e)
         if (!is_state(t) || (first && t->parameter != first->parameter))
             continue;
         first = t;
-        fprintf(e->out, "%sSTATE(OF_##p, \"%s\", S_%s_##p, MG_INIT_CONST, 0, 0)", comma,
-                str(e, t->slot), str(e, t->slot));
+        fprintf(e->out, "%sSTATE(OF_##p, \"%s\", S_%s_##p, MG_INIT_CONST, ", comma, str(e, t->slot),
+                str(e, t->slot));
+        emit_real(e, t->a);
+        fputs(", 0)", e->out);
         comma = ", ";
     }
     fputs("\n", e->out);
@@ -339,33 +342,28 @@ static uint64_t fingerprint(const Emitter *e)
         if (t->part_of)
             h = mix(h, (int64_t[]){t->part_dim, t->part_at, t->part_of}, 3 * sizeof t->part_at);
     }
-    for (int k = 0; k < e->m->train.goals; k++)
-        h = mix(h, &e->m->train.goal[k].optimizer, sizeof e->m->train.goal[k].optimizer);
+    for (int k = 0; k < e->m->train.goals; k++) {
+        const char *name = e->m->train.goal[k].optimizer->name;
+        h = mix(h, name, strlen(name) + 1);
+    }
     return h;
 }
 
 /* The nonzero numbers of the optimizer, and those of the schedule. */
 static const char *goal_line(const Emitter *e, const Goal *t)
 {
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {
-#define NUMBER(name, ...) {#name, t->name},
-#define FLAG(name)        {#name, t->name},
-#include "ir/optimizers.def"
-    };
     const char *opt = "", *between = "";
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].value != 0) {
-            opt =
-                arena_printf(e->a, "%s%s%s = %g", opt, between, numbers[i].name, numbers[i].value);
+    for (int i = 0; i < NUMBER_own + OWN_MAX; i++) {
+        const char *name = i == ALWAYS ? NULL : optimizer_number_name(t->optimizer, i);
+        if (name && train_number_of(t, i) != 0) {
+            opt = arena_printf(e->a, "%s%s%s = %g", opt, between, name, train_number_of(t, i));
             between = ", ";
         }
+    }
     return arena_printf(
         e->a, "%s(%s), lr %s(peak = %g, warmup = %lld, steps = %lld, floor = %g), clip %g",
-        optimizer_names[t->optimizer], opt, schedule_names[t->schedule], t->peak,
-        (long long)t->warmup, (long long)t->steps, t->floor, t->clip);
+        t->optimizer->name, opt, schedule_names[t->schedule], t->peak, (long long)t->warmup,
+        (long long)t->steps, t->floor, t->clip);
 }
 
 static const char *config_line(const Emitter *e)
@@ -477,7 +475,7 @@ static void emit_goals(const Emitter *e)
     for (int k = 1; k < t->goals; k++) {
         fputs(k > 1 ? ",\n        {" : "    .goals = (const mg_goal[]){\n        {", e->out);
         emit_string(e->out, str(e, t->goal[k].loss));
-        fprintf(e->out, ", \"%s\", ", optimizer_names[t->goal[k].optimizer]);
+        fprintf(e->out, ", \"%s\", ", t->goal[k].optimizer->name);
         emit_schedule(e, &t->goal[k]);
         fputs(", ", e->out);
         emit_offset(e, (size_t)p->lr[k]);
@@ -532,7 +530,7 @@ void emit_program(Emitter *e)
             e->m->tensors.n, p->nactions);
     fputs("    .lr = ", out);
     emit_schedule(e, &t->goal[0]);
-    fprintf(out, ", .optimizer = \"%s\",\n", optimizer_names[t->goal[0].optimizer]);
+    fprintf(out, ", .optimizer = \"%s\",\n", t->goal[0].optimizer->name);
     emit_goals(e);
     if (t->scale != 0) {
         fputs("    .scale = {", out);

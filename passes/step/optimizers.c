@@ -1,6 +1,6 @@
 /* optimizers.c - what the rule of an optimizer is given, by its row (ir/optimizers.h). The rules
- * themselves are declared in grammar/prelude.mg; Module.update_rule writes them out here, for each
- * parameter where its gradient is known.
+ * themselves are declared in grammar/prelude.mg or in the file; Module.update_rule writes them out
+ * here, for each parameter where its gradient is known.
  *
  * A parameter of a repeat is its layers' matrices side by side: what looks at a whole matrix takes
  * each by itself, in its external form. What is one number for all parameters is computed in f64
@@ -31,23 +31,26 @@ static bool hidden_matrix(const Update *u, const Tensor *t)
     return t->external_rank == 2;
 }
 
-static bool has_state(const Update *u, const StateInfo *s, bool matrix)
+/* The number by which a state depends is the chosen optimizer's, whose rest the row may be. */
+static bool has_state(const Update *u, const OptimizerInfo *row, const StateInfo *s, bool matrix)
 {
-    if (s->when != ALWAYS && train_number_of(u->goal, (int)s->when) == 0)
+    const char *when = s->when == ALWAYS ? NULL : optimizer_number_name(row, s->when);
+    if (when && train_number_of(u->goal, optimizer_number(u->goal->optimizer, when)) == 0)
         return false;
-    return s->shape == WHOLE || (s->shape == VECTOR) == !matrix;
+    return s->shape == WHOLE || s->shape == ONE || (s->shape == VECTOR) == !matrix;
 }
 
 /* The arguments of the states that there are. */
 static void add_states(Update *u, uint32_t tensor, RuleCall *c, uint32_t *state)
 {
-    const StateInfo *row = optimizers[c->optimizer].states;
-    for (int i = 0; i < STATES_MAX && row[i].slot; i++) {
-        const DimList *lacks = row[i].shape == ROWS   ? &c->cols
-                               : row[i].shape == COLS ? &c->rows
-                                                      : NULL;
-        if (has_state(u, &row[i], c->matrix))
-            c->states[i] = up_state(u, tensor, row[i].slot, lacks, &state[i]);
+    const StateInfo *s = c->optimizer->states;
+    for (int i = 0; i < STATES_MAX && s[i].slot; i++) {
+        const DimList *lacks = s[i].shape == ROWS   ? &c->cols
+                               : s[i].shape == COLS ? &c->rows
+                               : s[i].shape == ONE  ? &c->all
+                                                    : NULL;
+        if (has_state(u, c->optimizer, &s[i], c->matrix))
+            c->states[i] = up_state(u, tensor, &s[i], lacks, &state[i]);
     }
 }
 
@@ -59,9 +62,10 @@ static Value step_of(void *u)
 bool optimizer_update(Update *u, uint32_t tensor, Value p, Value g)
 {
     const Tensor *t = &u->m->tensors.data[tensor];
-    const Optimizer chosen = u->goal->optimizer, rest = optimizers[chosen].rest;
+    const OptimizerInfo *chosen = u->goal->optimizer, *rest = chosen->rest;
     RuleCall c = {.goal = u->goal,
                   .optimizer = rest != chosen && !hidden_matrix(u, t) ? rest : chosen,
+                  .of = t,
                   .p = p,
                   .g = g,
                   .lr = u->lr,

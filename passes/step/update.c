@@ -119,16 +119,17 @@ static Tensor shaped(const Module *m, const Tensor *p, const DimList *lacks)
     return t;
 }
 
-Value up_state(Update *u, uint32_t of, const char *slot, const DimList *lacks, uint32_t *tensor)
+Value up_state(Update *u, uint32_t of, const StateInfo *s, const DimList *lacks, uint32_t *tensor)
 {
     Module *m = u->m;
     Tensor t = shaped(m, &m->tensors.data[of], lacks);
-    const char *name = arena_printf(m->arena, "%s.%s", slot, name_str(m->names, t.name));
+    const char *name = arena_printf(m->arena, "%s.%s", s->slot, name_str(m->names, t.name));
     t.name = name_intern(m->names, name);
-    t.slot = name_intern(m->names, slot);
+    t.slot = name_intern(m->names, s->slot);
     t.init = INIT_const;
     t.formula = 0;
-    t.a = t.b = 0;
+    t.a = s->first;
+    t.b = 0;
     t.parameter = of;
     *tensor = (uint32_t)m->tensors.n;
     vec_push(m->arena, &m->tensors, t);
@@ -310,6 +311,7 @@ PassStatus pass_update(Job *j)
     Update u = {.m = m, .fn = module_fn(m, "train")};
     Gradients g = {0};
     Value lr[MAX_GOALS];
+    bool wrong = false; /* the rule of a file's optimizer */
     if (!u.fn)
         return PASS_ok;
     u.b = (Builder){.m = m, .region = u.fn->body, .block = name_intern(m->names, "optimizer")};
@@ -334,8 +336,11 @@ PassStatus pass_update(Job *j)
         u.lr = lr[k];
         Value p = tensor_value(&u, g.tensor[i]);
         Value by = g.clip[k] ? up_scaled(&u, g.grad[i], g.clip[k]) : g.grad[i];
-        if (!optimizer_update(&u, g.tensor[i], p, by))
-            return pass_bug(j, NULL, "no rule of '%s'", optimizers[u.goal->optimizer].name);
+        const int errors = diag_errors(m->diag);
+        const bool made = optimizer_update(&u, g.tensor[i], p, by);
+        wrong |= diag_errors(m->diag) > errors;
+        if (!made && !wrong)
+            return pass_bug(j, NULL, "no rule of '%s'", u.goal->optimizer->name);
     }
-    return PASS_ok;
+    return wrong ? PASS_error : PASS_ok;
 }

@@ -18,9 +18,9 @@ typedef struct Update {
 
 /* The number of this step from 1, as f64. */
 Value up_time(Update *u);
-/* A slot of optimizer state for parameter `of`, zero at first: its argument. `lacks`, if not NULL:
- * dims of the parameter that it does not have. */
-Value up_state(Update *u, uint32_t of, const char *slot, const DimList *lacks, uint32_t *tensor);
+/* A slot of optimizer state for parameter `of`: its argument. `lacks`, if not NULL: dims of the
+ * parameter that it does not have. */
+Value up_state(Update *u, uint32_t of, const StateInfo *s, const DimList *lacks, uint32_t *tensor);
 /* The new value of a parameter or a slot. */
 void up_new_value(Update *u, uint32_t tensor, Value v);
 

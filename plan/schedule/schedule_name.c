@@ -9,6 +9,7 @@
  * ("k_rmsnorm"), the block ("k_swiglu"), the optimizer ("k_adamw"); "d_" if it computes gradients.
  */
 #include "plan/schedule/schedule.h"
+#include "ir/optimizers.h"
 #include "passes/view.h"
 
 #include <ctype.h>
@@ -140,7 +141,7 @@ static bool has_op(const Ins *i, Op op)
 
 static const char *rule_of(const Sched *s, int goal)
 {
-    return optimizer_names[s->m->train.goal[goal].optimizer];
+    return s->m->train.goal[goal].optimizer->name;
 }
 
 /* Of the block "optimizer": the update itself, what comes before the guard, the rest. */

@@ -11,6 +11,7 @@
  * 70 a broken promise of ours. */
 #include "base/trial.h"
 #include "grammar/grammar.h"
+#include "ir/optimizers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +89,8 @@ static void print_settings(const Module *m)
     printf("# model %s: batch %lld, seq %lld, vocab %lld\n", name_str(m->names, m->name),
            (long long)m->batch.size, (long long)m->seq.size, (long long)m->vocab);
     for (const Goal *g = t->goal; g < t->goal + t->goals; g++) {
-        printf("# optimizer %s betas %g %g eps %g momentum %g clip %g\n",
-               optimizer_names[g->optimizer], g->beta1, g->beta2, g->eps, g->momentum, g->clip);
+        printf("# optimizer %s betas %g %g eps %g momentum %g clip %g\n", g->optimizer->name,
+               g->beta1, g->beta2, g->eps, g->momentum, g->clip);
         printf("# lr %d peak %g floor %g warmup %lld steps %lld, %s\n", (int)g->schedule, g->peak,
                g->floor, (long long)g->warmup, (long long)g->steps, dtype_name(t->compute));
     }

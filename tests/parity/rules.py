@@ -2,7 +2,8 @@
 
 Needs torch and transformers; the test (check_rules.py) does not. The model, its weights and its batch
 are those of llama_small (generate.py), trained for STEPS steps in float64 by each rule: torch's Adam
-and SGD, transformers' Adafactor, Lion and Muon written out from their papers.
+and SGD, transformers' Adafactor, Lion and Muon written out from their papers. Those that optimizers.mg
+declares are torch's, and Adan and LAMB written out here.
 """
 
 import json
@@ -56,6 +57,46 @@ class Muon:
                 x = x.T if tall else x
                 p.mul_(1 - g["lr"] * g["weight_decay"])
                 p.sub_(g["lr"] * 0.2 * max(p.shape) ** 0.5 * x)
+
+
+class Adan:
+    def __init__(self, groups, betas, eps):
+        self.param_groups, self.betas, self.eps, self.steps = groups, betas, eps, 0
+        self.m, self.v, self.n, self.last = ({p: torch.zeros_like(p) for g in groups for p in g["params"]} for _ in range(4))
+
+    @torch.no_grad()
+    def step(self):
+        self.steps += 1
+        b1, b2, b3 = self.betas
+        c1, c2, c3 = (1 - b ** self.steps for b in self.betas)
+        for g in self.param_groups:
+            for p in g["params"]:
+                change = p.grad - self.last[p] if self.steps > 1 else torch.zeros_like(p)
+                self.m[p].lerp_(p.grad, 1 - b1)
+                self.v[p].lerp_(change, 1 - b2)
+                self.n[p].lerp_((p.grad + b2 * change) ** 2, 1 - b3)
+                move = (self.m[p] / c1 + b2 * self.v[p] / c2) / ((self.n[p] / c3).sqrt() + self.eps)
+                p.sub_(g["lr"] * move).div_(1 + g["lr"] * g["weight_decay"])
+                self.last[p] = p.grad.clone()
+
+
+class Lamb:
+    def __init__(self, groups, betas, eps):
+        self.param_groups, self.betas, self.eps, self.steps = groups, betas, eps, 0
+        self.m, self.v = ({p: torch.zeros_like(p) for g in groups for p in g["params"]} for _ in range(2))
+
+    @torch.no_grad()
+    def step(self):
+        self.steps += 1
+        b1, b2 = self.betas
+        for g in self.param_groups:
+            for p in g["params"]:
+                self.m[p].lerp_(p.grad, 1 - b1)
+                self.v[p].lerp_(p.grad ** 2, 1 - b2)
+                move = self.m[p] / (1 - b1 ** self.steps) / ((self.v[p] / (1 - b2 ** self.steps)).sqrt() + self.eps)
+                move += g["weight_decay"] * p
+                trust = float(p.norm() / move.norm()) if p.norm() > 0 and move.norm() > 0 else 1.0
+                p.sub_(g["lr"] * trust * move)
 
 
 class Both:
@@ -115,6 +156,25 @@ RULES = {
               with_rules),
 }
 
+# Those of optimizers.mg.
+DECLARED = {
+    "own_adamw": ("own_adamw(betas = (0.9, 0.95), decay = 0.1 where rank >= 2)",
+                  lambda w: torch.optim.AdamW(groups(w, 0.1), lr=1.0, betas=(0.9, 0.95), eps=1e-8)),
+    "own_lion": ("own_lion(beta1 = 0.9, decay = 0.1 where rank >= 2)", lambda w: Lion(groups(w, 0.1), (0.9, 0.99))),
+    "nadam": ("nadam(betas = (0.9, 0.95), decay = 0.1)",
+              lambda w: torch.optim.NAdam(w.values(), lr=1.0, betas=(0.9, 0.95), weight_decay=0.1)),
+    "radam": ("radam(betas = (0.9, 0.95), decay = 0.1)",
+              lambda w: torch.optim.RAdam(w.values(), lr=1.0, betas=(0.9, 0.95), weight_decay=0.1)),
+    "adamax": ("adamax(betas = (0.9, 0.95))", lambda w: torch.optim.Adamax(w.values(), lr=1.0, betas=(0.9, 0.95))),
+    "adagrad": ("adagrad(lr_decay = 0.1)",
+                lambda w: torch.optim.Adagrad(w.values(), lr=1.0, lr_decay=0.1, initial_accumulator_value=0.1)),
+    "rprop": ("rprop()", lambda w: torch.optim.Rprop(w.values(), lr=rate(0))),
+    "rmsprop": ("rmsprop(alpha = 0.9, momentum = 0.5, eps = 1e-3, centered = 1)",
+                lambda w: torch.optim.RMSprop(w.values(), lr=1.0, alpha=0.9, momentum=0.5, eps=1e-3, centered=True)),
+    "adan": ("adan(decay = 0.1 where rank >= 2)", lambda w: Adan(groups(w, 0.1), (0.98, 0.92, 0.99), 1e-8)),
+    "lamb": ("lamb(betas = (0.9, 0.95), decay = 0.1 where rank >= 2)", lambda w: Lamb(groups(w, 0.1), (0.9, 0.95), 1e-6)),
+}
+
 
 def train(make, start, tokens):
     model = Llama()
@@ -137,13 +197,17 @@ def train(make, start, tokens):
 
 def main():
     torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)  # in which NAdam keeps its product of momenta
     golden = load_file(f"{HERE}/golden/llama_small.safetensors")
     start = {n[len("weight."):]: t for n, t in golden.items() if n.startswith("weight.")}
     tokens = golden["batch"].long()
     out = {}
-    for name, (optimizer, lines, make) in RULES.items():
+    declared = {name: (optimizer, "", make) for name, (optimizer, make) in DECLARED.items()}
+    for name, (optimizer, lines, make) in (RULES | declared).items():
         losses, norms = train(make, start, tokens)
         out[name] = {"optimizer": optimizer, "lines": lines, "losses": losses, "norms": norms}
+        if name in DECLARED:
+            out[name]["declared"] = True
         print(name, losses[0], "->", losses[-1])
     with open(os.path.join(HERE, "golden/rules.json"), "w", encoding="utf-8") as f:
         json.dump(out, f, indent=1)

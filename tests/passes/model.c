@@ -1,6 +1,7 @@
 /* model.c - building, running and comparing programs; see model.h. */
 #include "tests/passes/model.h"
 #include "grammar/grammar.h"
+#include "ir/optimizers.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -25,7 +26,7 @@ void model_open(Model *t)
     t->m = module_new(t->a, names_new(t->a), diag_new(t->a, t->messages, false));
     diag_on_remedy(t->m->diag, each_works, NULL);
     t->m->train = (Train){.goal[0] = {.loss = name_intern(t->m->names, "loss"),
-                                      .optimizer = OPT_adamw,
+                                      .optimizer = &optimizers[OPT_adamw],
                                       .beta1 = 0.9,
                                       .beta2 = 0.95,
                                       .eps = 1e-8,

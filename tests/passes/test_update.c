@@ -83,7 +83,7 @@ static void lion_by_hand(const Goal *tr, int step, double *p, double *m, const d
 static void rule_by_hand(const Goal *tr, int step, double *p, double *m, double *v, double *g,
                          int64_t n, double decay)
 {
-    switch (tr->optimizer) {
+    switch ((OptimizerId)(tr->optimizer - optimizers)) {
     case OPT_adamw:
         adamw_by_hand(tr, step, p, m, v, g, n, decay);
         break;
@@ -101,7 +101,7 @@ static void rule_by_hand(const Goal *tr, int step, double *p, double *m, double 
     case OPT_adafactor:
     case OPT_muon:
     case OPT_count:
-        fail_msg("the rule of %s is not here", optimizers[tr->optimizer].name);
+        fail_msg("the rule of %s is not here", tr->optimizer->name);
     }
 }
 
@@ -188,7 +188,7 @@ static void compare(Rules r, bool simplify)
     model_close(&t);
 }
 
-static const Train ADAMW = {.goal[0] = {.optimizer = OPT_adamw,
+static const Train ADAMW = {.goal[0] = {.optimizer = &optimizers[OPT_adamw],
                                         .beta1 = 0.9,
                                         .beta2 = 0.95,
                                         .eps = 1e-3, /* so that tiny gradients compare */
@@ -220,7 +220,7 @@ static void as_ready(void **state)
     for (r.seed = 1; r.seed <= 4; r.seed++)
         compare(r, r.seed & 1);
     r.microbatch = 2;
-    r.train.goal[0].optimizer = OPT_lion;
+    r.train.goal[0].optimizer = &optimizers[OPT_lion];
     compare(r, true);
 }
 
@@ -228,7 +228,7 @@ static void sgd(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4};
-    r.train.goal[0].optimizer = OPT_sgd;
+    r.train.goal[0].optimizer = &optimizers[OPT_sgd];
     r.train.goal[0].momentum = 0.8;
     for (r.seed = 1; r.seed <= 3; r.seed++)
         compare(r, r.seed & 1);
@@ -240,7 +240,7 @@ static void sgd_nesterov(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4, .seed = 4};
-    r.train.goal[0].optimizer = OPT_sgd;
+    r.train.goal[0].optimizer = &optimizers[OPT_sgd];
     r.train.goal[0].momentum = 0.9;
     r.train.goal[0].nesterov = true;
     compare(r, true);
@@ -250,7 +250,7 @@ static void adam(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4, .seed = 5};
-    r.train.goal[0].optimizer = OPT_adam;
+    r.train.goal[0].optimizer = &optimizers[OPT_adam];
     compare(r, true);
 }
 
@@ -258,7 +258,7 @@ static void lion(void **state)
 {
     (void)state;
     Rules r = {.train = ADAMW, .microbatch = 4};
-    r.train.goal[0].optimizer = OPT_lion;
+    r.train.goal[0].optimizer = &optimizers[OPT_lion];
     for (r.seed = 1; r.seed <= 3; r.seed++)
         compare(r, r.seed & 1);
 }
@@ -326,7 +326,7 @@ static void every_row(void **state)
     for (int o = 0; o < OPT_count; o++)
         for (int zero = 0; zero < 2; zero++) {
             Rules r = {.train = ADAMW, .microbatch = 4, .seed = 3};
-            r.train.goal[0].optimizer = (Optimizer)o;
+            r.train.goal[0].optimizer = &optimizers[o];
             for (int k = 0; k < NUMBER_count && zero; k++)
                 *train_number(&r.train.goal[0], k) = 0;
             r.train.goal[0].threshold = r.train.goal[0].power = 1;
@@ -337,7 +337,7 @@ static void every_row(void **state)
             must_pass(&t, pass_update);
             for (size_t k = params; k < t.m->tensors.n; k++) {
                 const char *slot = name_str(t.m->names, t.m->tensors.data[k].slot);
-                bool named = optimizers[o].rest != (Optimizer)o; /* the states of others, too */
+                bool named = optimizers[o].rest != &optimizers[o]; /* the states of others, too */
                 for (int i = 0; i < STATES_MAX && optimizers[o].states[i].slot; i++)
                     named |= !strcmp(slot, optimizers[o].states[i].slot);
                 assert_true(named);

@@ -110,6 +110,8 @@ typedef struct Gen {
     const char *external[64]; /* names of parameters, for rules */
     int nexternal, nparams;
     const char *other;     /* a loss beside the first, or NULL */
+    const char *own;       /* the optimizers that the file declares, or NULL */
+    bool own_ranges;       /* with ranges of their settings */
     const char *inner[16]; /* names of what repeats compute */
     int ninner;
     Dims model, repeated; /* dims of its parameters and inputs, and that its repeats are over */
@@ -178,6 +180,11 @@ const char *routed(Gen *g, Dims want, int depth);
 
 void write_block(Gen *g);
 void write_model(Gen *g);
+
+/* ---- optimizer.c ----------------------------------------------------------------------------- */
+
+/* Declares one in g->own; how a train block calls it. */
+const char *own_optimizer(Gen *g);
 
 /* ---- settings.c, layout.c -------------------------------------------------------------------- */
 

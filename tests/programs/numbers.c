@@ -18,6 +18,7 @@
 
 #include "compiler/session.h"
 #include "decide/make.h"
+#include "ir/optimizers.h"
 #include "passes/walk.h"
 #include "tests/plan/sharded.h"
 #include "tests/sample.h"
@@ -58,11 +59,12 @@ static double work_of(const Module *m, const Region *r)
 static void be_comparable(Module *m, uint64_t seed)
 {
     for (Goal *t = m->train.goal; t < m->train.goal + m->train.goals; t++) {
-        bool smooth =
-            t->optimizer == OPT_adam || t->optimizer == OPT_adamw || t->optimizer == OPT_sgd;
+        const OptimizerInfo *o = t->optimizer;
+        bool smooth = o == &optimizers[OPT_adam] || o == &optimizers[OPT_adamw] ||
+                      o == &optimizers[OPT_sgd] || o->declaration;
         t->eps = 1e-3;
         if (!smooth || seed % 2) {
-            t->optimizer = OPT_sgd;
+            t->optimizer = &optimizers[OPT_sgd];
             t->momentum = 0;
             t->nesterov = false;
         }

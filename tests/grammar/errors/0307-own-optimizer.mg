@@ -10,5 +10,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer slow()  lr 0.1 }
 # CHECK: 0307-own-optimizer.mg:11:19: error[MG0307]: there is no optimizer 'slow'
-# CHECK: help: 'slow' is a block of this file; the rules of optimizers are the compiler's own
+# CHECK: help: 'slow' is a block of this file; an optimizer is declared as `optimizer slow(...) { ... }`
 # CHECK-NOT: {{error|warning}}[MG

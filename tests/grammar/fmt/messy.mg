@@ -44,4 +44,10 @@ assert peak<76   GB,e<=10%,s<5 ms
 recompute auto
 microbatch 1} # end
 layout n:default{}
+setting 0<=rho<1 # its range
+setting  warm
+optimizer  own( betas=(0.9,0.99),rho = -5e-1,warm=1 ){ state m=0.5 , n as "nn" where rho!=0
+state row[ rows ]=-1,one[]  # shapes
+ rest   adamw
+p=p-lr*(g+m)}
 # the end
