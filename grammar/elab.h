@@ -275,6 +275,8 @@ Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local);
 void free_dims(Elab *e, const Frame *f);
 /* Dims of a list of NAMEs, `over` parameters expanded; false after an error. */
 bool resolve_dims(Elab *e, const NodeList *names, DimList *out);
+/* The same of one NAME: all dims that it stands for. */
+bool resolve_all(Elab *e, const Node *name, DimList *out);
 bool resolve_dim(Elab *e, const Node *name, Dim *out);
 /* The number a dim is in arithmetic: its size without padding. */
 Number dims_number(Elab *e, const DimList *l);
