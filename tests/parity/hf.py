@@ -69,6 +69,11 @@ MODELS = {
                 "n_groups": 1, "chunk_size": 16, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0,
                 "pad_token_id": 0},
                {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "head": 16, "state": 16, "seq": 64, "batch": 8}}),
+    "bamba": (hf.BambaForCausalLM, hf.BambaConfig,
+              {**SHAPE, "num_hidden_layers": 5, "head_dim": 8, "attn_layer_indices": [2, 4], "mamba_n_heads": 4, "mamba_d_head": 16,
+               "mamba_d_state": 16, "mamba_n_groups": 1, "mamba_chunk_size": 16, "pad_token_id": None},
+              {"shipped": {"layers": 5, "hidden": 32, "kv_heads": 2, "group": 2, "size": 8, "ffn": 80, "heads": 4, "head": 16,
+                           "state": 16, "seq": 64, "batch": 8, "every": 2}}),
 }
 PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}  # which take float64
 PROMPTS = ["A", "mgc trains", "The quick brown fox jumps over the lazy dog, and then it rests...."[:64]]
