@@ -55,7 +55,3 @@ train {
     lr        0.1
     precision f64
 }
-
-layout {
-    microbatch 4
-}
