@@ -408,6 +408,8 @@ Val call_builtin(Elab *e, const Args *a);
 Val call_composite(Elab *e, const Node *call, bool *done);
 
 const char *path_word(Elab *e, const char *s); /* letters, digits, '_', '.' */
+/* The `as` of a node, or "": the number of a dim or constant stands for its name in braces. */
+const char *external_text(Elab *e, const Node *n);
 const char *path_join(Elab *e, const char *path, const char *word);
 /* Gives t its external name; an error if no checkpoint can hold it, or another parameter has it. */
 bool claim_external(Elab *e, const Node *n, Tensor *t);

@@ -26,6 +26,38 @@ MGC = os.path.join(os.environ.get("MGC_BUILD", os.path.join(HERE, "../../build")
 LOGITS = 1e-4  # relative to the largest
 GRADIENT = {"relative": 1e-5, "of_all": 1e-7}
 
+SHARE = 0.3  # of the loss of the token after the next
+
+
+class DeepseekV3Ahead(hf.DeepseekV3ForCausalLM):
+    """DeepSeek-V3 with the layer of its multi-token prediction, under the names of the published files."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        layer = type(self.model.layers[-1])(config, config.num_hidden_layers)
+        size, norm = config.hidden_size, type(self.model.norm)
+        layer.enorm, layer.hnorm, layer.shared_head = norm(size), norm(size), torch.nn.Module()
+        layer.eh_proj, layer.shared_head.norm = torch.nn.Linear(2 * size, size, bias=False), norm(size)
+        self.model.layers.append(layer)
+        self.post_init()
+
+    def training_loss(self, batch):
+        kept, seq, layer = [], batch.shape[1] - 2, self.model.layers[-1]
+        hook = self.model.norm.register_forward_pre_hook(lambda _, args: kept.append(args[0]))
+        loss = next_token(self(batch[:, :seq]).logits, batch[:, 1:seq + 1])
+        hook.remove()
+        known = self.model.embed_tokens(batch[:, 1:seq + 1])
+        x = layer.eh_proj(torch.cat((layer.enorm(known), layer.hnorm(kept[0])), -1))
+        hidden = torch.full((seq, seq), -torch.inf, dtype=x.dtype).triu(1)[None, None]
+        turns = self.model.rotary_emb(x, torch.arange(seq)[None])
+        x = layer(x, attention_mask=hidden, position_embeddings=turns)
+        return loss + SHARE * next_token(self.lm_head(layer.shared_head.norm(x)), batch[:, 2:])
+
+
+def next_token(logits, targets):
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
 SHAPE = {"vocab_size": 256, "hidden_size": 32, "intermediate_size": 80, "num_hidden_layers": 3,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
 LLAMA31 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -64,6 +96,13 @@ MODELS = {
                   "aux_loss_alpha": 0.0},
                  {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "still": 8, "turn": 4, "value": 12, "latent": 16, "wide": 80,
                               "ffn": 24, "experts": 4, "slot": "seq", "seq": 64, "batch": 8, "balancing": 0}}),
+    "deepseek_v3": (DeepseekV3Ahead, hf.DeepseekV3Config,
+                    {**SHAPE, "moe_intermediate_size": 24, "first_k_dense_replace": 1, "n_routed_experts": 8, "n_shared_experts": 1,
+                     "num_experts_per_tok": 2, "n_group": 4, "topk_group": 2, "kv_lora_rank": 16, "q_lora_rank": 12, "qk_nope_head_dim": 8,
+                     "qk_rope_head_dim": 4, "v_head_dim": 12, "num_key_value_heads": 4},
+                    {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "still": 8, "turn": 4, "value": 12, "latent": 16, "narrow": 12,
+                                 "wide": 80, "ffn": 24, "slot": "seq", "seq": 64, "batch": 8, "balancing": 0},
+                     "more": 1, "loads": hf.DeepseekV3ForCausalLM}),
     "mamba2": (hf.Mamba2ForCausalLM, hf.Mamba2Config,
                {"vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 3, "num_heads": 4, "head_dim": 16, "state_size": 16,
                 "n_groups": 1, "chunk_size": 16, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0,
@@ -92,6 +131,9 @@ def make(name, folder):
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn_like(p) * 0.05)
+        for n, b in model.named_buffers():
+            if n.endswith("e_score_correction_bias"):
+                b.add_(torch.randn_like(b) * 0.05)
     model = model.to(more.get("dtype", torch.float32)).eval()
     model.save_pretrained(folder, **({"max_shard_size": more["max_shard_size"]} if "max_shard_size" in more else {}))
 
@@ -133,7 +175,7 @@ def published(tensors, mixtral):
     return found
 
 
-def gradients(folder, source, model):
+def gradients(folder, source, model, more):
     """mgc's gradients out of the first moment after one step without clipping, beside float64's."""
     with open(os.path.join(folder, "m.mg"), encoding="utf-8") as f:
         text = re.sub(r" *clip .*\n", "", f.read())
@@ -141,13 +183,13 @@ def gradients(folder, source, model):
         f.write(text)
     run(folder, MGC, "plain.mg", "-o", "plain")
     generator = torch.Generator().manual_seed(3)
-    batch = torch.randint(0, 256, (8, 65), generator=generator)
+    batch = torch.randint(0, 256, (8, 65 + more), generator=generator)
     for i, row in enumerate(batch):
         with open(os.path.join(folder, f"{i}.window"), "wb") as f:
             f.write(bytes(row.tolist()))
     run(folder, "./plain", "--init", source, "--data", "*.window", "--steps", 1, "--out", "one")
-    out = model(batch[:, :-1]).logits
-    loss = torch.nn.functional.cross_entropy(out.reshape(-1, 256), batch[:, 1:].reshape(-1))
+    own = getattr(model, "training_loss", None)
+    loss = own(batch) if own else next_token(model(batch[:, :-1]).logits, batch[:, 1:])
     loss.backward()
     mine = load_file(os.path.join(folder, "one/ckpt/step-00000001/optimizer.safetensors"))
     theirs = published({n: p.grad for n, p in model.named_parameters()}, isinstance(model, hf.MixtralForCausalLM))
@@ -196,7 +238,7 @@ def check(name):
         cls = MODELS[name][0]
         exact = cls.from_pretrained(source, dtype=torch.float64, **PLAIN).eval()
         first = apart(logits_of(folder, "./m", "--init", source), exact)
-        worst, loss = gradients(folder, source, exact)
+        worst, loss = gradients(folder, source, exact, MODELS[name][3].get("more", 0))
         run(folder, "./m", "--init", source, "--data", "*.window", "--steps", 0, "--out", "zero")
         zero = os.path.join(folder, "zero/ckpt/step-00000000")
         count = same_tensors(folder, source, zero)
@@ -205,7 +247,7 @@ def check(name):
         back = []
         for saved in (zero, last):
             model = hf.AutoModelForCausalLM.from_pretrained(saved, **PLAIN).eval().double()
-            assert type(model) is cls
+            assert type(model) is MODELS[name][3].get("loads", cls)
             back.append(apart(logits_of(folder, "./m", "--init", saved), model))
         with open(os.path.join(folder, "run/metrics.jsonl"), encoding="utf-8") as f:
             losses = [json.loads(line)["loss"] for line in f]
