@@ -109,8 +109,8 @@ const char *external_text(Elab *e, const Node *n)
         if (!(end = braced_end(brace)))
             continue;
         Node name = {.kind = N_NAME, .span = n->at, .at = n->at};
-        name.name = name_intern(e->names, arena_printf(e->arena, "%.*s", (int)(end - brace - 1),
-                                                       brace + 1));
+        name.name = name_intern(e->names,
+                                arena_printf(e->arena, "%.*s", (int)(end - brace - 1), brace + 1));
         if (!integer_of(e, &name, &number))
             break;
         done = arena_printf(e->arena, "%s%.*s%lld", done, (int)(brace - rest), rest,

@@ -13,7 +13,8 @@
 
 static const int64_t PART_MAX = INT64_C(1) << 62; /* the end of a part */
 
-static bool external_dim(Elab *e, const Node *name, Dim d, const DimList *own, Tensor *t, int *count)
+static bool external_dim(Elab *e, const Node *name, Dim d, const DimList *own, Tensor *t,
+                         int *count)
 {
     int at = type_find(&t->type, d.name);
     if (t->numbered && own->dim[0].name == d.name) {
