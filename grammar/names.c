@@ -112,7 +112,7 @@ const char *external_text(Elab *e, const Node *n)
         name.name = name_intern(e->names,
                                 arena_printf(e->arena, "%.*s", (int)(end - brace - 1), brace + 1));
         if (!integer_of(e, &name, &number))
-            break;
+            number = 0; /* said */
         done = arena_printf(e->arena, "%s%.*s%lld", done, (int)(brace - rest), rest,
                             (long long)number);
         rest = end + 1;
