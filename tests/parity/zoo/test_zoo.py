@@ -89,8 +89,10 @@ class Zoo(mgctest.Case):
             self.assertIn(word, found)
 
     def test_form(self):
-        """They are written in the one form."""
+        """They are written in the one form, in at most 60 lines each."""
         for name in MODELS:
+            with open(Golden(name).source, encoding="utf-8") as f:
+                self.assertLessEqual(len(f.readlines()), 60, name)
             self.assertEqual(self.mgc("fmt", "--check", Golden(name).source).returncode, 0, name)
 
 
