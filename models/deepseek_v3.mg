@@ -123,11 +123,10 @@ train bias_loss where "*.e_score_correction_bias" {
 
 layout {  # the default: one rank
     device cpu
-    mesh   pp = 1, dp = 1, ep = 1, tp = 1
+    mesh   dp = 1, ep = 1, tp = 1
     experts                 -> ep
     batch                   -> dp, ep
     heads, wide, ffn, vocab -> tp
-    layers                  -> pp (schedule = 1f1b)
     microbatch 8
 }
 

@@ -67,9 +67,8 @@ train {
 
 layout {  # the default: one rank
     device cpu
-    mesh   pp = 1, dp = 1, tp = 1
+    mesh   dp = 1, tp = 1
     batch      -> dp
     heads, ffn -> tp
-    layers     -> pp (schedule = 1f1b)
     microbatch 8
 }
