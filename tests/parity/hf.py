@@ -108,6 +108,14 @@ MODELS = {
                 "n_groups": 1, "chunk_size": 16, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0,
                 "pad_token_id": 0},
                {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "head": 16, "state": 16, "seq": 64, "batch": 8}}),
+    "mamba2-imported": (hf.Mamba2ForCausalLM, hf.Mamba2Config,
+                        {"vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 3, "num_heads": 4, "head_dim": 16, "state_size": 16,
+                         "n_groups": 1, "chunk_size": 16, "conv_kernel": 3, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0},
+                        {"seq": 64}),
+    "bamba-imported": (hf.BambaForCausalLM, hf.BambaConfig,
+                       {**SHAPE, "num_hidden_layers": 6, "hidden_size": 64, "attn_layer_indices": [0, 3], "mamba_n_heads": 8,
+                        "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_chunk_size": 16, "pad_token_id": None,
+                        "tie_word_embeddings": True}, {}),
     "bamba": (hf.BambaForCausalLM, hf.BambaConfig,
               {**SHAPE, "num_hidden_layers": 5, "head_dim": 8, "attn_layer_indices": [2, 4], "mamba_n_heads": 4, "mamba_d_head": 16,
                "mamba_d_state": 16, "mamba_n_groups": 1, "mamba_chunk_size": 16, "pad_token_id": None},
@@ -224,6 +232,14 @@ def write_sized(name, sizes, path):
         f.write(text)
 
 
+def shortened(path, seq):
+    """An imported model whose config says no number of positions."""
+    with open(path, encoding="utf-8") as f:
+        text = re.sub(r"\bseq = \d+", f"seq = {seq}", f.read(), count=1)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
 def check(name):
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "source")
@@ -234,6 +250,8 @@ def check(name):
         else:
             run(folder, MGC, "import-hf", source, "-o", "m.mg")
             run(folder, MGC, "fmt", "--check", "m.mg")
+            if "seq" in MODELS[name][3]:
+                shortened(os.path.join(folder, "m.mg"), MODELS[name][3]["seq"])
         run(folder, MGC, "m.mg", "-o", "m")
         cls = MODELS[name][0]
         exact = cls.from_pretrained(source, dtype=torch.float64, **PLAIN).eval()
