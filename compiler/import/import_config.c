@@ -222,7 +222,7 @@ static bool unlimited(HfModel *h)
     return bad(h, "time_step_limit", "is not 0 to Infinity, which is what is built");
 }
 
-/* What a mixer's sizes have to be to each other. */
+/* The sizes of a mixer fit each other. */
 static bool mixer_fits(HfModel *h, const char *key)
 {
     int64_t wide = 2;
