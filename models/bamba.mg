@@ -2,7 +2,7 @@
 # the others are Mamba 2. Each is followed by an MLP. Small as it is here. The published size:
 #   9B: -D layers=32 -D hidden=4096 -D kv_heads=8 -D group=4 -D size=128 -D ffn=14336 -D heads=128 -D head=64 -D state=128
 #       -D vocab=128256 -D seq=4096 -D every=9
-dim layers = 6, hidden = 128, kv_heads = 2, group = 2, size = 32, turn = size / 2, still = size - turn, ffn = 256
+dim layers = 4, hidden = 128, kv_heads = 2, group = 2, size = 32, turn = size / 2, still = size - turn, ffn = 256
 dim heads = 8, head = 32, state = 32, tap = 4, one = 1
 dim inner = heads * head, mixed = inner + 2 * state, all = inner + mixed + heads
 dim vocab = 256, seq = 256, batch = 16
