@@ -399,7 +399,7 @@ static Frame frame_of(Elab *e, const Node *block, const Node *n, const Instance 
                .shared = i || e->frame->shared};
     const char *word = prelude ? "" : n->text ? path_word(e, n->text) : text(e, block->name);
     f.path = i ? i->path : path_join(e, f.caller->path, word);
-    f.external = i ? i->external : path_join(e, f.caller->external, n->text ? n->text : "");
+    f.external = i ? i->external : path_join(e, f.caller->external, external_text(e, n));
     if (f.shared)
         f.place = arena_printf(e->arena, "%s %u", f.caller->shared ? f.caller->place : "",
                                i ? i->node->at.begin : n->at.begin);

@@ -278,6 +278,8 @@ Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local);
 void free_dims(Elab *e, const Frame *f);
 /* Dims of a list of NAMEs, `over` parameters expanded; false after an error. */
 bool resolve_dims(Elab *e, const NodeList *names, DimList *out);
+/* The same of one NAME: all dims that it stands for. */
+bool resolve_all(Elab *e, const Node *name, DimList *out);
 bool resolve_dim(Elab *e, const Node *name, Dim *out);
 /* The number a dim is in arithmetic: its size without padding. */
 Number dims_number(Elab *e, const DimList *l);
@@ -416,6 +418,8 @@ Val call_builtin(Elab *e, const Args *a);
 Val call_composite(Elab *e, const Node *call, bool *done);
 
 const char *path_word(Elab *e, const char *s); /* letters, digits, '_', '.' */
+/* The `as` of a node, or "": the number of a dim or constant stands for its name in braces. */
+const char *external_text(Elab *e, const Node *n);
 const char *path_join(Elab *e, const char *path, const char *word);
 /* Gives t its external name; an error if no checkpoint can hold it, or another parameter has it. */
 bool claim_external(Elab *e, const Node *n, Tensor *t);

@@ -55,7 +55,7 @@ void declare_instance(Elab *e, const Node *n)
     Instance *i = NEW(e->arena, Instance);
     *i = (Instance){.node = n, .block = block ? block->node : NULL, .loop = e->loop};
     i->path = path_join(e, e->frame->path, n->text ? path_word(e, n->text) : text(e, n->name));
-    i->external = path_join(e, e->frame->external, n->text ? n->text : "");
+    i->external = path_join(e, e->frame->external, external_text(e, n));
     s->instance = i;
 }
 

@@ -328,7 +328,8 @@ void write_body(Elab *e, const Node *n, const Run *r, Copies *c)
 {
     Frame *f = e->frame;
     const char *path = f->path, *external = f->external;
-    const char *word = n->text ? n->text : arena_printf(e->arena, "%s.{}", text(e, n->name));
+    const char *word =
+        n->text ? external_text(e, n) : arena_printf(e->arena, "%s.{}", text(e, n->name));
     const size_t before = f->order.n;
     for (int64_t k = 0; k < r->period; k++) {
         const char *own = text(e, n->name);

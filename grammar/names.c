@@ -3,6 +3,7 @@
 #include "grammar/elab.h"
 #include "ir/external.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static void refuse_shared(Elab *e, const Node *n, const Tensor *t, const Tensor *other,
@@ -91,9 +92,37 @@ static bool refused_as_shared(Elab *e, const Node *n, const Tensor *t)
     return false;
 }
 
+/* The end of the name behind an opening brace, at its closing one; NULL where none is. */
+static const char *braced_end(const char *s)
+{
+    const char *end = s + 1;
+    while (isalnum((unsigned char)*end) || *end == '_')
+        end++;
+    return *end == '}' && (isalpha((unsigned char)s[1]) || s[1] == '_') ? end : NULL;
+}
+
+const char *external_text(Elab *e, const Node *n)
+{
+    const char *done = "", *rest = n->text ? n->text : "", *end;
+    for (const char *brace = strchr(rest, '{'); brace; brace = strchr(brace + 1, '{')) {
+        int64_t number;
+        if (!(end = braced_end(brace)))
+            continue;
+        Node name = {.kind = N_NAME, .span = n->at, .at = n->at};
+        name.name = name_intern(e->names,
+                                arena_printf(e->arena, "%.*s", (int)(end - brace - 1), brace + 1));
+        if (!integer_of(e, &name, &number))
+            number = 0; /* said */
+        done = arena_printf(e->arena, "%s%.*s%lld", done, (int)(brace - rest), rest,
+                            (long long)number);
+        rest = end + 1;
+    }
+    return *done ? arena_printf(e->arena, "%s%s", done, rest) : rest;
+}
+
 static const char *own_name(Elab *e, const Node *n)
 {
-    return n->text ? n->text : text(e, n->name);
+    return n->text ? external_text(e, n) : text(e, n->name);
 }
 
 /* The part that is declared here, + 1. Training may have computed another place: of another batch.

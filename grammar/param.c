@@ -13,11 +13,9 @@
 
 static const int64_t PART_MAX = INT64_C(1) << 62; /* the end of a part */
 
-static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *t, int *count)
+static bool external_dim(Elab *e, const Node *name, Dim d, const DimList *own, Tensor *t,
+                         int *count)
 {
-    Dim d;
-    if (!resolve_dim(e, name, &d))
-        return false;
     int at = type_find(&t->type, d.name);
     if (t->numbered && own->dim[0].name == d.name) {
         fail(e, name->at, 261, "'%s' is the {} of the name, and no dim of what is called so",
@@ -35,6 +33,20 @@ static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *
             return false;
         }
     t->order[(*count)++] = (uint8_t)at;
+    return true;
+}
+
+/* The dims that a name of the external order stands for: one, but in parentheses, where they merge
+ * anyway, all that it is a block's list of. */
+static bool external_dims(Elab *e, const Node *name, bool merge, const DimList *own, Tensor *t,
+                          int *count)
+{
+    DimList l = {.n = 1};
+    if (!(merge ? resolve_all(e, name, &l) : resolve_dim(e, name, &l.dim[0])))
+        return false;
+    for (int i = 0; i < l.n; i++)
+        if (!external_dim(e, name, l.dim[i], own, t, count))
+            return false;
     return true;
 }
 
@@ -66,7 +78,7 @@ static bool external_order(Elab *e, const Node *n, const DimList *own, Tensor *t
         bool group = g->kind == N_GROUP;
         int before = count;
         for (size_t k = 0; k < (group ? g->list.n : 1); k++)
-            if (!external_dim(e, group ? g->list.data[k] : g, own, t, &count))
+            if (!external_dims(e, group ? g->list.data[k] : g, group, own, t, &count))
                 return false;
         t->merge[t->external_rank++] = (uint8_t)(count - before);
         if (g != from && !external_part(e, from, t))

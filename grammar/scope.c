@@ -390,6 +390,12 @@ bool resolve_dims(Elab *e, const NodeList *names, DimList *out)
     return ok;
 }
 
+bool resolve_all(Elab *e, const Node *name, DimList *out)
+{
+    *out = (DimList){0};
+    return resolve_into(e, name, out);
+}
+
 bool resolve_dim(Elab *e, const Node *name, Dim *out)
 {
     DimList l = {0};

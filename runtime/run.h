@@ -234,8 +234,8 @@ typedef struct rt_data {
 /* Opens and checks files (globs), for windows seq apart; every failure ends the program with 65. */
 rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t window,
                       int64_t vocab);
-/* The files of `patterns`, not yet opened. */
-rt_data *rt_data_find(const rt_list *patterns, const char *option);
+/* Adds the files of a pattern, not yet opened, which may begin with u8:, u16: or u32:. */
+void rt_data_add(rt_data *d, const char *pattern, const char *option);
 /* NULL, or which file changed after it was opened, and how (the caller frees it). */
 char *rt_data_changed(const rt_data *d);
 /* Moves the last `fraction` of the tokens into a new data set. */
@@ -264,6 +264,12 @@ void rt_data_close(rt_data *d);
 /* Opens f->path, detects its format, and checks each token; ends the program with 65. */
 void rt_tokens_open(rt_file *f, int64_t window, int64_t vocab);
 void rt_tokens_read(const rt_file *f, int64_t first, int64_t n, int32_t *out);
+/* The index of a Megatron file, a descriptor that the caller closes, and how many sequences it
+ * has; -1 if the file has none. Lengths of sequences; the place of one, in tokens. */
+int rt_tokens_index(const rt_file *f, int64_t *sequences);
+void rt_tokens_lengths(const rt_file *f, int index, int64_t first, int64_t n, int32_t *length);
+void rt_tokens_sequence(const rt_file *f, int index, int64_t sequences, int64_t i, int64_t *first,
+                        int64_t *n);
 char *rt_tokens_changed(const rt_file *f);                            /* as rt_data_changed */
 void rt_file_read(const rt_file *f, void *to, int64_t n, int64_t at); /* or ends the program */
 

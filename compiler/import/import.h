@@ -13,6 +13,8 @@ typedef enum Family {
     FAMILY_mistral,
     FAMILY_mixtral,
     FAMILY_phi3,
+    FAMILY_mamba2,
+    FAMILY_bamba,
     FAMILY_gpt2
 } Family;
 
@@ -31,14 +33,24 @@ typedef struct HfModel {
     int64_t window; /* of attention; 0: none that is shorter than the positions */
     double factor, low, high, original;
     int64_t experts,
-        best;         /* of a mixture: how many a layer has, and how many a position uses; or 0 */
-    double balancing; /* of its loss: the factor of how unevenly they are used, or 0 */
+        best; /* of a mixture: how many a layer has, and how many a position uses; or 0 */
+    int64_t lanes, lane; /* of Mamba 2's mixer: heads and their size; 0: there is none */
+    int64_t state, taps;
+    json_t *attending; /* the layers with attention, of a model whose others have a mixer */
+    double balancing;  /* of its loss: the factor of how unevenly they are used, or 0 */
 } HfModel;
 
 /* import_config.c: false after telling all that is wrong or not built. */
 bool import_config(HfModel *h);
-/* import_write.c: the .mg file. */
+/* import_write.c: the .mg file, and blocks that several families have. */
 void import_write(const HfModel *h, FILE *out);
+void import_write_norm(FILE *out);
+void import_write_attention(const HfModel *h, FILE *out);
+void import_write_mlp(const HfModel *h, FILE *out);
+/* import_mamba.c */
+void import_mixer_dims(const HfModel *h, FILE *out);
+void import_write_mamba2(const HfModel *h, FILE *out);
+void import_write_bamba(const HfModel *h, FILE *out);
 /* import_tensors.c: the headers of a directory's safetensors files, and their agreement with the
  * parameters of a module. */
 bool import_tensors(HfModel *h);

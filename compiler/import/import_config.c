@@ -16,7 +16,8 @@ static const FamilyRow families[] = {
     [FAMILY_llama] = {"llama", false, false},     [FAMILY_qwen2] = {"qwen2", true, false},
     [FAMILY_qwen3] = {"qwen3", false, true},      [FAMILY_mistral] = {"mistral", false, false},
     [FAMILY_mixtral] = {"mixtral", false, false}, [FAMILY_phi3] = {"phi3", false, false},
-    [FAMILY_gpt2] = {"gpt2", true, false}};
+    [FAMILY_gpt2] = {"gpt2", true, false},        [FAMILY_mamba2] = {"mamba2", false, false},
+    [FAMILY_bamba] = {"bamba", false, false}};
 enum { FAMILIES = sizeof families / sizeof *families, LARGEST = 1 << 30 };
 
 static bool bad(HfModel *h, const char *key, const char *why)
@@ -87,7 +88,7 @@ static bool rope(HfModel *h)
     const char *word = json_is_string(type) ? json_string_value(type) : "";
     if (strcmp(word, "default") == 0)
         return true;
-    if (h->family == FAMILY_phi3)
+    if (h->family == FAMILY_phi3 || h->family == FAMILY_bamba)
         return bad(h, "rope_type",
                    arena_printf(h->s->arena,
                                 "is '%.40s'; 'default' is what is built for this "
@@ -119,7 +120,7 @@ static bool windowed(HfModel *h)
 static bool partly_rotary(HfModel *h)
 {
     json_t *all = json_object_get(h->config, "rope_parameters");
-    double factor = 1;
+    double factor = h->family == FAMILY_bamba ? 0.5 : 1; /* bamba's files leave it out */
     const char *key = "partial_rotary_factor";
     if (!real_of(h, json_object_get(all, key) ? all : h->config, key, &factor))
         return false;
@@ -200,6 +201,88 @@ static bool read_llama(HfModel *h)
     return ok && no(h, "attention_bias"); /* it would be on the output too */
 }
 
+/* A key that is one number where it is there. */
+static bool is_number(HfModel *h, const char *key, double x)
+{
+    json_t *v = json_object_get(h->config, key);
+    if (!v || json_is_null(v) || (json_is_number(v) && json_number_value(v) == x))
+        return true;
+    return bad(h, key, arena_printf(h->s->arena, "is not %g, which is what is built", x));
+}
+
+/* Steps in time have no upper limit: (0, Infinity), in any of the ways to write it. */
+static bool unlimited(HfModel *h)
+{
+    json_t *v = json_object_get(h->config, "time_step_limit"), *low = json_array_get(v, 0);
+    const char *high = json_string_value(json_object_get(json_array_get(v, 1), "__float__"));
+    if (!v || json_is_null(v) ||
+        (json_number_value(low) == 0 &&
+         (json_is_null(json_array_get(v, 1)) || (high && strcmp(high, "Infinity") == 0))))
+        return true;
+    return bad(h, "time_step_limit", "is not 0 to Infinity, which is what is built");
+}
+
+/* The sizes of a mixer fit each other. */
+static bool mixer_fits(HfModel *h, const char *key)
+{
+    int64_t wide = 2;
+    return whole(h, key, &wide) && unlimited(h) &&
+           (wide * h->hidden == h->lanes * h->lane ||
+            bad(h, key,
+                "times the hidden size is not the number of the mixer's heads times theirs"));
+}
+
+static bool read_mamba2(HfModel *h)
+{
+    static const char *const silu[] = {"silu", "swish", NULL};
+    h->heads = h->kv_heads = 1;
+    h->positions = LARGEST;
+    h->taps = 4;
+    h->tied = flag(h, "tie_word_embeddings", false);
+    bool ok = whole(h, "hidden_size", &h->hidden) & whole(h, "num_hidden_layers", &h->layers) &
+              whole(h, "num_heads", &h->lanes) & whole(h, "head_dim", &h->lane) &
+              whole(h, "state_size", &h->state) & whole(h, "conv_kernel", &h->taps) &
+              real_of(h, h->config, "layer_norm_epsilon", &h->eps) & only(h, "hidden_act", silu) &
+              no(h, "use_bias") & is_number(h, "n_groups", 1);
+    if (ok && !(flag(h, "use_conv_bias", true) && flag(h, "rms_norm", true)))
+        ok = bad(h, flag(h, "rms_norm", true) ? "use_conv_bias" : "rms_norm",
+                 "is false, which is not built");
+    return ok && mixer_fits(h, "expand");
+}
+
+/* Layers that attend, by their numbers. */
+static bool attending(HfModel *h)
+{
+    const char *key = "attn_layer_indices";
+    size_t i;
+    json_t *layer, *all = json_object_get(h->config, key);
+    if (all && !json_is_null(all) && !json_is_array(all))
+        return bad(h, key, "is no list");
+    h->attending = all;
+    json_array_foreach(all, i, layer)
+        if (!json_is_integer(layer) || json_integer_value(layer) < 0)
+            return bad(h, key, "has what is no number of a layer");
+    return true;
+}
+
+static bool read_bamba(HfModel *h)
+{
+    h->taps = 4;
+    bool ok = whole(h, "mamba_n_heads", &h->lanes) & whole(h, "mamba_d_state", &h->state) &
+              whole(h, "mamba_d_conv", &h->taps) & is_number(h, "mamba_n_groups", 1) &
+              no(h, "mamba_proj_bias") & is_number(h, "z_loss_coefficient", 0);
+    if (ok && !flag(h, "mamba_conv_bias", true))
+        ok = bad(h, "mamba_conv_bias", "is false, which is not built");
+    if (!ok || !read_llama(h) || !attending(h))
+        return false;
+    json_t *size = json_object_get(h->config, "mamba_d_head");
+    if (json_is_string(size) && strcmp(json_string_value(size), "auto") == 0)
+        h->lane = 2 * h->hidden / h->lanes; /* mixer_fits says where the expansion is another */
+    else
+        ok = whole(h, "mamba_d_head", &h->lane);
+    return ok && mixer_fits(h, "mamba_expand");
+}
+
 static bool family(HfModel *h)
 {
     json_t *type = json_object_get(h->config, "model_type");
@@ -213,8 +296,29 @@ static bool family(HfModel *h)
             return true;
         }
     bad(h, "model_type", arena_printf(h->s->arena, "is '%.40s'", json_string_value(type)));
-    diag_help(h->s->diag, "there is: llama, mistral, mixtral, qwen2, qwen3, phi3, gpt2");
+    diag_help(h->s->diag,
+              "there is: llama, mistral, mixtral, qwen2, qwen3, phi3, gpt2, mamba2, bamba");
     return false;
+}
+
+/* Python writes Infinity, which is no JSON, where a time step has no limit: null here. */
+static const char *without_infinity(HfModel *h, const char *text, size_t size)
+{
+    char *copy = arena_alloc(h->s->arena, size + 1), *at;
+    memcpy(copy, text, size);
+    copy[size] = 0;
+    for (at = copy; (at = strstr(at, "Infinity")) != NULL; at += strlen("Infinity"))
+        if (at == copy || strchr(" ,[:\n", at[-1]))
+            memcpy(at, "null    ", strlen("Infinity"));
+    return copy;
+}
+
+static bool read_family(HfModel *h)
+{
+    return h->family == FAMILY_gpt2     ? read_gpt2(h)
+           : h->family == FAMILY_mamba2 ? read_mamba2(h)
+           : h->family == FAMILY_bamba  ? read_bamba(h)
+                                        : read_llama(h);
 }
 
 bool import_config(HfModel *h)
@@ -225,6 +329,7 @@ bool import_config(HfModel *h)
     if (!file)
         return false;
     const char *text = diag_text(h->s->diag, file, &size);
+    text = without_infinity(h, text, size);
     h->config = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
     json_array_append_new(h->owned, h->config);
     if (!json_is_object(h->config)) {
@@ -235,11 +340,14 @@ bool import_config(HfModel *h)
     if (!family(h))
         return false;
     h->std = 0.02;
-    h->eps = h->family == FAMILY_gpt2 || h->family == FAMILY_phi3 ? 1e-5 : 1e-6;
+    const bool coarse = h->family == FAMILY_gpt2 || h->family == FAMILY_phi3 ||
+                        h->family == FAMILY_mamba2 || h->family == FAMILY_bamba;
+    h->eps = coarse ? 1e-5 : 1e-6;
     if (!whole(h, "vocab_size", &h->vocab) ||
-        !real_of(h, h->config, "initializer_range", &h->std) ||
-        !(h->family == FAMILY_gpt2 ? read_gpt2(h) : read_llama(h)))
+        !real_of(h, h->config, "initializer_range", &h->std) || !read_family(h))
         return false;
+    if (h->family == FAMILY_mamba2)
+        return true;
     if (h->heads % h->kv_heads)
         return bad(h, "num_key_value_heads", "does not divide num_attention_heads");
     h->head = h->hidden / h->heads;
@@ -249,7 +357,7 @@ bool import_config(HfModel *h)
     if (h->head < 1)
         h->head = 1;
     return (h->family == FAMILY_gpt2 || whole(h, "head_dim", &h->head)) &&
-           (h->family != FAMILY_phi3 || partly_rotary(h)) &&
+           ((h->family != FAMILY_phi3 && h->family != FAMILY_bamba) || partly_rotary(h)) &&
            (h->head % 2 == 0 || h->family == FAMILY_gpt2 ||
             bad(h, "head_dim", "is odd: rotary positions turn pairs"));
 }

@@ -92,7 +92,7 @@ static void write_rope(const HfModel *h, FILE *out, const char *name)
     fputs(")\n", out);
 }
 
-static void write_attention(const HfModel *h, FILE *out)
+void import_write_attention(const HfModel *h, FILE *out)
 {
     if (partial(h))
         write_partial_rope(out);
@@ -120,7 +120,7 @@ static void write_attention(const HfModel *h, FILE *out)
             h->window ? ", window = window" : "");
 }
 
-static void write_mlp(const HfModel *h, FILE *out)
+void import_write_mlp(const HfModel *h, FILE *out)
 {
     const bool one = h->family == FAMILY_phi3;
     fprintf(out,
@@ -172,18 +172,23 @@ static void write_unit(const HfModel *h, FILE *out)
               out);
 }
 
-static void write_llama(const HfModel *h, FILE *out)
+void import_write_norm(FILE *out)
 {
     fputs("block norm(x[hidden]) {\n"
           "    gain : param[hidden] = 1 as \"weight\"\n"
           "    return rmsnorm(x, gain, over hidden, eps = eps)\n}\n\n",
           out);
-    write_attention(h, out);
+}
+
+static void write_llama(const HfModel *h, FILE *out)
+{
+    import_write_norm(out);
+    import_write_attention(h, out);
     blank(out);
     if (h->experts)
         write_experts(out);
     else
-        write_mlp(h, out);
+        import_write_mlp(h, out);
     fprintf(out, "model %s(tokens[batch, seq] : token(vocab)) {\n",
             json_string_value(json_object_get(h->config, "model_type")));
     fputs("    embed : param[vocab, hidden] ~ normal(std) as \"model.embed_tokens.weight\"\n"
@@ -268,6 +273,11 @@ static const struct {
                {"rope_theta", "theta"},
                {"sliding_window", "window"},
                {"layer_norm_epsilon", "eps"},
+               {"num_heads", "lanes"},
+               {"state_size", "state"},
+               {"mamba_n_heads", "lanes"},
+               {"mamba_d_head", "lane"},
+               {"mamba_d_state", "state"},
                {"n_embd", "hidden"},
                {"n_inner", "ffn"},
                {"n_layer", "layers"},
@@ -372,6 +382,8 @@ static const char *value_from_model(const HfModel *h, const char *key)
         return h->tied ? "true" : "false";
     if (strcmp(key, "sliding_window") == 0 && !h->window)
         return NULL;
+    if (h->family == FAMILY_mamba2 && strcmp(key, "head_dim") == 0)
+        return "lane";
     if (gpt2 && (strcmp(key, "head_dim") == 0 || strncmp(key, "num_", 4) == 0))
         return NULL; /* dims of those names are not in the file */
     for (size_t i = 0; i < sizeof derived / sizeof *derived; i++)
@@ -387,8 +399,10 @@ static void write_config(const HfModel *h, FILE *out)
     fputs("config {\n", out);
     json_object_foreach(h->config, key, v) {
         const char *value = json_is_null(v) ? NULL : value_from_model(h, key);
-        /* layer_types lists every layer, and says nothing here: all are alike. */
-        if (strcmp(key, "layer_types") == 0 || !sayable_name(key) || (!value && !sayable(v, 0)))
+        /* layer_types lists every layer, and says nothing here: all are alike. A time_step_limit
+         * is the one that is meant without it. */
+        if (strcmp(key, "layer_types") == 0 || strcmp(key, "time_step_limit") == 0 ||
+            !sayable_name(key) || (!value && !sayable(v, 0)))
             continue;
         fprintf(out, "    %s = ", key);
         if (value)
@@ -405,16 +419,20 @@ static void write_config(const HfModel *h, FILE *out)
 static void write_dims(const HfModel *h, FILE *out)
 {
     enum { WINDOW = 4096 }; /* tokens of a training sequence, where the model takes more */
-    bool gpt2 = h->family == FAMILY_gpt2;
+    bool gpt2 = h->family == FAMILY_gpt2, attends = h->family != FAMILY_mamba2;
     int64_t seq = gpt2 || h->positions < WINDOW ? h->positions : WINDOW;
-    fprintf(out, "dim layers = %" PRId64 ", hidden = %" PRId64 ", ", h->layers, h->hidden);
+    fprintf(out, "dim layers = %" PRId64 ", hidden = %" PRId64 "%s", h->layers, h->hidden,
+            attends ? ", " : "\n");
     if (gpt2)
         fprintf(out, "heads = %" PRId64, h->heads);
-    else
+    else if (attends)
         fprintf(out, "kv_heads = %" PRId64 ", group = %" PRId64, h->kv_heads,
                 h->heads / h->kv_heads);
-    fprintf(out, ", head = %" PRId64 ", ffn = %" PRId64 "%s\n", h->head, h->ffn,
-            gpt2 ? ", qkv = 3" : "");
+    if (attends)
+        fprintf(out, ", head = %" PRId64 ", ffn = %" PRId64 "%s\n", h->head, h->ffn,
+                gpt2 ? ", qkv = 3" : "");
+    if (h->lanes)
+        import_mixer_dims(h, out);
     if (h->experts)
         fprintf(out,
                 "# An expert has `slot` slots for each sequence: with as many as positions nothing "
@@ -424,7 +442,7 @@ static void write_dims(const HfModel *h, FILE *out)
     if (partial(h))
         fprintf(out, "dim turn = %" PRId64 ", still = head - turn\n", h->turn);
     fprintf(out, "dim vocab = %" PRId64 ", seq = %" PRId64 ", batch = 8\n", h->vocab, seq);
-    if (gpt2)
+    if (gpt2 || !attends)
         fprintf(out, "const eps = %s, std = %s\n\n", real_text(h, h->eps), real_text(h, h->std));
     else
         fprintf(out, "const eps = %s, theta = %s, std = %s%s%s\n\n", real_text(h, h->eps),
@@ -442,8 +460,28 @@ static const char train_text[] =
     "    clip 1.0\n"
     "}\n";
 
+/* No axis splits the sequence of a recurrence. */
+static void write_mixer_layout(const HfModel *h, FILE *out)
+{
+    const bool attends = h->family == FAMILY_bamba;
+    fprintf(out,
+            "layout {  # the default: one rank\n"
+            "    device cpu\n"
+            "    mesh pp = 1, dp = 1%s\n"
+            "    batch -> dp\n"
+            "%s"
+            "    layers -> pp (schedule = 1f1b)\n"
+            "    microbatch 1  # sequences computed at once; the rest accumulates\n"
+            "    recompute auto\n}\n",
+            attends ? ", tp = 1" : "", attends ? "    kv_heads, ffn, vocab -> tp\n" : "");
+}
+
 static void write_layout(const HfModel *h, FILE *out)
 {
+    if (h->lanes) {
+        write_mixer_layout(h, out);
+        return;
+    }
     fprintf(out,
             "layout {  # the default: one rank\n"
             "    device cpu\n"
@@ -467,6 +505,10 @@ void import_write(const HfModel *h, FILE *out)
     write_dims(h, out);
     if (h->family == FAMILY_gpt2)
         write_gpt2(h, out);
+    else if (h->family == FAMILY_mamba2)
+        import_write_mamba2(h, out);
+    else if (h->family == FAMILY_bamba)
+        import_write_bamba(h, out);
     else
         write_llama(h, out);
     blank(out);

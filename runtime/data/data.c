@@ -58,12 +58,23 @@ typedef struct source {
     const char *pattern;
 } source;
 
-static source read_source(const char *text, const char *option)
+/* The bytes of a raw token as the beginning of a pattern says, which it skips; 0: none. */
+static int raw_type(const char **pattern)
 {
     static const struct {
         const char *word;
         int bytes;
     } raws[] = {{"u8:", 1}, {"u16:", 2}, {"u32:", 4}};
+    for (int i = 0; i < 3; i++)
+        if (strncmp(*pattern, raws[i].word, strlen(raws[i].word)) == 0) {
+            *pattern += strlen(raws[i].word);
+            return raws[i].bytes;
+        }
+    return 0;
+}
+
+static source read_source(const char *text, const char *option)
+{
     source s = {.pattern = text};
     char *end;
     double weight = strtod(text, &end);
@@ -73,12 +84,7 @@ static source read_source(const char *text, const char *option)
         s.weight = weight;
         s.pattern = end + 1;
     }
-    for (int i = 0; i < 3; i++)
-        if (strncmp(s.pattern, raws[i].word, strlen(raws[i].word)) == 0) {
-            s.raw = raws[i].bytes;
-            s.pattern += strlen(raws[i].word);
-            break;
-        }
+    s.raw = raw_type(&s.pattern);
     return s;
 }
 
@@ -105,18 +111,13 @@ static void add_source(rt_data *d, const source *s, const char *option)
     globfree(&g);
 }
 
-rt_data *rt_data_find(const rt_list *patterns, const char *option)
+void rt_data_add(rt_data *d, const char *pattern, const char *option)
 {
-    rt_data *d = rt_alloc(1, sizeof *d);
+    source s = read_source(pattern, option);
+    if (s.weight > 0)
+        rt_die(RT_USAGE, "--%s %s: rows of named inputs have no weights", option, pattern);
     raise_file_limit();
-    for (int i = 0; i < patterns->n; i++) {
-        source s = read_source(patterns->item[i], option);
-        if (s.weight > 0 || s.raw)
-            rt_die(RT_USAGE, "--%s %s: rows of named inputs have neither weights nor a raw type",
-                   option, patterns->item[i]);
-        add_source(d, &s, option);
-    }
-    return d;
+    add_source(d, &s, option);
 }
 
 static void open_set(rt_data *d, int64_t seq, int64_t window, int64_t vocab)

@@ -25,7 +25,8 @@ enum {
     LLMC_MAGIC_32 = 20240801,
     LLMC_HEADER = 1024,
     BYTE_VOCAB = 256,
-    CHUNK = 1 << 14 /* tokens at a time */
+    INDEX_HEAD = 34, /* bytes of a Megatron index before the lengths of sequences, then offsets */
+    CHUNK = 1 << 14  /* tokens at a time */
 };
 
 static void read_fully(int fd, const char *path, void *to, size_t n, int64_t at)
@@ -137,13 +138,13 @@ static bool ends_in(const char *s, const char *end)
 /* Checks that lengths and offsets of the index tile the tokens, because windows cross sequences. */
 static void check_sequences(const rt_file *f, int fd, const char *index, int64_t n, int64_t size)
 {
-    enum { AT = 34, ROWS = 4096 };
+    enum { ROWS = 4096 };
     char *lengths = rt_alloc(ROWS, 4), *offsets = rt_alloc(ROWS, 8);
     int64_t end = 0;
     for (int64_t i = 0; i < n; i += ROWS) {
         int64_t k = n - i < ROWS ? n - i : ROWS;
-        read_fully(fd, index, lengths, (size_t)k * 4, AT + i * 4);
-        read_fully(fd, index, offsets, (size_t)k * 8, AT + n * 4 + i * 8);
+        read_fully(fd, index, lengths, (size_t)k * 4, INDEX_HEAD + i * 4);
+        read_fully(fd, index, offsets, (size_t)k * 8, INDEX_HEAD + n * 4 + i * 8);
         for (int64_t j = 0; j < k; j++) {
             int32_t length;
             int64_t offset;
@@ -164,6 +165,37 @@ static void check_sequences(const rt_file *f, int fd, const char *index, int64_t
     free(offsets);
 }
 
+/* The descriptor of the index beside a file, which counts its sequences; -1 if there is none. */
+static int open_index(const rt_file *f, char **path, unsigned char head[INDEX_HEAD], int64_t *n)
+{
+    *path = rt_printf("%.*s.idx", (int)strlen(f->path) - 4, f->path);
+    int fd = ends_in(f->path, ".bin") ? rt_file_open(AT_FDCWD, *path, O_RDONLY) : -1;
+    struct stat s;
+    if (fd < 0 && (!ends_in(f->path, ".bin") || errno == ENOENT))
+        return -1;
+    if (fd < 0 || fstat(fd, &s))
+        rt_die(RT_BAD_DATA, "%s: %s", *path, rt_file_error());
+    if (s.st_size < INDEX_HEAD)
+        rt_die(RT_BAD_DATA, "%s has %" PRId64 " bytes: no index of %s", *path, (int64_t)s.st_size,
+               f->path);
+    read_fully(fd, *path, head, INDEX_HEAD, 0);
+    uint64_t version, sequences, documents;
+    memcpy(&version, head + 9, 8);
+    memcpy(&sequences, head + 18, 8);
+    memcpy(&documents, head + 26, 8);
+    if (memcmp(head, "MMIDIDX\0", 9) != 0 || version != 1)
+        rt_die(RT_BAD_DATA, "%s: this is no index of version 1", *path);
+    uint64_t limit = (uint64_t)s.st_size;
+    if (sequences > limit / 12 || documents > limit / 8 ||
+        INDEX_HEAD + sequences * 12 + documents * 8 > limit)
+        rt_die(RT_BAD_DATA,
+               "%s has %" PRId64 " bytes, too few for the %" PRIu64 " sequences and %" PRIu64
+               " documents that it counts",
+               *path, (int64_t)s.st_size, sequences, documents);
+    *n = (int64_t)sequences;
+    return fd;
+}
+
 /* Opens a Megatron file; true if the file has an index, which then says what the file holds. */
 static bool open_megatron(rt_file *f, int64_t size)
 {
@@ -171,45 +203,46 @@ static bool open_megatron(rt_file *f, int64_t size)
         int width;
         bool is_signed;
     } types[] = {{0}, {1, false}, {0}, {2, true}, {4, true}, {8, true}, {0}, {0}, {2, false}};
-    if (!ends_in(f->path, ".bin"))
-        return false;
-    char *index = rt_printf("%.*s.idx", (int)strlen(f->path) - 4, f->path);
-    unsigned char head[34];
-    int fd = rt_file_open(AT_FDCWD, index, O_RDONLY);
-    struct stat s;
-    if (fd < 0 && errno == ENOENT) {
-        free(index);
-        return false;
+    unsigned char head[INDEX_HEAD];
+    char *index;
+    int64_t sequences;
+    int fd = open_index(f, &index, head, &sequences);
+    if (fd >= 0) {
+        if (head[17] >= sizeof types / sizeof *types || !types[head[17]].width)
+            rt_die(RT_BAD_DATA, "%s: its tokens are of type %d; 1, 3, 4, 5 and 8 are known", index,
+                   head[17]);
+        f->width = types[head[17]].width;
+        f->is_signed = types[head[17]].is_signed;
+        f->tokens = size / f->width;
+        check_sequences(f, fd, index, sequences, size);
+        close(fd);
     }
-    if (fd < 0 || fstat(fd, &s))
-        rt_die(RT_BAD_DATA, "%s: %s", index, rt_file_error());
-    if (s.st_size < (off_t)sizeof head)
-        rt_die(RT_BAD_DATA, "%s has %" PRId64 " bytes: no index of %s", index, (int64_t)s.st_size,
-               f->path);
-    read_fully(fd, index, head, sizeof head, 0);
-    uint64_t version, sequences, documents;
-    memcpy(&version, head + 9, 8);
-    memcpy(&sequences, head + 18, 8);
-    memcpy(&documents, head + 26, 8);
-    if (memcmp(head, "MMIDIDX\0", 9) != 0 || version != 1)
-        rt_die(RT_BAD_DATA, "%s: this is no index of version 1", index);
-    if (head[17] >= sizeof types / sizeof *types || !types[head[17]].width)
-        rt_die(RT_BAD_DATA, "%s: its tokens are of type %d; 1, 3, 4, 5 and 8 are known", index,
-               head[17]);
-    uint64_t limit = (uint64_t)s.st_size;
-    if (sequences > limit / 12 || documents > limit / 8 ||
-        34 + sequences * 12 + documents * 8 > limit)
-        rt_die(RT_BAD_DATA,
-               "%s has %" PRId64 " bytes, too few for the %" PRIu64 " sequences and %" PRIu64
-               " documents that it counts",
-               index, (int64_t)s.st_size, sequences, documents);
-    f->width = types[head[17]].width;
-    f->is_signed = types[head[17]].is_signed;
-    f->tokens = size / f->width;
-    check_sequences(f, fd, index, (int64_t)sequences, size);
-    close(fd);
     free(index);
-    return true;
+    return fd >= 0;
+}
+
+int rt_tokens_index(const rt_file *f, int64_t *sequences)
+{
+    unsigned char head[INDEX_HEAD];
+    char *index = NULL;
+    int fd = f->raw ? -1 : open_index(f, &index, head, sequences);
+    free(index);
+    return fd;
+}
+
+void rt_tokens_lengths(const rt_file *f, int index, int64_t first, int64_t n, int32_t *length)
+{
+    read_fully(index, f->path, length, (size_t)n * 4, INDEX_HEAD + first * 4);
+}
+
+void rt_tokens_sequence(const rt_file *f, int index, int64_t sequences, int64_t i, int64_t *first,
+                        int64_t *n)
+{
+    int32_t length;
+    rt_tokens_lengths(f, index, i, 1, &length);
+    read_fully(index, f->path, first, 8, INDEX_HEAD + sequences * 4 + i * 8);
+    *first /= f->width;
+    *n = length;
 }
 
 /* Opens a file that the user named as raw ("u16:" before the name). */

@@ -19,12 +19,13 @@ class Same(mgctest.Case):
 
     def test_short(self):
         """Whatever the depth: the longest of models with one kind of layer, with experts, has 1601 lines. Of layers of several
-        kinds each that is written has lines of its own: three in deepseek.mg, of 4 layers or of 60; two towers have two."""
+        kinds each that is written has lines of its own: three in deepseek.mg, of 4 layers or of 60; two towers have two. Two of
+        three in deepseek_v3.mg choose among groups of experts."""
         for name in sorted(os.listdir(MODELS)):
             lines = self.emit(model(name), "--device=cpu2t", *few(name)).splitlines()
             text = self.read(model(name))
             kinds = b" at l " in text or text.count(b"repeat ") > 1
-            self.assertLess(len(lines), 3500 if kinds else 1700, name)
+            self.assertLess(len(lines), 5300 if name == "deepseek_v3.mg" else 3500 if kinds else 1700, name)
 
     def test_kernels_and_plan_twice(self):
         for option in ("--emit=llvm", "--plan", "--plan=json", "--schedule", "--print-after=all"):

@@ -308,6 +308,39 @@ class Config(mgctest.Case):
             self.assertIn("MG0570", r.err)
             self.assertIn(word, r.err)
 
+    def test_mixers(self):
+        """Mamba 2 in all layers, or beside attention (Bamba); a limit of time steps that is Infinity, as Python writes it."""
+        mixer = {"A_log": [4], "D": [4], "dt_bias": [4], "norm.weight": [32], "in_proj.weight": [84, 16], "out_proj.weight": [16, 32],
+                 "conv1d.weight": [48, 1, 3], "conv1d.bias": [48]}
+        mamba = {"model_type": "mamba2", "hidden_size": 16, "num_hidden_layers": 2, "num_heads": 4, "head_dim": 8, "state_size": 8,
+                 "conv_kernel": 3, "n_groups": 1, "vocab_size": 256, "tie_word_embeddings": True}
+        tensors = {f"backbone.layers.{i}.mixer.{n}": shape for i in range(2) for n, shape in mixer.items()}
+        tensors |= {f"backbone.layers.{i}.norm.weight": [16] for i in range(2)}
+        tensors |= {"backbone.embeddings.weight": [256, 16], "backbone.norm_f.weight": [16]}
+        limited = json.dumps({**mamba, "time_step_limit": [0.0, float("inf")]})
+        self.assertIn("[0.0, Infinity]", limited)
+        bamba = {**LLAMA, "model_type": "bamba", "num_hidden_layers": 3, "attn_layer_indices": [1], "mamba_n_heads": 4,
+                 "mamba_d_head": "auto", "mamba_d_state": 8, "mamba_d_conv": 3, "mamba_n_groups": 1, "rope_scaling": None}
+        hybrid = {n.replace("post_attention_layernorm", "pre_ff_layernorm").replace("mlp", "feed_forward")
+                  .replace("model.norm", "model.final_layernorm"): shape for n, shape in llama_tensors(bamba).items()}
+        hybrid = {n: shape for n, shape in hybrid.items() if "self_attn" not in n or "layers.1." in n}
+        hybrid |= {f"model.layers.{i}.mamba.{n}": shape for i in (0, 2) for n, shape in mixer.items()}
+        for config, files in ((limited, tensors), (bamba, hybrid)):
+            self.imports(config, files)
+            self.assertEqual(self.mgc("fmt", "--check", "m.mg").returncode, 0)
+            self.compiles("m.mg", "-D", "seq=16", "-D", "dp=2", "-D", "batch=4", "-o", "train")
+            self.trains("./train", "--init", "hf", "--data", self.text(5000), "--steps", 0, "--out", "r")
+            self.assertEqual(read_safetensors(self.read("r/ckpt/step-00000000/model.safetensors")),
+                             read_safetensors(self.read("hf/model.safetensors")))
+        for config in ([{**mamba, key: value} for key, value in (
+                ("n_groups", 8), ("use_bias", True), ("use_conv_bias", False), ("rms_norm", False), ("expand", 3), ("hidden_act", "relu"),
+                ("time_step_limit", [0.0, 1.0]), ("num_heads", 0))] + [{**bamba, key: value} for key, value in (
+                    ("mamba_n_groups", 2), ("mamba_proj_bias", True), ("mamba_conv_bias", False), ("mamba_expand", 4), ("mamba_d_head", 7),
+                    ("attn_layer_indices", [-1]), ("attn_layer_indices", 3), ("z_loss_coefficient", 0.1),
+                    ("rope_scaling", {"rope_type": "llama3", "factor": 8}))]):
+            with self.subTest(config=config):
+                self.assertIn("MG0570", self.imports(config, code=1).err)
+
     def test_mixtral(self):
         """Experts of a mixture: none is dropped, and the loss counts the router's scores where it did."""
         mixtral = {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 3,

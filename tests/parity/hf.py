@@ -26,6 +26,38 @@ MGC = os.path.join(os.environ.get("MGC_BUILD", os.path.join(HERE, "../../build")
 LOGITS = 1e-4  # relative to the largest
 GRADIENT = {"relative": 1e-5, "of_all": 1e-7}
 
+SHARE = 0.3  # of the loss of the token after the next
+
+
+class DeepseekV3Ahead(hf.DeepseekV3ForCausalLM):
+    """DeepSeek-V3 with the layer of its multi-token prediction, under the names of the published files."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        layer = type(self.model.layers[-1])(config, config.num_hidden_layers)
+        size, norm = config.hidden_size, type(self.model.norm)
+        layer.enorm, layer.hnorm, layer.shared_head = norm(size), norm(size), torch.nn.Module()
+        layer.eh_proj, layer.shared_head.norm = torch.nn.Linear(2 * size, size, bias=False), norm(size)
+        self.model.layers.append(layer)
+        self.post_init()
+
+    def training_loss(self, batch):
+        kept, seq, layer = [], batch.shape[1] - 2, self.model.layers[-1]
+        hook = self.model.norm.register_forward_pre_hook(lambda _, args: kept.append(args[0]))
+        loss = next_token(self(batch[:, :seq]).logits, batch[:, 1:seq + 1])
+        hook.remove()
+        known = self.model.embed_tokens(batch[:, 1:seq + 1])
+        x = layer.eh_proj(torch.cat((layer.enorm(known), layer.hnorm(kept[0])), -1))
+        hidden = torch.full((seq, seq), -torch.inf, dtype=x.dtype).triu(1)[None, None]
+        turns = self.model.rotary_emb(x, torch.arange(seq)[None])
+        x = layer(x, attention_mask=hidden, position_embeddings=turns)
+        return loss + SHARE * next_token(self.lm_head(layer.shared_head.norm(x)), batch[:, 2:])
+
+
+def next_token(logits, targets):
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
 SHAPE = {"vocab_size": 256, "hidden_size": 32, "intermediate_size": 80, "num_hidden_layers": 3,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
 LLAMA31 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -64,11 +96,31 @@ MODELS = {
                   "aux_loss_alpha": 0.0},
                  {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "still": 8, "turn": 4, "value": 12, "latent": 16, "wide": 80,
                               "ffn": 24, "experts": 4, "slot": "seq", "seq": 64, "batch": 8, "balancing": 0}}),
+    "deepseek_v3": (DeepseekV3Ahead, hf.DeepseekV3Config,
+                    {**SHAPE, "moe_intermediate_size": 24, "first_k_dense_replace": 1, "n_routed_experts": 8, "n_shared_experts": 1,
+                     "num_experts_per_tok": 2, "n_group": 4, "topk_group": 2, "kv_lora_rank": 16, "q_lora_rank": 12, "qk_nope_head_dim": 8,
+                     "qk_rope_head_dim": 4, "v_head_dim": 12, "num_key_value_heads": 4},
+                    {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "still": 8, "turn": 4, "value": 12, "latent": 16, "narrow": 12,
+                                 "wide": 80, "ffn": 24, "slot": "seq", "seq": 64, "batch": 8, "balancing": 0},
+                     "more": 1, "loads": hf.DeepseekV3ForCausalLM}),
     "mamba2": (hf.Mamba2ForCausalLM, hf.Mamba2Config,
                {"vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 3, "num_heads": 4, "head_dim": 16, "state_size": 16,
                 "n_groups": 1, "chunk_size": 16, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0,
                 "pad_token_id": 0},
                {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "head": 16, "state": 16, "seq": 64, "batch": 8}}),
+    "mamba2-imported": (hf.Mamba2ForCausalLM, hf.Mamba2Config,
+                        {"vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 3, "num_heads": 4, "head_dim": 16, "state_size": 16,
+                         "n_groups": 1, "chunk_size": 16, "conv_kernel": 3, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0},
+                        {"seq": 64}),
+    "bamba-imported": (hf.BambaForCausalLM, hf.BambaConfig,
+                       {**SHAPE, "num_hidden_layers": 6, "hidden_size": 64, "attn_layer_indices": [0, 3], "mamba_n_heads": 8,
+                        "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_chunk_size": 16, "pad_token_id": None,
+                        "tie_word_embeddings": True}, {}),
+    "bamba": (hf.BambaForCausalLM, hf.BambaConfig,
+              {**SHAPE, "num_hidden_layers": 5, "head_dim": 8, "attn_layer_indices": [2, 4], "mamba_n_heads": 4, "mamba_d_head": 16,
+               "mamba_d_state": 16, "mamba_n_groups": 1, "mamba_chunk_size": 16, "pad_token_id": None},
+              {"shipped": {"layers": 5, "hidden": 32, "kv_heads": 2, "group": 2, "size": 8, "ffn": 80, "heads": 4, "head": 16,
+                           "state": 16, "seq": 64, "batch": 8, "every": 2}}),
 }
 PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}  # which take float64
 PROMPTS = ["A", "mgc trains", "The quick brown fox jumps over the lazy dog, and then it rests...."[:64]]
@@ -87,6 +139,9 @@ def make(name, folder):
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn_like(p) * 0.05)
+        for n, b in model.named_buffers():
+            if n.endswith("e_score_correction_bias"):
+                b.add_(torch.randn_like(b) * 0.05)
     model = model.to(more.get("dtype", torch.float32)).eval()
     model.save_pretrained(folder, **({"max_shard_size": more["max_shard_size"]} if "max_shard_size" in more else {}))
 
@@ -128,7 +183,7 @@ def published(tensors, mixtral):
     return found
 
 
-def gradients(folder, source, model):
+def gradients(folder, source, model, more):
     """mgc's gradients out of the first moment after one step without clipping, beside float64's."""
     with open(os.path.join(folder, "m.mg"), encoding="utf-8") as f:
         text = re.sub(r" *clip .*\n", "", f.read())
@@ -136,13 +191,13 @@ def gradients(folder, source, model):
         f.write(text)
     run(folder, MGC, "plain.mg", "-o", "plain")
     generator = torch.Generator().manual_seed(3)
-    batch = torch.randint(0, 256, (8, 65), generator=generator)
+    batch = torch.randint(0, 256, (8, 65 + more), generator=generator)
     for i, row in enumerate(batch):
         with open(os.path.join(folder, f"{i}.window"), "wb") as f:
             f.write(bytes(row.tolist()))
     run(folder, "./plain", "--init", source, "--data", "*.window", "--steps", 1, "--out", "one")
-    out = model(batch[:, :-1]).logits
-    loss = torch.nn.functional.cross_entropy(out.reshape(-1, 256), batch[:, 1:].reshape(-1))
+    own = getattr(model, "training_loss", None)
+    loss = own(batch) if own else next_token(model(batch[:, :-1]).logits, batch[:, 1:])
     loss.backward()
     mine = load_file(os.path.join(folder, "one/ckpt/step-00000001/optimizer.safetensors"))
     theirs = published({n: p.grad for n, p in model.named_parameters()}, isinstance(model, hf.MixtralForCausalLM))
@@ -177,6 +232,14 @@ def write_sized(name, sizes, path):
         f.write(text)
 
 
+def shortened(path, seq):
+    """An imported model whose config says no number of positions."""
+    with open(path, encoding="utf-8") as f:
+        text = re.sub(r"\bseq = \d+", f"seq = {seq}", f.read(), count=1)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
 def check(name):
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "source")
@@ -187,11 +250,13 @@ def check(name):
         else:
             run(folder, MGC, "import-hf", source, "-o", "m.mg")
             run(folder, MGC, "fmt", "--check", "m.mg")
+            if "seq" in MODELS[name][3]:
+                shortened(os.path.join(folder, "m.mg"), MODELS[name][3]["seq"])
         run(folder, MGC, "m.mg", "-o", "m")
         cls = MODELS[name][0]
         exact = cls.from_pretrained(source, dtype=torch.float64, **PLAIN).eval()
         first = apart(logits_of(folder, "./m", "--init", source), exact)
-        worst, loss = gradients(folder, source, exact)
+        worst, loss = gradients(folder, source, exact, MODELS[name][3].get("more", 0))
         run(folder, "./m", "--init", source, "--data", "*.window", "--steps", 0, "--out", "zero")
         zero = os.path.join(folder, "zero/ckpt/step-00000000")
         count = same_tensors(folder, source, zero)
@@ -200,7 +265,7 @@ def check(name):
         back = []
         for saved in (zero, last):
             model = hf.AutoModelForCausalLM.from_pretrained(saved, **PLAIN).eval().double()
-            assert type(model) is cls
+            assert type(model) is MODELS[name][3].get("loads", cls)
             back.append(apart(logits_of(folder, "./m", "--init", saved), model))
         with open(os.path.join(folder, "run/metrics.jsonl"), encoding="utf-8") as f:
             losses = [json.loads(line)["loss"] for line in f]

@@ -29,7 +29,7 @@ def layout(model, name, *more, **how):
 # 256 ranks are the most that a program has: data parallelism of 2 in place of 128, and as many microbatches a rank.
 POD = ("-D", "dp=2", "-D", "batch=32", "--device", "h200")
 SMALL = ["mlp", "gpt2_124m", "llama_mini", "llama_56m", "mixtral_mini", "gemma2", "gemma3", "deepseek", "qwen2_0_5b", "qwen3_0_6b", "vit", "clip",
-         "whisper", "mamba2"]
+         "whisper", "mamba2", "bamba", "deepseek_v3", "dit"]
 CASES = [
     *(on(m, "h100") for m in SMALL),
     *(on(m, d, "--precision", p) for m, d, p in (("gpt2_124m", "a100", "f16"), ("gpt2_124m", "rtx4090", "bf16"), ("mlp", "h100", "f64"),

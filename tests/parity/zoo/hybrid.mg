@@ -10,14 +10,16 @@ block norm(x[hidden]) {
     return rmsnorm(x, gain, over hidden, eps = 1e-6)
 }
 
+block dense(x, over from, over into) {
+    w : param[from, into] ~ normal(0.3) as "weight" [(into), (from)]
+    return x @ w over from
+}
+
 block attend(x[hidden]) {
-    wq : param[hidden, heads, head] ~ normal(0.3) as "q.weight" [(heads head), hidden]
-    wk : param[hidden, heads, head] ~ normal(0.3) as "k.weight" [(heads head), hidden]
-    wv : param[hidden, heads, head] ~ normal(0.3) as "v.weight" [(heads head), hidden]
-    wo : param[heads, head, hidden] ~ normal(0.3) as "o.weight" [hidden, (heads head)]
-    q = rope(x @ wq over hidden, along seq, over head)
-    k = rope(x @ wk over hidden, along seq, over head)
-    return attention(q, k, x @ wv over hidden, along seq, over head, causal) @ wo over (heads, head)
+    q = rope(dense(x, over hidden, over (heads, head)) as "q", along seq, over head)
+    k = rope(dense(x, over hidden, over (heads, head)) as "k", along seq, over head)
+    y = attention(q, k, dense(x, over hidden, over (heads, head)) as "v", along seq, over head, causal)
+    return dense(y, over (heads, head), over hidden) as "o"
 }
 
 block convolve(x[hidden]) {
@@ -26,17 +28,10 @@ block convolve(x[hidden]) {
     return sigmoid(x * gate) * sum(x[seq - tap] * w, over tap)
 }
 
-block mlp(x[hidden]) {
-    up   : param[hidden, wide] ~ normal(0.3) as "up.weight" [wide, hidden]
-    down : param[wide, hidden] ~ normal(0.3) as "down.weight" [hidden, wide]
-    return silu(x @ up over hidden) @ down over wide
-}
-
 block moe(x[hidden]) {
-    gate : param[hidden, choice]       ~ normal(0.3) as "gate.weight" [choice, hidden]
-    w1   : param[experts, hidden, ffn] ~ normal(0.3) as "experts.{}.up.weight" [ffn, hidden]
-    w2   : param[experts, ffn, hidden] ~ normal(0.3) as "experts.{}.down.weight" [hidden, ffn]
-    score = softmax(x @ gate over hidden, over choice)
+    w1 : param[experts, hidden, ffn] ~ normal(0.3) as "experts.{}.up.weight" [ffn, hidden]
+    w2 : param[experts, ffn, hidden] ~ normal(0.3) as "experts.{}.down.weight" [hidden, ffn]
+    score = softmax(dense(x, over hidden, over choice) as "gate", over choice)
     chosen = top(score, choice -> best)
     y = silu(dispatch(x, chosen, seq -> (experts, slot)) @ w1 over hidden) @ w2 over ffn
     return combine(y, chosen, scores_of(score, chosen), (experts, slot) -> seq)
@@ -49,7 +44,7 @@ model hybrid(tokens[batch, seq] : token(vocab)) {
         h = norm(x) as "ln1"
         x = x + select(l % every == every - 1, attend(h) as "attn", convolve(h) as "past")
         h = norm(x) as "ln2"
-        x = x + select(l < dense, mlp(h) as "mlp", moe(h) as "moe")
+        x = x + select(l < dense, dense(silu(dense(h, over hidden, over wide) as "mlp.up"), over wide, over hidden) as "mlp.down", moe(h) as "moe")
     }
     loss = cross_entropy((norm(x) as "norm") @ embed over hidden, next(tokens))
 }
@@ -61,6 +56,5 @@ train {
 }
 
 layout {
-    device     cpu
     microbatch 4
 }

@@ -2,16 +2,15 @@
 # were they are put back, among a vector for all that are gone. Its classifier sees one place and the two patches of the best scores.
 dim patch = 8, shown = 3, gone = patch - shown, pixel = 6, hidden = 16, two = 2, classes = 4, batch = 4
 
-model mae(x[batch, patch, pixel], keep[batch, shown] : token(patch), back[batch, patch] : token(patch),
-             place[batch] : token(patch), y[batch] : token(classes)) {
-    w     : param[pixel, hidden]  ~ normal(0.3) as "patch.weight" [hidden, pixel]
-    b     : param[hidden]         = 0 as "patch.bias"
-    pos   : param[patch, hidden]  ~ normal(0.3) as "pos.weight"
-    wq    : param[hidden, inner]  ~ normal(0.3) as "q.weight" [inner, hidden]
-    wk    : param[hidden, inner]  ~ normal(0.3) as "k.weight" [inner, hidden]
-    mask  : param[hidden]         = 0 as "mask.bias"
-    out   : param[hidden, pixel]  ~ normal(0.3) as "out.weight" [pixel, hidden]
-    score : param[hidden]         = 0 as "score.bias"
+model mae(x[batch, patch, pixel], keep[batch, shown] : token(patch), back[batch, patch] : token(patch), place[batch] : token(patch), y[batch] : token(classes)) {
+    w     : param[pixel, hidden]   ~ normal(0.3) as "patch.weight" [hidden, pixel]
+    b     : param[hidden]          = 0 as "patch.bias"
+    pos   : param[patch, hidden]   ~ normal(0.3) as "pos.weight"
+    wq    : param[hidden, inner]   ~ normal(0.3) as "q.weight" [inner, hidden]
+    wk    : param[hidden, inner]   ~ normal(0.3) as "k.weight" [inner, hidden]
+    mask  : param[hidden]          = 0 as "mask.bias"
+    out   : param[hidden, pixel]   ~ normal(0.3) as "out.weight" [pixel, hidden]
+    score : param[hidden]          = 0 as "score.bias"
     head  : param[hidden, classes] ~ normal(0.3) as "head.weight" [classes, hidden]
     h = (x @ w over pixel + b + pos)[keep]
     h = h + attention(h @ wq over hidden, h @ wk over hidden, h, along shown, over inner)

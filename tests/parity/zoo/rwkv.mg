@@ -1,7 +1,6 @@
 # rwkv.mg - RWKV-4 (Peng and others, 2023): a linear recurrence of each channel, between a shift by one position and a gate; the
 # weights of what came before fade at a rate of the channel's own.
-dim layers = 2, hidden = 16, in = hidden, ffn = 16
-dim vocab = 32, seq = 8, batch = 4
+dim layers = 2, hidden = 16, in = hidden, ffn = 16, vocab = 32, seq = 8, batch = 4
 
 block norm(x[hidden]) {
     gain : param[hidden] = 1 as "weight"
@@ -9,23 +8,19 @@ block norm(x[hidden]) {
     return layernorm(x, gain, bias, over hidden, eps = 1e-5)
 }
 
-block mixed(x[hidden], before[hidden]) {
-    share : param[hidden] ~ normal(0.3) as "mix"
-    return (share * x + (1 - share) * before)[hidden -> in]
+block mixed(x[hidden], over out) {
+    share : param[hidden]      ~ normal(0.3) as "mix"
+    w     : param[hidden, out] ~ normal(0.3) as "weight" [out, hidden]
+    return (share * x + (1 - share) * x[seq - 1]) @ w over hidden
 }
 
 block time_mix(x[hidden]) {
-    wr    : param[in, hidden] ~ normal(0.3) as "r.weight" [hidden, in]
-    wk    : param[in, hidden] ~ normal(0.3) as "k.weight" [hidden, in]
-    wv    : param[in, hidden] ~ normal(0.3) as "v.weight" [hidden, in]
     wo    : param[in, hidden] ~ normal(0.3) as "o.weight" [hidden, in]
-    decay : param[hidden]     ~ normal(0.3) as "decay"
-    first : param[hidden]     ~ normal(0.3) as "first"
-    before = x[seq - 1]
-    r = sigmoid((mixed(x, before) as "r") @ wr over in)
-    k = (mixed(x, before) as "k") @ wk over in
-    v = (mixed(x, before) as "v") @ wv over in
-    above = expand(0, over (batch, hidden))
+    decay : param[in]         ~ normal(0.3) as "decay"
+    first : param[in]         ~ normal(0.3) as "first"
+    k = mixed(x, over in) as "k"
+    v = mixed(x, over in) as "v"
+    above = expand(0, over (batch, in))
     below = above
     scan seq {
         now = exp(first + k)
@@ -34,16 +29,13 @@ block time_mix(x[hidden]) {
         above = fade * above + exp(k) * v
         below = fade * below + exp(k)
     }
-    return (r * y)[hidden -> in] @ wo over in
+    return (sigmoid(mixed(x, over in) as "r") * y) @ wo over in
 }
 
 block channel_mix(x[hidden]) {
-    wr : param[in, hidden]  ~ normal(0.3) as "r.weight" [hidden, in]
-    wk : param[in, ffn]     ~ normal(0.3) as "k.weight" [ffn, in]
     wv : param[ffn, hidden] ~ normal(0.3) as "v.weight" [hidden, ffn]
-    before = x[seq - 1]
-    k = relu((mixed(x, before) as "k") @ wk over in)
-    return sigmoid((mixed(x, before) as "r") @ wr over in) * ((k * k) @ wv over ffn)
+    k = relu(mixed(x, over ffn) as "k")
+    return sigmoid(mixed(x, over in) as "r")[in -> hidden] * ((k * k) @ wv over ffn)
 }
 
 model rwkv(tokens[batch, seq] : token(vocab)) {
@@ -64,6 +56,5 @@ train {
 }
 
 layout {
-    device     cpu
     microbatch 4
 }

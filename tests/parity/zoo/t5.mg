@@ -1,81 +1,51 @@
-# t5.mg - an encoder and a decoder whose scores have a learned bias by distance, in buckets that grow with it, shared by all layers
-# (Raffel and others: T5, 2020). Scores are not scaled; the decoder's look at the encoder has no bias.
-dim layers = 2, depth = 2, hidden = 16, heads = 2, head = 8, ffn = 16
-dim vocab = 32, source = 8, seq = 6, batch = 4, bucket = 8, reach = 9
-dim key = source, other = seq, span = 2 * source - 1, back = 2 * seq - 1
+# t5.mg - an encoder and a decoder (Raffel and others: T5, 2020) whose scores, which are not scaled, have a learned bias by distance that
+# all layers share. Of the buckets of distances half are of one each, the others grow. The decoder's look at the encoder has no bias.
+dim layers = 2, hidden = 16, heads = 2, head = 8, ffn = 16, vocab = 32, bucket = 8, reach = 9
+dim source = 8, key = source, seq = 6, other = seq, batch = 4
 
 block norm(x[hidden]) {
     gain : param[hidden] = 1 as "weight"
     return rmsnorm(x, gain, over hidden, eps = 1e-6)
 }
 
-# 1 for the bucket of a distance, else 0: of `count` buckets half are of one distance each.
-block bucketed(n, along b, count =, after = 0) {
-    exact = count / 2
-    far = min(count - 1, exact + log(max(n, 1) / exact) / log(reach / exact) * (count - exact))
-    place = select(n < exact, n, far)
-    here = index(b) - after
-    return select(here <= place, select(place - here < 1, 1, 0), 0)
+block relative(n, along b, both_sides) {
+    table : param[b, heads] ~ normal(0.3) as "relative.weight"
+    count = select(both_sides, b / 2, b)
+    size = select(both_sides, abs(n), max(-n, 0))
+    grown = count / 2 + log(max(size, 1) / (count / 2)) / log(reach / (count / 2)) * count / 2
+    place = select(size < count / 2, size, min(count - 1, grown)) + select(both_sides, select(n > 0, count, 0), 0)
+    return table @ select(index(b) <= place, select(place - index(b) < 1, 1, 0), 0) over b
 }
 
-block attend(x[hidden], bias) {
-    wq : param[hidden, heads, head] ~ normal(0.3) as "q.weight" [(heads head), hidden]
-    wk : param[hidden, heads, head] ~ normal(0.3) as "k.weight" [(heads head), hidden]
-    wv : param[hidden, heads, head] ~ normal(0.3) as "v.weight" [(heads head), hidden]
-    wo : param[heads, head, hidden] ~ normal(0.3) as "o.weight" [hidden, (heads head)]
-    q = x @ wq over hidden
-    k = (x @ wk over hidden)[source -> key]
-    v = (x @ wv over hidden)[source -> key]
-    return attention(q, k, v, along source, along key, over head, scale = 1, bias = bias) @ wo over (heads, head)
+block dense(x, over from, over into) {
+    w : param[from, into] ~ normal(0.3) as "weight" [(into), (from)]
+    return x @ w over from
 }
 
-block attend_before(x[hidden], bias) {
-    wq : param[hidden, heads, head] ~ normal(0.3) as "q.weight" [(heads head), hidden]
-    wk : param[hidden, heads, head] ~ normal(0.3) as "k.weight" [(heads head), hidden]
-    wv : param[hidden, heads, head] ~ normal(0.3) as "v.weight" [(heads head), hidden]
-    wo : param[heads, head, hidden] ~ normal(0.3) as "o.weight" [hidden, (heads head)]
-    s = (x @ wq over hidden) @ (x @ wk over hidden)[seq -> other] over head + bias
-    p = softmax(select(index(other) <= index(seq), s, -1e30), over other)
-    return p @ (x @ wv over hidden)[seq -> other] over other @ wo over (heads, head)
-}
-
-block across(x[hidden], memory[source, hidden]) {
-    wq : param[hidden, heads, head] ~ normal(0.3) as "q.weight" [(heads head), hidden]
-    wk : param[hidden, heads, head] ~ normal(0.3) as "k.weight" [(heads head), hidden]
-    wv : param[hidden, heads, head] ~ normal(0.3) as "v.weight" [(heads head), hidden]
-    wo : param[heads, head, hidden] ~ normal(0.3) as "o.weight" [hidden, (heads head)]
-    k = memory @ wk over hidden
-    v = memory @ wv over hidden
-    return attention(x @ wq over hidden, k, v, along seq, along source, over head, scale = 1) @ wo over (heads, head)
-}
-
-block mlp(x[hidden]) {
-    up   : param[hidden, ffn] ~ normal(0.3) as "up.weight" [ffn, hidden]
-    down : param[ffn, hidden] ~ normal(0.3) as "down.weight" [hidden, ffn]
-    return relu(x @ up over hidden) @ down over ffn
+block attend(x[hidden], memory[hidden], along pos, along to_, bias[] = 0, past) {
+    q = dense(x, over hidden, over (heads, head)) as "q"
+    k = dense(memory, over hidden, over (heads, head)) as "k"
+    v = dense(memory, over hidden, over (heads, head)) as "v"
+    return dense(attention(q, k, v, along pos, along to_, over head, scale = 1, bias = bias, causal = past), over (heads, head), over hidden) as "o"
 }
 
 model t5(src[batch, source] : token(vocab), tgt[batch, seq] : token(vocab), label[batch, seq] : token(vocab)) {
-    embed  : param[vocab, hidden] ~ normal(0.3) as "embed.weight"
-    both   : param[bucket, heads] ~ normal(0.3) as "encoder.relative.weight"
-    before : param[bucket, heads] ~ normal(0.3) as "decoder.relative.weight"
-    ahead = index(span) - (source - 1)
-    there = bucketed(abs(ahead), along bucket, count = bucket / 2, after = 0) * select(ahead > 0, 0, 1)
-    there = there + bucketed(abs(ahead), along bucket, count = bucket / 2, after = bucket / 2) * select(ahead > 0, 1, 0)
-    near = (both @ there over bucket)[span = key - source + (2 * 4 - 1)]
-    behind = max(index(back) - (seq - 1), 0)
-    past = (before @ bucketed(behind, along bucket, count = bucket) over bucket)[back = seq - other + 5]
+    embed : param[vocab, hidden] ~ normal(0.3) as "embed.weight"
+    near = relative(index(key) - index(source), along bucket, both_sides) as "encoder"
+    far = relative(index(other) - index(seq), along bucket) as "decoder"
     m = embed[src]
     repeat layers as "encoder.{}" {
-        m = m + attend(norm(m) as "ln1", near) as "attn"
-        m = m + mlp(norm(m) as "ln2") as "mlp"
+        n = norm(m) as "ln1"
+        m = m + attend(n, n[source -> key], along source, along key, bias = near) as "attn"
+        m = m + dense(relu(dense(norm(m) as "ln2", over hidden, over ffn) as "mlp.up"), over ffn, over hidden) as "mlp.down"
     }
     m = norm(m) as "encoder.norm"
     x = embed[tgt]
-    repeat depth as "decoder.{}" {
-        x = x + attend_before(norm(x) as "ln1", past) as "attn"
-        x = x + across(norm(x) as "ln2", m) as "cross"
-        x = x + mlp(norm(x) as "ln3") as "mlp"
+    repeat layers as "decoder.{}" {
+        n = norm(x) as "ln1"
+        x = x + attend(n, n[seq -> other], along seq, along other, bias = far, past) as "attn"
+        x = x + attend(norm(x) as "ln2", m, along seq, along source) as "cross"
+        x = x + dense(relu(dense(norm(x) as "ln3", over hidden, over ffn) as "mlp.up"), over ffn, over hidden) as "mlp.down"
     }
     loss = cross_entropy((norm(x) as "decoder.norm") @ embed over hidden, label)
 }
@@ -84,9 +54,4 @@ train {
     optimizer sgd(momentum = 0.9)
     lr        0.1
     precision f64
-}
-
-layout {
-    device     cpu
-    microbatch 4
 }

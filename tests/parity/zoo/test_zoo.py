@@ -27,7 +27,7 @@ class Zoo(mgctest.Case):
     def test_evaluation(self):
         """val_loss of the batch is its loss, for every microbatch; rows of CLIP and batch norm depend on each other."""
         mixing = ["batch_norm", "clip"]
-        drawing = ["diffusion_noise", "masked", "vae_noise"]
+        drawing = ["diffusion_noise", "dit", "masked", "vae_noise"]
         for name in mgctest.some(sorted(set(MODELS) - set(mixing + drawing)), 2) + mgctest.some(mixing) + mgctest.some(drawing):
             golden = Golden(name)
             data = golden.prepare(self)
@@ -89,8 +89,10 @@ class Zoo(mgctest.Case):
             self.assertIn(word, found)
 
     def test_form(self):
-        """They are written in the one form."""
+        """They are written in the one form, in at most 60 lines each."""
         for name in MODELS:
+            with open(Golden(name).source, encoding="utf-8") as f:
+                self.assertLessEqual(len(f.readlines()), 60, name)
             self.assertEqual(self.mgc("fmt", "--check", Golden(name).source).returncode, 0, name)
 
 

@@ -1,5 +1,7 @@
 """Mixtures of experts."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -83,3 +85,69 @@ class ExpertChoice(Twin):
             x = x + a.cumsum(1) / torch.arange(1, self.seq + 1, dtype=x.dtype)[:, None]
             x = x + self.moe(rms(x, w[f"{i}.ln2.weight"]), w, f"{i}.moe.")
         return next_token(rms(x, w["norm.weight"]) @ w["embed.weight"].T, d["tokens"])
+
+
+class Signs(torch.optim.SGD):
+    """Steps of a fixed size."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data -= group["lr"] * p.grad.sign()
+
+
+@kind
+class GroupedExperts(Twin):
+    layers, hidden, heads, ffn, vocab, seq, batch, experts, groups, kept, best = 2, 16, 2, 8, 32, 8, 4, 8, 4, 2, 2
+
+    def shapes(self):
+        h, f = self.hidden, self.ffn
+        s = {"embed.weight": (self.vocab, h), "norm.weight": (h,)}
+        for i in range(self.layers):
+            s |= {f"{i}.ln1.weight": (h,), f"{i}.ln2.weight": (h,), f"{i}.moe.gate.weight": (self.experts, h), f"{i}.moe.bias": (self.experts,)}
+            s |= {f"{i}.attn.{n}.weight": (h, h) for n in "qkvo"}
+            for e in [f"experts.{e}" for e in range(self.experts)] + ["shared"]:
+                s |= {f"{i}.moe.{e}.up.weight": (f, h), f"{i}.moe.{e}.down.weight": (h, f)}
+        return s
+
+    def follows(self, name):
+        return "bias_loss" if name.endswith(".bias") else "loss"
+
+    def optimizer(self, loss, weights):
+        return super().optimizer(loss, weights) if loss == "loss" else (Signs(weights), (lambda step: 0.05), math.inf)
+
+    def chosen(self, score):
+        """The experts of each position, one position after the other."""
+        rows = []
+        for row in score.flatten(0, 1).tolist():
+            size = self.experts // self.groups
+            groups = [row[g * size:(g + 1) * size] for g in range(self.groups)]
+            best = sorted(range(self.groups), key=lambda g: -sum(sorted(groups[g])[-2:]))[:self.kept]
+            among = [e for e in range(self.experts) if e // size in best]
+            rows.append(sorted(among, key=lambda e: -row[e])[:self.best])
+        return torch.tensor(rows).reshape(*score.shape[:2], self.best)
+
+    def layer(self, x, w, p):
+        def unit(name, u):
+            return F.silu(u @ w[p + f"moe.{name}.up.weight"].T) @ w[p + f"moe.{name}.down.weight"].T
+
+        a = rms(x, w[p + "ln1.weight"])
+        q, k, v = (split_heads(a @ w[p + f"attn.{n}.weight"].T, self.heads) for n in "qkv")
+        x = x + join_heads(attend(rope(q), rope(k), v)) @ w[p + "attn.o.weight"].T
+        h = rms(x, w[p + "ln2.weight"])
+        score = torch.sigmoid(h @ w[p + "moe.gate.weight"].T)
+        taken = F.one_hot(self.chosen((score + w[p + "moe.bias"]).detach()), self.experts).sum(2).to(x.dtype)
+        share = 2.5 * score * taken / (score * taken).sum(-1, keepdim=True)
+        y = sum(share[..., e, None] * unit(f"experts.{e}", h) for e in range(self.experts))
+        used = taken.sum((0, 1))
+        return x + y + unit("shared", h), (used - used.mean()) @ w[p + "moe.bias"]
+
+    def losses(self, w, d):
+        x, uneven = w["embed.weight"][d["tokens"][:, :-1]], 0
+        for i in range(self.layers):
+            x, more = self.layer(x, w, f"{i}.")
+            uneven = uneven + more
+        return {"loss": next_token(rms(x, w["norm.weight"]) @ w["embed.weight"].T, d["tokens"]), "bias_loss": uneven}
+
+    def loss(self, w, d):
+        return self.losses(w, d)["loss"]

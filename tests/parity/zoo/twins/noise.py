@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from .generative import Diffusion, Vae
-from .twin import kind
-from .vision import linear
+from .twin import Twin, join_heads, kind, split_heads
+from .vision import linear, linear_shapes
 
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
 
@@ -114,3 +114,55 @@ class DiffusionNoise(Diffusion):
             h = h + F.silu(u @ w[f"{i}.dense.weight"].T) * gain + 0.1 * noise.uniform("layers.uniform_3", (rows, self.hidden), i)
         each = F.mse_loss(linear(norm(h), w, "out"), eps, reduction="none").mean(-1)
         return (each * (1 + t[:, 0])).mean()
+
+
+@kind
+class Dit(Twin):
+    draws = True
+    layers, hidden, heads, ffn, rate, colour, size, patch, classes, batch = 2, 16, 2, 32, 4, 2, 4, 2, 4, 8
+
+    def shapes(self):
+        h, pixels = self.hidden, self.patch**2 * self.colour
+        s = linear_shapes("x_embedder.proj", h, pixels) | {"y_embedder.embedding_table.weight": (self.classes + 1, h)}
+        s |= linear_shapes("t_embedder.mlp.0", h, 2 * self.rate) | linear_shapes("t_embedder.mlp.2", h, h)
+        for i in range(self.layers):
+            for name, out, into in (("adaLN_modulation.1", 6 * h, h), ("attn.qkv", 3 * h, h), ("attn.proj", h, h), ("mlp.fc1", self.ffn, h),
+                                    ("mlp.fc2", h, self.ffn)):
+                s |= linear_shapes(f"blocks.{i}.{name}", out, into)
+        return s | linear_shapes("final_layer.adaLN_modulation.1", 2 * h, h) | linear_shapes("final_layer.linear", pixels, h)
+
+    def inputs(self, draw):
+        return {"image": torch.randn((self.batch, self.colour, self.size, self.size), generator=draw),
+                "label": torch.randint(0, self.classes, (self.batch,), generator=draw)}
+
+    def waves(self, at, n):
+        angle = at[..., None] * 10000 ** (-torch.arange(n, dtype=torch.float64) / n)
+        return torch.sin(angle), torch.cos(angle)
+
+    def loss(self, w, d):
+        noise, rows, p, side = Noise(d), self.batch, self.patch, self.size // self.patch
+        time, eps = noise.uniform("uniform", (rows,)), noise.normal("uniform_2", "uniform_3", d["image"].shape)
+        label = torch.where(noise.uniform("uniform_4", (rows,)) < 0.25, self.classes, d["label"])
+        angle = (math.pi / 2 * time)[:, None, None, None]
+        noisy = torch.cos(angle) * d["image"] + torch.sin(angle) * eps
+        kernel = w["x_embedder.proj.weight"].reshape(self.hidden, self.colour, p, p)
+        x = F.conv2d(noisy, kernel, w["x_embedder.proj.bias"], stride=p).flatten(2).transpose(1, 2)
+        high, wide = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
+        x = x + torch.cat(self.waves(wide.flatten(), self.hidden // 4) + self.waves(high.flatten(), self.hidden // 4), -1)
+        c = torch.cat(self.waves(1000 * time, self.rate)[::-1], -1)
+        c = linear(F.silu(linear(c, w, "t_embedder.mlp.0")), w, "t_embedder.mlp.2")
+        c = F.silu(c + w["y_embedder.embedding_table.weight"][label])
+
+        def changed(x, shift, scale):
+            return F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale[:, None]) + shift[:, None]
+
+        for i in range(self.layers):
+            at = f"blocks.{i}."
+            m = linear(c, w, at + "adaLN_modulation.1").chunk(6, -1)
+            q, k, v = (split_heads(t, self.heads) for t in linear(changed(x, m[0], m[1]), w, at + "attn.qkv").chunk(3, -1))
+            x = x + m[2][:, None] * linear(join_heads(F.scaled_dot_product_attention(q, k, v)), w, at + "attn.proj")
+            h = F.gelu(linear(changed(x, m[3], m[4]), w, at + "mlp.fc1"), approximate="tanh")
+            x = x + m[5][:, None] * linear(h, w, at + "mlp.fc2")
+        x = linear(changed(x, *linear(c, w, "final_layer.adaLN_modulation.1").chunk(2, -1)), w, "final_layer.linear")
+        shown = F.fold(x.unflatten(-1, (p * p, self.colour)).transpose(2, 3).flatten(2).transpose(1, 2), (self.size, self.size), p, stride=p)
+        return F.mse_loss(shown, eps)
