@@ -42,7 +42,8 @@ typedef struct Goal {
 #define NUMBER(name, ...) double name;
 #define FLAG(name)        double name;
 #include "ir/optimizers.def"
-    double clip; /* 0: none */
+    double clip;  /* 0: none */
+    Name average; /* each of its parameters has an average with this Tensor.beta; 0: none has */
     Schedule schedule;
     double peak, floor;
     int64_t warmup, steps;
