@@ -141,7 +141,7 @@ static Op called_op(const Elab *e, const Node *n)
 {
     const char *name = text(e, n->name);
     const Op op = op_find(name);
-    const bool language = op_is(op, FUNCTION) || op == OP_max || op == OP_select;
+    const bool language = op_is(op, FUNCTION) || OP_AMONG(op, OP_max, OP_min, OP_select);
     return language && initial_op(op) && !map_find(&e->blocks, n->name) &&
                    n->list.n == (size_t)op_info[op].min
                ? op

@@ -167,6 +167,8 @@ static void fill_arena(mg_run *r, const char *checkpoint)
         rt_weights_load(r, r->weights);
     else
         rt_init(r);
+    if (!checkpoint)
+        rt_begin(r, r->weights);
     if (r->options->poison)
         rt_poison(r);
     if (r->program->round.present)

@@ -464,7 +464,10 @@ typedef struct rt_weights rt_weights;
  * list of all misfits. */
 rt_weights *rt_weights_open(const mg_run *r, const char *path);
 void rt_weights_load(mg_run *r, rt_weights *w); /* fills the parameters */
+bool rt_weights_have(const rt_weights *w, int item); /* of r->params; of parts the first */
 void rt_weights_close(rt_weights *w);
+/* begin.c: what follows a parameter begins as that, if it is not in the file of --init (w, or NULL). */
+void rt_begin(mg_run *r, const rt_weights *w);
 
 /* ---- train.c, eval.c, sample.c, info.c ---------------------------------------------------- */
 
