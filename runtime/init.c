@@ -98,7 +98,7 @@ void rt_init(mg_run *r)
     for (int i = 0; i < r->params.n; i++) {
         const rt_external *x = &r->params.item[i];
         if (x->begins)
-            continue; /* begin.c */
+            continue; /* followers.c */
         uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
         if (x->form->tensor->formula)
             key ^= (uint64_t)x->form->from * 0x9e3779b97f4a7c15; /* 0 but for parts */

@@ -3,7 +3,7 @@
  * A directory holds model.safetensors, or model.safetensors.index.json and the files that it names.
  * Tensors are matched by external name and shape; f32, f64, bf16 and f16 are read. All misfits are
  * listed before any file is created. Optimizer state starts at zero; what follows a parameter, and is
- * not there, begins as that (begin.c). */
+ * not there, begins as that (followers.c). */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -396,7 +396,7 @@ void rt_weights_load(mg_run *r, rt_weights *w)
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         if (w->of[i] < 0)
-            continue; /* begin.c */
+            continue; /* followers.c */
         const source *s = &w->source[w->of[i]];
         const tensor_file *f = &w->file[s->file];
         int64_t size = rt_st_bits(s->tensor->dtype) / 8;
