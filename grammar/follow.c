@@ -104,6 +104,9 @@ static void find_one(Elab *e, const Follower *f)
     if (other && same_form(t, other)) {
         t->follows = (uint32_t)found;
         t->goal = other->goal;
+        t->init = INIT_const; /* it begins as the other */
+        t->formula = 0;
+        t->a = t->b = 0;
         return;
     }
     fail(e, f->call, 279,

@@ -327,6 +327,8 @@ static void statement(Gen *g, int base)
         add_up(g, base);
     else if (which == 18)
         scan(g);
+    else if (which == 19 && draw_one_in(g, 2))
+        new_follower(g);
     else if (which == 19)
         new_instance(g);
     else if (which > 15)
