@@ -19,22 +19,7 @@ void new_instance(Gen *g)
     const char *name = new_name(g, "shared");
     line(g, "%s : block %s%s", name, g->block[b].name,
          draw_below(g, 10) ? TEXT(" as \"%s\"", name) : "");
-    g->instance[g->ninstances++] = (GenInstance){name, b, g->repeated, false};
-}
-
-void new_follower(Gen *g)
-{
-    const int of = draw_below(g, g->ninstances + 1) - 1;
-    if (of < 0 || g->ninstances == INSTANCES_MAX ||
-        (draw_below(g, 20) && (!g->instance[of].called || g->instance[of].in != g->repeated)))
-        return;
-    const char *name = new_name(g, "copy");
-    line(g, "%s : block %s as \"%s\" follows %s %s", name, g->block[g->instance[of].block].name, name,
-         g->instance[of].name,
-         ANY("by 0.9", "by 1", "every 2", "by min(0.99, (1 + step()) / (10 + step()))",
-             "by 0.5 + 0.4 * cos(step())"));
-    g->instance[g->ninstances++] =
-        (GenInstance){name, g->instance[of].block, g->repeated, false};
+    g->instance[g->ninstances++] = (GenInstance){name, b, false};
 }
 
 /* The latest instance of a block, or NULL. */
@@ -98,6 +83,37 @@ static const char *call_of(Gen *g, const GenBlock *b, Dims along, int depth)
     }
     const char *as = b->params && draw_below(g, 40) ? TEXT(" as \"%s\"", new_name(g, "call")) : "";
     return TEXT("%s(%s)%s", b->name, s, as);
+}
+
+/* A value that a call of the latest instance gives, if there is such a call. */
+static bool called(Gen *g)
+{
+    GenInstance *i = &g->instance[g->ninstances - 1];
+    const GenBlock *b = &g->block[i->block];
+    Dims along = 0;
+    const Dims d = b->result & ~b->extra;
+    if (b->two || !gives(g, b, d, &along) || along || g->ninstances == INSTANCES_MAX)
+        return false;
+    const char *s = call_of(g, b, 0, 2), *name = new_name(g, "v");
+    if (!s)
+        return false;
+    line(g, "%s = %s", name, s);
+    add_value(g, name, KIND_float, d, -1);
+    return i->called;
+}
+
+void new_follower(Gen *g)
+{
+    const int before = g->ninstances;
+    new_instance(g);
+    if (g->ninstances == before || !called(g))
+        return;
+    const GenInstance *of = &g->instance[g->ninstances - 1];
+    const char *name = new_name(g, "copy");
+    line(g, "%s : block %s as \"%s\" follows %s %s", name, g->block[of->block].name, name, of->name,
+         ANY("by 0.9", "by 1", "every 2", "by min(0.99, (1 + step()) / (10 + step()))",
+             "by 0.5 + 0.4 * cos(step())"));
+    g->instance[g->ninstances++] = (GenInstance){name, of->block, false};
 }
 
 const char *block_called(Gen *g, Dims want, int depth)

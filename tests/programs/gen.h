@@ -75,7 +75,6 @@ typedef struct GenBlock {
 typedef struct GenInstance {
     const char *name;
     int block;
-    Dims in;     /* the repeats around it */
     bool called; /* so that it has parameters */
 } GenInstance;
 
@@ -168,7 +167,7 @@ const char *declare_param(Gen *g, Dims dims, const char *stem);
 const char *block_called(Gen *g, Dims want, int depth);
 /* Declares an instance of a block whose parameters have the same dims in all calls. */
 void new_instance(Gen *g);
-void new_follower(Gen *g); /* of one that was called in the same place */
+void new_follower(Gen *g); /* with the one that it follows, and a call of that */
 /* Of a block that returns two values, and their dims. */
 const char *pair_called(Gen *g, Dims result[2], int depth);
 /* A block that writes attention out, in one of the ways there are, or nearly so. */
