@@ -67,9 +67,9 @@ typedef enum SymKind { SYM_DIM, SYM_CONST, SYM_VALUE, SYM_PARAM, SYM_BLOCK, SYM_
 
 /* A block whose calls share their parameters, as it is declared in a frame. */
 typedef struct Instance {
-    const Node *node, *block;    /* block: NULL after an error */
-    const char *path, *external; /* of its parameters */
-    struct Loop *loop;           /* around the declaration */
+    const Node *node, *block;       /* block: NULL after an error */
+    const char *path, *external;    /* of its parameters */
+    struct Loop *loop;              /* around the declaration */
     const struct Instance *follows; /* whose parameters its own are averages of, or NULL; then: */
     Name beta;                      /* as Tensor has them */
     int64_t every;
@@ -102,7 +102,7 @@ typedef struct Frame {
     struct Loop *home; /* around the parameters: the same, but where an instance was declared */
     const Instance *follower; /* in a call of an instance that follows another, however deep */
     bool shared;              /* in the call of an instance, however deep; then: */
-    const char *place; /* the calls that lead here; of an instance all calls are one */
+    const char *place;        /* the calls that lead here; of an instance all calls are one */
     Map syms;
     VEC(Sym *) order;
     VEC(Name) dims;              /* declared here */
@@ -233,14 +233,14 @@ typedef struct Elab {
     VEC(Ins *) windows; /* made of them */
     Map externals;      /* tensor index + 1, by external name, and parts by their place too */
     VEC(Follower) followers;
-    Map wholes;         /* Externals of parts in their order, by external name */
-    Map shared;         /* Shared, by external name: of this function */
-    Map alike;          /* ExternalNames, by external name without its numbers */
-    Map paths;          /* how often a path was given out, by Name */
-    bool rule;          /* an optimizer's: padding is like other elements */
-    bool constant;      /* only numbers are allowed */
-    bool circle;        /* layouts extend each other, which was said */
-    bool stopped;       /* a limit was passed: everything is poison */
+    Map wholes;    /* Externals of parts in their order, by external name */
+    Map shared;    /* Shared, by external name: of this function */
+    Map alike;     /* ExternalNames, by external name without its numbers */
+    Map paths;     /* how often a path was given out, by Name */
+    bool rule;     /* an optimizer's: padding is like other elements */
+    bool constant; /* only numbers are allowed */
+    bool circle;   /* layouts extend each other, which was said */
+    bool stopped;  /* a limit was passed: everything is poison */
     int nest;
     int64_t work;
     /* messages */
@@ -350,8 +350,8 @@ bool check_shared(Elab *e, const Node *n, const Shared *s, const Tensor *now);
 /* initial.c: the initial value that a declaration says; t has its external form. False after an
  * error. */
 bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t);
-/* A number from 0 to 1, which may be a formula of the step: its words (ir/initial.h). False after an
- * error. */
+/* A number from 0 to 1, which may be a formula of the step: its words (ir/initial.h). False after
+ * an error. */
 bool step_formula(Elab *e, const Node *n, Name *words);
 /* follow.c: `follows online by 0.99` of an instance that is declared; false after an error. */
 bool follow_instance(Elab *e, const Node *n, Instance *i);

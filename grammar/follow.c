@@ -1,5 +1,6 @@
-/* follow.c - `target : block encoder as "target" follows online by 0.99`: an instance whose parameters
- * are averages of another's over the steps, or copies from time to time. No loss trains them.
+/* follow.c - `target : block encoder as "target" follows online by 0.99`: an instance whose
+ * parameters are averages of another's over the steps, or copies from time to time. No loss trains
+ * them.
  *
  * Each parameter of the one follows the parameter of the other that has the same name inside of it.
  * An instance follows one that was declared before, so that no two follow each other. */
@@ -46,14 +47,15 @@ bool follow_instance(Elab *e, const Node *n, Instance *i)
     i->every = 1;
     if (!every && strcmp(how, "by") != 0) {
         fail(e, n->a->at, 279, "'%s' says not how it follows", how);
-        help(e, "`by 0.99`: it keeps 0.99 of itself in each step; `every 1000`: it becomes the other "
-                "in each 1000th");
+        help(e,
+             "`by 0.99`: it keeps 0.99 of itself in each step; `every 1000`: it becomes the other "
+             "in each 1000th");
         return false;
     }
     if (every && !integer_of(e, n->b, &i->every))
         return false;
     if (i->every < 1) {
-        fail(e, n->b->span, 318, "every %lld steps; it must be at least 1", (long long)i->every);
+        fail(e, n->b->span, 279, "every %lld steps; it must be at least 1", (long long)i->every);
         return false;
     }
     if (every)

@@ -77,7 +77,7 @@ static bool put_node(Formula *f, const Node *n);
 static bool refuse(Formula *f, const Node *n)
 {
     if (!f->t) {
-        fail(f->e, n->span, 318, "no number by the step");
+        fail(f->e, n->span, 279, "no number by the step");
         help(f->e, "it is made of numbers, step(), + - * / and functions: 1 - 0.004 * "
                    "(cos(3.14159 * step() / steps) + 1) / 2");
         return false;
@@ -155,7 +155,7 @@ static bool put_node(Formula *f, const Node *n)
         [B_LE] = OP_le,   [B_GT] = OP_gt,   [B_GE] = OP_ge,   [B_EQ] = OP_eq,   [B_NE] = OP_ne};
     n = node_bare(n);
     if (++f->terms > INITIAL_TERMS) {
-        fail(f->e, n->span, f->t ? 260 : 318, "a formula of more than %d terms", INITIAL_TERMS);
+        fail(f->e, n->span, f->t ? 260 : 279, "a formula of more than %d terms", INITIAL_TERMS);
         return false;
     }
     if (!differs(f->e, n, !f->t)) {
@@ -190,7 +190,7 @@ static Name words_of(Elab *e, const Node *n, const DimList *own, const Tensor *t
     bool ok = put_node(&f, n);
     fclose(f.out);
     if (ok && !(t ? initial_valid(words) : step_formula_valid(words))) {
-        fail(e, n->span, t ? 260 : 318, "a formula that holds more than %d numbers at once",
+        fail(e, n->span, t ? 260 : 279, "a formula that holds more than %d numbers at once",
              INITIAL_DEPTH);
         ok = false;
     }
@@ -214,7 +214,7 @@ bool step_formula(Elab *e, const Node *n, Name *words)
         if (!real_of(e, n, &d))
             return false;
         if (!(d >= 0 && d <= 1)) {
-            fail(e, n->span, 318, "an average keeps %g of itself; it must be from 0 to 1", d);
+            fail(e, n->span, 279, "an average keeps %g of itself; it must be from 0 to 1", d);
             return false;
         }
     }

@@ -81,8 +81,8 @@ static bool is_at(const Token *t, int before, const Token *after)
            (after->kind == IDENT || after->kind == NUMBER || after->kind == '(');
 }
 
-/* The name follows, behind that of a block and before another: `target : block encoder follows online
- * by 0.99`. No statement begins with two names. */
+/* The name follows, behind that of a block and before another: `target : block encoder follows
+ * online by 0.99`. No statement begins with two names. */
 static bool is_follows(int before, const Token *after)
 {
     return (before == IDENT || before == STRING) && after->kind == IDENT && !after->first;

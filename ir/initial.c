@@ -93,7 +93,8 @@ static bool is_valid(const char *formula, bool by_step)
     while (initial_next(&formula, &t)) {
         const bool either = t.kind == INITIAL_number || t.kind == INITIAL_op;
         depth += 1 - initial_operands(&t);
-        if ((!either && (t.kind == INITIAL_step) != by_step) || depth < 1 || depth > INITIAL_DEPTH || ++terms > INITIAL_TERMS)
+        if ((!either && (t.kind == INITIAL_step) != by_step) || depth < 1 ||
+            depth > INITIAL_DEPTH || ++terms > INITIAL_TERMS)
             return false;
     }
     return !*formula && depth == 1;

@@ -196,7 +196,7 @@ typedef struct Tensor {
      * beta it + (1 - beta) that. beta, from 0 to 1, is a formula of the step (ir/initial.h). */
     uint32_t follows;
     Name beta;
-    int64_t every; /* of so many steps the last changes it, the others leave it; 1: each */
+    int64_t every;      /* of so many steps the last changes it, the others leave it; 1: each */
     double decay, rate; /* weight decay; factor of the learning rate */
     uint8_t goal;       /* the one that changes it, or of which it is the state */
     bool unread;        /* the front end has told that no expression names it */

@@ -466,8 +466,7 @@ static void check_follower(Verifier *v, const Tensor *t)
         !dims_within(v->m, t, of) || of->external_rank != t->external_rank)
         verify_broken(v, NULL, 8, "tensor '%s' is of another form than '%s', which it follows",
                       str(v, t->name), str(v, of->name));
-    if (t->every < 1 || !t->beta || !step_formula_valid(str(v, t->beta)) ||
-        !(t->slot || t->frozen))
+    if (t->every < 1 || !t->beta || !step_formula_valid(str(v, t->beta)) || !(t->slot || t->frozen))
         verify_broken(v, NULL, 8, "tensor '%s' cannot follow '%s'", str(v, t->name),
                       str(v, of->name));
 }

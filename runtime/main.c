@@ -224,7 +224,7 @@ static void join_others(mg_run *r)
         rt_ranks_follow(r);
 }
 
-/* What is asked for of the model as it is evaluated. */
+/* Samples and exports, of the model as it is evaluated. */
 static rt_exit show(mg_run *r)
 {
     const bool samples = r->options->sample != RT_UNSET;

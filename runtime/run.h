@@ -466,15 +466,18 @@ typedef struct rt_weights rt_weights;
 /* Opens the weights of --init and checks them against the program; ends the program with 65 and a
  * list of all misfits. */
 rt_weights *rt_weights_open(const mg_run *r, const char *path);
-void rt_weights_load(mg_run *r, rt_weights *w); /* fills the parameters */
+void rt_weights_load(mg_run *r, rt_weights *w);      /* fills the parameters */
 bool rt_weights_have(const rt_weights *w, int item); /* of r->params; of parts the first */
 void rt_weights_close(rt_weights *w);
-/* followers.c: what follows a parameter begins as that, if it is not in the file of --init (w, or NULL). */
+/* followers.c: what follows a parameter begins as that, if it is not in the file of --init (w, or
+ * NULL). */
 void rt_begin(mg_run *r, const rt_weights *w);
 /* With --eval-with average: each parameter changes places with its average, and its rounded copy is
  * made anew. The second call changes all back, to the bit. */
 void rt_exchange_averages(mg_run *r);
 bool rt_keeps_averages(const mg_program *p);
+/* Host memory that these take, of one tensor at a time. */
+int64_t rt_followers_bytes(const mg_run *r);
 
 /* ---- train.c, eval.c, sample.c, info.c ---------------------------------------------------- */
 

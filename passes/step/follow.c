@@ -3,8 +3,8 @@
  *   new = beta old + (1 - beta) followed        followed: its value after this step's update
  *
  * beta is a formula of the step, computed in f64; it and 1 - beta are rounded once, to the tensor's
- * type. Between the steps that change a follower (Tensor.every) beta is 1: so it keeps its bits, and
- * with beta = 0 it takes those of the other. */
+ * type. Between the steps that change a follower (Tensor.every) beta is 1: so it keeps its bits,
+ * and with beta = 0 it takes those of the other. */
 #include "ir/initial.h"
 #include "passes/step/update.h"
 #include "passes/walk.h"

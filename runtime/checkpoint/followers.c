@@ -1,5 +1,5 @@
-/* followers.c - tensors that follow parameters: before the first step they are copies of them; and an
- * evaluation may be of the averages, which change places with their parameters for it.
+/* followers.c - tensors that follow parameters: before the first step they are copies of them; and
+ * an evaluation may be of the averages, which change places with their parameters for it.
  *
  * Both go by external elements, so the two may lie over the ranks in different ways. */
 #include "runtime/run.h"
@@ -110,4 +110,24 @@ bool rt_keeps_averages(const mg_program *p)
         if (p->tensors[i].role == MG_STATE && p->tensors[i].begins)
             return true;
     return false;
+}
+
+/* The most bytes of an item that follows a parameter. */
+static int64_t largest(const rt_catalog *c)
+{
+    int64_t most = 0;
+    for (int i = 0; i < c->n; i++) {
+        const rt_form *x = c->item[i].form;
+        const int64_t bytes = x->elements * mg_dtype_bytes(x->tensor->dtype);
+        if (c->item[i].begins && bytes > most)
+            most = bytes;
+    }
+    return most;
+}
+
+int64_t rt_followers_bytes(const mg_run *r)
+{
+    const int64_t a = largest(&r->params), b = largest(&r->slots);
+    const int64_t exchanged = r->options->eval_with ? 2 * b : b;
+    return a > exchanged ? a : exchanged;
 }

@@ -2,8 +2,8 @@
  *
  * A directory holds model.safetensors, or model.safetensors.index.json and the files that it names.
  * Tensors are matched by external name and shape; f32, f64, bf16 and f16 are read. All misfits are
- * listed before any file is created. Optimizer state starts at zero; what follows a parameter, and is
- * not there, begins as that (followers.c). */
+ * listed before any file is created. Optimizer state starts at zero; what follows a parameter, and
+ * is not there, begins as that (followers.c). */
 #include "runtime/run.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer sgd()  lr 0.1  average -0.1 }
 train other where "a*" { optimizer sgd()  lr 0.1  average step() % 2 }
-# CHECK: 0318-average.mg:15:42: error[MG0318]: an average keeps -0.1 of itself; it must be from 0 to 1
-# CHECK: 0318-average.mg:16:59: error[MG0318]: no number by the step
+# CHECK: 0279-average.mg:15:42: error[MG0279]: an average keeps -0.1 of itself; it must be from 0 to 1
+# CHECK: 0279-average.mg:16:59: error[MG0279]: no number by the step
 # CHECK: help: it is made of numbers, step(), + - * / and functions: 1 - 0.004 * (cos(3.14159 * step() / steps) + 1) / 2
 # CHECK-NOT: {{error|warning}}[MG

@@ -16,8 +16,8 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = mean(x)
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0318-follows.mg:11:37: error[MG0318]: an average keeps 1.5 of itself; it must be from 0 to 1
-# CHECK: 0318-follows.mg:12:40: error[MG0318]: every 0 steps; it must be at least 1
-# CHECK: 0318-follows.mg:13:37: error[MG0318]: no number by the step
+# CHECK: 0279-numbers.mg:11:37: error[MG0279]: an average keeps 1.5 of itself; it must be from 0 to 1
+# CHECK: 0279-numbers.mg:12:40: error[MG0279]: every 0 steps; it must be at least 1
+# CHECK: 0279-numbers.mg:13:37: error[MG0279]: no number by the step
 # CHECK: help: it is made of numbers, step(), + - * / and functions: 1 - 0.004 * (cos(3.14159 * step() / steps) + 1) / 2
 # CHECK-NOT: {{error|warning}}[MG
