@@ -128,6 +128,6 @@ static int64_t largest(const rt_catalog *c)
 int64_t rt_followers_bytes(const mg_run *r)
 {
     const int64_t a = largest(&r->params), b = largest(&r->slots);
-    const int64_t exchanged = r->options->eval_with ? 2 * b : b;
+    const int64_t exchanged = b && r->options->eval_with ? 2 * b : b;
     return a > exchanged ? a : exchanged;
 }
