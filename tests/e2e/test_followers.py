@@ -181,9 +181,15 @@ class Followers(mgctest.Case):
             with self.subTest(precision=precision, more=more):
                 text = TEACHER.replace("precision f32", f"precision {precision}\n{more}")
                 self.program("half", ONE, text)
-                got = self.run_to("half", 4, "half" + precision + str(len(more)), "--val", "text", "--eval-with", "average")
+                out, sample = "half" + precision + str(len(more)), ["--sample", 2, "--temperature", 0, "--prompt", "a", "--logits"]
+                got = self.run_to("half", 4, out, "--val", "text", "--eval-with", "average", "--export", out + "-average")
                 for a, b in zip(want, got, strict=True):
                     self.assertLess(abs(a["loss"] - b["loss"]), 1e-2 * a["loss"])
+                self.trains("./half", "--resume", "--out", out, *sample, "mine", "--eval-with", "average")
+                self.trains("./half", "--init", out + "-average", *sample, "its")
+                self.trains("./half", "--resume", "--out", out, *sample, "other")
+                self.assertEqual(self.read("mine"), self.read("its"))  # what is read of an average is rounded as well
+                self.assertNotEqual(self.read("mine"), self.read("other"))
 
     def test_stages(self):
         """Averages under stages of a pipeline: those of one rank."""
