@@ -173,6 +173,15 @@ class Followers(mgctest.Case):
                 for key, x in a.items():
                     self.close(x, b[key], 2e-4)
 
+    def test_resume(self):
+        """A run that goes on from a checkpoint ends with the bits of one that was not interrupted."""
+        self.program("train")
+        self.run_to("train", 5, "whole")
+        self.run_to("train", 3, "parts")
+        self.run_to("train", 5, "parts", "--resume")
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(*(self.read(f"{out}/ckpt/step-00000005/{file}") for out in ("whole", "parts")))
+
     def test_precisions(self):
         """In bf16 and f16, with all gradients first or not: followers are f32, and their steps those of f32 to rounding."""
         self.program("f32")
