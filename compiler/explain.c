@@ -122,7 +122,11 @@ static void print_tensor(const Search *q, const Tensor *t)
         arena_printf(a, "%s [%s]%s%s", name_str(q->m->names, t->external), external_shape(q, t),
                      part_text(q, t),
                      t->stacked ? ", one for every iteration of the repeats around it" : ""));
-    if (t->formula)
+    if (t->follows)
+        row("follows",
+            arena_printf(a, "%s: a copy of it before the first step",
+                         name_str(q->m->names, q->m->tensors.data[t->follows - 1].name)));
+    else if (t->formula)
         row("starts as", arena_printf(a, "of each element: %s", name_str(q->m->names, t->formula)));
     else if (t->init == INIT_const)
         row("starts as", arena_printf(a, "%g", t->a));

@@ -68,9 +68,12 @@ typedef enum SymKind { SYM_DIM, SYM_CONST, SYM_VALUE, SYM_PARAM, SYM_BLOCK, SYM_
 
 /* A block whose calls share their parameters, as it is declared in a frame. */
 typedef struct Instance {
-    const Node *node, *block;    /* block: NULL after an error */
-    const char *path, *external; /* of its parameters */
-    struct Loop *loop;           /* around the declaration */
+    const Node *node, *block;       /* block: NULL after an error */
+    const char *path, *external;    /* of its parameters */
+    struct Loop *loop;              /* around the declaration */
+    const struct Instance *follows; /* whose parameters its own are averages of, or NULL; then: */
+    Name beta;                      /* as Tensor has them */
+    int64_t every;
 } Instance;
 
 typedef struct Sym {
@@ -98,8 +101,9 @@ typedef struct Frame {
     bool prelude;
     struct Loop *loop; /* around the call */
     struct Loop *home; /* around the parameters: the same, but where an instance was declared */
-    bool shared;       /* in the call of an instance, however deep; then: */
-    const char *place; /* the calls that lead here; of an instance all calls are one */
+    const Instance *follower; /* in a call of an instance that follows another, however deep */
+    bool shared;              /* in the call of an instance, however deep; then: */
+    const char *place;        /* the calls that lead here; of an instance all calls are one */
     Map syms;
     VEC(Sym *) order;
     VEC(Name) dims;              /* declared here */
@@ -145,6 +149,13 @@ typedef struct Shared {
     uint32_t tensor;
     Value arg;
 } Shared;
+
+/* A parameter of an instance that follows another. */
+typedef struct Follower {
+    const Instance *instance;
+    uint32_t tensor;
+    Span call; /* of the instance */
+} Follower;
 
 typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_SAMPLE } Mode;
 
@@ -223,14 +234,15 @@ typedef struct Elab {
     Windows token_windows, weight_windows, input_windows[MAX_INPUTS];
     VEC(Ins *) windows; /* made of them */
     Map externals;      /* tensor index + 1, by external name, and parts by their place too */
-    Map wholes;         /* Externals of parts in their order, by external name */
-    Map shared;         /* Shared, by external name: of this function */
-    Map alike;          /* ExternalNames, by external name without its numbers */
-    Map paths;          /* how often a path was given out, by Name */
-    bool rule;          /* an optimizer's: padding is like other elements */
-    bool constant;      /* only numbers are allowed */
-    bool circle;        /* layouts extend each other, which was said */
-    bool stopped;       /* a limit was passed: everything is poison */
+    VEC(Follower) followers;
+    Map wholes;    /* Externals of parts in their order, by external name */
+    Map shared;    /* Shared, by external name: of this function */
+    Map alike;     /* ExternalNames, by external name without its numbers */
+    Map paths;     /* how often a path was given out, by Name */
+    bool rule;     /* an optimizer's: padding is like other elements */
+    bool constant; /* only numbers are allowed */
+    bool circle;   /* layouts extend each other, which was said */
+    bool stopped;  /* a limit was passed: everything is poison */
     int nest;
     Span at; /* the expression that is elaborated, in the source */
     int64_t work;
@@ -347,6 +359,15 @@ bool check_shared(Elab *e, const Node *n, const Shared *s, const Tensor *now);
 /* initial.c: the initial value that a declaration says; t has its external form. False after an
  * error. */
 bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t);
+/* A number from 0 to 1, which may be a formula of the step: its words (ir/initial.h). False after
+ * an error. */
+bool step_formula(Elab *e, const Node *n, Name *words);
+/* follow.c: `follows online by 0.99` of an instance that is declared; false after an error. */
+bool follow_instance(Elab *e, const Node *n, Instance *i);
+/* t, which has its names, is a parameter of an instance that follows another. */
+void add_follower(Elab *e, Tensor *t);
+/* Once all are declared: which parameter each of them follows. */
+void find_followed(Elab *e);
 /* The iterations of `repeat d at l`, of which there are n, in runs; false after an error. */
 bool alike_runs(Elab *e, const Node *n, int64_t iterations, RunList *out);
 /* Copies of the body of a loop: all that its runs have, and how many are made. */
@@ -430,6 +451,9 @@ void check_wholes(Elab *e);
 bool join_whole(Elab *e, const Node *n, const Tensor *t, const Tensor *first);
 /* The external name of a parameter that is declared here; false: there is none of that name. */
 bool external_of(Elab *e, const Node *n, Name *name);
+/* Number from 1 of the parameter of an external name, of several parts of it the one where `part`
+ * is; 0: there is none. */
+size_t external_tensor(const Elab *e, Name external, const Tensor *part);
 /* The parameter that has the name of this declaration; false: there is none. */
 bool find_external(Elab *e, const Node *n, uint32_t *index);
 Name unique_path(Elab *e, const char *path); /* with _2, _3, ... if it was given out before */

@@ -318,6 +318,7 @@ static void elaborate_functions(Elab *e, const Node *model)
     Module *m = e->module;
     if (!elaborate_mode(e, model, MODE_TRAIN, m->batch.size) || diag_errors(e->diag))
         return;
+    find_followed(e);
     all_rules_used(e);
     check_wholes(e);
     warn_unused(e);

@@ -286,6 +286,7 @@ static void put_node(Fmt *f, const Node *n)
     case N_OPTION:
     case N_PARAM:
     case N_INSTANCE:
+    case N_FOLLOWS:
     case N_METRIC:
     case N_REPEAT:
     case N_SCAN:
@@ -403,6 +404,14 @@ static void add_instance(Fmt *f, const Node *n)
     put(f, ": block ");
     put_node(f, n->a);
     put_path(f, n->text);
+    if (n->b) {
+        put(f, " follows ");
+        put_name(f, n->b->name);
+        put(f, " ");
+        put_node(f, n->b->a);
+        put(f, " ");
+        put_node(f, n->b->b);
+    }
     add_cell(line, take(f));
 }
 

@@ -1,8 +1,9 @@
-/* initial.c - initial values of parameters: a number, a distribution, or a formula of each element.
+/* initial.c - initial values of parameters: a number, a distribution, or a formula of each element;
+ * and numbers that are a formula of the step.
  *
  * A formula is made of numbers, index(d), normal(deviation), uniform(low, high) and functions of
  * each element. It becomes the words of a stack machine (ir/initial.h). One that draws once and
- * does nothing more is that distribution. */
+ * does nothing more is that distribution. A formula of the step has step() and draws nothing. */
 #include "grammar/elab.h"
 #include "ir/initial.h"
 
@@ -11,7 +12,7 @@
 
 typedef struct Formula {
     Elab *e;
-    const Tensor *t;
+    const Tensor *t; /* NULL: of the step */
     const DimList *own;
     FILE *out;
     int terms;
@@ -56,13 +57,18 @@ static bool draws(const Elab *e, const Node *n)
     return named(e, n, "normal") || named(e, n, "uniform");
 }
 
-/* Does it differ from element to element? */
-static bool differs(const Elab *e, const Node *n)
+static bool is_step(const Elab *e, const Node *n)
 {
-    bool found = draws(e, n) || named(e, n, "index");
-    found = found || (n->a && differs(e, n->a)) || (n->b && differs(e, n->b));
+    return named(e, n, "step") && !n->list.n;
+}
+
+/* Does it differ from element to element (by_step: from step to step)? */
+static bool differs(const Elab *e, const Node *n, bool by_step)
+{
+    bool found = by_step ? is_step(e, n) : draws(e, n) || named(e, n, "index");
+    found = found || (n->a && differs(e, n->a, by_step)) || (n->b && differs(e, n->b, by_step));
     for (size_t i = 0; !found && i < n->list.n; i++)
-        found = differs(e, n->list.data[i]);
+        found = differs(e, n->list.data[i], by_step);
     return found;
 }
 
@@ -70,6 +76,12 @@ static bool put_node(Formula *f, const Node *n);
 
 static bool refuse(Formula *f, const Node *n)
 {
+    if (!f->t) {
+        fail(f->e, n->span, 279, "no number by the step");
+        help(f->e, "it is made of numbers, step(), + - * / and functions: 1 - 0.004 * "
+                   "(cos(3.14159 * step() / steps) + 1) / 2");
+        return false;
+    }
     fail(f->e, n->span, 260, "no initial value of each element");
     help(f->e,
          "it is made of numbers, index(d), normal(deviation), uniform(low, high), + - * / and "
@@ -129,7 +141,7 @@ static Op called_op(const Elab *e, const Node *n)
 {
     const char *name = text(e, n->name);
     const Op op = op_find(name);
-    const bool language = op_is(op, FUNCTION) || op == OP_max || op == OP_select;
+    const bool language = op_is(op, FUNCTION) || OP_AMONG(op, OP_max, OP_min, OP_select);
     return language && initial_op(op) && !map_find(&e->blocks, n->name) &&
                    n->list.n == (size_t)op_info[op].min
                ? op
@@ -143,19 +155,23 @@ static bool put_node(Formula *f, const Node *n)
         [B_LE] = OP_le,   [B_GT] = OP_gt,   [B_GE] = OP_ge,   [B_EQ] = OP_eq,   [B_NE] = OP_ne};
     n = node_bare(n);
     if (++f->terms > INITIAL_TERMS) {
-        fail(f->e, n->span, 260, "an initial value of more than %d terms", INITIAL_TERMS);
+        fail(f->e, n->span, f->t ? 260 : 279, "a formula of more than %d terms", INITIAL_TERMS);
         return false;
     }
-    if (!differs(f->e, n)) {
+    if (!differs(f->e, n, !f->t)) {
         double d;
         if (!real_of(f->e, n, &d))
             return false;
         fprintf(f->out, "%.17g ", d);
         return true;
     }
-    if (named(f->e, n, "index"))
+    if (!f->t && is_step(f->e, n)) {
+        fputs("step ", f->out);
+        return true;
+    }
+    if (f->t && named(f->e, n, "index"))
         return put_index(f, n);
-    if (draws(f->e, n))
+    if (f->t && draws(f->e, n))
         return put_draw(f, n);
     if (n->kind == N_NEG)
         return put_op(f, OP_neg, 1, (const Node *const[]){n->a});
@@ -165,22 +181,45 @@ static bool put_node(Formula *f, const Node *n)
     return op ? put_op(f, op, n->list.n, (const Node *const *)n->list.data) : refuse(f, n);
 }
 
-static bool formula(Elab *e, const Node *n, const DimList *own, Tensor *t)
+/* The words; 0 after an error. */
+static Name words_of(Elab *e, const Node *n, const DimList *own, const Tensor *t)
 {
     char *words;
     size_t size;
     Formula f = {.e = e, .t = t, .own = own, .out = open_memstream(&words, &size)};
     bool ok = put_node(&f, n);
     fclose(f.out);
-    if (ok && !initial_valid(words)) {
-        fail(e, n->span, 260, "an initial value that holds more than %d numbers at once",
+    if (ok && !(t ? initial_valid(words) : step_formula_valid(words))) {
+        fail(e, n->span, t ? 260 : 279, "a formula that holds more than %d numbers at once",
              INITIAL_DEPTH);
         ok = false;
     }
-    t->init = INIT_formula;
-    t->formula = ok ? name_intern(e->names, words) : 0;
+    const Name formula = ok ? name_intern(e->names, words) : 0;
     free(words);
-    return ok;
+    return formula;
+}
+
+static bool formula(Elab *e, const Node *n, const DimList *own, Tensor *t)
+{
+    t->init = INIT_formula;
+    t->formula = words_of(e, n, own, t);
+    return t->formula != 0;
+}
+
+bool step_formula(Elab *e, const Node *n, Name *words)
+{
+    double d;
+    n = node_bare(n);
+    if (!differs(e, n, true)) {
+        if (!real_of(e, n, &d))
+            return false;
+        if (!(d >= 0 && d <= 1)) {
+            fail(e, n->span, 279, "an average keeps %g of itself; it must be from 0 to 1", d);
+            return false;
+        }
+    }
+    *words = words_of(e, n, NULL, NULL);
+    return *words != 0;
 }
 
 bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t)
@@ -196,7 +235,7 @@ bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t)
         t->b = uniform ? v[1] : v[0];
         return true;
     }
-    if (differs(e, one))
+    if (differs(e, one, false))
         return formula(e, one, own, t);
     t->init = INIT_const;
     return real_of(e, n->a, &t->a);

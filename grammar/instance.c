@@ -56,6 +56,8 @@ void declare_instance(Elab *e, const Node *n)
     *i = (Instance){.node = n, .block = block ? block->node : NULL, .loop = e->loop};
     i->path = path_join(e, e->frame->path, n->text ? path_word(e, n->text) : text(e, n->name));
     i->external = path_join(e, e->frame->external, external_text(e, n));
+    if (n->b && !follow_instance(e, n->b, i))
+        i->block = NULL;
     s->instance = i;
 }
 

@@ -39,7 +39,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %token DIM "dim" CONST "const" BLOCK "block" MODEL "model" TRAIN "train" LAYOUT "layout"
 %token CONFIG "config"
 %token PARAM "param" METRIC "metric" REPEAT "repeat" SCAN "scan" RETURN "return"
-%token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x" AT "at"
+%token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x" AT "at" FOLLOWS "follows"
 %token ARROW "->" DOTS ".." LE "<=" GE ">=" EQ "==" NE "!="
 %token OPTIMIZER "optimizer" SETTING "setting" STATE "state" REST "rest"
 %token <name> IDENT "a name"
@@ -50,7 +50,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %left '*' '/'
 %precedence NEGATED
 
-%type <node> limit declaration slot first json member selector item binding parameter parent statement number atom entry axis option pad direction
+%type <node> limit follows declaration slot first json member selector item binding parameter parent statement number atom entry axis option pad direction
 %type <node> expr sum term unary dot postfix primary call argument subscript group whole name
 %type <list> rule slots selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
 %type <list> several entries values pads exprs axes options option_list arguments argument_list subscripts dims
@@ -155,8 +155,8 @@ statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a
          | IDENT ':' "param" '[' names ']' '~' call path external
                                 { $$ = MAKE(@$, PARAM, .name = $1, .at = @1, .list = *$5, .b = $8,
                                             .text = $9, .more = *$10); }
-         | IDENT ':' "block" name path
-                                { $$ = MAKE(@$, INSTANCE, .name = $1, .at = @1, .a = $4, .text = $5); }
+         | IDENT ':' "block" name path follows
+                                { $$ = MAKE(@$, INSTANCE, .name = $1, .at = @1, .a = $4, .b = $6, .text = $5); }
          | "metric" IDENT '=' expr
                                 { $$ = MAKE(@$, METRIC, .name = $2, .at = @2, .a = $4); }
          | "repeat" IDENT path '{' statements '}'
@@ -202,6 +202,10 @@ several: IDENT ',' name         { $$ = list_new(p, MAKE(@1, NAME, .name = $1)); 
 
 path: %empty                    { $$ = NULL; }
     | "as" STRING               { $$ = $2; }
+
+follows: %empty                 { $$ = NULL; }
+       | "follows" IDENT name expr
+                                { $$ = MAKE(@$, FOLLOWS, .name = $2, .at = @2, .a = $3, .b = $4); }
 
 /* The external order of a parameter; parentheses merge, `at` is where a part begins. */
 external: %empty                { $$ = list_new(p, NULL); }

@@ -125,6 +125,14 @@ static const char *own_name(Elab *e, const Node *n)
     return n->text ? external_text(e, n) : text(e, n->name);
 }
 
+size_t external_tensor(const Elab *e, Name external, const Tensor *part)
+{
+    if (part->part_of)
+        external = name_intern(e->names, arena_printf(e->arena, "%s\1%lld", text(e, external),
+                                                      (long long)part->part_at));
+    return (size_t)(uintptr_t)map_find(&e->externals, external);
+}
+
 /* The part that is declared here, + 1. Training may have computed another place: of another batch.
  */
 static size_t found_part(Elab *e, const Node *n, Name external)

@@ -199,7 +199,10 @@ static bool tensor_of(Elab *e, const Node *n, const Shared *shared, uint32_t *in
         return false;
     }
     t.name = unique_path(e, path_join(e, e->frame->path, text(e, n->name)));
-    apply_rules(e, &t);
+    if (e->frame->follower)
+        add_follower(e, &t);
+    else
+        apply_rules(e, &t);
     vec_push(e->module->arena, &e->module->tensors, t);
     return true;
 }

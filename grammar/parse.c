@@ -88,6 +88,13 @@ static bool is_at(const Token *t, int before, const Token *after)
            (after->kind == IDENT || after->kind == NUMBER || after->kind == '(');
 }
 
+/* The name follows, behind that of a block and before another: `target : block encoder follows
+ * online by 0.99`. No statement begins with two names. */
+static bool is_follows(int before, const Token *after)
+{
+    return (before == IDENT || before == STRING) && after->kind == IDENT && !after->first;
+}
+
 static Token next(Parse *p)
 {
     if (p->queue.n)
@@ -102,12 +109,15 @@ static Token next(Parse *p)
         if (after.kind == IDENT || after.kind == NUMBER || (after.kind == '-' && !p->braces))
             t.kind = word_of_optimizer(p, &t);
     }
-    if (t.kind == IDENT && (t.value.name == p->x || t.value.name == p->at)) {
+    if (t.kind == IDENT &&
+        (t.value.name == p->x || t.value.name == p->at || t.value.name == p->follows)) {
         Token after = lex(p);
         p->before = after.kind;
         hand_back(p, after);
         if (t.value.name == p->x)
             t.kind = after.kind == NUMBER ? TIMES : IDENT;
+        else if (t.value.name == p->follows)
+            t.kind = is_follows(before, &after) ? FOLLOWS : IDENT;
         else
             t.kind = is_at(&t, before, &after) ? AT : IDENT;
     }
@@ -312,6 +322,7 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
     p->diag = d;
     p->x = name_intern(names, "x");
     p->at = name_intern(names, "at");
+    p->follows = name_intern(names, "follows");
     p->line_start = true;
     if (size > FILE_MAX) {
         diag_error(d, (Span){file, 0, 0}, 108, "a file of %zu bytes; the limit is %d", size,

@@ -333,7 +333,7 @@ static void rule(Elab *e, const Node *n, RuleKind kind, const Goal *g)
 }
 
 /* The settings of which there is one at most. */
-enum { SET_optimizer, SET_lr, SET_clip, SET_precision, SET_update, SET_count };
+enum { SET_optimizer, SET_lr, SET_clip, SET_average, SET_precision, SET_update, SET_count };
 
 static void setting(Elab *e, const Node *n, int which, Goal *g)
 {
@@ -352,6 +352,8 @@ static void setting(Elab *e, const Node *n, int which, Goal *g)
         learning_rate(e, value, g);
     else if (which == SET_clip)
         bounded(e, value, "clip", -1, 1e300, &g->clip);
+    else if (which == SET_average)
+        step_formula(e, value, &g->average);
     else if (which == SET_precision)
         read_precision(e, value, t);
     else
@@ -383,8 +385,8 @@ static void of_all(Elab *e, const Node *n, const Goal *g)
 
 static void settings(Elab *e, const Node *train, Goal *g)
 {
-    static const char *const names[] = {"optimizer", "lr",     "clip", "precision", "update",
-                                        "decay",     "frozen", "rate", NULL};
+    static const char *const names[] = {"optimizer", "lr",    "clip",   "average", "precision",
+                                        "update",    "decay", "frozen", "rate",    NULL};
     static const RuleKind kinds[] = {RULE_decay, RULE_frozen, RULE_rate};
     const Node *seen[SET_count] = {NULL};
     bool unknown = false;

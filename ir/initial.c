@@ -79,17 +79,33 @@ bool initial_next(const char **s, InitialTerm *t)
         t->kind = INITIAL_normal;
         return real(s, &t->a);
     }
+    if (word(s, "step")) {
+        t->kind = INITIAL_step;
+        return true;
+    }
     return strchr("+-.0123456789", **s) ? real(s, &t->a) : operation(s, t);
 }
 
-bool initial_valid(const char *formula)
+static bool is_valid(const char *formula, bool by_step)
 {
     InitialTerm t;
     int depth = 0, terms = 0;
     while (initial_next(&formula, &t)) {
+        const bool either = t.kind == INITIAL_number || t.kind == INITIAL_op;
         depth += 1 - initial_operands(&t);
-        if (depth < 1 || depth > INITIAL_DEPTH || ++terms > INITIAL_TERMS)
+        if ((!either && (t.kind == INITIAL_step) != by_step) || depth < 1 ||
+            depth > INITIAL_DEPTH || ++terms > INITIAL_TERMS)
             return false;
     }
     return !*formula && depth == 1;
+}
+
+bool initial_valid(const char *formula)
+{
+    return is_valid(formula, false);
+}
+
+bool step_formula_valid(const char *formula)
+{
+    return is_valid(formula, true);
 }

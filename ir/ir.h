@@ -191,6 +191,12 @@ typedef struct Tensor {
     double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
     Name formula;       /* as ir/initial.h says it; 0: another init */
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
+    /* Number from 1 of the tensor that it is a moving average of; 0: none. It begins as that, and
+     * the optimizer leaves it as it is: behind the update of that tensor it becomes
+     * beta it + (1 - beta) that. beta, from 0 to 1, is a formula of the step (ir/initial.h). */
+    uint32_t follows;
+    Name beta;
+    int64_t every;      /* of so many steps the last changes it, the others leave it; 1: each */
     double decay, rate; /* weight decay; factor of the learning rate */
     uint8_t goal;       /* the one that changes it, or of which it is the state */
     bool unread;        /* the front end has told that no expression names it */

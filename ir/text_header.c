@@ -1,6 +1,7 @@
 /* text_header.c - what a module's text begins with: training, layout, mesh, stages. */
 #include <string.h>
 
+#include "ir/initial.h"
 #include "ir/optimizers.h"
 #include "ir/text_reader.h"
 
@@ -52,6 +53,12 @@ static void read_goal(Reader *r, Goal *t)
     t->last = text_want_int(r, 0, INT64_MAX);
     t->descent = (Descent)text_want_choice(r, descent_names, DESCENT_count);
     t->log = text_take_word(r, "log");
+    if (text_take_word(r, "average")) {
+        Span at = r->t.span;
+        t->average = text_want_name(r);
+        if (!step_formula_valid(name_str(r->m->names, t->average)))
+            text_wrong(r, at, 402, "'%s' is expected here", "a formula of the step");
+    }
 }
 
 void text_read_train(Reader *r)

@@ -496,6 +496,13 @@ static void read_tensor(Reader *r)
     t.rate = text_want_real(r);
     if (text_take_word(r, "goal"))
         t.goal = (uint8_t)text_want_int(r, 1, r->m->train.goals - 1);
+    if (text_take_word(r, "follows")) {
+        t.follows = (uint32_t)text_want_int(r, 0, UINT32_MAX - 1) + 1;
+        text_want_word(r, "every");
+        t.every = text_want_int(r, 1, INT64_MAX);
+        text_want_word(r, "beta");
+        t.beta = text_want_name(r);
+    }
     t.frozen = text_take_word(r, "frozen");
     t.master = text_take_word(r, "master");
     if (text_take_word(r, "at"))
@@ -536,7 +543,8 @@ static void read_module(Reader *r)
         read_tensor(r);
     Span here = r->t.span;
     for (size_t i = 0; i < r->m->tensors.n; i++)
-        if (r->m->tensors.data[i].parameter >= r->m->tensors.n)
+        if (r->m->tensors.data[i].parameter >= r->m->tensors.n ||
+            r->m->tensors.data[i].follows > r->m->tensors.n)
             text_wrong(r, here, 410, "there is no tensor numbered as that of '%s'",
                        name_str(r->m->names, r->m->tensors.data[i].name));
     while (text_take_word(r, "fn"))

@@ -394,6 +394,10 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     text_put_real(out, t->rate);
     if (t->goal)
         fprintf(out, " goal %d", t->goal);
+    if (t->follows) {
+        fprintf(out, " follows %u every %lld beta ", t->follows - 1, (long long)t->every);
+        text_put_string(out, name_str(m->names, t->beta));
+    }
     fputs(t->frozen ? " frozen" : "", out);
     fputs(t->master ? " master" : "", out);
     for (int k = 0; k < 3 && t->at; k++)
@@ -453,7 +457,7 @@ static void print_setting(const char *name, double value, FILE *out)
     text_put_real(out, value);
 }
 
-static void print_goal(const Goal *t, FILE *out)
+static void print_goal(const Module *m, const Goal *t, FILE *out)
 {
     if (optimizer_find(t->optimizer->name))
         fprintf(out, " %s", t->optimizer->name);
@@ -474,6 +478,10 @@ static void print_goal(const Goal *t, FILE *out)
     fprintf(out, " lr %s warmup %lld steps %lld last %lld %s%s", schedule_names[t->schedule],
             (long long)t->warmup, (long long)t->steps, (long long)t->last,
             descent_names[t->descent], t->log ? " log" : "");
+    if (t->average) {
+        fputs(" average ", out);
+        text_put_string(out, name_str(m->names, t->average));
+    }
 }
 
 static void print_header(const Module *m, FILE *out)
@@ -486,7 +494,7 @@ static void print_header(const Module *m, FILE *out)
     fputs(" seq ", out);
     text_print_dim(m, m->seq, out);
     fprintf(out, " vocab %lld\ntrain", (long long)m->vocab);
-    print_goal(&t->goal[0], out);
+    print_goal(m, &t->goal[0], out);
     fprintf(out, " compute %s%s%s%s", dtype_name(t->compute), t->tf32 ? " tf32" : "",
             t->tree ? " tree" : "", t->as_ready ? " as_ready" : "");
     if (t->half)
@@ -499,7 +507,7 @@ static void print_header(const Module *m, FILE *out)
     }
     for (int i = 1; i < t->goals; i++) {
         print_text("\ngoal", name_str(m->names, t->goal[i].loss), out);
-        print_goal(&t->goal[i], out);
+        print_goal(m, &t->goal[i], out);
     }
     print_text("\nlayout", name_str(m->names, m->layout.name), out);
     print_text(" device", name_str(m->names, m->layout.device), out);

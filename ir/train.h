@@ -39,6 +39,7 @@ typedef struct Goal {
 #include "ir/optimizers.def"
     double own[OWN_MAX]; /* as OptimizerInfo.own names them */
     double clip;         /* 0: none */
+    Name average; /* each of its parameters has an average with this Tensor.beta; 0: none has */
     Schedule schedule;
     double peak, floor;
     int64_t warmup, steps;

@@ -448,6 +448,29 @@ static bool dims_within(const Module *m, const Tensor *t, const Tensor *of)
     return true;
 }
 
+/* A follower is of the form of what it follows, which leads to no circle, and has no gradient. */
+static void check_follower(Verifier *v, const Tensor *t)
+{
+    const Tensor *all = v->m->tensors.data, *of = t;
+    size_t far = 0;
+    if (!t->follows)
+        return;
+    while (of->follows && of->follows <= v->m->tensors.n && far++ < v->m->tensors.n)
+        of = &all[of->follows - 1];
+    if (of->follows) {
+        verify_broken(v, NULL, 8, "tensor '%s' follows none", str(v, t->name));
+        return;
+    }
+    of = &all[t->follows - 1];
+    if (of->slot || of->type.dtype != t->type.dtype || of->type.rank != t->type.rank ||
+        !dims_within(v->m, t, of) || of->external_rank != t->external_rank)
+        verify_broken(v, NULL, 8, "tensor '%s' is of another form than '%s', which it follows",
+                      str(v, t->name), str(v, of->name));
+    if (t->every < 1 || !t->beta || !step_formula_valid(str(v, t->beta)) || !(t->slot || t->frozen))
+        verify_broken(v, NULL, 8, "tensor '%s' cannot follow '%s'", str(v, t->name),
+                      str(v, of->name));
+}
+
 /* I8: a tensor's external form is a permutation of its dims that are not stacked, merged in groups
  * that cover it; a part lies in its whole, along a dim that may be of none; padding only adds. A
  * parameter is its own, a state that of a parameter with its dims. */
@@ -472,6 +495,7 @@ static void check_tensor(Verifier *v, uint32_t at)
     if ((t->init == INIT_formula) != (t->formula != 0) ||
         (t->formula && (t->slot || !initial_valid(str(v, t->formula)))))
         verify_broken(v, NULL, 8, "tensor '%s' has no initial value", str(v, t->name));
+    check_follower(v, t);
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
     if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
         verify_broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));

@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      26
+#define MG_ABI      27
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -53,6 +53,8 @@ typedef struct mg_tensor {
     uint32_t axes[MG_RANK_MAX];   /* per stored dim: the mg_program.axes that it is split on */
     uint32_t zigzag[MG_RANK_MAX]; /* axes of which rank r of n has parts r and 2n - 1 - r of 2n */
     uint8_t at; /* MG_AT_*: ranks along the stage axis that have it; others reuse its bytes */
+    const char *begins; /* not NULL: the external name of the parameter that it is a copy of before
+                         * the first step: it follows that, and init says nothing */
 } mg_tensor;
 
 enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 }; /* along that axis */

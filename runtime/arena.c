@@ -49,11 +49,12 @@ static void limit_by_cgroup(rt_memory *m, const char *max, const char *used)
 }
 
 /* Memory of the leader: its lists of tensors, and the list of entries of a save or a resume: the
- * larger of the two files counts. */
+ * larger of the two files counts; what it copies of tensors that follow others. */
 static int64_t lists(const mg_run *r)
 {
     const rt_catalog *p = &r->params, *s = &r->slots;
-    return p->memory + s->memory + (p->entries > s->entries ? p->entries : s->entries);
+    return p->memory + s->memory + (p->entries > s->entries ? p->entries : s->entries) +
+           rt_followers_bytes(r);
 }
 
 rt_memory rt_memory_plan(const mg_run *r)

@@ -75,11 +75,13 @@ void rt_eval(mg_run *r, const rt_data *d, rt_scores *s)
     const mg_entry *e = &r->program->eval;
     int64_t windows = rt_eval_windows(r, d);
     *s = (rt_scores){0};
+    rt_exchange_averages(r);
     if (e->filled < 0) {
         eval_batches(r, d, windows, s);
-        return;
+    } else {
+        put_totals(r);
+        for (int64_t i = 0; i < windows; i += e->batch)
+            run_batch(r, d, i, windows - i < e->batch ? windows - i : e->batch, s);
     }
-    put_totals(r);
-    for (int64_t i = 0; i < windows; i += e->batch)
-        run_batch(r, d, i, windows - i < e->batch ? windows - i : e->batch, s);
+    rt_exchange_averages(r);
 }

@@ -106,7 +106,8 @@ static void init_tensor(mg_run *r, const rt_external *x)
 void rt_init(mg_run *r)
 {
     for (int i = 0; i < r->params.n; i++)
-        init_tensor(r, &r->params.item[i]);
+        if (!r->params.item[i].begins) /* else followers.c */
+            init_tensor(r, &r->params.item[i]);
 }
 
 void rt_init_state(mg_run *r)

@@ -167,8 +167,10 @@ static void fill_arena(mg_run *r, const char *checkpoint)
         rt_weights_load(r, r->weights);
     else
         rt_init(r);
-    if (!checkpoint)
+    if (!checkpoint) {
         rt_init_state(r);
+        rt_begin(r, r->weights);
+    }
     if (r->options->poison)
         rt_poison(r);
     if (r->program->round.present)
@@ -224,6 +226,22 @@ static void join_others(mg_run *r)
         rt_ranks_follow(r);
 }
 
+/* Samples and exports, of the model as it is evaluated. */
+static rt_exit show(mg_run *r)
+{
+    const bool samples = r->options->sample != RT_UNSET;
+    bool good = true;
+    if (!samples && !r->options->export_to)
+        return RT_DONE;
+    rt_exchange_averages(r);
+    if (samples)
+        rt_sample(r);
+    if (r->options->export_to)
+        good = rt_export(r, r->options->export_to);
+    rt_exchange_averages(r);
+    return good ? RT_DONE : RT_IO;
+}
+
 static rt_exit train(mg_run *r)
 {
     if (!r->options->resume)
@@ -254,14 +272,14 @@ static rt_exit train(mg_run *r)
         r->deadline = r->started + (int64_t)(rt_duration(r->options->max_time) * 1e9);
     rt_exit code = rt_train(r);
     rt_log_close(r->log);
-    if (code == RT_DONE && r->options->sample != RT_UNSET)
-        rt_sample(r);
+    if (code == RT_DONE)
+        code = show(r);
     free(checkpoint);
     return code;
 }
 
-/* Generates tokens: reads a checkpoint and writes only to standard output. */
-static rt_exit sample(mg_run *r)
+/* Generates tokens, exports: reads a checkpoint, and writes nothing to --out. */
+static rt_exit look(mg_run *r)
 {
     char *checkpoint = r->options->resume ? rt_resume_find(r, &r->state) : NULL;
     if (r->options->resume && !checkpoint)
@@ -270,9 +288,9 @@ static rt_exit sample(mg_run *r)
     open_weights(r, checkpoint);
     rt_signals_catch(r);
     fill_arena(r, checkpoint);
-    rt_sample(r);
+    const rt_exit code = show(r);
     free(checkpoint);
-    return rt_signal_stop() ? RT_STOPPED : RT_DONE;
+    return rt_signal_stop() ? RT_STOPPED : code;
 }
 
 static void release(mg_run *r)
@@ -333,7 +351,8 @@ int main(int argc, char **argv)
         rt_device_open(&r);
         if (options.data.n)
             rt_open_data(&r);
-        r.code = options.sample != RT_UNSET && !options.data.n ? sample(&r) : train(&r);
+        const bool looks = options.sample != RT_UNSET || options.export_to;
+        r.code = looks && !options.data.n ? look(&r) : train(&r);
     }
     release(&r);
     return (int)r.code;

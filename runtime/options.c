@@ -252,6 +252,14 @@ static void settle(rt_options *o, const mg_program *p)
         rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
     if (o->threads > 1024)
         rt_die(RT_USAGE, "--threads is %" PRId64 "; the limit is 1024", o->threads);
+    if (o->eval_with && strcmp(o->eval_with, "average") != 0)
+        rt_die(RT_USAGE, "--eval-with %s: it is average, or left out", o->eval_with);
+    if (o->eval_with && !rt_keeps_averages(p))
+        rt_die(
+            RT_USAGE,
+            "--eval-with average: %s keeps no averages; `average 0.999` in its train block makes "
+            "it",
+            p->name);
     bool evaluates = o->val.n || o->val_fraction > 0;
     if (!evaluates && (o->eval_every != RT_UNSET || o->eval_batches != RT_UNSET))
         rt_die(RT_USAGE, "--eval-every and --eval-batches need --val or --val-fraction");

@@ -448,6 +448,9 @@ typedef struct rt_state { /* the state of a run besides its tensors */
 int64_t rt_checkpoint_bytes(const mg_run *r);
 /* True if the state is now on disk; otherwise a warning was printed and nothing was lost. */
 bool rt_checkpoint_save(mg_run *r);
+/* Writes the parameters as they are, and config.json, to a directory that has no such files; false
+ * after a warning. */
+bool rt_export(mg_run *r, const char *dir);
 /* The name of a step's checkpoint under OUT/ckpt. */
 rt_words rt_checkpoint_name(int64_t step);
 /* Steps of the checkpoints in OUT/ckpt, newest first, ended by -1. The caller frees it. */
@@ -471,8 +474,18 @@ typedef struct rt_weights rt_weights;
 /* Opens the weights of --init and checks them against the program; ends the program with 65 and a
  * list of all misfits. */
 rt_weights *rt_weights_open(const mg_run *r, const char *path);
-void rt_weights_load(mg_run *r, rt_weights *w); /* fills the parameters */
+void rt_weights_load(mg_run *r, rt_weights *w);      /* fills the parameters */
+bool rt_weights_have(const rt_weights *w, int item); /* of r->params; of parts the first */
 void rt_weights_close(rt_weights *w);
+/* followers.c: what follows a parameter begins as that, if it is not in the file of --init (w, or
+ * NULL). */
+void rt_begin(mg_run *r, const rt_weights *w);
+/* With --eval-with average: each parameter changes places with its average, and its rounded copy is
+ * made anew. The second call changes all back, to the bit. */
+void rt_exchange_averages(mg_run *r);
+bool rt_keeps_averages(const mg_program *p);
+/* Host memory that these take, of one tensor at a time. */
+int64_t rt_followers_bytes(const mg_run *r);
 
 /* ---- train.c, eval.c, sample.c, info.c ---------------------------------------------------- */
 

@@ -97,7 +97,7 @@ void emit_initial(const Emitter *e)
     bool any = false;
     for (size_t i = 0; i < e->m->tensors.n; i++) {
         const Tensor *t = &e->m->tensors.data[i];
-        if (!t->formula)
+        if (!t->formula || t->follows)
             continue;
         if (!any)
             fputs("/* Initial values by formula, of element e. */\n"

@@ -96,7 +96,20 @@ static const char *shape_text(const Emitter *e, const Tensor *t)
 
 static bool is_state(const Tensor *t)
 {
-    return t->slot && !tensor_is_rounded(t);
+    return t->slot && !tensor_is_rounded(t) && !t->follows;
+}
+
+/* It begins as what it follows. */
+static void emit_follower(const Emitter *e, size_t i, const char *shape)
+{
+    const Tensor *t = &e->m->tensors.data[i];
+    fprintf(e->out, "    FOLLOWS(%s, ", shape);
+    emit_string(e->out, str(e, t->slot));
+    fprintf(e->out, ", %s, ", t->slot ? "MG_STATE" : "MG_PARAM");
+    emit_offset(e, (size_t)e->p->tensor_buffer.data[i]);
+    fputs(", ", e->out);
+    emit_string(e->out, str(e, e->m->tensors.data[t->follows - 1].external));
+    fputs("),\n", e->out);
 }
 
 /* State begins with one number; copies are made when parameters are there. */
@@ -108,6 +121,10 @@ static void emit_tensor(const Emitter *e, size_t i, const char *shape)
         fprintf(e->out, "    ROUNDED(%s, ", shape);
         emit_offset(e, (size_t)e->p->tensor_buffer.data[i]);
         fputs("),\n", e->out);
+        return;
+    }
+    if (t->follows) {
+        emit_follower(e, i, shape);
         return;
     }
     if (t->formula) {
@@ -191,6 +208,13 @@ void emit_tensors(Emitter *e)
     if (e->p->round)
         fputs("#define ROUNDED(t, at) {t, .slot = \"rounded\", .role = MG_ROUNDED, .offset = at, "
               ".init = MG_INIT_CONST}\n",
+              e->out);
+    bool follows = false;
+    for (size_t i = 0; i < n; i++)
+        follows |= e->m->tensors.data[i].follows != 0;
+    if (follows)
+        fputs("#define FOLLOWS(t, s, kind, at, of) {t, .slot = s, .role = kind, .offset = at, "
+              ".init = MG_INIT_CONST, .begins = of}\n",
               e->out);
     for (size_t i = 0; i < n; i++) {
         const Tensor *t = &e->m->tensors.data[i];

@@ -52,6 +52,7 @@ static void new_copy(Round *r, uint32_t of)
     t.type.dtype = m->train.half;
     t.init = INIT_const;
     t.formula = 0;
+    t.follows = 0;
     t.a = t.b = 0;
     t.parameter = of;
     r->copy[of] = (uint32_t)m->tensors.n;

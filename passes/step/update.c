@@ -11,7 +11,7 @@
  *
  * If the loss was scaled, norm and gradients are divided by the scale. optimizers.c asks
  * for the rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the
- * norm, added in the order of the model. */
+ * norm, added in the order of the model. follow.c adds what follows parameters. */
 #include "passes/step/tree.h"
 #include "passes/step/update.h"
 #include "passes/walk.h"
@@ -52,13 +52,14 @@ static Value argument(Update *u, FnArg a, DType t, const char *name)
     return region_arg(u->m, u->fn->body, (Type){.dtype = t}, name_intern(u->m->names, name));
 }
 
-/* A parameter or a state, as it was before the step. */
-static Value tensor_value(const Update *u, uint32_t tensor)
+Value up_old_value(Update *u, uint32_t tensor)
 {
+    const Tensor *t = &u->m->tensors.data[tensor];
     for (size_t i = 0; i < u->fn->args.n; i++)
         if (u->fn->args.data[i].role <= ARG_state && u->fn->args.data[i].tensor == tensor)
             return u->fn->body->args.data[i];
-    return 0;
+    vec_push(u->m->arena, &u->fn->args, ((FnArg){t->slot ? ARG_state : ARG_param, tensor}));
+    return region_arg(u->m, u->fn->body, t->type, t->name);
 }
 
 static bool lacking(const DimList *lacks, Name dim)
@@ -171,11 +172,14 @@ static Value if_finite(Update *u, Value v, Value old)
 void up_new_value(Update *u, uint32_t tensor, Value v)
 {
     if (u->m->train.as_ready)
-        v = if_finite(u, v, tensor_value(u, tensor));
-    result(u, RES_update, tensor, build_as(&u->b, v, u->m->tensors.data[tensor].type));
+        v = if_finite(u, v, up_old_value(u, tensor));
+    v = build_as(&u->b, v, u->m->tensors.data[tensor].type);
+    if (tensor < u->parameters)
+        u->now[tensor] = v;
+    result(u, RES_update, tensor, v);
 }
 
-static void mark_tensor(Update *u, uint32_t tensor)
+void up_mark(Update *u, uint32_t tensor)
 {
     const Tensor *t = &u->m->tensors.data[tensor];
     u->b.span = t->span;
@@ -247,7 +251,7 @@ static void build_norm(Update *u, Gradients *g, int k)
     for (size_t i = 0; i < g->n; i++) {
         if (u->m->tensors.data[g->tensor[i]].goal != k)
             continue;
-        mark_tensor(u, g->tensor[i]);
+        up_mark(u, g->tensor[i]);
         Value part = sum_of_squares(u, g->grad[i], g->tensor[i]);
         total = total ? up2(u, OP_add, total, part) : part;
     }
@@ -317,6 +321,8 @@ PassStatus pass_update(Job *j)
     u.b = (Builder){.m = m, .region = u.fn->body, .block = name_intern(m->names, "optimizer")};
     g.grad = NEW_ARRAY(j->tmp, Value, u.fn->results.n);
     g.tensor = NEW_ARRAY(j->tmp, uint32_t, u.fn->results.n);
+    u.parameters = m->tensors.n;
+    u.now = NEW_ARRAY(j->tmp, Value, m->tensors.n + 1);
     g.n = take_gradients(&u, g.grad, g.tensor);
     if (u.fn->results.n != (size_t)m->train.goals)
         return pass_bug(j, NULL, "@train is to have the losses and the gradients as results");
@@ -331,10 +337,10 @@ PassStatus pass_update(Job *j)
         lr[k] = argument(&u, (FnArg){ARG_lr, (uint32_t)k}, DT_f64, "lr");
     for (size_t i = 0; i < g.n; i++) {
         const int k = m->tensors.data[g.tensor[i]].goal;
-        mark_tensor(&u, g.tensor[i]);
+        up_mark(&u, g.tensor[i]);
         u.goal = &m->train.goal[k];
         u.lr = lr[k];
-        Value p = tensor_value(&u, g.tensor[i]);
+        Value p = up_old_value(&u, g.tensor[i]);
         Value by = g.clip[k] ? up_scaled(&u, g.grad[i], g.clip[k]) : g.grad[i];
         const int errors = diag_errors(m->diag);
         const bool made = optimizer_update(&u, g.tensor[i], p, by);
@@ -342,5 +348,6 @@ PassStatus pass_update(Job *j)
         if (!made && !wrong)
             return pass_bug(j, NULL, "no rule of '%s'", u.goal->optimizer->name);
     }
+    follow_updates(&u);
     return wrong ? PASS_error : PASS_ok;
 }

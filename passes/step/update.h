@@ -14,6 +14,12 @@ typedef struct Update {
     Value step;       /* i64, 0 where no rule asked for it */
     Value time;       /* step + 1, f64; likewise */
     void *rules;      /* what Module.update_rule keeps from one parameter to the next */
+    Value *now;       /* per parameter: its new value, or 0 */
+    size_t parameters;
+    /* The last beta that was written out (Tensor.beta): its formula, and it and 1 - it in f64. */
+    Name beta;
+    int64_t every;
+    Value keeps, takes;
 } Update;
 
 /* The number of this step from 1, as f64. */
@@ -23,6 +29,15 @@ Value up_time(Update *u);
 Value up_state(Update *u, uint32_t of, const StateInfo *s, const DimList *lacks, uint32_t *tensor);
 /* The new value of a parameter or a slot. */
 void up_new_value(Update *u, uint32_t tensor, Value v);
+
+/* As it was before the step. */
+Value up_old_value(Update *u, uint32_t tensor);
+/* Messages and dumps about what is built next are about this tensor. */
+void up_mark(Update *u, uint32_t tensor);
+
+/* follow.c: averages of what was trained, as the goals say; then the new values of all that follows
+ * another tensor. */
+void follow_updates(Update *u);
 
 /* optimizers.c: the update of one parameter by its gradient; false: its rule cannot be written. */
 bool optimizer_update(Update *u, uint32_t tensor, Value p, Value g);

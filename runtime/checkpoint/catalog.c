@@ -84,7 +84,11 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
     int holes = 0;
     for (const char *s = t->name; *s; s++)
         holes += *s == '{';
-    return holes == t->stacked ? NULL : "a name without one {} a stacked dim";
+    if (holes != t->stacked)
+        return "a name without one {} a stacked dim";
+    for (const char *s = t->begins ? t->begins : ""; *s; s++)
+        holes -= *s == '{';
+    return !t->begins || !holes ? NULL : "a beginning without one {} a stacked dim";
 }
 
 /* The index that {} or {3+2i} at *s stands for; moves *s behind it. */
@@ -97,16 +101,16 @@ static long long number_at(const char **s, int64_t index)
     return first + index * step;
 }
 
-/* The external name: "exp_avg.model.layers.3.weight". */
-static char *name_of(const mg_tensor *t, const int64_t *index)
+/* The external name by a pattern: "exp_avg.model.layers.3.weight". */
+static char *name_of(const char *slot, const char *pattern, const int64_t *index)
 {
     char *name = NULL;
     size_t size;
     FILE *f = open_memstream(&name, &size);
     if (!f)
         rt_die(RT_FAILED, "no memory for a name");
-    fprintf(f, "%s%s", t->slot, *t->slot ? "." : "");
-    for (const char *s = t->name; *s;)
+    fprintf(f, "%s%s", slot, *slot ? "." : "");
+    for (const char *s = pattern; *s;)
         if (*s == '{')
             fprintf(f, "%lld", number_at(&s, *index++));
         else
@@ -273,7 +277,8 @@ static rt_external describe(const mg_program *p, const rt_form *form, const int6
             x.place = place_on(p, on, x.place, t->axes[i], l.place);
         on |= t->axes[i];
     }
-    x.name = name_of(t, index);
+    x.name = name_of(t->slot, t->name, index);
+    x.begins = t->begins ? name_of("", t->begins, index) : NULL;
     return x;
 }
 
@@ -285,6 +290,7 @@ static void count_memory(rt_catalog *c, const rt_external *x)
     const int64_t name = (int64_t)strlen(x->name);
     const int64_t text = name + KEYS + NUMBER * (x->form->rank + 2);
     c->memory += (int64_t)sizeof *x + name + CHUNK;
+    c->memory += x->begins ? (int64_t)strlen(x->begins) + CHUNK : 0;
     c->entries += 2 * (int64_t)sizeof(rt_st_tensor) + name + CHUNK + 2 * text;
 }
 
@@ -366,6 +372,7 @@ void rt_catalog_free(rt_catalog *c)
 {
     for (int i = 0; i < c->n; i++) {
         free(c->item[i].name);
+        free(c->item[i].begins);
         free(c->item[i].stands);
     }
     free(c->item);

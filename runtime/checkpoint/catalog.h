@@ -28,6 +28,7 @@ typedef struct rt_form {
 typedef struct rt_external {
     const rt_form *form;
     char *name;      /* "model.layers.3.mlp.up_proj.weight"; "exp_avg." before it for a slot */
+    char *begins;    /* that of the parameter that it begins as, or NULL */
     int64_t offset;  /* elements from the start of the stored tensor */
     int16_t *stands; /* by rank: the rank in whose place of rank 0's memory its data are kept;
                       * owned; NULL: in its own place */

@@ -305,6 +305,25 @@ bool rt_checkpoint_save(mg_run *r)
     return good;
 }
 
+bool rt_export(mg_run *r, const char *dir)
+{
+    writer model, config;
+    const char *file = "its directory";
+    bool good = mkdir(dir, 0777) == 0 || errno == EEXIST;
+    const int at = good ? rt_folder_open(dir) : -1;
+    good = at >= 0 && write_tensors(r, at, file = RT_MODEL_FILE, &r->params, &model);
+    if (good && r->program->config_json) {
+        file = RT_CONFIG_FILE;
+        good = write_config(r, at, &config);
+    }
+    good = good && fsync(at) == 0;
+    if (!good)
+        rt_warn("--export %s: writing %s: %s", dir, file, strerror(errno));
+    if (at >= 0)
+        close(at);
+    return good;
+}
+
 int64_t rt_checkpoint_bytes(const mg_run *r)
 {
     return r->params.bytes + r->slots.bytes;

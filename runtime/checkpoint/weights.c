@@ -2,7 +2,8 @@
  *
  * A directory holds model.safetensors, or model.safetensors.index.json and the files that it names.
  * Tensors are matched by external name and shape; f32, f64, bf16 and f16 are read. All misfits are
- * listed before any file is created. Optimizer state starts at zero. */
+ * listed before any file is created. Optimizer state starts at zero; what follows a parameter, and
+ * is not there, begins as that (followers.c). */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -255,6 +256,8 @@ static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
+        if (!t && x->begins)
+            continue;
         if (!t) {
             fprintf(f, "\n  %s is missing: ", x->name);
             print_shape(f, x->form->rank, x->form->shape);
@@ -392,6 +395,8 @@ void rt_weights_load(mg_run *r, rt_weights *w)
     char *in = rt_alloc(RT_CHUNK, 2), *converted = in + RT_CHUNK;
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
+        if (w->of[i] < 0)
+            continue; /* followers.c */
         const source *s = &w->source[w->of[i]];
         const tensor_file *f = &w->file[s->file];
         int64_t size = rt_st_bits(s->tensor->dtype) / 8;
@@ -408,6 +413,11 @@ void rt_weights_load(mg_run *r, rt_weights *w)
         rt_whole_close(r, x, stored, true);
     }
     free(in);
+}
+
+bool rt_weights_have(const rt_weights *w, int item)
+{
+    return w->of[item] >= 0;
 }
 
 void rt_weights_close(rt_weights *w)

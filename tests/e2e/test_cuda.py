@@ -116,8 +116,9 @@ class Cuda(shim.Case):
                 self.assertLess(abs(a - b), 1e-5 * a)
 
     def test_losses(self):
-        """Several losses, with an optimizer each, or towers with the same parameters: the numbers of processors."""
-        (model,) = some(("gan", "siamese"))[:1]
+        """Several losses, with an optimizer each, towers with the same parameters, or those that follow others: the numbers of
+        processors."""
+        (model,) = some(("gan", "siamese", "byol", "dqn"))[:1]
         with open(os.path.join(PARITY, f"zoo/{model}.mg"), encoding="utf-8") as f:
             self.write("m.mg", f.read().replace("precision f64", "precision f32"))
         self.both("m.mg")

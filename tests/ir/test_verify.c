@@ -597,6 +597,37 @@ static void state_of_state(Module *m)
 {
     m->tensors.data[1].slot = m->tensors.data[1].name;
 }
+/* The second parameter as one that follows the first, but for what is broken. */
+static Tensor *follower(Module *m)
+{
+    Tensor *t = &m->tensors.data[1];
+    t->follows = 1;
+    t->every = 1;
+    t->beta = name_intern(m->names, "0.5");
+    t->frozen = true;
+    return t;
+}
+static void another_form(Module *m)
+{
+    follower(m);
+    m->tensors.data[0].type.rank--;
+}
+static void follows_itself(Module *m)
+{
+    follower(m)->follows = 2;
+}
+static void trained_follower(Module *m)
+{
+    follower(m)->frozen = false;
+}
+static void never(Module *m)
+{
+    follower(m)->every = 0;
+}
+static void by_element(Module *m)
+{
+    follower(m)->beta = name_intern(m->names, "uniform:0:1");
+}
 static void tensor_name(Module *m)
 {
     m->tensors.data[1].name = m->tensors.data[0].name;
@@ -675,6 +706,11 @@ static const struct {
     {8, nobodys, "'p' has no parameter"},
     {8, anothers, "'p' has no parameter"},
     {8, state_of_state, "'p' has no parameter"},
+    {8, another_form, "'p' is of another form than"},
+    {8, follows_itself, "'p' follows none"},
+    {8, trained_follower, "'p' cannot follow"},
+    {8, never, "'p' cannot follow"},
+    {8, by_element, "'p' cannot follow"},
     {9, tensor_name, "tensor 1 is called 'a', as another"},
     {9, fn_name, "function 1 is called 'f', as another"},
     {9, nameless, "function 0 is called ''"},

@@ -314,7 +314,7 @@ static void local_dim(Gen *g)
 
 static void statement(Gen *g, int base)
 {
-    int which = draw_below(g, 20);
+    int which = draw_below(g, 21);
     if (which < 5)
         assign_new(g);
     else if (which < 10)
@@ -329,6 +329,8 @@ static void statement(Gen *g, int base)
         add_up(g, base);
     else if (which == 18)
         scan(g);
+    else if (which == 20)
+        new_follower(g);
     else if (which == 19)
         new_instance(g);
     else if (which > 15)

@@ -4,6 +4,9 @@
 #include <stdio.h>
 
 #define TEXT(...) arena_printf(g->a, __VA_ARGS__)
+#define ANY(...)                                                                                   \
+    ((const char *const[]){__VA_ARGS__}[draw_below(                                                \
+        g, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))])
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
@@ -16,21 +19,21 @@ void new_instance(Gen *g)
     const char *name = new_name(g, "shared");
     line(g, "%s : block %s%s", name, g->block[b].name,
          draw_below(g, 10) ? TEXT(" as \"%s\"", name) : "");
-    g->instance[g->ninstances++] = (GenInstance){name, b};
+    g->instance[g->ninstances++] = (GenInstance){name, b, false};
 }
 
 /* The latest instance of a block, or NULL. */
-static const char *instance_of(const Gen *g, const GenBlock *b)
+static GenInstance *instance_of(Gen *g, const GenBlock *b)
 {
-    const char *name = NULL;
+    GenInstance *last = NULL;
     for (int i = 0; i < g->ninstances; i++)
         if (&g->block[g->instance[i].block] == b)
-            name = g->instance[i].name;
-    return name;
+            last = &g->instance[i];
+    return last;
 }
 
 /* Its result is to have these dims: those that it has itself, and what comes along. */
-static bool gives(const Gen *g, const GenBlock *b, Dims want, Dims *along)
+static bool gives(Gen *g, const GenBlock *b, Dims want, Dims *along)
 {
     Dims extra = b->extra;
     if (g->scanned >= 0 && ((b->params && !instance_of(g, b)) || b->used & bit(g->scanned)))
@@ -73,11 +76,44 @@ static const char *call_of(Gen *g, const GenBlock *b, Dims along, int depth)
     if (b->flag && draw_one_in(g, 2))
         s = TEXT("%s, %s", s, b->flag);
     g->used |= b->used;
-    const char *instance = instance_of(g, b);
-    if (instance && (g->scanned >= 0 || draw_below(g, 4)))
-        return TEXT("%s(%s)", instance, s);
+    GenInstance *instance = instance_of(g, b);
+    if (instance && (g->scanned >= 0 || draw_below(g, 4))) {
+        instance->called = true;
+        return TEXT("%s(%s)", instance->name, s);
+    }
     const char *as = b->params && draw_below(g, 40) ? TEXT(" as \"%s\"", new_name(g, "call")) : "";
     return TEXT("%s(%s)%s", b->name, s, as);
+}
+
+/* A value that a call of the latest instance gives, if there is such a call. */
+static bool called(Gen *g)
+{
+    GenInstance *i = &g->instance[g->ninstances - 1];
+    const GenBlock *b = &g->block[i->block];
+    Dims along = 0;
+    const Dims d = b->result & ~b->extra;
+    if (b->two || !gives(g, b, d, &along) || along || g->ninstances == INSTANCES_MAX)
+        return false;
+    const char *s = call_of(g, b, 0, 2), *name = new_name(g, "v");
+    if (!s)
+        return false;
+    line(g, "%s = %s", name, s);
+    add_value(g, name, KIND_float, d, -1);
+    return i->called;
+}
+
+void new_follower(Gen *g)
+{
+    const int before = g->ninstances;
+    new_instance(g);
+    if (g->ninstances == before || !called(g))
+        return;
+    const GenInstance *of = &g->instance[g->ninstances - 1];
+    const char *name = new_name(g, "copy");
+    line(g, "%s : block %s as \"%s\" follows %s %s", name, g->block[of->block].name, name, of->name,
+         ANY("by 0.9", "by 1", "every 2", "by min(0.99, (1 + step()) / (10 + step()))",
+             "by 0.5 + 0.4 * cos(step())"));
+    g->instance[g->ninstances++] = (GenInstance){name, of->block, false};
 }
 
 const char *block_called(Gen *g, Dims want, int depth)

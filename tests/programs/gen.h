@@ -75,6 +75,7 @@ typedef struct GenBlock {
 typedef struct GenInstance {
     const char *name;
     int block;
+    bool called; /* so that it has parameters */
 } GenInstance;
 
 typedef struct Gen {
@@ -169,6 +170,7 @@ const char *declare_param(Gen *g, Dims dims, const char *stem);
 const char *block_called(Gen *g, Dims want, int depth);
 /* Declares an instance of a block whose parameters have the same dims in all calls. */
 void new_instance(Gen *g);
+void new_follower(Gen *g); /* with the one that it follows, and a call of that */
 /* Of a block that returns two values, and their dims. */
 const char *pair_called(Gen *g, Dims result[2], int depth);
 /* A block that writes attention out, in one of the ways there are, or nearly so. */

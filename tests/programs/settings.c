@@ -101,6 +101,8 @@ void write_train(Gen *g)
         line(g, "update together");
     if (!ready && draw_one_in(g, 2))
         line(g, "clip %s", ANY("1", "0.5", "1e-3"));
+    if (draw_one_in(g, 5))
+        line(g, "average %s", ANY("0.9", "1", "0", "min(0.99, (1 + step()) / (10 + step()))"));
     if (p)
         line(g, "precision %s", p);
     for (int n = draw_below(g, 5) - 2; n > 0; n--) {

@@ -83,6 +83,8 @@ static const char *const words[] = {
     "decay ",
     "rate ",
     "frozen ",
+    "average ",
+    " follows ",
     "rank ",
     "config ",
     "device cpu\n",

@@ -8,5 +8,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimiser sgd()  lr 0.1 }
 # CHECK: 0301-setting.mg:8:9: error[MG0301]: there is no setting 'optimiser'
 # CHECK: help: did you mean 'optimizer'?
-# CHECK: help: there is: optimizer, lr, clip, precision
+# CHECK: help: there is: optimizer, lr, clip, average, precision
 # CHECK-NOT: {{error|warning}}[MG

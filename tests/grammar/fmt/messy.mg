@@ -13,6 +13,9 @@ part:param[a,b]=1 as "c"[(a b)at   a*(b+1)]
 gain : param[] = 1 / 2
 tower:block   g as "t.{}" # shared
 other : block g
+tail:block g as "u" follows tower by 1-  1/step( )
+copy :block g follows  other
+every 10 # now and then
 
 # after a gap
 

@@ -4,7 +4,8 @@ Needs torch; the tests do not: they read what this wrote. The safetensors file h
 
     weight.NAME   BF16  initial parameters, under the names of checkpoints
     grad.NAME     F64   the gradient of the loss at those, of every parameter that learns
-    after.NAME    F64   of models with several losses: the parameters after the last step
+    after.NAME    F64   of models with several losses, or with parameters that follow others: the parameters after the last step
+    average.NAME  F64   of models that keep averages: those after the last step
     tokens        U8    [batch, seq + 1], or the inputs by name: F32 or U8, [batch, ...]
     weights       U8    of the tokens as targets, in models that weigh them
     batch.NAME    the same in the order of the first step, of models that draw numbers
@@ -21,6 +22,7 @@ import sys
 
 import torch
 from twins import KINDS, noise
+from twins.twin import Twin
 
 STEPS = 3
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -62,7 +64,8 @@ def steps(twin, w, d):
     """By loss: its values before each update, and gradient norms; the gradients of the first step, the parameters after the last."""
     w = {n: t.double() for n, t in w.items()}
     learn = {n: t.requires_grad_() for n, t in w.items() if twin.learns(n)}
-    optimizers, numbers, first = {}, {}, None
+    optimizers, numbers, first, averages = {}, {}, None, {}
+    twin.start = {n: t.detach().clone() for n, t in w.items()}
     for step in range(STEPS):
         losses, grads = gradients(twin, w, learn, rows(twin, d, step) | {"step": step, "steps": step})
         first = first or {n: grads[n].clone() for n in learn}
@@ -81,7 +84,9 @@ def steps(twin, w, d):
                 group["lr"] = rate(step)
         for optimizer, _, _ in optimizers.values():
             optimizer.step()
-    return numbers, first, {n: t.detach() for n, t in w.items()}
+        with torch.no_grad():
+            twin.follow(w, averages, step)
+    return numbers, first, {n: t.detach() for n, t in w.items()}, averages
 
 
 def write_safetensors(path, tensors):
@@ -104,7 +109,7 @@ def generate(name):
     w = start(twin.shapes(), draw)
     stored = {n: (t.float() if t.is_floating_point() else t.to(torch.uint8)) for n, t in twin.inputs(draw).items()}
     data = {n: t.double() if t.is_floating_point() else t.long() for n, t in stored.items()}
-    numbers, grads, after = steps(twin, w, data)
+    numbers, grads, after, averages = steps(twin, w, data)
     losses, norms = numbers["loss"]["losses"], numbers["loss"]["norms"]
     others = {goal: row for goal, row in numbers.items() if goal != "loss"}
     exact = {n: t.double() for n, t in w.items()}
@@ -117,8 +122,9 @@ def generate(name):
         assert float(g.norm()) > 1e-6 * norms[0], f"{name}: the gradient of {n} is zero: nothing is tested"
     first = {"batch." + n: t for n, t in rows(twin, stored, 0).items()} if twin.draws else {}
     tensors = stored | first | {"weight." + n: t for n, t in w.items()} | {"grad." + n: t for n, t in grads.items()}
-    if others:
+    if others or type(twin).follow is not Twin.follow:
         tensors |= {"after." + n: t for n, t in after.items()}
+    tensors |= {"average." + n: t for n, t in averages.items()}
     os.makedirs(f"{HERE}/golden", exist_ok=True)
     write_safetensors(f"{HERE}/golden/{name}.safetensors", tensors)
     with open(f"{HERE}/golden/{name}.json", "w", encoding="utf-8") as f:

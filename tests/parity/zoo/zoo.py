@@ -59,6 +59,7 @@ class Golden:
         self.weights = {k[7:]: t for k, t in tensors.items() if k.startswith("weight.")}
         self.grads = {k[5:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("grad.")}
         self.after = {k[6:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("after.")}
+        self.averages = {k[8:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("average.")}
         self.goals = numbers.get("goals", {})
         self.tokens, self.target_weights = tensors.get("tokens"), tensors.get("weights")
 
@@ -98,8 +99,10 @@ class Golden:
             if not off <= GRADIENT * norm(g) + OF_ALL * self.norms[0]:
                 found.append(f"gradient of {name}: off by {off:.3e} of {norm(g):.3e}")
         if self.after:
-            weights = read_safetensors(case.path(f"{out}/ckpt/step-{len(self.losses):08d}/model.safetensors"))
-        for name, want in self.after.items():
+            last = f"{out}/ckpt/step-{len(self.losses):08d}/"
+            weights = read_safetensors(case.path(last + "model.safetensors"))
+            weights |= read_safetensors(case.path(last + "optimizer.safetensors"))
+        for name, want in (self.after | {"average." + n: t for n, t in self.averages.items()}).items():
             dtype, _, data = weights[name]
             off = norm(a - b for a, b in zip(array(CODES[dtype], data), want, strict=True))
             if not off <= GRADIENT * norm(want):

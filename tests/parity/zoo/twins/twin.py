@@ -36,6 +36,9 @@ class Twin:
         """Whether a parameter is trained."""
         return True
 
+    def follow(self, w, averages, step):
+        """What follows other parameters, after the update of a step: in place. `averages` is empty before the first step."""
+
     def losses(self, w, d):
         """The losses by name; a model has one, or gives several and says which its parameters follow."""
         return {"loss": self.loss(w, d)}
