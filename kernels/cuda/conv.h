@@ -135,18 +135,23 @@ __device__ static inline int conv_at(int line, int chunk)
     return line / 2 * 8 + ((line % 2 * 4 + chunk) ^ (line / 2 % 4));
 }
 
-/* Copies a chunk of elements one by one. */
+/* Copies a chunk of elements one by one: those of eight bytes before any is written. */
 template <class T, class Of>
 __device__ static inline void conv_gather(mg_chunk *to, const T *from, const Of &of, int line,
                                           const conv_term *terms)
 {
+    enum { SOME = 8 / sizeof(T) };
     MG_NO_UNROLL /* to need fewer registers */
-    for (unsigned i = 0; i < 16 / sizeof(T); i++) {
-        const int at = of.at(line, terms[i]);
-        T x = {};
-        if (at >= 0)
-            x = from[at];
-        ((T *)to)[i] = x;
+    for (int half = 0; half < 2; half++) {
+        mg_vec<T, SOME> x;
+        MG_UNROLL
+        for (int i = 0; i < SOME; i++) {
+            const int at = of.at(line, terms[half * SOME + i]);
+            x.x[i] = T{};
+            if (at >= 0)
+                x.x[i] = from[at];
+        }
+        ((mg_vec<T, SOME> *)to)[half] = x;
     }
 }
 template <class Of>
