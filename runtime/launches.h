@@ -30,7 +30,6 @@ enum {
     MG_CONV_BLOCK = 256,     /* threads of a convolution */
     MG_CONV_ROWS = 128,      /* elements of a tile of its result, down */
     MG_CONV_TERM_BYTES = 64, /* of a row of a tile in shared memory: 32 halves */
-    MG_CONV_TILES = 3,       /* in shared memory at once, of each operand */
     MG_CONV_LEAST = 8,       /* tiles of terms that a part of a sum has at least */
     MG_CONV_BUSY = 264,      /* blocks for which sums are cut: two for each multiprocessor of an H100 */
 };
@@ -74,12 +73,12 @@ enum {
 #define MG_FLASH_APART(head, vhead) ((head) + (vhead) > 256)
 
 /* What a row of y, a column of w and a term are in the tables of a convolution's block, and its
- * shared memory: tiles of both operands, then the rows, the columns and two tiles' terms. */
+ * shared memory: two tiles of each operand, then the rows, the columns and two tiles' terms. */
 #define MG_CONV_ROW_BYTES    20
 #define MG_CONV_COLUMN_BYTES 4
 #define MG_CONV_ENTRY_BYTES  20
 #define MG_CONV_SHARED(columns)                                                                    \
-    (MG_CONV_TILES * MG_CONV_TERM_BYTES * (MG_CONV_ROWS + (columns)) +                             \
+    (2 * MG_CONV_TERM_BYTES * (MG_CONV_ROWS + (columns)) +                                         \
      MG_CONV_ROWS * MG_CONV_ROW_BYTES + (columns) * MG_CONV_COLUMN_BYTES +                         \
      2 * 32 * MG_CONV_ENTRY_BYTES)
 

@@ -6,7 +6,7 @@
  * x is computed once: of rows before the first tile, of terms by one warp, a tile ahead, into tables
  * in shared memory. Element (row, term) lies where both offsets add up, and is inside of x if the
  * sum of their indices is, along each axis. So a chunk of 16 bytes takes three comparisons and one
- * asynchronous copy, of zeros outside. MG_CONV_TILES tiles are in flight or in use.
+ * asynchronous copy, of zeros outside. One tile is in use and one in flight.
  *
  * A tile in shared memory has a line for each row of y (or column, of w), of 4 chunks of terms. Two
  * lines are 8 chunks, and chunk c of line l is where no two of 8 lines in a row share banks. Halves
@@ -349,11 +349,11 @@ __device__ static inline void conv_product(const mg_conv_desc &d, const mg_conv_
 {
     typedef typename E::T T;
     typedef typename E::sum A;
-    enum { M = MG_CONV_ROWS, K = MG_CONV_TERM_BYTES / sizeof(T), TILES = MG_CONV_TILES };
+    enum { M = MG_CONV_ROWS, K = MG_CONV_TERM_BYTES / sizeof(T) };
     enum { DOWN = N == 128 ? 2 : 4, I = M / DOWN / 16, J = 4 }; /* warps of 32 columns */
     MG_SHARED_ALL(area);
-    mg_chunk *xs = area, *ws = xs + TILES * M * CONV_CHUNKS;
-    conv_row *rows = (conv_row *)(ws + TILES * N * CONV_CHUNKS);
+    mg_chunk *xs = area, *ws = xs + 2 * M * CONV_CHUNKS;
+    conv_row *rows = (conv_row *)(ws + 2 * N * CONV_CHUNKS);
     int *columns = (int *)(rows + M);
     conv_term *terms = (conv_term *)(columns + N);
     const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32;
@@ -385,40 +385,32 @@ __device__ static inline void conv_product(const mg_conv_desc &d, const mg_conv_
     int my_columns[N * CONV_CHUNKS / MG_CONV_BLOCK];
     conv_mine<TX, M, T>(my_rows, rows);
     conv_mine<TW, N, T>(my_columns, columns);
-    for (int s = 0; s < 2; s++) {
-        if (s < steps) {
-            conv_load<TX, M>(xs + s * M * CONV_CHUNKS, x, h.wide_x, of_x, my_rows, terms + 32 * s);
-            conv_load<TW, N>(ws + s * N * CONV_CHUNKS, w, h.wide_w, of_w, my_columns,
-                             terms + 32 * s);
-        }
-        mg_copy_commit();
+    if (steps > 0) {
+        conv_load<TX, M>(xs, x, h.wide_x, of_x, my_rows, terms);
+        conv_load<TW, N>(ws, w, h.wide_w, of_w, my_columns, terms);
     }
-    __syncthreads(); /* the terms are used */
-    if (warp == 2 && lane < K)
-        terms[lane] = conv_term_of(d, to, from + 2 * K + lane);
+    mg_copy_commit();
 
     A c[I][J][4];
     MG_UNROLL
     for (int i = 0; i < I * J * 4; i++)
         c[i / 4 / J][i / 4 % J][i % 4] = 0;
     const int m = warp % DOWN * (M / DOWN), n = warp / DOWN * 32;
-    int now = 0, next = 2; /* tiles in shared memory */
     MG_NO_UNROLL
     for (int s = 0; s < steps; s++) {
-        mg_copy_wait<1>();
+        const int now = s % 2, next = 1 - now;
+        mg_copy_wait<0>();
         __syncthreads(); /* this tile has arrived, the one before is used, terms are there */
-        if (s + 2 < steps) {
-            const conv_term *of = terms + s % 2 * 32;
+        if (s + 1 < steps) {
+            const conv_term *of = terms + next * 32;
             conv_load<TX, M>(xs + next * M * CONV_CHUNKS, x, h.wide_x, of_x, my_rows, of);
             conv_load<TW, N>(ws + next * N * CONV_CHUNKS, w, h.wide_w, of_w, my_columns, of);
         }
-        mg_copy_commit(); /* perhaps empty: the wait above counts groups */
-        if (warp == (s + 3) % (MG_CONV_BLOCK / 32) && lane < K)
-            terms[(s + 3) % 2 * 32 + lane] = conv_term_of(d, to, from + (s + 3) * K + lane);
+        mg_copy_commit();
+        if (warp == (s + 2) % (MG_CONV_BLOCK / 32) && lane < K)
+            terms[now * 32 + lane] = conv_term_of(d, to, from + (s + 2) * K + lane);
         E::template step<TX, TW, N, I, J>(c, xs + now * M * CONV_CHUNKS, ws + now * N * CONV_CHUNKS,
                                           m, n);
-        now = now == TILES - 1 ? 0 : now + 1;
-        next = next == TILES - 1 ? 0 : next + 1;
     }
 
     const int g = lane / 4, t = lane % 4;
