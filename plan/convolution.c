@@ -20,7 +20,7 @@ static const double SHARE = 0.6, SHARE_SM90 = 0.29, SHARE_FLOATS = 0.5;
 /* A tile of 64 columns reads x as often as one of 128. */
 static const double NARROW = 0.78;
 /* Elements that a multiprocessor copies a second, one by one. */
-static const double COPIES = 1.5e10;
+static const double COPIES = 2.7e9;
 
 /* The precision's peak of a multiprocessor, times the share of it that tiles reach. */
 static double rate_of(const Plan *p, const mg_conv_desc *d, const mg_conv_way *w)
