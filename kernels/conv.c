@@ -77,7 +77,8 @@ static bool is_matrix(const mgk_dims *terms, const mgk_dims *columns, mg_gemm_de
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
-static void product(mg_run *r, const mg_conv_part *c, int64_t staged, const char *x, const char *w, char *y)
+static void product(mg_run *r, const mg_conv_part *c, int64_t staged, const char *x, const char *w,
+                    char *y)
 {
     const mg_conv_desc *d = &c->d;
     const int64_t in = mg_dtype_bytes(d->dtype), out = mg_dtype_bytes(d->out);

@@ -16,9 +16,9 @@
 static const double START = 3.2e-6; /* tables, and the first tiles that arrive */
 /* Shares of the peak of two blocks on a multiprocessor. On one with tensor cores of sm_90 mma.sync
  * does not reach the peak, and the L2 cache limits more. */
-static const double SHARE = 0.6, SHARE_SM90 = 0.29, SHARE_FLOATS = 0.5;
-/* A tile of 64 columns reads x as often as one of 128. */
-static const double NARROW = 0.78;
+static const double SHARE = 0.9, SHARE_SM90 = 0.29, SHARE_FLOATS = 0.5;
+/* A tile of 64 columns reads x as often as one of 128, which tells where the L2 cache limits. */
+static const double NARROW = 0.93, NARROW_SM90 = 0.78;
 /* Elements that a multiprocessor copies a second, one by one. */
 static const double COPIES = 2.7e9;
 
@@ -34,7 +34,8 @@ static double rate_of(const Plan *p, const mg_conv_desc *d, const mg_conv_way *w
                         : tf32               ? v->flops_tf32
                                              : v->flops_f32;
     const double share = floats ? SHARE_FLOATS : v->warpgroups ? SHARE_SM90 : SHARE;
-    return peak / v->threads * share * (w->columns == 64 && !floats ? NARROW : 1);
+    const double narrow = v->warpgroups ? NARROW_SM90 : NARROW;
+    return peak / v->threads * share * (w->columns == 64 && !floats ? narrow : 1);
 }
 
 static double part_seconds(const Plan *p, mg_conv_desc *d)

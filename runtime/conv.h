@@ -162,8 +162,8 @@ static inline bool mg_conv_next(mg_conv_parts *s, mg_conv_part *part)
 
 /* How a GPU computes a part: with tiles of MG_CONV_ROWS x `columns` elements of y, whose sums are
  * cut into `splits` parts, which a second kernel adds up in their order. An operand is copied to
- * shared memory 16 bytes at a time if its innermost dim allows it: along terms, or, of halves, along
- * rows or columns (`turned`); otherwise element by element. */
+ * shared memory 16 bytes at a time if its innermost dim allows it: along terms, or, of halves,
+ * along rows or columns (`turned`); otherwise element by element. */
 typedef struct mg_conv_way {
     int64_t batch, m, n, k;
     bool wide_x, turned_x, wide_w, turned_w;
@@ -239,8 +239,7 @@ static inline mg_conv_way mg_conv_way_of(mg_conv_desc *d, bool x_even, bool w_ev
     if (along >= 0)
         mg_conv_last(d, along, end - 1);
     way.wide_x = x_even && (way.turned_x || (end > term && mg_conv_runs_in_x(d, end - 1, each)));
-    way.turned_w =
-        halves && w_even && term > column && mg_conv_runs_in_w(d, term - 1, each);
+    way.turned_w = halves && w_even && term > column && mg_conv_runs_in_w(d, term - 1, each);
     way.wide_w = w_even && (way.turned_w || (end > term && mg_conv_runs_in_w(d, end - 1, each)));
     const int64_t half = (way.n + 63) / 64, full = (way.n + 127) / 128;
     way.columns = !halves || (half < 2 * full && way.n < 256) ? 64 : 128;
@@ -329,7 +328,11 @@ static inline int64_t mg_conv_nodes(const mg_conv_desc *d)
 enum { MG_CONV_NAME = 64 };
 static inline const char *mg_conv_numbers(mg_dtype t, bool tf32)
 {
-    return t == MG_BF16 ? "bf16" : t == MG_F16 ? "f16" : t == MG_F64 ? "f64" : tf32 ? "tf32" : "f32";
+    return t == MG_BF16  ? "bf16"
+           : t == MG_F16 ? "f16"
+           : t == MG_F64 ? "f64"
+           : tf32        ? "tf32"
+                         : "f32";
 }
 /* The kernel's name, and the macro of kernels/cuda/conv.h that compiles it with its arguments. The
  * kernel that adds up is mg_conv_sum_ and the numbers. */

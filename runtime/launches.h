@@ -31,7 +31,7 @@ enum {
     MG_CONV_ROWS = 128,      /* elements of a tile of its result, down */
     MG_CONV_TERM_BYTES = 64, /* of a row of a tile in shared memory: 32 halves */
     MG_CONV_LEAST = 8,       /* tiles of terms that a part of a sum has at least */
-    MG_CONV_BUSY = 264,      /* blocks for which sums are cut: two for each multiprocessor of an H100 */
+    MG_CONV_BUSY = 264, /* blocks for which sums are cut: two for each multiprocessor of an H100 */
 };
 
 /* Chunks of 16 bytes from one row of a tile to the next, for rows of so many (mma.h). Those of
@@ -72,17 +72,16 @@ enum {
  * sums. */
 #define MG_FLASH_APART(head, vhead) ((head) + (vhead) > 256)
 
-/* What a row of y, a column of w and a term are in the tables of a convolution's block, and its
+/* Bytes of a row of y, a column of w and a term in the tables of a convolution's block, and of its
  * shared memory: two tiles of each operand, then the rows, the columns and two tiles' terms. */
 #define MG_CONV_ROW_BYTES    20
 #define MG_CONV_COLUMN_BYTES 4
 #define MG_CONV_ENTRY_BYTES  20
 #define MG_CONV_SHARED(columns)                                                                    \
-    (2 * MG_CONV_TERM_BYTES * (MG_CONV_ROWS + (columns)) +                                         \
-     MG_CONV_ROWS * MG_CONV_ROW_BYTES + (columns) * MG_CONV_COLUMN_BYTES +                         \
-     2 * 32 * MG_CONV_ENTRY_BYTES)
+    (2 * MG_CONV_TERM_BYTES * (MG_CONV_ROWS + (columns)) + MG_CONV_ROWS * MG_CONV_ROW_BYTES +      \
+     (columns) * MG_CONV_COLUMN_BYTES + 2 * 32 * MG_CONV_ENTRY_BYTES)
 
-/* What a kernel of a convolution gets beside its descriptor: the elements of its groups of dims; in
+/* Parameters of a convolution's kernel beside its descriptor: the elements of its groups of dims; in
  * how many parts each sum is, of how many tiles of terms; how operands are copied, and whether y
  * has the type of sums (`wide_y`) and is written two elements at once. */
 typedef struct mg_conv_how {

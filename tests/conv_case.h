@@ -1,5 +1,6 @@
-/* conv_case.h - convolutions that are drawn at random, for the tests of processors and of GPUs: dims,
- * strides, axes; and what their descriptors mean (runtime/abi_types.h), element by element. */
+/* conv_case.h - convolutions that are drawn at random, for the tests of processors and of GPUs:
+ * dims, strides, axes; and what their descriptors mean (runtime/abi_types.h), element by element.
+ */
 #ifndef MGC_TESTS_CONV_CASE_H
 #define MGC_TESTS_CONV_CASE_H
 
@@ -18,8 +19,8 @@ static inline int64_t conv_draw(uint64_t *seed, int64_t low, int64_t high)
 }
 
 /* Gives the dims of one operand, in a random order, the strides of a dense tensor. */
-static inline int64_t conv_lay(uint64_t *seed, const mg_conv_desc *d, int64_t *stride, const bool *has,
-                   int last)
+static inline int64_t conv_lay(uint64_t *seed, const mg_conv_desc *d, int64_t *stride,
+                               const bool *has, int last)
 {
     int order[MG_CONV_DIMS], n = 0;
     int64_t run = 1;
@@ -67,7 +68,8 @@ static inline ConvCase conv_case(uint64_t *seed, mg_dtype t, mg_dtype out)
         d->size[position + images + x] = conv_draw(seed, 1, 11);
         d->size[tap + x] = conv_draw(seed, 1, 4);
     }
-    d->size[tap + d->axes] = conv_draw(seed, 0, 2) ? conv_draw(seed, 1, 20) : conv_draw(seed, 60, 70);
+    d->size[tap + d->axes] =
+        conv_draw(seed, 0, 2) ? conv_draw(seed, 1, 20) : conv_draw(seed, 60, 70);
     d->size[term - 1] = conv_draw(seed, 1, 40);
     if (conv_draw(seed, 0, 1)) { /* runs of whole words */
         d->size[tap + d->axes] = (d->size[tap + d->axes] + 7) / 8 * 8;

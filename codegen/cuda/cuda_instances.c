@@ -1,5 +1,5 @@
-/* cuda_instances.c - the kernels of attention and of convolutions that a program calls, as instances
- * of the templates of kernels/cuda. */
+/* cuda_instances.c - the kernels of attention and of convolutions that a program calls, as
+ * instances of the templates of kernels/cuda. */
 #include "codegen/cuda/cuda.h"
 #include "runtime/attend.h"
 #include "runtime/conv.h"

@@ -1,19 +1,20 @@
 /* conv.h - convolutions as products in tiles, whose first operand is read through its taps: what
  * the taps show is in shared memory alone, a tile at a time.
  *
- * A block has a tile of MG_CONV_ROWS x N elements of y, and goes through the terms (taps and colours,
- * or of a weight's gradient positions) in tiles of MG_CONV_TERM_BYTES. Where a row or a term lies in
- * x is computed once: of rows before the first tile, of terms by one warp, a tile ahead, into tables
- * in shared memory. Element (row, term) lies where both offsets add up, and is inside of x if the
- * sum of their indices is, along each axis. So a chunk of 16 bytes takes three comparisons and one
- * asynchronous copy, of zeros outside. One tile is in use and one in flight.
+ * A block has a tile of MG_CONV_ROWS x N elements of y, and goes through the terms (taps and
+ * colours, or of a weight's gradient positions) in tiles of MG_CONV_TERM_BYTES. Where a row or a
+ * term lies in x is computed once: of rows before the first tile, of terms by one warp, a tile
+ * ahead, into tables in shared memory. Element (row, term) lies where both offsets add up, and is
+ * inside of x if the sum of their indices is, along each axis. So a chunk of 16 bytes takes three
+ * comparisons and one asynchronous copy, of zeros outside. One tile is in use and one in flight.
  *
  * A tile in shared memory has a line for each row of y (or column, of w), of 4 chunks of terms. Two
  * lines are 8 chunks, and chunk c of line l is where no two of 8 lines in a row share banks. Halves
  * whose runs are along rows or columns (`turned`) are copied as they lie, a line for each term, and
  * turned when they are loaded into registers. Operands without runs are copied an element at a
- * time. All offsets are 32 bits (the compiler refuses larger operands), and the host gives axes that
- * there are not one element. A sum that is cut into parts is added up by a second kernel in the order of the parts. */
+ * time. All offsets are 32 bits (the compiler refuses larger operands), and the host gives axes
+ * that there are not one element. A sum that is cut into parts is added up by a second kernel in
+ * the order of the parts. */
 #ifndef MG_CUDA_CONV_H
 #define MG_CUDA_CONV_H
 
@@ -27,7 +28,7 @@ static_assert(sizeof(conv_row) == MG_CONV_ROW_BYTES && sizeof(conv_term) == MG_C
               "launches.h counts them");
 enum { CONV_NOWHERE = -(1 << 30), CONV_CHUNKS = MG_CONV_TERM_BYTES / 16 };
 
-/* Where index n of a group of dims is: elements from the first, indices along the axes. */
+/* The place of index n of a group of dims: elements from the first, indices along the axes. */
 struct conv_place {
     int x, w, y;
     int p[3];
@@ -74,8 +75,7 @@ __device__ static inline conv_term conv_term_of(const mg_conv_desc &d, int end, 
     conv_term t = {0, {CONV_NOWHERE, 0, 0}, -1};
     if (term >= end)
         return t;
-    const conv_place c =
-        conv_place_of(d, d.batch + d.rows + d.columns, d.terms, (unsigned)term);
+    const conv_place c = conv_place_of(d, d.batch + d.rows + d.columns, d.terms, (unsigned)term);
     t.x = c.x, t.w = c.w;
     t.p[0] = c.p[0], t.p[1] = c.p[1], t.p[2] = c.p[2];
     return t;
@@ -142,7 +142,8 @@ __device__ static inline void conv_gather(mg_chunk *to, const T *from, const Of 
 {
     enum { SOME = 8 / sizeof(T) };
     MG_NO_UNROLL /* to need fewer registers */
-    for (int half = 0; half < 2; half++) {
+        for (int half = 0; half < 2; half++)
+    {
         mg_vec<T, SOME> x;
         MG_UNROLL
         for (int i = 0; i < SOME; i++) {
@@ -185,9 +186,9 @@ __device__ static inline void conv_load(mg_chunk *tile, const T *from, bool wide
         MG_UNROLL
         for (int i = 0; i < COUNT / MG_CONV_BLOCK; i++) {
             const int at = of.wide_at(mine[i], t);
-            mg_copy_async(&tile[conv_at((thread + i * MG_CONV_BLOCK) / CONV_CHUNKS,
-                                        thread % CONV_CHUNKS)],
-                          from + (at < 0 ? 0 : at), at >= 0);
+            mg_copy_async(
+                &tile[conv_at((thread + i * MG_CONV_BLOCK) / CONV_CHUNKS, thread % CONV_CHUNKS)],
+                from + (at < 0 ? 0 : at), at >= 0);
         }
     } else {
         MG_NO_UNROLL
@@ -242,8 +243,8 @@ template <class N> struct conv_halves {
                     mg_load_matrices_turned(
                         b, &ws[mg_tile_at<LINES / 8>(16 * k + lane % 16, column / 8 + lane / 16)]);
                 else
-                    mg_load_matrices(b, &ws[conv_at(column + lane % 8 + lane / 16 * 8,
-                                                    2 * k + lane / 8 % 2)]);
+                    mg_load_matrices(
+                        b, &ws[conv_at(column + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2)]);
                 MG_UNROLL
                 for (int i = 0; i < I; i++) {
                     mg_mma<T>(c[i][2 * j], a[i], b[0], b[1]);
@@ -269,7 +270,8 @@ struct conv_tf32s {
     {
         const int g = (int)threadIdx.x % 32 / 4;
         MG_NO_UNROLL /* to need fewer registers */
-        for (int k = 0; k < 2; k++) {
+            for (int k = 0; k < 2; k++)
+        {
             uint32_t a[I][4];
             MG_UNROLL
             for (int i = 0; i < I; i++) {
@@ -419,8 +421,8 @@ __device__ static inline void conv_product(const mg_conv_desc &d, const mg_conv_
         const int row = m + 8 * i + g;
         if (row0 + row >= h.m)
             continue;
-        const int64_t at = h.splits > 1 ? ((int64_t)set * h.m + row0 + row) * h.n
-                                        : origin.y + rows[row].y;
+        const int64_t at =
+            h.splits > 1 ? ((int64_t)set * h.m + row0 + row) * h.n : origin.y + rows[row].y;
         MG_UNROLL
         for (int j = 0; j < J; j++) {
             const int column = column0 + n + 8 * j + 2 * t, left = h.n - column;
@@ -471,9 +473,10 @@ __device__ static inline void conv_add_up(const mg_conv_desc &d, const mg_conv_h
 /* A kernel of these numbers: x and w as they lie, or turned, in tiles of N columns. A program lists
  * those that it calls after library.h, and the kernels that add up (runtime/conv.h). */
 #define MG_CONV(n, x_, w_, N)                                                                      \
-    extern "C" __global__ void __launch_bounds__(MG_CONV_BLOCK, MG_CONV_NUMBERS_##n::BLOCKS) mg_conv_##n##_##x_##_##w_##_##N( \
-        mg_conv_desc d, mg_conv_how h, const MG_CONV_NUMBERS_##n::T *x,                            \
-        const MG_CONV_NUMBERS_##n::T *w, void *y, MG_CONV_NUMBERS_##n::sum *parts)                 \
+    extern "C" __global__ void __launch_bounds__(MG_CONV_BLOCK, MG_CONV_NUMBERS_##n::BLOCKS)       \
+        mg_conv_##n##_##x_##_##w_##_##N(                                                           \
+            mg_conv_desc d, mg_conv_how h, const MG_CONV_NUMBERS_##n::T *x,                        \
+            const MG_CONV_NUMBERS_##n::T *w, void *y, MG_CONV_NUMBERS_##n::sum *parts)             \
     {                                                                                              \
         conv_product<MG_CONV_NUMBERS_##n, MG_CONV_##x_, MG_CONV_##w_, N>(d, h, x, w, y, parts);    \
     }                                                                                              \
@@ -497,7 +500,7 @@ __device__ static inline void conv_add_up(const mg_conv_desc &d, const mg_conv_h
     MG_CONV(n, turned, turned, 64) MG_CONV(n, turned, turned, 128) MG_CONV_SUM(n)
 #define MG_CONV_floats(n) MG_CONV(n, plain, plain, 64) MG_CONV_SUM(n)
 MG_CONV_halves(bf16) MG_CONV_halves(f16) MG_CONV_floats(tf32) MG_CONV_floats(f32)
-MG_CONV_floats(f64)
+    MG_CONV_floats(f64)
 #endif
 
 #endif

@@ -207,8 +207,7 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
             want(&w, i->in[k], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
         (target == TARGET_cuda &&
-         (i->op == OP_scatter_add ||
-          (a->kind == ACT_conv && mg_conv_work(&a->conv)) ||
+         (i->op == OP_scatter_add || (a->kind == ACT_conv && mg_conv_work(&a->conv)) ||
           (attends && i->op != OP_attention && mg_attention_grad_work(&a->attention)) ||
           (a->kind == ACT_comm && mg_comm_work(&a->comm)))))
         want(&w, 0, false, true);

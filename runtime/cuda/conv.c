@@ -53,8 +53,8 @@ static void launch(mg_run *r, mg_conv_part *p, const char *x, const char *w, cha
         return;
     snprintf(name, sizeof name, "mg_conv_sum_%s", numbers);
     rt_cuda_launch(r, rt_cuda_named(r->cuda, name, 0),
-                   (way.batch * way.m * way.n + MG_CONV_BLOCK - 1) / MG_CONV_BLOCK, 1, MG_CONV_BLOCK,
-                   0, (void *[]){d, &how, &work, &y});
+                   (way.batch * way.m * way.n + MG_CONV_BLOCK - 1) / MG_CONV_BLOCK, 1,
+                   MG_CONV_BLOCK, 0, (void *[]){d, &how, &work, &y});
 }
 
 static void report(mg_run *r, int action, const mg_conv_desc *d, const char *y)

@@ -1,5 +1,5 @@
-/* check_conv.c - convolutions of all ways that runtime/conv.h chooses from, against loops in double:
- * drawn ones, which the tests of processors take too, and some that fill tiles. */
+/* check_conv.c - convolutions of all ways that runtime/conv.h chooses from, against loops in
+ * double: drawn ones, which the tests of processors take too, and some that fill tiles. */
 #include "tests/conv_case.h"
 #include "tests/cuda/check.h"
 
@@ -36,8 +36,7 @@ static void check_case(Bench *b, const char *what, const ConvCase *c)
     const int64_t way[] = {draw_int(b, 0, 3) ? 0 : draw_int(b, 1, 9),
                            draw_int(b, 0, 3) ? 0 : draw_int(b, 1, 9)};
     Array x = numbers_of(b, c->nx + way[0], d->dtype), w = numbers_of(b, c->nw + way[1], d->dtype),
-          y = numbers_of(b, c->ny, d->out),
-          work = numbers_of(b, mg_conv_work(d) / 4 + 1, MG_F32);
+          y = numbers_of(b, c->ny, d->out), work = numbers_of(b, mg_conv_work(d) / 4 + 1, MG_F32);
     const int64_t width = mg_dtype_bytes(d->dtype);
     mg_conv(&b->run, 0, d, (char *)at(b, &x) + way[0] * width, (char *)at(b, &w) + way[1] * width,
             at(b, &y), at(b, &work));
@@ -54,8 +53,9 @@ typedef enum Gradient { FORWARD, DX, DW } Gradient;
 static ConvCase image(Bench *b, Gradient of, mg_dtype out)
 {
     const int64_t stride = draw_int(b, 1, 2), dilation = draw_int(b, 1, 2), taps = 3,
-                  side = of == DW ? draw_int(b, 5, 18) : draw_int(b, 5, 9), down = (side - 1) / stride + 1,
-                  images = draw_int(b, 2, 3), in = 8 * draw_int(b, 1, of == FORWARD ? 9 : 4),
+                  side = of == DW ? draw_int(b, 5, 18) : draw_int(b, 5, 9),
+                  down = (side - 1) / stride + 1, images = draw_int(b, 2, 3),
+                  in = 8 * draw_int(b, 1, of == FORWARD ? 9 : 4),
                   filters = 8 * draw_int(b, 1, of == DW ? 4 : 18);
     /* Dims of forward: image, row, column; filter; tap, tap, colour. x, w and y are dense. */
     const int64_t xs = in, ys = filters, ws = filters;

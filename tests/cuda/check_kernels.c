@@ -454,7 +454,8 @@ static void check_all(Bench *b)
         check_random(b);
 }
 
-/* check_kernels [SEED [attention | conv]]: with the word, attention of halves, or convolutions, alone. */
+/* check_kernels [SEED [attention | conv]]: with the word, attention of halves, or convolutions,
+ * alone. */
 int main(int argc, char **argv)
 {
     const bool attention = argc > 2 && strcmp(argv[2], "attention") == 0;

@@ -52,7 +52,8 @@ static void check(const Case *c)
 
 static void run(Case *c, int threads)
 {
-    mg_run r = {.threads = threads, .scratch = mg_conv_scratch(&c->of.d), .cuts = (uint64_t)threads};
+    mg_run r = {
+        .threads = threads, .scratch = mg_conv_scratch(&c->of.d), .cuts = (uint64_t)threads};
     mg_conv(&r, 0, &c->of.d, c->x.p, c->w.p, c->y.p, NULL);
     assert_int_equal(r.outputs, c->of.ny);
 }
