@@ -81,8 +81,8 @@ enum {
     (2 * MG_CONV_TERM_BYTES * (MG_CONV_ROWS + (columns)) + MG_CONV_ROWS * MG_CONV_ROW_BYTES +      \
      (columns) * MG_CONV_COLUMN_BYTES + 2 * 32 * MG_CONV_ENTRY_BYTES)
 
-/* Parameters of a convolution's kernel beside its descriptor: the elements of its groups of dims; in
- * how many parts each sum is, of how many tiles of terms; how operands are copied, and whether y
+/* Parameters of a convolution's kernel beside its descriptor: the elements of its groups of dims;
+ * in how many parts each sum is, of how many tiles of terms; how operands are copied, and whether y
  * has the type of sums (`wide_y`) and is written two elements at once. */
 typedef struct mg_conv_how {
     int batch, m, n, k, splits, steps;
