@@ -195,8 +195,6 @@ static PassStatus run_step(PlanJob *j, const StepInfo *s)
 PassStatus plan_make(PlanJob *j)
 {
     const Job said = {.log = j->log};
-    if (j->d) /* passes alone need no device */
-        j->m->layout.taps_stored = j->d->target == TARGET_cuda;
     Mark after = {-1, -1}, upto = {STEP_count - 1, -1};
     if (j->after && !find(j->after, &after))
         return pass_bug(&said, NULL, "no pass or step is called '%s'", j->after);

@@ -1,24 +1,12 @@
 /* fmt.c - the canonical text of a syntax tree.
  *
- * The tree becomes lines of cells; cells of neighbouring lines of one kind (parameters, settings,
- * rules) are aligned, and so are comments at the ends of neighbouring lines. A comment keeps its
+ * The tree becomes lines of cells, which fmt_lines.c aligns and prints. A comment keeps its
  * place: at the end of its line, or on lines of its own before what follows it; one inside a
  * statement moves before the statement. Single blank lines are kept. */
+#include "grammar/fmt_lines.h"
 #include "grammar/grammar.h"
 
 #include <string.h>
-
-enum { INDENT = 4, CELLS = 3 };
-
-typedef enum LineKind { L_PLAIN, L_COMMENT, L_PARAM, L_SETTING, L_RULE } LineKind;
-
-typedef struct Line {
-    LineKind kind;
-    int indent, cells;
-    bool blank; /* an empty line before it */
-    const char *cell[CELLS];
-    const char *comment; /* at its end, or NULL */
-} Line;
 
 typedef struct Fmt {
     const Ast *ast;
@@ -531,59 +519,6 @@ static void add_item(Fmt *f, const Node *n, bool first)
     f->parted = true;
 }
 
-/* ---- columns ------------------------------------------------------------------------------ */
-
-static int width_of(const char *s)
-{
-    int n = 0;
-    for (; *s; s++)
-        n += (*s & 0xc0) != 0x80; /* UTF-8: comments only */
-    return n;
-}
-
-/* Pads all but the last cell of lines [from, to) to common widths. */
-static void align_cells(Fmt *f, size_t from, size_t to)
-{
-    for (int c = 0; c + 1 < CELLS; c++) {
-        int width = 0;
-        for (size_t i = from; i < to; i++)
-            if (c + 1 < f->lines.data[i].cells && width_of(f->lines.data[i].cell[c]) > width)
-                width = width_of(f->lines.data[i].cell[c]);
-        for (size_t i = from; i < to; i++)
-            if (c + 1 < f->lines.data[i].cells)
-                f->lines.data[i].cell[c] =
-                    arena_printf(f->arena, "%-*s ", width, f->lines.data[i].cell[c]);
-    }
-}
-
-static int line_width(const Line *line)
-{
-    int n = line->indent * INDENT;
-    for (int i = 0; i < line->cells; i++)
-        n += width_of(line->cell[i]);
-    return n;
-}
-
-static void print_lines(Fmt *f, FILE *out)
-{
-    int column = 0; /* of the comments in this run of lines */
-    for (size_t i = 0; i < f->lines.n; i++) {
-        const Line *line = &f->lines.data[i];
-        if (i == 0 || line->blank) {
-            column = 0;
-            for (size_t j = i; j < f->lines.n && (j == i || !f->lines.data[j].blank); j++)
-                if (f->lines.data[j].comment && line_width(&f->lines.data[j]) > column)
-                    column = line_width(&f->lines.data[j]);
-        }
-        fprintf(out, "%s%*s", line->blank ? "\n" : "", line->indent * INDENT, "");
-        for (int c = 0; c < line->cells; c++)
-            fputs(line->cell[c], out);
-        if (line->comment)
-            fprintf(out, "%*s%s", column - line_width(line) + 2, "", line->comment);
-        fputc('\n', out);
-    }
-}
-
 void mg_fmt(const Ast *ast, FILE *out)
 {
     Arena *arena = arena_new();
@@ -591,14 +526,6 @@ void mg_fmt(const Ast *ast, FILE *out)
     for (size_t i = 0; i < ast->items.n; i++)
         add_item(&f, ast->items.data[i], i == 0);
     place_comments(&f, UINT32_MAX);
-    for (size_t i = 0, j; i < f.lines.n; i = j) {
-        const Line *line = &f.lines.data[i];
-        for (j = i + 1; j < f.lines.n && f.lines.data[j].kind == line->kind &&
-                        f.lines.data[j].indent == line->indent && !f.lines.data[j].blank;
-             j++)
-            continue;
-        align_cells(&f, i, j);
-    }
-    print_lines(&f, out);
+    fmt_print_lines(arena, f.lines.data, f.lines.n, out);
     arena_free(arena);
 }

@@ -384,8 +384,6 @@ typedef struct Layout {
         padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
-    bool taps_stored; /* no product of the device reads taps where they are (convolutions.c): a
-                         GPU's; set by who plans, so that no text has it */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;

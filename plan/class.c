@@ -46,7 +46,7 @@ static ClassId class_of(const Plan *p, const Action *a)
         return updates(p, a) ? MEASURE_update : MEASURE_rows;
     case ACT_gemm:
         return product_class(p, a->gemm.dtype);
-    case ACT_conv: /* a processor's */
+    case ACT_conv:
         return product_class(p, a->conv.dtype);
     case ACT_attention:
     case ACT_attention_grad:

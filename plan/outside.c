@@ -15,7 +15,7 @@
 #include "ir/mesh.h"
 #include "plan/rates.h"
 #include "runtime/attend.h"
-#include "runtime/sizes.h"
+#include "runtime/conv.h"
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -44,12 +44,13 @@ static int64_t nodes_of(const Action *a)
         return mg_head_nodes(&a->head, a->kind == ACT_head);
     case ACT_scatter_add:
         return mg_scatter_nodes(&a->gather);
+    case ACT_conv:
+        return mg_conv_nodes(&a->conv);
     case ACT_dispatch:
         return 2;
     case ACT_comm:
         return mg_comm_nodes(&a->comm);
     case ACT_kernel:
-    case ACT_conv:
     case ACT_attention:
     case ACT_xent:
     case ACT_xent_grad:

@@ -152,12 +152,12 @@ typedef struct Action {
         mg_comm_desc comm;
         int64_t bytes; /* copy, zero, receive, send */
     };
-    /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; conv x w y;
-     * attention q k v o lse, then the bias, seen, of a part of the keys, and first, if `within`;
-     * attention_grad: q k v o lse do dq dk dv, the same bias, seen and first, and of halves work;
-     * attention_bias_grad: q k v o lse do, the bias's gradient, the same bias and so on; head: x w
-     * target dloss loss dx dw work; head_loss: x w target loss work; dispatch, combine: the weight,
-     * if there is one, before the result. */
+    /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; conv x w y
+     * work; attention q k v o lse, then the bias, seen, of a part of the keys, and first, if
+     * `within`; attention_grad: q k v o lse do dq dk dv, the same bias, seen and first, and of
+     * halves work; attention_bias_grad: q k v o lse do, the bias's gradient, the same bias and so
+     * on; head: x w target dloss loss dx dw work; head_loss: x w target loss work; dispatch,
+     * combine: the weight, if there is one, before the result. */
     int noperands;
     Operand *operand;
     uint8_t stream;

@@ -13,6 +13,8 @@
  * number at a time, at a quarter of the bandwidth (guesses: a padded vocabulary made nanoGPT's step
  * 25% faster, with a head of a third of its products).
  *
+ * A convolution is priced by its own kernels' tiles (convolution.c).
+ *
  * A head is its products and its cross-entropy, a chunk of rows after the other. What a product is
  * added to is read as well as written at the end of a tile.
  *
@@ -27,6 +29,7 @@
 #include "plan/rates.h"
 
 #include "ir/collective.h"
+#include "plan/convolution.h"
 #include "plan/volume.h"
 #include "runtime/sizes.h"
 
@@ -206,6 +209,8 @@ static void rate(const Plan *p, Program *g)
             a->seconds = head_seconds(p, a);
         if ((a->kind == ACT_xent || a->kind == ACT_xent_grad) && d->target == TARGET_cuda)
             a->seconds = xent_seconds(p, a);
+        if (a->kind == ACT_conv && d->target == TARGET_cuda)
+            a->seconds = convolution_seconds(p, a);
         if (action_sends(a))
             a->seconds =
                 fmax(collective_seconds(p, a), fmax(a->bytes_moved / d->bandwidth, d->launch));

@@ -346,7 +346,9 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
 #define MG_TILE 32
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
-void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const void *w, void *y);
+/* work: mg_conv_work(d) bytes (runtime/conv.h) on a GPU, or NULL. */
+void mg_conv(mg_run *r, int action, const mg_conv_desc *d, const void *x, const void *w, void *y,
+             void *work);
 
 /* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:
  *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap; + bias[b,s,h,g,t]

@@ -27,6 +27,11 @@ enum {
     MG_FLASH90_ROWS = 128,   /* queries or keys of a block on sm_90, two threads for each */
     MG_FLASH90_DQ_KEYS = 64, /* of a tile, in the gradient of queries */
     MG_FLASH90_QUERIES = 64, /* of a tile, in the gradient of keys and values */
+    MG_CONV_BLOCK = 256,     /* threads of a convolution */
+    MG_CONV_ROWS = 128,      /* elements of a tile of its result, down */
+    MG_CONV_TERM_BYTES = 64, /* of a row of a tile in shared memory: 32 halves */
+    MG_CONV_LEAST = 8,       /* tiles of terms that a part of a sum has at least */
+    MG_CONV_BUSY = 264, /* blocks for which sums are cut: two for each multiprocessor of an H100 */
 };
 
 /* Chunks of 16 bytes from one row of a tile to the next, for rows of so many (mma.h). Those of
@@ -66,6 +71,23 @@ enum {
 /* The gradients of keys and values one after the other, because both together have too many
  * sums. */
 #define MG_FLASH_APART(head, vhead) ((head) + (vhead) > 256)
+
+/* Bytes of a row of y, a column of w and a term in the tables of a convolution's block, and of its
+ * shared memory: two tiles of each operand, then the rows, the columns and two tiles' terms. */
+#define MG_CONV_ROW_BYTES    20
+#define MG_CONV_COLUMN_BYTES 4
+#define MG_CONV_ENTRY_BYTES  20
+#define MG_CONV_SHARED(columns)                                                                    \
+    (2 * MG_CONV_TERM_BYTES * (MG_CONV_ROWS + (columns)) + MG_CONV_ROWS * MG_CONV_ROW_BYTES +      \
+     (columns) * MG_CONV_COLUMN_BYTES + 2 * 32 * MG_CONV_ENTRY_BYTES)
+
+/* Parameters of a convolution's kernel beside its descriptor: the elements of its groups of dims;
+ * in how many parts each sum is, of how many tiles of terms; how operands are copied, and whether y
+ * has the type of sums (`wide_y`) and is written two elements at once. */
+typedef struct mg_conv_how {
+    int batch, m, n, k, splits, steps;
+    int wide_x, wide_w, wide_y, pairs;
+} mg_conv_how;
 
 /* On sm_90: keys of a tile by the heads, in the forward pass; and the shared memory of a block: its
  * own rows, and the tiles in use and in flight. */

@@ -20,8 +20,9 @@ int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS]);
 /* All kernels of a plan, as one file that includes `header`: "device.h" alone, or "library.h" with
  * the kernels that a program needs besides. */
 void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out);
-/* Of the library, those kernels of attention that the programs of a plan call. */
-void cuda_attention_kernels(const Plan *p, FILE *out);
+/* Of the library, those kernels of attention and of convolutions that the programs of a plan call.
+ */
+void cuda_instances(const Plan *p, FILE *out);
 
 /* False after telling, at its line, of a size that a kernel of kernels/cuda does not count to. */
 bool codegen_cuda_fits(const Plan *p);

@@ -271,7 +271,7 @@ void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
         fprintf(out, "#define MG_WITH_%s\n", t->half == DT_bf16 ? "BF16" : "F16");
     fprintf(out, "#include \"%s\"\n\n", header);
     if (strcmp(header, "library.h") == 0)
-        cuda_attention_kernels(p, out);
+        cuda_instances(p, out);
     for (size_t i = 0; i < p->kernels.n; i++)
         write_kernel(p, &p->kernels.data[i], out);
 }

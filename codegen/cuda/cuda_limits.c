@@ -1,6 +1,7 @@
 /* cuda_limits.c - sizes that the kernels of kernels/cuda do not count to: refused when a program is
  * compiled. */
 #include "codegen/cuda/cuda.h"
+#include "runtime/conv.h"
 
 enum { WARP = 32, BLOCK = 128 /* threads, at least; a row has a warp at most */ };
 
@@ -20,6 +21,19 @@ static bool look_up_fits(const Plan *p, const Action *a)
     return false;
 }
 
+/* Offsets in the operands of a convolution, and indices, are 32 bits. */
+static bool convolution_fits(const Plan *p, const Action *a)
+{
+    const int64_t most = mg_conv_counts(&a->conv);
+    if (most <= INT32_MAX)
+        return true;
+    diag_error(p->module->diag, a->span, 526,
+               "a convolution of %lld elements, with its borders; a GPU counts to %lld",
+               (long long)most, (long long)INT32_MAX);
+    diag_help(p->module->diag, "a smaller microbatch, or more ranks along the batch, have fewer");
+    return false;
+}
+
 bool codegen_cuda_fits(const Plan *p)
 {
     Program *const *const all = p->programs;
@@ -27,6 +41,8 @@ bool codegen_cuda_fits(const Plan *p)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
             if ((a->kind == ACT_gather || a->kind == ACT_scatter_add) && !look_up_fits(p, a))
+                return false;
+            if (a->kind == ACT_conv && !convolution_fits(p, a))
                 return false;
         }
     return true;

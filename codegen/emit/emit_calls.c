@@ -335,7 +335,7 @@ void emit_call(Writer *w, const Action *a, int depth)
         call_gemm(w, a);
         break;
     case ACT_conv:
-        call_library(w, a, -1);
+        call_with_last(w, a, function, -1, 4);
         break;
     case ACT_attention:
         if (a->noperands > 5)

@@ -65,6 +65,8 @@
 
 #include "flash_sm90.h"
 
+#include "conv.h"
+
 #include "instances.h"
 
 #endif

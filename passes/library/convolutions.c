@@ -13,8 +13,7 @@
  *
  * Rounding to halves goes before the taps: it is of each element. The terms are summed in the order
  * in which the operand, as it is shown, has its dims. A reindex by one dim alone, step by step (a
- * part of a tensor, the position before), is left as it is. On a GPU no product reads taps
- * (taps_stored). */
+ * part of a tensor, the position before), is left as it is. */
 #include "passes/library/conv.h"
 #include "passes/passes.h"
 
@@ -331,7 +330,7 @@ static void convolutions_in(Module *m, Region *r, Arena *tmp)
 
 PassStatus pass_convolutions(Job *j)
 {
-    for (size_t i = 0; i < j->m->fns.n && !j->m->layout.taps_stored; i++)
+    for (size_t i = 0; i < j->m->fns.n; i++)
         convolutions_in(j->m, j->m->fns.data[i]->body, j->tmp);
     return PASS_ok;
 }

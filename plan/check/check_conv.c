@@ -5,6 +5,8 @@
  * may be left out. */
 #include "plan/check/check.h"
 
+#include "runtime/conv.h"
+
 /* A dim as the instruction has it. */
 typedef struct Step {
     int64_t size, x, w, y;
@@ -97,6 +99,8 @@ const char *conv_wrong(const Action *a, const Ins *i)
         if (!find_step(d, &s, used))
             wrong = "a dim that is summed";
     }
+    if (a->noperands > 3 && !wrong && type_bytes(&a->operand[3].type) < mg_conv_work(d))
+        return "too little work space";
     int64_t run = 1;
     for (int k = n - 1; k >= 0 && !wrong; k--) {
         if (!used[k] && d->size[k] != 1)

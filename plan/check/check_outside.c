@@ -8,7 +8,7 @@
 #include "ir/collective.h"
 #include "ir/mesh.h"
 #include "runtime/attend.h"
-#include "runtime/sizes.h"
+#include "runtime/conv.h"
 
 #include <stdlib.h>
 
@@ -100,6 +100,8 @@ static int64_t called(const Action *a)
         return mg_attention_bias_nodes(&a->attention);
     if (a->kind == ACT_scatter_add)
         return mg_scatter_nodes(&a->gather);
+    if (a->kind == ACT_conv)
+        return mg_conv_nodes(&a->conv);
     if (a->kind == ACT_comm)
         return mg_comm_nodes(&a->comm);
     return a->kind == ACT_dispatch ? 2 : 1;

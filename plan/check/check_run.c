@@ -1,6 +1,7 @@
 /* check_run.c - one action of a symbolic execution: what it reads, computes and writes. */
 #include "plan/check/check_run.h"
-#include "runtime/sizes.h"
+
+#include "runtime/conv.h"
 
 #include <string.h>
 
@@ -206,7 +207,7 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
             want(&w, i->in[k], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
         (target == TARGET_cuda &&
-         (i->op == OP_scatter_add ||
+         (i->op == OP_scatter_add || (a->kind == ACT_conv && mg_conv_work(&a->conv)) ||
           (attends && i->op != OP_attention && mg_attention_grad_work(&a->attention)) ||
           (a->kind == ACT_comm && mg_comm_work(&a->comm)))))
         want(&w, 0, false, true);

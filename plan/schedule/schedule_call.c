@@ -5,6 +5,7 @@
 #include "passes/library/product.h"
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
+#include "runtime/conv.h"
 #include "runtime/sizes.h"
 
 #include <string.h>
@@ -85,23 +86,6 @@ void call_dot(Sched *s, const Ins *i)
     priced(s, act, i);
 }
 
-void call_conv(Sched *s, const Ins *i, int home)
-{
-    (void)home;
-    const Strided x = strided(s, i->in[0]), w = strided(s, i->in[1]), y = strided(s, i->out[0]);
-    const bool adds = ins_added(i) >= 0;
-    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
-                     operand_of(s, i->out[0], adds, true)};
-    mg_conv_desc d;
-    if (!conv_match(&i->attrs, &x, &w, &y, &d))
-        sched_bug(s, i, "a convolution that is no call");
-    d.accumulate = adds;
-    Action *a = action_new(s, ACT_conv, i, 3, op);
-    a->conv = d;
-    needs_scratch(s, mg_conv_scratch(&d));
-    priced(s, a, i);
-}
-
 static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)
 {
     Type t = {.dtype = DT_bool, .rank = 1, .dims = {{name_intern(s->m->names, "byte"), bytes}}};
@@ -109,6 +93,25 @@ static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)
     o.at.buffer = buffer_new(s, name, OWN_workspace, bytes, home, 0);
     o.stride[0] = 1;
     return o;
+}
+
+void call_conv(Sched *s, const Ins *i, int home)
+{
+    const Strided x = strided(s, i->in[0]), w = strided(s, i->in[1]), y = strided(s, i->out[0]);
+    const bool adds = ins_added(i) >= 0;
+    Operand op[4] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
+                     operand_of(s, i->out[0], adds, true)};
+    mg_conv_desc d;
+    if (!conv_match(&i->attrs, &x, &w, &y, &d))
+        sched_bug(s, i, "a convolution that is no call");
+    d.accumulate = adds;
+    const int64_t work = s->p->device->target == TARGET_cuda ? mg_conv_work(&d) : 0;
+    if (work)
+        op[3] = work_space(s, "parts", work, home);
+    Action *a = action_new(s, ACT_conv, i, work ? 4 : 3, op);
+    a->conv = d;
+    needs_scratch(s, mg_conv_scratch(&d));
+    priced(s, a, i);
 }
 
 void require_dense(const Sched *s, const Ins *i, const Operand *o)

@@ -65,8 +65,8 @@ def step_seconds(model, found, card):
 
 
 def runs_of(model, action, calls, kind):
-    """How often an action runs in a step: a head launches once for each chunk of rows."""
-    if kind not in ("head", "head_loss", "scatter_add"):
+    """How often an action runs in a step: a head launches once for each chunk of rows, a convolution for each of its parts."""
+    if kind not in ("head", "head_loss", "scatter_add", "convolution"):
         return calls
     return min([calls] + [o.times for o in model.step.others if o.action == action] +
                [l.times for l in model.step.launches if l.action == action])

@@ -67,4 +67,7 @@ void compare_numbers(Bench *b, const Compared *c);
 /* check_attention.c */
 void check_attention(Bench *b);
 
+/* check_conv.c */
+void check_convolutions(Bench *b);
+
 #endif

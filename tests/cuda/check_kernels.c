@@ -449,14 +449,17 @@ static void check_all(Bench *b)
     check_xent_nan(b);
     check_head(b);
     check_attention(b);
+    check_convolutions(b);
     if (!is_half(b->t))
         check_random(b);
 }
 
-/* check_kernels [SEED [attention]]: with the word, attention of halves alone. */
+/* check_kernels [SEED [attention | conv]]: with the word, attention of halves, or convolutions,
+ * alone. */
 int main(int argc, char **argv)
 {
     const bool attention = argc > 2 && strcmp(argv[2], "attention") == 0;
+    const bool convolutions = argc > 2 && strcmp(argv[2], "conv") == 0;
     Bench b = {.run = {.program = &mg_main, .threads = 1}, .rng = 1};
     b.rng = argc > 1 ? strtoull(argv[1], NULL, 10) * 2654435761u + 1 : 12345;
     rt_device_open(&b.run);
@@ -469,6 +472,8 @@ int main(int argc, char **argv)
                 continue;
             if (attention)
                 check_attention(&b);
+            else if (convolutions)
+                check_convolutions(&b);
             else
                 check_all(&b);
         }

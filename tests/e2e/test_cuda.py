@@ -100,20 +100,21 @@ class Cuda(shim.Case):
 
     def test_images(self):
         """Convolutions, pools and look-ups in a table of each image: the losses of processors, and of four GPUs too."""
-        model, split = some((("mae", "hidden"), ("convnet", "second"), ("resnet", "deep")))[0]
+        model, split, precision, within = some((("mae", "hidden", "f32", 1e-5), ("convnet", "second", "f32", 1e-5),
+                                                ("resnet", "deep", "f32", 1e-5), ("resnet", "deep", "bf16", 1e-2)))[0]
         zoo = os.path.join(PARITY, "zoo")
         with open(os.path.join(zoo, f"{model}.mg"), encoding="utf-8") as f:
             text = f.read().split("\ntrain {")[0] + "train { optimizer adamw() lr 1e-2 } layout {"
         self.write("m.mg", text + "microbatch 2 }")
         self.write("four.mg", text + f"microbatch 1 mesh dp = 2, tp = 2 batch -> dp {split} -> tp }}")
-        self.both("m.mg", "--precision", "f32")
+        self.both("m.mg", "--precision", precision)
         data = os.path.join(zoo, f"golden/{model}.safetensors")
         want = [loss for loss, _ in self.losses("./cpu", "--steps", 6, data=data)]
         one = self.losses("./gpu", "--steps", 6, data=data)
-        self.gpu("four.mg", "--precision", "f32")
+        self.gpu("four.mg", "--precision", precision)
         for got in (one, self.losses("./gpu", "--steps", 6, data=data, SHIM_GPUS="4")):
             for a, (b, _) in zip(want, got, strict=True):
-                self.assertLess(abs(a - b), 1e-5 * a)
+                self.assertLess(abs(a - b), within * a)
 
     def test_losses(self):
         """Several losses, with an optimizer each, towers with the same parameters, or those that follow others: the numbers of
@@ -387,6 +388,25 @@ class Cuda(shim.Case):
         self.assertRegex(r.err, r"m\.mg:\d+:\d+: error\[MG0525\]: a look-up of 2147483648 indices in 1 x 256 rows; a GPU counts to 2147483647")
         self.assertIn("a smaller microbatch", r.err)
         self.compiles("m.mg", "--device", "h200", "--check", "-D", "batch=1048575", "--microbatch", "1048575")
+
+    def test_convolutions_are_counted(self):
+        """A convolution whose operand has 2^32 elements is refused with both numbers; a smaller microbatch is a program, which stores
+        nothing of what the taps show."""
+        self.write("m.mg", """dim batch = 8192, row = 1024, colour = 512, tap = 3, wide = 8, classes = 2
+            model m(x[batch, row, colour], y[batch] : token(classes)) {
+                w : param[tap, colour, wide] ~ normal(0.1)
+                head : param[wide, classes] ~ normal(0.1)
+                h = relu(x[row + tap - 1] @ w over (tap, colour))
+                loss = cross_entropy(mean(h, over row) @ head over wide, y)
+            }
+            train { optimizer sgd() lr 1e-3 }
+            layout { microbatch 8192 }""")
+        r = self.mgc("m.mg", "--device", "h200", "--check")
+        self.assertEqual(r.returncode, 3)
+        self.assertRegex(r.err, r"m\.mg:\d+:\d+: error\[MG0526\]: a convolution of \d{10,} elements, with its borders; a GPU counts to 2147483647")
+        r = self.compiles("m.mg", "--device", "h200", "--schedule", "--microbatch", "1024", "-D", "batch=1024")
+        self.assertRegex(r.out, r"convolution +dot")
+        self.assertNotIn("reindex", r.out)
 
     def test_f64_dropout_and_microbatches(self):
         self.write("m.mg", TINY.replace("tanh(embed[tokens])", "dropout(tanh(embed[tokens]), p = 0.1)")

@@ -3,6 +3,7 @@
 #include "tests/record/parameters.h"
 
 #include "runtime/abi.h"
+#include "runtime/launches.h"
 
 #include <string.h>
 
@@ -29,10 +30,14 @@ static int bytes_of(char letter)
         return sizeof(int64_t);
     case 'A':
         return sizeof(mg_attention_desc);
+    case 'C':
+        return sizeof(mg_conv_desc);
     case 'E':
         return sizeof(mg_experts_desc);
     case 'G':
         return sizeof(mg_gather_desc);
+    case 'H':
+        return sizeof(mg_conv_how);
     case 'L':
         return sizeof(laying);
     case 'M':
@@ -75,6 +80,8 @@ static const struct {
                {"mg_lay_", "Lpp"},
                {"mg_sum_shares_", "lllpp"},
                {"mg_mark", "pi"},
+               {"mg_conv_sum_", "CHpp"},
+               {"mg_conv_", "CHpppp"},
                {"mg_attention_forward_", "ASppppp"},
                {"mg_attention_dq_", "ASppppppp"},
                {"mg_attention_dkv_", "ASpppppppp"},

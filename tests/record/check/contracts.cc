@@ -476,6 +476,48 @@ static void delta(Contract &c)
     c.dense("delta", d.batch * d.kv * d.group * d.queries, 4, "w");
 }
 
+/* ---- convolutions ------------------------------------------------------------------------ */
+
+/* Elements from the first to behind the last that dims [from, end) step to. */
+static int64_t conv_span(const int64_t *size, const int64_t *stride, int from, int end)
+{
+    int64_t last = 0;
+    for (int i = from; i < end; i++)
+        last += (size[i] - 1) * stride[i];
+    return last + 1;
+}
+
+static void convolution(Contract &c)
+{
+    const auto d = c.next<mg_conv_desc>();
+    const auto h = c.next<mg_conv_how>();
+    const bool sums = !c.l.kernel.compare(0, 12, "mg_conv_sum_");
+    const int term = d.batch + d.rows + d.columns, end = term + d.terms;
+    const uint64_t in = (uint64_t)mg_dtype_bytes(d.dtype), out = (uint64_t)mg_dtype_bytes(d.out);
+    const uint64_t part = d.dtype == MG_F64 ? 8 : 4;
+    const int64_t parts = (int64_t)h.splits * h.batch * h.m * h.n;
+    int64_t x = conv_span(d.size, d.x, 0, end);
+    for (const auto &axis : d.axis)
+        x += (axis.size - 1) * axis.stride;
+    c.small("elements of x", x);
+    if (d.axes != MG_CONV_AXES)
+        c.wrong("not all axes are there");
+    if (h.splits < 1 || (h.splits - 1) * (int64_t)h.steps * (int64_t)(MG_CONV_TERM_BYTES / in) >= h.k + !h.k)
+        c.wrong("a part of a sum has no terms");
+    if (sums) {
+        c.dense("parts", parts, part, "r");
+    } else {
+        c.dense("x", h.k ? x : 0, in, "r", h.wide_x ? 16 : in);
+        c.dense("w", h.k ? conv_span(d.size, d.w, 0, end) : 0, in, "r", h.wide_w ? 16 : in);
+    }
+    const uint64_t y = c.next<uint64_t>();
+    if (sums || h.splits == 1)
+        c.place("y", y, 1, 0, conv_span(d.size, d.y, 0, term), out, d.accumulate ? "rw" : "w",
+                h.pairs && !sums ? 2 * out : out);
+    if (!sums && h.splits > 1)
+        c.dense("parts", parts, part, "w");
+}
+
 /* ---- all of them ------------------------------------------------------------------------- */
 
 /* By the first part of a name; a longer one comes before a shorter one that it begins with. */
@@ -502,6 +544,7 @@ static const struct {
                {"mg_lay_", lay},
                {"mg_sum_shares_", sum_shares},
                {"mg_mark", mark},
+               {"mg_conv_", convolution},
                {"mg_attention_forward_", forward},
                {"mg_attention_d", gradient},
                {"mg_flash_delta_", delta},

@@ -1,7 +1,8 @@
-/* cuda_attention.c - the kernels of attention that a program calls, as instances of the templates
- * of kernels/cuda. */
+/* cuda_instances.c - the kernels of attention and of convolutions that a program calls, as
+ * instances of the templates of kernels/cuda. */
 #include "codegen/cuda/cuda.h"
 #include "runtime/attend.h"
+#include "runtime/conv.h"
 
 #include <string.h>
 
@@ -11,10 +12,8 @@ typedef struct Instances {
     FILE *out;
 } Instances;
 
-static void write_instance(Instances *all, const mg_attend *a)
+static void write_instance(Instances *all, const char *text)
 {
-    char text[MG_ATTEND_NAME];
-    mg_attend_instance(a, text);
     for (size_t i = 0; i < all->texts.n; i++)
         if (strcmp(all->texts.data[i], text) == 0)
             return;
@@ -30,7 +29,30 @@ static void write_pass(Instances *all, const Train *t, const mg_attention_desc *
     for (int sm90 = 0; sm90 < 2; sm90++)
         for (int even = 0; even < 2; even++) {
             const mg_attend a = mg_attend_of(d, pass, some, t->tf32, sm90, even);
-            write_instance(all, &a);
+            char text[MG_ATTEND_NAME];
+            mg_attend_instance(&a, text);
+            write_instance(all, text);
+        }
+}
+
+/* The kernels of all parts of a convolution, for operands that begin at multiples of 16 bytes and
+ * for others. */
+static void write_conv(Instances *all, const Train *t, const mg_conv_desc *d)
+{
+    const char *numbers = mg_conv_numbers(d->dtype, t->tf32);
+    mg_conv_parts parts = mg_conv_cut(d, 0, 0, 0);
+    mg_conv_part part;
+    char text[MG_CONV_NAME];
+    while (mg_conv_next(&parts, &part))
+        for (int even = 0; even < 4; even++) {
+            const mg_conv_way way = mg_conv_way_of(&part.d, even & 1, even & 2);
+            if (mg_conv_idle(&part.d, &way))
+                continue;
+            mg_conv_instance(&way, numbers, text);
+            write_instance(all, text);
+            snprintf(text, sizeof text, "MG_CONV_SUM(%s)", numbers);
+            if (way.splits > 1)
+                write_instance(all, text);
         }
 }
 
@@ -38,6 +60,8 @@ static void write_of_program(Instances *all, const Train *t, const Program *p)
 {
     for (size_t i = 0; p && i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
+        if (a->kind == ACT_conv)
+            write_conv(all, t, &a->conv);
         if (a->kind == ACT_attention)
             write_pass(all, t, &a->attention, MG_ATTEND_FORWARD, a->noperands > 5);
         if (a->kind == ACT_attention_bias_grad)
@@ -50,7 +74,7 @@ static void write_of_program(Instances *all, const Train *t, const Program *p)
     }
 }
 
-void cuda_attention_kernels(const Plan *p, FILE *out)
+void cuda_instances(const Plan *p, FILE *out)
 {
     Arena *a = arena_new();
     Instances all = {.arena = a, .out = out};
