@@ -133,22 +133,6 @@ const char *kernel_wrong(const Module *m, const Kernel *k, const Ins *i)
 
 /* ---- in place -------------------------------------------------------------------------------- */
 
-/* Does v depend on operand `arg` at other indices than its own? `moved`: an op in between moves
- * indices. What a reduction gives has been read before anything is written. */
-static bool reads_moved(const Module *m, const Region *body, Value v, Value arg, bool moved)
-{
-    const Ins *def = m->values.data[v].def;
-    if (v == arg)
-        return moved;
-    if (!def || def->home != body || def->op == OP_sum || def->op == OP_rmax)
-        return false;
-    moved |= OP_AMONG(def->op, OP_rotate, OP_reindex) || op_is(def->op, VIEW);
-    for (uint32_t k = 0; k < def->nin; k++)
-        if (reads_moved(m, body, def->in[k], arg, moved))
-            return true;
-    return false;
-}
-
 static DimList dims_iterated(const Module *m, const Ins *i)
 {
     DimList all = {0};
@@ -164,13 +148,47 @@ static DimList dims_iterated(const Module *m, const Ins *i)
     return all;
 }
 
-/* Does any result depend on input k at other indices than its own? */
-static bool moves(const Module *m, const Ins *i, uint32_t k)
+/* The lowest value of a body, and how many there are up to the highest: it uses no others. */
+static Value values_of(const Region *body, size_t *n)
 {
-    for (uint32_t n = 0; n < i->nout; n++)
-        if (reads_moved(m, i->body, i->body->results.data[n], i->body->args.data[k], false))
-            return true;
-    return false;
+    Value low = body->results.data[0], high = low;
+    for (size_t k = 0; k < body->args.n + body->ins.n; k++) {
+        const Value v =
+            k < body->args.n ? body->args.data[k] : body->ins.data[k - body->args.n]->out[0];
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    *n = (size_t)(high - low) + 1;
+    return low;
+}
+
+/* Does any result depend on input k at other indices than its own? An op that moves indices lies in
+ * between then. What a reduction gives has been read before anything is written. Each instruction
+ * is looked at once: a chain of values that are read twice has no end of ways through it. */
+static bool moves(const Ins *i, uint32_t k)
+{
+    enum { NOT, HERE, MOVED }; /* how a value depends on it */
+    const Region *body = i->body;
+    size_t n;
+    const Value low = values_of(body, &n);
+    Arena *tmp = arena_new();
+    uint8_t *depends = NEW_ARRAY(tmp, uint8_t, n);
+    bool any = false;
+    depends[body->args.data[k] - low] = HERE;
+    for (size_t j = 0; j < body->ins.n; j++) {
+        const Ins *in = body->ins.data[j];
+        uint8_t *out = &depends[in->out[0] - low];
+        if (in->op == OP_sum || in->op == OP_rmax)
+            continue;
+        for (uint32_t x = 0; x < in->nin; x++)
+            *out = depends[in->in[x] - low] > *out ? depends[in->in[x] - low] : *out;
+        if (*out && (OP_AMONG(in->op, OP_rotate, OP_reindex) || op_is(in->op, VIEW)))
+            *out = MOVED;
+    }
+    for (size_t j = 0; j < body->results.n; j++)
+        any |= depends[body->results.data[j] - low] == MOVED;
+    arena_free(tmp);
+    return any;
 }
 
 bool kernel_by_elements(const Module *m, const Ins *i, uint32_t k)
@@ -182,7 +200,7 @@ bool kernel_by_elements(const Module *m, const Ins *i, uint32_t k)
     for (uint32_t n = 0; n < i->nout; n++)
         if (type_of(m, i->out[n])->rank != all.n)
             return false;
-    return !moves(m, i, k);
+    return !moves(i, k);
 }
 
 bool kernel_in_place(const Module *m, const Ins *i, uint32_t j, uint32_t k)
@@ -207,5 +225,5 @@ bool kernel_in_place(const Module *m, const Ins *i, uint32_t j, uint32_t k)
                 if (type_find(out, in_body->attrs.over.dim[d].name) >= 0)
                     return false;
         }
-    return !moves(m, i, k);
+    return !moves(i, k);
 }
