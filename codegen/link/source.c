@@ -2,6 +2,7 @@
 #include "codegen/link/link.h"
 #include "codegen/processor.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,12 +54,21 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
     return copy_file(from, arena_printf(a, "%s/%s", dir, strrchr(from, '/') + 1));
 }
 
+/* All files of a folder without folders. */
+static bool copy_all(Arena *a, const char *dir, const char *folder)
+{
+    DIR *d = opendir(folder);
+    bool good = d;
+    for (struct dirent *e; good && (e = readdir(d));)
+        if (e->d_name[0] != '.')
+            good = copy_into(a, dir, arena_printf(a, "%s/%s", folder, e->d_name));
+    if (d)
+        closedir(d);
+    return good;
+}
+
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
-    static const char *const headers[] = {
-        "device",     "numbers", "library", "gather", "scatter",   "experts",    "random",
-        "xent",       "sight",   "mma",     "floats", "flash",     "delta",      "flash_grad",
-        "flash_bias", "wgmma",   "rows",    "shares", "attention", "flash_sm90", "instances"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)
@@ -68,9 +78,8 @@ static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
                 copy_into(a, dir, arena_printf(a, "%s/include/abi.h", lib_dir)) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/abi_types.h", lib_dir)) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/launches.h", lib_dir)) &&
-                write_makefile(p, arena_printf(a, "%s/Makefile", dir));
-    for (size_t i = 0; i < sizeof headers / sizeof *headers && good; i++)
-        good = copy_into(a, dir, arena_printf(a, "%s/cuda/%s.h", lib_dir, headers[i]));
+                write_makefile(p, arena_printf(a, "%s/Makefile", dir)) &&
+                copy_all(a, dir, arena_printf(a, "%s/cuda", lib_dir));
     if (!good)
         diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir,
                    strerror(errno));
