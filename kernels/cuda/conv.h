@@ -102,14 +102,11 @@ struct conv_x {
         bool there = true;
         MG_UNROLL
         for (int a = 0; a < 3; a++) {
-            int q = r.p[a] + t.p[a];
-            if (d.axis[a].every != 1) {
-                const int every = (int)d.axis[a].every, i = q / every;
-                there &= i * every == q;
-                q = i;
-                at += q * (int)d.axis[a].stride;
-            }
-            there &= (unsigned)q < (unsigned)d.axis[a].size;
+            const int every = (int)d.axis[a].every, p = r.p[a] + t.p[a];
+            const int q = every == 1 ? p : p / every;
+            const bool in = (unsigned)q < (unsigned)d.axis[a].size;
+            there &= in && (every == 1 || q * every == p);
+            at += in && every != 1 ? q * (int)d.axis[a].stride : 0;
         }
         return there ? at : -1;
     }
