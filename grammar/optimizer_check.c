@@ -40,11 +40,6 @@ static const Node *item(const Optimizers *t, NodeKind kind, const char *name)
     return NULL;
 }
 
-const Node *optimizer_declared(const Optimizers *t, const char *name)
-{
-    return item(t, N_OPTIMIZER, name);
-}
-
 const Node *optimizer_range(const Optimizers *t, const char *number)
 {
     return item(t, N_RANGE, number);
@@ -414,7 +409,7 @@ static void check_use(const Optimizers *t, const Node *o, const Node *rest)
 
 static void check_optimizer(const Optimizers *t, const Node *o)
 {
-    const Node *first = optimizer_declared(t, name_of(t, o)), *said = said_rest(o);
+    const Node *first = item(t, N_OPTIMIZER, name_of(t, o)), *said = said_rest(o);
     const int errors = diag_errors(t->diag);
     if (first != o) {
         wrong(t, o, TAKEN, "there are two optimizers '%s'", name_of(t, o));

@@ -30,8 +30,6 @@ typedef struct Optimizers {
  * False if anything is. */
 bool optimizers_hold(const Optimizers *t);
 
-/* The OPTIMIZER of that name, NULL: there is none. */
-const Node *optimizer_declared(const Optimizers *t, const char *name);
 /* The one whose rule the rest follows: o, unless it says another that there is. */
 const Node *optimizer_rest(const Optimizers *t, const Node *o);
 /* Does its rule look at more than one element? */

@@ -4,9 +4,10 @@
  * A block computes a tile of MG_CONV_ROWS x N elements, and two blocks share a multiprocessor. So
  * with T blocks, each of s tiles of terms, on S multiprocessors
  *   seconds = ceil(T / 2 S) (START + s 2 (2 MG_CONV_ROWS N terms) / (share peak / S))
- * and no less than the bytes take. START and the shares are those that are expected of the kernels'
- * machine code (docs/gpu_bounds.md); no kernel was measured. Operands that are copied an element at
- * a time make the copies take the time. Sums that are cut are written and read once more. */
+ * and no less than the bytes take. For halves START and the shares are those that are expected of
+ * the kernels' machine code (docs/gpu_bounds.md); SHARE_FLOATS, and the shares of halves for tf32,
+ * are guessed. No kernel was measured. Operands that are copied an element at a time make the
+ * copies take the time. Sums that are cut are written and read once more. */
 #include "plan/convolution.h"
 
 #include <math.h>

@@ -99,21 +99,21 @@ class Cuda(shim.Case):
         self.zoo_follows(model, precision, within, "heads, vocab")
 
     def test_images(self):
-        """Convolutions, pools and look-ups in a table of each image: the losses of processors, and of four GPUs too."""
+        """Convolutions, pools and look-ups in a table of each image: one GPU and four have the losses of as many processors. In bf16
+        they are compared with the same layout: four ranks round other sums, and Adam moves a parameter by the sign of a gradient near 0."""
         model, split, precision, within = some((("mae", "hidden", "f32", 1e-5), ("convnet", "second", "f32", 1e-5),
-                                                ("resnet", "deep", "f32", 1e-5), ("resnet", "deep", "bf16", 1e-2)))[0]
+                                                ("resnet", "deep", "f32", 1e-5), ("resnet", "deep", "bf16", 1e-4)))[0]
         zoo = os.path.join(PARITY, "zoo")
         with open(os.path.join(zoo, f"{model}.mg"), encoding="utf-8") as f:
             text = f.read().split("\ntrain {")[0] + "train { optimizer adamw() lr 1e-2 } layout {"
         self.write("m.mg", text + "microbatch 2 }")
         self.write("four.mg", text + f"microbatch 1 mesh dp = 2, tp = 2 batch -> dp {split} -> tp }}")
-        self.both("m.mg", "--precision", precision)
         data = os.path.join(zoo, f"golden/{model}.safetensors")
-        want = [loss for loss, _ in self.losses("./cpu", "--steps", 6, data=data)]
-        one = self.losses("./gpu", "--steps", 6, data=data)
-        self.gpu("four.mg", "--precision", precision)
-        for got in (one, self.losses("./gpu", "--steps", 6, data=data, SHIM_GPUS="4")):
-            for a, (b, _) in zip(want, got, strict=True):
+        for file, gpus in (("m.mg", "1"), ("four.mg", "4")):
+            self.both(file, "--precision", precision)
+            want = [loss for loss, _ in self.losses("./cpu", "--steps", 6, data=data)]
+            got = [loss for loss, _ in self.losses("./gpu", "--steps", 6, data=data, SHIM_GPUS=gpus)]
+            for a, b in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
 
     def test_losses(self):

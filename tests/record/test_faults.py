@@ -58,6 +58,8 @@ class Faults(unittest.TestCase):
         cls.many = cls.program("many", os.path.join(PARITY, "llama_small.mg"), "--precision", "bf16", "-D", "batch=8", "--layout",
                                os.path.join(cls.folder.name, "many.mg"), rank=3)
 
+        cls.images = cls.program("images", os.path.join(PARITY, "zoo/resnet.mg"), "--precision", "bf16", "--device", "h100")
+
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
@@ -87,7 +89,7 @@ class Faults(unittest.TestCase):
         self.assertRegex(said, rf"(?m)^{rule}", said[-2000:])
 
     def test_nothing(self):
-        for p in (self.one, self.many):
+        for p in (self.one, self.many, self.images):
             self.assertIn(" 0 findings", self.check(p, p.recording))
             self.assertEqual(p.problems, [])
 
@@ -116,6 +118,29 @@ class Faults(unittest.TestCase):
         self.finds("alignment: .*work space", self.one, self.product(39, lambda x: x + 16))
         self.finds("alignment: .* q is at", self.one, lambda r: self.shift_attention(r, "mg_flash90_forward", 0, 8))
         self.finds("alignment: .*sorted", self.one, lambda r: self.shift(r, "mg_scatter_add_f32", LOOK_UP + 4, 4))
+
+    def convolution(self, at, form, change, good=lambda numbers: True):
+        """A number of a convolution's parameters, `at` from the first of its four pointers: 0 x, 8 w, 16 y, 24 parts; before them ten whole
+        numbers, from -40 on: batch, m, n, k, splits, steps, wide x, w and y, pairs. good: which launch, by these."""
+        def fits(line):
+            return good(struct.unpack_from("<10i", bytes.fromhex(line[PARAMETERS]), len(line[PARAMETERS]) // 2 - 72))
+
+        def plant(r):
+            line = r.lines[r.launch("mg_conv_bf16_", fits)]
+            data = bytearray(bytes.fromhex(line[PARAMETERS]))
+            place = len(data) - 32 + at
+            struct.pack_into(form, data, place, change(struct.unpack_from(form, data, place)[0]))
+            line[PARAMETERS] = data.hex()
+        return plant
+
+    def test_convolutions(self):
+        def wide(numbers):
+            return numbers[6] and numbers[7]
+
+        self.finds("alignment: .* x is at", self.images, self.convolution(0, "<Q", lambda x: x + 8, wide))
+        self.finds("alignment: .* w is at", self.images, self.convolution(8, "<Q", lambda x: x + 8, wide))
+        self.finds("bounds: ", self.images, self.convolution(8, "<Q", lambda x: x + (1 << 40)))
+        self.finds(".*a part of a sum has no terms", self.images, self.convolution(-24, "<i", lambda n: 1000 * n))
 
     def shift(self, r, kernel, at, by):
         """The pointer at a byte of a kernel's parameters."""
