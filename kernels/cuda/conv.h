@@ -98,17 +98,20 @@ struct conv_x {
     __device__ int at(int line, const conv_term &t) const
     {
         const conv_row &r = lines[line];
-        int at = r.x + t.x;
+        unsigned at = (unsigned)(r.x + t.x); /* of a place outside it may be anything */
         bool there = true;
         MG_UNROLL
         for (int a = 0; a < 3; a++) {
-            const int every = (int)d.axis[a].every, p = r.p[a] + t.p[a];
-            const int q = every == 1 ? p : p / every;
-            const bool in = (unsigned)q < (unsigned)d.axis[a].size;
-            there &= in && (every == 1 || q * every == p);
-            at += in && every != 1 ? q * (int)d.axis[a].stride : 0;
+            int q = r.p[a] + t.p[a];
+            if (d.axis[a].every != 1) {
+                const int every = (int)d.axis[a].every, i = q / every;
+                there &= i * every == q;
+                q = i;
+                at += (unsigned)q * (unsigned)d.axis[a].stride;
+            }
+            there &= (unsigned)q < (unsigned)d.axis[a].size;
         }
-        return there ? at : -1;
+        return there ? (int)at : -1;
     }
 };
 struct conv_w {
