@@ -114,15 +114,18 @@ def generate(name):
     others = {goal: row for goal, row in numbers.items() if goal != "loss"}
     exact = {n: t.double() for n, t in w.items()}
     metrics = {n: float(x) for n, x in twin.metrics(exact, data).items()}
-    # An evaluation draws numbers of its own: here behind one step, whose rate is 0.
-    evaluated = {"val_loss": float(twin.loss(exact, data | {"step": -1, "steps": 1}))} if twin.draws else {}
+    # An evaluation draws numbers of its own; here behind one step, whose rate is 0: what follows others has moved.
+    moves = type(twin).follow is not Twin.follow
+    behind = {n: t.clone() for n, t in exact.items()}
+    twin.follow(behind, {}, 0)
+    evaluated = {"val_loss": float(twin.loss(behind, data | {"step": -1, "steps": 1}))} if twin.draws or moves else {}
     for n, x in metrics.items():
         assert 0 < x and x != 1, f"{name}: {n} is {x}: nothing is tested"
     for n, g in grads.items():
         assert float(g.norm()) > 1e-6 * norms[0], f"{name}: the gradient of {n} is zero: nothing is tested"
     first = {"batch." + n: t for n, t in rows(twin, stored, 0).items()} if twin.draws else {}
     tensors = stored | first | {"weight." + n: t for n, t in w.items()} | {"grad." + n: t for n, t in grads.items()}
-    if others or type(twin).follow is not Twin.follow:
+    if others or moves:
         tensors |= {"after." + n: t for n, t in after.items()}
     tensors |= {"average." + n: t for n, t in averages.items()}
     os.makedirs(f"{HERE}/golden", exist_ok=True)
