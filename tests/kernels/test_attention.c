@@ -377,7 +377,7 @@ static void against_loops(mgk_level level, mg_dtype t)
     pool_level(level);
     for (int i = 0; i < 48; i++) {
         mg_attention_desc d = random_shape(&seed, t);
-        if (!sampled((uint64_t)i, SANITIZED ? 5 : 2))
+        if (!sampled((uint64_t)i, SANITIZED ? 12 : 4))
             continue;
         Case x = make(&seed, d);
         if (i % 3 == 2)

@@ -91,7 +91,7 @@ static void shipped(void **state)
     for (int k = 0; k < small_model_count; k++)
         for (uint64_t keep = 0; keep < 5; keep++) {
             Model t;
-            if (!sampled(5 * (uint64_t)k + keep, SANITIZED ? 5 : 1))
+            if (!sampled(5 * (uint64_t)k + keep, SANITIZED ? 10 : 2))
                 continue;
             open_kept(&t, &small_models[k], DT_f64, keep ? 4 * sample_turn() + keep : 0);
             compare(&t, small_models[k].file, k, 1e-10, 0);
@@ -153,7 +153,7 @@ static void random_programs_f16(void **state)
     int apart = 0;
     for (uint64_t seed = 50 * sample_turn() + 1, n = 0; n < 50; seed++, n++) {
         Model t;
-        if (!sampled(n, SANITIZED ? 5 : 1))
+        if (!sampled(n, SANITIZED ? 10 : 2))
             continue;
         open_random(&t, seed, seed % 2 ? 2 : 4, DT_f16, seed % 3 == 0);
         apart += compare(&t, "random program in f16", (int)seed, 0.1, 128) > 0.05;
@@ -166,7 +166,7 @@ static void random_programs(void **state)
 {
     (void)state;
     for (uint64_t seed = 200 * sample_turn() + 1, n = 0; n < 200; seed++, n++)
-        if (sampled(n, SANITIZED ? 5 : 1))
+        if (sampled(n, SANITIZED ? 10 : 2))
             random_program(seed, seed % 2);
 }
 
@@ -201,7 +201,7 @@ static void random_graphs(void **state)
     (void)state;
     uint64_t turn = 1000 * sample_turn();
     for (uint64_t seed = turn + 1; seed <= turn + 1000; seed++)
-        if (sampled(seed, SANITIZED ? 4 : 1))
+        if (sampled(seed, SANITIZED ? 8 : 2))
             one_graph(seed);
     one_graph(512854); /* failed once: a carried value that never changes was an alias */
 }

@@ -188,9 +188,9 @@ static void every_choice(void **state)
 {
     (void)state;
     const char *layers = sample_full() ? "layers=4" : "layers=3";
-    if (sampled(0, SANITIZED ? 2 : 1))
+    if (sampled(0, SANITIZED ? 4 : 2))
         try_model(&llama, layers, 8 * 64 * 64 * 4);
-    if (sampled(1, SANITIZED ? 2 : 1))
+    if (sampled(1, SANITIZED ? 4 : 2))
         try_model(&gpt2, layers, 2 * 64 * 64 * 4);
 }
 

@@ -79,7 +79,7 @@ static void named(void **state)
             Reference r;
             open_reference(&r, &models[k], at_once);
             for (uint64_t l = 0; l < LAYOUTS; l++, n++)
-                if (sampled(n, SANITIZED ? 4 : 1))
+                if (sampled(n, SANITIZED ? 8 : 2))
                     assert_true(layout_follows(&r, layouts[l]));
             model_close(&r.t);
         }
@@ -119,7 +119,7 @@ static void follow_all(const Small *model, const char *const *specs, size_t n)
         Reference r;
         open_reference(&r, model, at_once);
         for (size_t l = 0; l < n; l++, at++)
-            if (sampled(at, SANITIZED ? 4 : 1))
+            if (sampled(at, SANITIZED ? 8 : 2))
                 assert_true(layout_follows(&r, specs[l]));
         model_close(&r.t);
     }
@@ -186,7 +186,7 @@ static void any_layout(void **state)
 {
     (void)state;
     uint64_t rng = 31 * sample_turn() + 7;
-    int samples = sample_full() ? 600 : SANITIZED ? 24 : 60, ran = 0;
+    int samples = sample_full() ? 600 : SANITIZED ? 20 : 40, ran = 0;
     for (int k = 0; k < samples; k++) {
         Reference r;
         open_reference(&r, &models[k % MODELS], draw_int(&rng, 2) ? 16 : 8);

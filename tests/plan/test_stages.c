@@ -68,7 +68,7 @@ static void stages_alone(void **state)
     for (size_t k = 0; k < sizeof alone / sizeof *alone; k++)
         for (int n = 0; n < 4; n++) {
             Reference r;
-            if (!sampled(4 * k + (uint64_t)n, SANITIZED ? 4 : 1))
+            if (!sampled(4 * k + (uint64_t)n, SANITIZED ? 8 : 2))
                 continue;
             open_reference(&r, &alone[k].model, at_once[n]);
             double worst = layout_error(&r, alone[k].spec);

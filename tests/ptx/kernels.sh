@@ -5,9 +5,9 @@
 set -eu
 arch=$1 source=$2 bin=$3/bin
 if [ "$arch" = turn ]; then
-    case $((${MGC_TURN:-0} % 4)) in
+    case $((${MGC_TURN:-0} % 8)) in
     0) arch=sm_80 ;;
-    2) arch=sm_90a ;;
+    4) arch=sm_90a ;;
     *) echo "not in this turn"; exit 77 ;;
     esac
     echo "in turn: $arch"
