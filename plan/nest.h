@@ -55,6 +55,14 @@ Nest nest_of(const Module *m, const Kernel *k);
  * as make GROUP elements, by one loop. */
 Nest nest_on_host(const Module *m, const Kernel *k);
 
+/* nest_pieces.c: where a loop is cut so that in each piece rotated indices are affine and, with
+ * `places`, what one dim counts (OP_reindex over the loop's) lies inside of it or outside: piece i
+ * is [cut[i], cut[i + 1]). Gives how many; beyond NEST_PIECES what is counted may lie on both
+ * sides. */
+enum { NEST_PIECES = 8 };
+int nest_pieces(const Nest *n, const Region *body, int loop, bool places,
+                int64_t cut[NEST_PIECES + 2]);
+
 /* nest_tile.c: a pointwise kernel some of whose operands lie across its innermost loop. Units are
  * tiles then: pieces of that loop and of those along which such operands have neighbours, so that
  * each of their lines is read, or written, once and whole. Within a tile they are turned: copied

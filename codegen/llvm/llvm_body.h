@@ -7,13 +7,20 @@
 
 enum { ENV_EXTRA = 8 };
 
+/* An index, as far as it is known when the code is written: in [from, to), of a rotated dim in half
+ * 0 or 1; else -1. */
+typedef struct Known {
+    int64_t from, to;
+    int8_t half;
+} Known;
+
 /* The index of every dim, as LLVM values. Dims that only exist inside the body (the operand of a
  * rename, pick or window) are entered on the way. */
 typedef struct Env {
     int n;
     Name dim[NEST_DIMS + ENV_EXTRA];
     LLVMValueRef index[NEST_DIMS + ENV_EXTRA]; /* NULL: merged into a neighbour's loop */
-    int8_t half[NEST_DIMS + ENV_EXTRA];        /* of a rotated dim: 0 or 1; else -1 */
+    Known known[NEST_DIMS + ENV_EXTRA];
 } Env;
 
 typedef struct Gen {
@@ -30,6 +37,7 @@ typedef struct Gen {
     NestTile tile;
     LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
     LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
+    int64_t apart[MAX_OPERANDS];       /* packed operands: their stride in memory; 0: of others */
 } Gen;
 
 typedef struct LoopCode {
@@ -60,10 +68,10 @@ LoopCode gen_loop_begin(Gen *g, LLVMValueRef from, LLVMValueRef to);
 LLVMValueRef gen_loop_end(Gen *g, LoopCode *c); /* the branch back */
 /* Forgets all computed values: they are not valid at the builder's new position. */
 void gen_forget(Gen *g);
-/* Enters the index of a loop for each dim of that loop. */
-void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, int8_t half);
+/* Enters the index of a loop for each dim of that loop; all of the loop is gone through. */
+void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index);
 /* The inner loops [at, end) that satisfy `which` (-1: all, 0: kept, 1: reduced), then the leaf. A
- * rotated loop runs as two halves. last: bounds of the last loop. */
+ * loop runs in pieces (nest_pieces). last: bounds of the last loop. */
 void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Bounds *last,
                     Leaf *leaf, void *ctx);
 Bounds *gen_block_bounds(Gen *g, LLVMValueRef block, Bounds *b);
@@ -78,6 +86,14 @@ void gen_store_result(Gen *g, size_t k, const Env *e);
 void gen_unit_tile(Gen *g, LLVMValueRef u, Leaf *leaf);
 /* Address of an operand's element in its turned block. */
 LLVMValueRef gen_turned(Gen *g, int operand);
+
+/* ---- llvm_packed.c ---- */
+
+/* Chooses the operands of k, the kernel's own copy, that units find packed: their stride becomes 1.
+ */
+void gen_choose_packed(Gen *g, Kernel *k);
+/* The packed copy of an operand that lies at `from`. */
+LLVMValueRef gen_packed(Gen *g, int operand, LLVMValueRef from);
 
 /* ---- llvm_sum.c: one unit of a kernel that reduces ---- */
 

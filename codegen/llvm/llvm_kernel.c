@@ -51,7 +51,7 @@ static void unit(Gen *g, LLVMValueRef u, const Bounds *columns)
     }
     for (int i = g->nest.nouter - 1; i >= 0; i--) {
         LLVMValueRef size = gen_int(g, g->nest.outer[i].dim.size);
-        gen_env_loop(g, &e, i, i ? LLVMBuildSRem(b, rest, size, "") : rest, -1);
+        gen_env_loop(g, &e, i, i ? LLVMBuildSRem(b, rest, size, "") : rest);
         rest = i ? LLVMBuildSDiv(b, rest, size, "") : rest;
     }
     if (g->k->phase == PHASE_partial)
@@ -167,8 +167,10 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
 {
     const char *name = name_str(l->m->names, k->name);
     size_t n = l->m->values.n;
-    Gen g = {.l = l, .k = k, .body = k->ins->body, .nest = nest_on_host(l->m, k)};
+    Kernel mine = *k;
+    Gen g = {.l = l, .k = &mine, .body = k->ins->body, .nest = nest_on_host(l->m, k)};
     g.tile = nest_tile(l->m, &g.nest, k);
+    gen_choose_packed(&g, &mine);
     g.memo = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.reduced = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.stage = NEW_ARRAY(l->arena, int, n);
@@ -186,7 +188,10 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
         LLVMValueRef index = gen_int(&g, i);
         LLVMValueRef slot =
             LLVMBuildInBoundsGEP2(l->b, l->ptr, LLVMGetParam(g.fn, 0), &index, 1, "");
-        args[at++] = LLVMBuildLoad2(l->b, l->ptr, slot, "");
+        args[at] = LLVMBuildLoad2(l->b, l->ptr, slot, "");
+        if (g.apart[i])
+            args[at] = gen_packed(&g, i, args[at]);
+        at++;
     }
     (k->columns ? all_rows : all_units)(&g, one, args, pointers);
     LLVMBuildRetVoid(l->b);

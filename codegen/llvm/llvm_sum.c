@@ -259,7 +259,7 @@ void gen_unit_partial(Gen *g, const Env *e, LLVMValueRef u)
     LLVMValueRef rest = lead.index;
     for (int i = n->nlead - 1; i >= 0; i--) {
         LLVMValueRef size = gen_int(g, n->inner[i].dim.size);
-        gen_env_loop(g, &inner, n->nouter + i, i ? LLVMBuildSRem(b, rest, size, "") : rest, -1);
+        gen_env_loop(g, &inner, n->nouter + i, i ? LLVMBuildSRem(b, rest, size, "") : rest);
         rest = i ? LLVMBuildSDiv(b, rest, size, "") : rest;
     }
     col_loops(g, n->nlead, &inner, &c, NULL);

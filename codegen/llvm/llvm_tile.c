@@ -237,8 +237,8 @@ static Tile find_tile(Gen *g, LLVMValueRef u)
         LLVMValueRef index = i ? LLVMBuildSRem(b, u, pieces, "") : u;
         u = i ? LLVMBuildSDiv(b, u, pieces, "") : u;
         if (!cut) {
-            gen_env_loop(g, &t.outer, i, index, -1);
-            gen_env_loop(g, &t.start, i, index, -1);
+            gen_env_loop(g, &t.outer, i, index);
+            gen_env_loop(g, &t.start, i, index);
             continue;
         }
         LLVMValueRef size = gen_int(g, g->tile.size[tiled]);
@@ -246,7 +246,7 @@ static Tile find_tile(Gen *g, LLVMValueRef u)
         LLVMValueRef left = LLVMBuildNSWSub(b, gen_int(g, of), t.from[tiled], "");
         LLVMValueRef less = LLVMBuildICmp(b, LLVMIntSLT, left, size, "");
         t.count[tiled] = of % g->tile.size[tiled] ? LLVMBuildSelect(b, less, left, size, "") : size;
-        gen_env_loop(g, &t.start, i, t.from[tiled], -1);
+        gen_env_loop(g, &t.start, i, t.from[tiled]);
         tiled--;
     }
     return t;
@@ -262,8 +262,7 @@ static void tile_loops(Gen *g, const Tile *t, int at, const Env *e, Leaf *leaf)
     LoopCode c = gen_loop_begin(g, gen_int(g, 0), t->count[at]);
     Env inner = *e;
     g->within[at] = c.index;
-    gen_env_loop(g, &inner, g->tile.loop[at], LLVMBuildNSWAdd(g->l->b, t->from[at], c.index, ""),
-                 -1);
+    gen_env_loop(g, &inner, g->tile.loop[at], LLVMBuildNSWAdd(g->l->b, t->from[at], c.index, ""));
     tile_loops(g, t, at + 1, &inner, leaf);
     gen_loop_end(g, &c);
 }

@@ -22,11 +22,11 @@ static int env_find(const Env *e, Name d)
     return -1;
 }
 
-static void env_enter(Env *e, Name d, LLVMValueRef index, int8_t half)
+static void env_enter(Env *e, Name d, LLVMValueRef index, Known known)
 {
     e->dim[e->n] = d;
     e->index[e->n] = index;
-    e->half[e->n++] = half;
+    e->known[e->n++] = known;
 }
 
 LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset)
@@ -176,18 +176,37 @@ static LLVMValueRef index_of(const Gen *g, int dim, LLVMValueRef index)
     return LLVMBuildSRem(g->l->b, index, gen_int(g, g->nest.dim[dim].size), "");
 }
 
-/* Enters the index of a loop for each dim of that loop. */
-void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, int8_t half)
+static void enter_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, const Known *piece)
 {
-    for (int i = 0; i < g->nest.ndims; i++)
+    for (int i = 0; i < g->nest.ndims; i++) {
+        const int64_t size = g->nest.dim[i].size;
+        const bool whole = size == nest_loop(&g->nest, loop)->dim.size;
         if (g->nest.loop[i] == loop)
-            env_enter(e, g->nest.dim[i].name, index_of(g, i, index), half);
+            env_enter(e, g->nest.dim[i].name, index_of(g, i, index),
+                      whole ? *piece : (Known){0, size, piece->half});
         else if (g->nest.loop[i] < 0 && env_find(e, g->nest.dim[i].name) < 0)
-            env_enter(e, g->nest.dim[i].name, NULL, -1);
+            env_enter(e, g->nest.dim[i].name, NULL, (Known){0, size, -1});
+    }
+}
+
+void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index)
+{
+    enter_loop(g, e, loop, index, &(Known){0, nest_loop(&g->nest, loop)->dim.size, -1});
+}
+
+/* The part [from, to) of a loop of which a unit runs the part b. */
+static Bounds within(Gen *g, const Bounds *b, int64_t from, int64_t to)
+{
+    LLVMBuilderRef at = g->l->b;
+    LLVMValueRef lo = gen_int(g, from), hi = gen_int(g, to);
+    LLVMValueRef later = LLVMBuildICmp(at, LLVMIntSGT, b->from, lo, "");
+    LLVMValueRef sooner = LLVMBuildICmp(at, LLVMIntSLT, b->to, hi, "");
+    return (Bounds){LLVMBuildSelect(at, later, b->from, lo, ""),
+                    LLVMBuildSelect(at, sooner, b->to, hi, "")};
 }
 
 /* The inner loops [at, end) that satisfy `which` (-1: all, 0: kept, 1: reduced), then the leaf. A
- * rotated loop runs as two halves. last: bounds of the last loop. */
+ * loop runs in pieces. last: bounds of the last loop. */
 void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Bounds *last,
                     Leaf *leaf, void *ctx)
 {
@@ -199,14 +218,20 @@ void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Boun
         return;
     }
     const NestLoop *l = &g->nest.inner[at];
-    bool shared = last && at == end - 1;
-    for (int half = 0; half <= (l->rotated ? 1 : 0); half++) {
-        int64_t n = l->dim.size, lo = l->rotated ? half * (n / 2) : 0;
-        int64_t hi = l->rotated ? lo + n / 2 : n;
-        LoopCode c = gen_loop_begin(g, shared ? last->from : gen_int(g, lo),
-                                    shared ? last->to : gen_int(g, hi));
+    const bool innermost = at == end - 1, shared = last && innermost;
+    /* The order of a sum in parts, and the tiles of a product's columns, are of the whole loop. */
+    const bool places = innermost && !g->sum_length && !g->k->columns;
+    int64_t cut[NEST_PIECES + 2];
+    const int pieces = nest_pieces(&g->nest, g->body, g->nest.nouter + at, places, cut);
+    for (int p = 0; p < pieces; p++) {
+        const int64_t lo = cut[p], hi = cut[p + 1];
+        const Known piece = {lo, hi, (int8_t)(!l->rotated ? -1 : lo >= l->dim.size / 2)};
+        Bounds of = {gen_int(g, lo), gen_int(g, hi)};
+        if (shared)
+            of = pieces > 1 ? within(g, last, lo, hi) : *last;
+        LoopCode c = gen_loop_begin(g, of.from, of.to);
         Env inner = *e;
-        gen_env_loop(g, &inner, g->nest.nouter + at, c.index, l->rotated ? (int8_t)half : -1);
+        enter_loop(g, &inner, g->nest.nouter + at, c.index, &piece);
         gen_nest_loops(g, at + 1, end, which, &inner, last, leaf, ctx);
         LLVMValueRef back = gen_loop_end(g, &c);
         if (g->sum_length && at == end - 1)
@@ -246,10 +271,12 @@ static LLVMValueRef eval_rotate(Gen *g, const Ins *i, const Env *e)
     int d = env_find(e, i->attrs.dim.name);
     const Type *t = type_of(g->l->m, i->in[0]);
     int64_t half = t->dims[type_find(t, i->attrs.dim.name)].size / 2;
-    bool low = e->half[d] == 0;
+    const Known at = e->known[d];
+    const bool low = at.half == 0;
+    const int64_t by = low ? half : -half;
     Env other = *e;
-    other.index[d] = LLVMBuildNSWAdd(g->l->b, e->index[d], gen_int(g, low ? half : -half), "");
-    other.half[d] = low ? 1 : 0;
+    other.index[d] = LLVMBuildNSWAdd(g->l->b, e->index[d], gen_int(g, by), "");
+    other.known[d] = (Known){at.from + by, at.to + by, low ? 1 : 0};
     LLVMValueRef x = eval_elsewhere(g, i->in[0], &other);
     return low ? LLVMBuildFNeg(g->l->b, x, "") : x;
 }
@@ -260,28 +287,52 @@ static LLVMValueRef eval_moved(Gen *g, const Ins *i, const Env *e)
     Env other = *e;
     if (i->op == OP_rename) {
         int d = env_find(e, i->attrs.to.name);
-        env_enter(&other, i->attrs.dim.name, e->index[d], e->half[d]);
+        env_enter(&other, i->attrs.dim.name, e->index[d], e->known[d]);
     } else if (i->op == OP_pick) {
-        env_enter(&other, i->attrs.dim.name, gen_int(g, i->attrs.at), -1);
+        env_enter(&other, i->attrs.dim.name, gen_int(g, i->attrs.at),
+                  (Known){i->attrs.at, i->attrs.at + 1, -1});
     } else {
+        const int64_t by = i->attrs.at;
         int d = env_find(e, i->attrs.along.name);
         env_enter(&other, i->attrs.along.name,
-                  LLVMBuildNSWAdd(g->l->b, e->index[d], gen_int(g, i->attrs.at), ""), -1);
+                  LLVMBuildNSWAdd(g->l->b, e->index[d], gen_int(g, by), ""),
+                  (Known){e->known[d].from + by, e->known[d].to + by, -1});
     }
     return eval_elsewhere(g, i->in[0], &other);
 }
 
+/* The places that are counted, [from, to), before they are divided. */
+static Known counted(const Attrs *a, const Env *e)
+{
+    Known places = {a->at, a->at + 1, -1};
+    for (int k = 0; k < a->over.n; k++) {
+        const int64_t by = a->factors.by[k];
+        const Known *index = &e->known[env_find(e, a->over.dim[k].name)];
+        places.from += by * (by < 0 ? index->to - 1 : index->from);
+        places.to += by * (by < 0 ? index->from : index->to - 1);
+    }
+    return places;
+}
+
 /* The element that is counted by the indices of the loops, or 0. What lies outside is read at 0,
- * and not taken. */
+ * and not taken; nothing is asked where all lies on one side. */
 static LLVMValueRef eval_reindex(Gen *g, const Ins *i, const Env *e)
 {
     LLVMBuilderRef b = g->l->b;
     const Attrs *a = &i->attrs;
+    const Known places = counted(a, e);
+    if (places.to <= 0 || places.from >= a->dim.size * a->every)
+        return LLVMConstNull(llvm_register_type(g->l, type_of(g->l->m, i->out[0])->dtype));
     LLVMValueRef at = gen_int(g, a->at), every = gen_int(g, a->every), zero = gen_int(g, 0);
     for (int k = 0; k < a->over.n; k++) {
         LLVMValueRef by = gen_int(g, a->factors.by[k]);
         LLVMValueRef index = e->index[env_find(e, a->over.dim[k].name)];
         at = LLVMBuildNSWAdd(b, at, LLVMBuildNSWMul(b, index, by, ""), "");
+    }
+    Env other = *e;
+    if (a->every == 1 && places.from >= 0 && places.to <= a->dim.size) {
+        env_enter(&other, a->dim.name, at, places);
+        return eval_elsewhere(g, i->in[0], &other);
     }
     LLVMValueRef there = LLVMBuildICmp(b, LLVMIntSGE, at, zero, "");
     if (a->every > 1) {
@@ -291,8 +342,8 @@ static LLVMValueRef eval_reindex(Gen *g, const Ins *i, const Env *e)
     }
     LLVMValueRef below = LLVMBuildICmp(b, LLVMIntSLT, at, gen_int(g, a->dim.size), "");
     there = LLVMBuildAnd(b, there, below, "");
-    Env other = *e;
-    env_enter(&other, a->dim.name, LLVMBuildSelect(b, there, at, zero, ""), -1);
+    env_enter(&other, a->dim.name, LLVMBuildSelect(b, there, at, zero, ""),
+              (Known){0, a->dim.size, -1});
     LLVMValueRef x = eval_elsewhere(g, i->in[0], &other);
     return LLVMBuildSelect(b, there, x, LLVMConstNull(LLVMTypeOf(x)), "");
 }

@@ -158,6 +158,26 @@ static Value turn(Graph *g, Value x)
     return build_as(g->b, x, t);
 }
 
+/* Places along a dim, some of them outside: shifts, strides, backwards, every other one, taps. */
+static Value places(Graph *g, Value x, Dim d)
+{
+    static const int factors[] = {1, 1, 1, 2, -1};
+    const Type *t = type_of(g->b->m, x);
+    Attrs a = {.dim = d, .every = 1 + (any(g, 4) == 0)};
+    int64_t by = factors[any(g, 5)];
+    const int size = 1 + any(g, 9); /* a name has one size */
+    Dim to = dim_of(g->t, arena_printf(g->t->a, "of%d", size), size);
+    a.over.dim[a.over.n++] = any(g, 2) || type_find(t, to.name) >= 0 ? d : to;
+    a.factors.by[a.factors.n++] = by;
+    a.at = any(g, 7) - 3 + (by < 0 ? d.size - 1 : 0);
+    Dim tap = dim_of(g->t, "tap", 3);
+    if (!any(g, 3) && t->rank < 3 && type_find(t, tap.name) < 0) {
+        a.over.dim[a.over.n++] = tap;
+        a.factors.by[a.factors.n++] = 1 + any(g, 2);
+    }
+    return build(g->b, OP_reindex, &a, 1, &x);
+}
+
 static Value view(Graph *g, Value x)
 {
     const Type *t = type_of(g->b->m, x);
@@ -165,7 +185,10 @@ static Value view(Graph *g, Value x)
         return x;
     Dim d = t->dims[any(g, t->rank)];
     Attrs a = {0};
-    switch (any(g, 4)) {
+    switch (any(g, 6)) {
+    case 4:
+    case 5:
+        return places(g, x, d);
     case 0:
         a.dim = d;
         a.at = any(g, (int)d.size);
@@ -297,7 +320,7 @@ static void instructions(Graph *g, Pool *p, int depth)
 {
     for (int n = 0; n < INSTRUCTIONS; n++) {
         Value x = get(g, p), y = get(g, p);
-        switch (any(g, depth < DEPTH ? 12 : 11)) {
+        switch (any(g, depth < DEPTH ? 14 : 13)) {
         case 0:
             put(g, p, unary(g, x));
             break;
@@ -322,6 +345,8 @@ static void instructions(Graph *g, Pool *p, int depth)
             put(g, p, turn(g, x));
             break;
         case 9:
+        case 11:
+        case 12:
             put(g, p, view(g, x));
             break;
         case 10:
