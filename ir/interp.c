@@ -448,6 +448,19 @@ static bool is_ring(const Ins *i)
            !i->attrs.keys.name;
 }
 
+/* The result of a `stop` is noted, or is what was noted. */
+static void hold(Interp *in, const Ins *i)
+{
+    Tensor64 *t = &in->value[i->out[0]];
+    const size_t bytes = (size_t)type_elements(&t->type) * sizeof *t->data;
+    if (in->held->noted) {
+        memcpy(t->data, in->held->given.data[in->held->next++], bytes);
+        return;
+    }
+    double *given = arena_alloc(in->notes, bytes);
+    vec_push(in->notes, &in->held->given, memcpy(given, t->data, bytes));
+}
+
 static void run_region(const Group *g, const Region *r)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
@@ -465,6 +478,8 @@ static void run_region(const Group *g, const Region *r)
             if (!i->body && !op_is(i->op, COMM) && !is_ring(i) && interp_takes_part(g, in, i))
                 in->seed ? one_shaken(in, i) : one(in, i);
             interp_forget_others(g, in, i);
+            if (in->held && i->op == OP_stop)
+                hold(in, i);
             if (in->round)
                 round_results(in, i);
             if (in->seed)
@@ -528,4 +543,12 @@ void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Te
                          Arena *a, uint64_t seed)
 {
     interpret((Interp){.m = m, .seed = seed}, 1, fn, args, results, a);
+}
+
+void ir_interpret_held(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
+                       Arena *a, Held *h)
+{
+    h->next = 0;
+    interpret((Interp){.m = m, .held = h, .notes = a}, 1, fn, args, results, a);
+    h->noted = true;
 }

@@ -10,6 +10,8 @@ typedef struct Interp {
     bool round;
     int64_t rank;  /* of the mesh */
     uint64_t seed; /* of what results are made inexact by; 0: they are not */
+    Held *held;    /* what `stop` gives, or NULL */
+    Arena *notes;  /* where that is noted */
 } Interp;
 
 /* Indices over some dims in row-major order, with the offset into up to eight tensors: a tensor

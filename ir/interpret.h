@@ -22,6 +22,15 @@ void ir_interpret_ranks(const Module *m, const Fn *fn, const Tensor64 *args, Ten
  * result decide by how much: what is computed again from the same numbers is the same again. */
 void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
                          Arena *a, uint64_t seed);
+/* In double. The first run with `h`, which begins as {0}, notes what each `stop` gives; in later
+ * ones it gives the same again, whatever the arguments: slopes of such runs are the derivatives. */
+typedef struct Held {
+    VEC(double *) given; /* in the order of the run; in the first run's arena */
+    size_t next;
+    bool noted;
+} Held;
+void ir_interpret_held(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
+                       Arena *a, Held *h);
 /* The same numbers as kernels/ draws (mg_random_desc), for op random. */
 double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
 

@@ -261,9 +261,10 @@ static const char *unary(Gen *g, Dims want, int depth)
                                      "rsqrt(1 + abs(%s))",
                                      "pow(%s, 2)",
                                      "-tanh(%s)",
+                                     "stop(%s)",
                                      "pow(1 + abs(%s), -0.5)",
                                      "pow(0.5 + sigmoid(%s), 1.5)"};
-    return TEXT(of[draw_below(g, 21)], expression(g, want, depth - 1));
+    return TEXT(of[draw_below(g, 22)], expression(g, want, depth - 1));
 }
 
 static const char *square(Gen *g, Dims want, int depth)

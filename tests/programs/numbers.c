@@ -220,20 +220,22 @@ static const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const T
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* The loss that argument p follows, at p + h * way. */
-static double loss_at(Model *t, const Fn *fn, Tensor64 *args, size_t p, const double *way, double h)
+/* The loss that argument p follows, at p + h * way, with what `stop` gave in the first call. */
+static double loss_at(Model *t, const Fn *fn, Tensor64 *args, size_t p, const double *way, double h,
+                      Held *held)
 {
-    Arena *a = arena_new();
+    Arena *a = held->noted ? arena_new() : t->a;
     Tensor64 *results = NEW_ARRAY(a, Tensor64, fn->results.n);
     int64_t n = type_elements(&args[p].type);
     double *was = args[p].data;
     args[p].data = NEW_ARRAY(a, double, n);
     for (int64_t e = 0; e < n; e++)
         args[p].data[e] = was[e] + h * way[e];
-    ir_interpret(t->m, fn, args, results, a, false);
+    ir_interpret_held(t->m, fn, args, results, a, held);
     double loss = results[t->m->tensors.data[fn->args.data[p].tensor].goal].data[0];
     args[p].data = was;
-    arena_free(a);
+    if (a != t->a)
+        arena_free(a);
     return loss;
 }
 
@@ -256,14 +258,15 @@ static double slope_error(Model *t, const Fn *loss, Tensor64 *args, size_t p,
         noise += 10 * fabs(way.data[e]) *
                  fmax(shake[1], fabs(gradient[0].data[e] - gradient[1].data[e]));
     }
-    double slope =
-        (8 * (loss_at(t, loss, args, p, way.data, h) - loss_at(t, loss, args, p, way.data, -h)) -
-         loss_at(t, loss, args, p, way.data, 2 * h) + loss_at(t, loss, args, p, way.data, -2 * h)) /
-        (12 * h);
-    double here = loss_at(t, loss, args, p, way.data, 0), least = 1e-5 * fmax(1, fabs(here));
+    Held held = {0};
+    double here = loss_at(t, loss, args, p, way.data, 0, &held), least = 1e-5 * fmax(1, fabs(here));
+    double at[5];
+    for (int k = -2; k <= 2; k++)
+        at[k + 2] = loss_at(t, loss, args, p, way.data, k * h, &held);
+    double slope = (8 * (at[3] - at[1]) - at[4] + at[0]) / (12 * h);
     double rounded = fmax(1e-15 * fabs(here), shake[0]);
     for (int k = -4; k <= 4; k++) /* steps so short that nothing but rounding shows */
-        rounded = fmax(rounded, fabs(loss_at(t, loss, args, p, way.data, k * 1e-12) - here));
+        rounded = fmax(rounded, fabs(loss_at(t, loss, args, p, way.data, k * 1e-12, &held) - here));
     /* A loss that does not move at all, as a softmax under what all its logits share, has a
      * gradient of rounding alone, as large as what it is multiplied by on its way. */
     if (slope == 0 && fabs(said) < 1e-2)
