@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A step of Mamba 2 beside PyTorch's on this processor, and what a token costs as sequences grow.
+"""A step of Mamba 2, or of a GRU, beside PyTorch's on this processor, and what a token costs as sequences grow.
 
-    bench/recurrent.py [BUILD] [--rounds 3] [--steps 2] [--lengths 1024,4096,...] [--no-torch]
+    bench/recurrent.py [BUILD] [--gru] [--rounds 3] [--steps 2] [--lengths 1024,4096,...] [--no-torch]
 
 The model is models/mamba2.mg with 10.4 million parameters (24 layers of 256, 8 heads of 64, a state of 64), float32: forward,
 backward and AdamW. PyTorch is eager, and computes in chunks as well: products within a chunk, states between chunks by one
 product, as the paper's short program does. Both have one thread, and take turns. What is said is seconds of the processor, not
 of the clock, so that others on the machine are not counted: mgc's from the difference of a longer and a shorter run.
+--gru: tests/parity/zoo/gru.mg with 10.5 million parameters (1280 units), batch 4, against torch.nn.GRU.
 With --lengths: mgc alone, one sequence of each length with 4 layers, predicted and measured.
 """
 
@@ -23,18 +24,32 @@ import time
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 LAYERS, HIDDEN, HEADS, HEAD, STATE, TAP, VOCAB, SEQ, BATCH = 24, 256, 8, 64, 64, 4, 256, 2048, 2
 CHUNK = 64  # PyTorch's
+UNITS, ROWS = 1280, 4  # of the GRU
 INNER = HEADS * HEAD
 
 
 # ---- mgc's ---------------------------------------------------------------------------------------
 
+def mamba(layers, seq, batch):
+    sizes = {"layers": layers, "hidden": HIDDEN, "heads": HEADS, "head": HEAD, "state": STATE, "seq": seq, "batch": batch}
+    return os.path.join(ROOT, "models/mamba2.mg"), sizes, 1
+
+
+def gru(where):
+    with open(os.path.join(ROOT, "tests/parity/zoo/gru.mg")) as f:
+        text = f.read().replace("precision f64", "precision f32").replace("sgd(momentum = 0.9)", "adamw(betas = (0.9, 0.95), eps = 1e-8)")
+    with open(f"{where}/gru.mg", "w") as f:
+        f.write(text.replace("~ normal(0.3)", "~ normal(0.02)"))
+    return f"{where}/gru.mg", {"hidden": UNITS, "narrow": UNITS, "vocab": VOCAB, "seq": SEQ, "batch": ROWS}, ROWS
+
+
 class Program:
-    def __init__(self, build, layers, seq, batch):
+    def __init__(self, build, model):
         self.where = tempfile.mkdtemp()
+        path, sizes, microbatch = model if model else gru(self.where)
         with open(f"{self.where}/tokens", "wb") as f:
-            f.write(os.urandom(max(200_000, 3 * seq)))
-        sizes = {"layers": layers, "hidden": HIDDEN, "heads": HEADS, "head": HEAD, "state": STATE, "seq": seq, "batch": batch}
-        args = [f"{build}/bin/mgc", os.path.join(ROOT, "models/mamba2.mg"), "--microbatch", "1"]
+            f.write(os.urandom(max(200_000, 3 * sizes["seq"])))
+        args = [f"{build}/bin/mgc", path, "--microbatch", str(microbatch)]
         for dim, size in sizes.items():
             args += ["-D", f"{dim}={size}"]
         t = time.time()
@@ -57,7 +72,45 @@ class Program:
 
 # ---- PyTorch's -----------------------------------------------------------------------------------
 
-def torch_model():
+def torch_gru():
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(VOCAB, UNITS)
+            self.rnn = nn.GRU(UNITS, UNITS, batch_first=True)
+            self.head = nn.Linear(UNITS, VOCAB, bias=False)
+
+        def forward(self, t):
+            h, _ = self.rnn(self.embed(t[:, :-1]))
+            return F.cross_entropy(self.head(h).flatten(0, 1), t[:, 1:].flatten())
+
+    return timed(torch, Model(), ROWS)
+
+
+def timed(torch, model, rows):
+    """Seconds of the processor that a step takes; the first is not counted."""
+    torch.set_num_threads(1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(0, VOCAB, (rows, SEQ + 1))
+
+    def steps(n):
+        times = []
+        for _ in range(1 + n):
+            t = time.process_time()
+            optimizer.zero_grad()
+            model(tokens).backward()
+            optimizer.step()
+            times.append(time.process_time() - t)
+        return statistics.median(times[1:])
+
+    return steps
+
+
+def torch_mamba():
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -125,21 +178,6 @@ def torch_model():
                 x = layer(x)
             return F.cross_entropy((self.norm(x) @ self.embed.weight.T).flatten(0, 1), t[:, 1:].flatten())
 
-    torch.set_num_threads(1)
-    model = Model()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens = torch.randint(0, VOCAB, (BATCH, SEQ + 1))
-
-    def steps(n):
-        times = []
-        for _ in range(1 + n):
-            t = time.process_time()
-            optimizer.zero_grad()
-            model(tokens).backward()
-            optimizer.step()
-            times.append(time.process_time() - t)
-        return statistics.median(times[1:])
-
     def agrees():
         """The sums in chunks are those of one position after the other."""
         x, a = torch.randn(1, 2 * CHUNK, HEADS, HEAD), -torch.rand(1, 2 * CHUNK, HEADS)
@@ -152,12 +190,13 @@ def torch_model():
 
     if not agrees():
         sys.exit("PyTorch's chunks are wrong")
-    return steps
+    return timed(torch, Model(), BATCH)
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
+    p.add_argument("--gru", action="store_true")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--lengths", default="")
@@ -167,13 +206,13 @@ def main():
     if o.lengths:
         print("| tokens | planned in s | predicted s | CPU s a step | us a token |\n|---|---|---|---|---|")
         for seq in map(int, o.lengths.split(",")):
-            program = Program(o.build, 4, seq, 1)
+            program = Program(o.build, mamba(4, seq, 1))
             s = program.step(o.steps)
             print(f"| {seq} | {program.planned:.2f} | {program.plan['step_ms'] / 1e3:.3f} | {s:.3f} | {s / seq * 1e6:.1f} |",
                   flush=True)
         return
-    program = Program(o.build, LAYERS, SEQ, BATCH)
-    torch_steps = None if o.no_torch else torch_model()
+    program = Program(o.build, None if o.gru else mamba(LAYERS, SEQ, BATCH))
+    torch_steps = None if o.no_torch else torch_gru() if o.gru else torch_mamba()
     mine, pairs = [], []
     for _ in range(o.rounds):
         mine.append(program.step(o.steps))
@@ -181,7 +220,7 @@ def main():
             theirs = torch_steps(o.steps)
             pairs.append(theirs / mine[-1])
             print(f"mgc {mine[-1]:.3f} s, PyTorch {theirs:.3f} s: {pairs[-1]:.2f} times", flush=True)
-    print(f"mgc: {statistics.median(mine):.3f} s of one processor a step")
+    print(f"mgc: {statistics.median(mine):.3f} s of one processor a step; predicted {program.plan['step_ms'] / 1e3:.3f} s with all")
     if pairs:
         print(f"PyTorch by mgc: {statistics.median(pairs):.2f} (each round {', '.join(f'{r:.2f}' for r in pairs)})")
 
