@@ -63,7 +63,7 @@ class Program:
                 if also:
                     t, u = also(m)
                     on = mask & (t | u)
-                m.copy(i, ins, reads[0](m), reads[1](m), on, size)
+                m.copy(i, ins, reads[0](m), reads[1](m), on, mask, size)
             elif ins.op in access.SHARED:
                 address = reads[0](m)
                 access.note_shared(m.access(i), ins, address, mask, size)
@@ -129,11 +129,10 @@ class Warp:
         except ValueError as e:
             raise Stuck(f"{self.kernel.name}: {ins.at:#06x} {ins.text}: {e}") from None
 
-    def copy(self, i, ins, to, address, mask, size):
-        """From global to shared memory: an access of each."""
-        self.note(i, ins, address, mask, size)
-        both = self.access(("shared", i))
-        access.note_shared(both, ins, to, mask, size)
+    def copy(self, i, ins, to, address, there, mask, size):
+        """From global to shared memory: an access of each. Lanes whose source is not there store zeros."""
+        self.note(i, ins, address, there, size)
+        access.note_shared(self.access(("shared", i)), ins, to, mask, size)
 
     def contents(self, address, mask, size):
         if self.fill is None or address is None:
