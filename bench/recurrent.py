@@ -2,11 +2,13 @@
 """A step of Mamba 2, or of a GRU, beside PyTorch's on this processor, and what a token costs as sequences grow.
 
     bench/recurrent.py [BUILD] [--gru] [--rounds 3] [--steps 2] [--lengths 1024,4096,...] [--no-torch]
+                       [--transformers] [--layers 24]
 
 The model is models/mamba2.mg with 10.4 million parameters (24 layers of 256, 8 heads of 64, a state of 64), float32: forward,
 backward and AdamW. PyTorch is eager, and computes in chunks as well: products within a chunk, states between chunks by one
 product, as the paper's short program does. Both have one thread, and take turns. What is said is seconds of the processor, not
 of the clock, so that others on the machine are not counted: mgc's from the difference of a longer and a shorter run.
+--transformers: beside that library's model, which people run; it keeps so much that it has room for a few layers alone.
 --gru: tests/parity/zoo/gru.mg with 10.5 million parameters (1280 units), batch 4, against torch.nn.GRU.
 With --lengths: mgc alone, one sequence of each length with 4 layers, predicted and measured.
 """
@@ -110,7 +112,24 @@ def timed(torch, model, rows):
     return steps
 
 
-def torch_mamba():
+def transformers_mamba(layers):
+    import torch
+    import transformers
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = transformers.Mamba2ForCausalLM(transformers.Mamba2Config(
+                hidden_size=HIDDEN, num_hidden_layers=layers, num_heads=HEADS, head_dim=HEAD, state_size=STATE, expand=INNER // HIDDEN,
+                n_groups=1, vocab_size=VOCAB, conv_kernel=TAP, chunk_size=CHUNK, tie_word_embeddings=True, use_cache=False))
+
+        def forward(self, t):
+            return self.model(input_ids=t[:, :-1], labels=t[:, :-1]).loss
+
+    return timed(torch, Model(), BATCH)
+
+
+def torch_mamba(layers):
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -169,7 +188,7 @@ def torch_mamba():
         def __init__(self):
             super().__init__()
             self.embed = nn.Embedding(VOCAB, HIDDEN)
-            self.layers = nn.ModuleList(Mixer() for _ in range(LAYERS))
+            self.layers = nn.ModuleList(Mixer() for _ in range(layers))
             self.norm = Norm(HIDDEN)
 
         def forward(self, t):
@@ -197,6 +216,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
     p.add_argument("--gru", action="store_true")
+    p.add_argument("--transformers", action="store_true")
+    p.add_argument("--layers", type=int, default=LAYERS)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--lengths", default="")
@@ -211,8 +232,10 @@ def main():
             print(f"| {seq} | {program.planned:.2f} | {program.plan['step_ms'] / 1e3:.3f} | {s:.3f} | {s / seq * 1e6:.1f} |",
                   flush=True)
         return
-    program = Program(o.build, None if o.gru else mamba(LAYERS, SEQ, BATCH))
-    torch_steps = None if o.no_torch else torch_gru() if o.gru else torch_mamba()
+    program = Program(o.build, None if o.gru else mamba(o.layers, SEQ, BATCH))
+    torch_steps = None
+    if not o.no_torch:
+        torch_steps = torch_gru() if o.gru else (transformers_mamba if o.transformers else torch_mamba)(o.layers)
     mine, pairs = [], []
     for _ in range(o.rounds):
         mine.append(program.step(o.steps))

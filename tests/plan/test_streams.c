@@ -151,7 +151,7 @@ static void each_wait(void **state)
     int dropped = 0, queued = 0, hosts = 0;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         Planned x;
-        if (!sampled(k, SANITIZED ? 8 : 2) ||
+        if (!sampled(k, SANITIZED ? 4 : 1) ||
             !open_planned(&x, cases[k].model, cases[k].layout, cases[k].kind))
             continue;
         hosts += cases[k].layout > 3;
@@ -210,7 +210,7 @@ static void order_of_collectives(void **state)
     int planted = 0, alone = 0;
     for (int k = 0; k < 4; k++) {
         Planned x;
-        if (!sampled((uint64_t)k, SANITIZED ? 4 : 1) || !open_planned(&x, k % 2, k / 2, OVERLAP))
+        if (!sampled((uint64_t)k, SANITIZED ? 2 : 1) || !open_planned(&x, k % 2, k / 2, OVERLAP))
             continue;
         for (size_t i = 0; i < x.p->train->actions.n; i++) {
             Plan *bad = plan_copy(x.p, x.t.a);
