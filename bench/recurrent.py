@@ -8,7 +8,7 @@ The model is models/mamba2.mg with 10.4 million parameters (24 layers of 256, 8 
 backward and AdamW. PyTorch is eager, and computes in chunks as well: products within a chunk, states between chunks by one
 product, as the paper's short program does. Both have one thread, and take turns. What is said is seconds of the processor, not
 of the clock, so that others on the machine are not counted: mgc's from the difference of a longer and a shorter run.
---transformers: beside that library's model, which people run; it keeps so much that it has room for a few layers alone.
+--transformers: beside that library's model, which people run. --layers: of both.
 --gru: tests/parity/zoo/gru.mg with 10.5 million parameters (1280 units), batch 4, against torch.nn.GRU.
 With --lengths: mgc alone, one sequence of each length with 4 layers, predicted and measured.
 """
@@ -224,6 +224,8 @@ def main():
     p.add_argument("--no-torch", action="store_true")
     o = p.parse_args()
     o.build = os.path.abspath(o.build)
+    if (o.gru or o.lengths) and (o.transformers or o.layers != LAYERS or (o.gru and o.lengths)):
+        p.error("--gru and --lengths stand alone")
     if o.lengths:
         print("| tokens | planned in s | predicted s | CPU s a step | us a token |\n|---|---|---|---|---|")
         for seq in map(int, o.lengths.split(",")):

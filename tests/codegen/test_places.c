@@ -104,7 +104,7 @@ static void run_case(const Case *c, NativeKernel *kernel, uint64_t *rng)
     for (int o = 0; o <= out; o++) {
         const Operand *x = &c->kernel.operand[o];
         const int64_t n = type_elements(&x->type) * (o == c->parts ? x->stride[0] : 1);
-        at[o] = malloc((size_t)(n * dtype_bytes(c->dtype))); /* what is read outside is found */
+        at[o] = malloc((size_t)(n * dtype_bytes(c->dtype)));
         for (int64_t e = 0; e < n; e++)
             number_put(at[o], c->dtype, e, draw_int(rng, 17) - 8);
     }
