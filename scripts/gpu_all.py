@@ -35,6 +35,9 @@ STAGES = [
     Stage("losses", 10, "thirteen small programs against the processor's losses",
           "kernels are right by themselves and a program is not: order, addresses, products or rounding",
           "the first bad model says where: f32 alone, bf16 alone, or all", ["programs/*/losses.json", "programs/*/run/metrics.jsonl"]),
+    Stage("zoo", 20, "models of many kinds against PyTorch's losses in f64, and the processor's in bf16",
+          "an operation that language models do not have is wrong on a GPU", "the name of the model says of which kind it is",
+          ["programs/zoo_*/zoo.json", "programs/zoo_*/run/metrics.jsonl"]),
     Stage("graph", 1, "CUDA graphs give the losses of single launches, to the bit, through the guard",
           "what is captured is not what is launched, or a graph cannot be made",
           "the driver's version; send both files of losses", ["programs/*/graph/metrics.jsonl", "programs/*/single/metrics.jsonl"]),
@@ -125,20 +128,25 @@ def run_stage(stage, check, path):
         return failed, log.read()
 
 
-def run_all(checks, reasons, path, first):
-    """Runs all stages from `first` on; reasons: why a stage is left out, by name. The exit code."""
+def run_all(checks, reasons, path, first, keep_going):
+    """Runs all stages from `first` on, up to the first that fails, or all of them; reasons: why a stage is left out, by name.
+    The exit code."""
     names = [s.name for s in STAGES]
     if first and first not in names:
         print(f"gpu-check: there is no stage {first}: {', '.join(names)}")
         return 2
     stages = STAGES[names.index(first) if first else 0:]
     announce(stages, reasons)
+    bad = []
     for stage in stages:
         if stage.name in reasons:
             continue
         print(f"\n== {stage.name}: {stage.what}", flush=True)
         failed, said = run_stage(stage, checks[stage.name], path)
-        if failed:
+        bad += [stage] if failed else []
+        if failed and keep_going:
+            print("\n".join(explained(stage, said)))
+        elif failed:
             inside = archive(path, [stage])
             print("\n".join([f"\ngpu-check: stopped at {stage.name}, {names.index(stage.name) + 1} of {len(names)}", *explained(stage, said),
                              f"  send       {path('results.tar.gz')}, which has {', '.join(inside)}",
@@ -148,6 +156,9 @@ def run_all(checks, reasons, path, first):
         with open(path("table.txt"), encoding="utf-8") as f:
             print("\n" + f.read(), end="")
     archive(path, STAGES)
+    if bad:
+        print(f"\ngpu-check: failed: {', '.join(s.name for s in bad)}; send {path('results.tar.gz')}")
+        return 1
     print(f"\ngpu-check: all is good; send {path('results.tar.gz')}; {path('device.json')} is the description of this GPU, "
           "for mgc --device ./device.json")
     return 0

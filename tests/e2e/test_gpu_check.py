@@ -10,7 +10,7 @@ import tarfile
 import mgctest
 
 SCRIPTS = os.path.join(mgctest.SOURCE, "scripts")
-STAGES = ["machine", "compile", "launch", "kernels", "losses", "graph", "nccl", "sanitize", "measure", "bench"]
+STAGES = ["machine", "compile", "launch", "kernels", "losses", "zoo", "graph", "nccl", "sanitize", "measure", "bench"]
 SMI = """#!/bin/sh
 case "$*" in
 *name,compute_cap,memory.total,driver_version*) echo "Card 5000, {cap}, 24000 MiB, 580.1" ;;
@@ -58,7 +58,7 @@ os.makedirs(out)
 off = "drift" in os.environ.get("FAIL", "") and "--trace" in argv
 with open(os.path.join(out, "metrics.jsonl"), "w") as f:
     for i in range(1, steps + 1):
-        f.write(json.dumps(dict(step=i, loss=2.0 + 1e-9 * off, grad_norm=1.0, step_ms=4.0)) + "\\n")
+        f.write(json.dumps(dict(step=i, loss=2.0 + 1e-9 * off, grad_norm=1.0 + 1e-8 * ("norm" in os.environ.get("FAIL", "")), step_ms=4.0)) + "\\n")
 if "--trace" in argv:
     long = dict(predicted_us=100, bytes=1e8)
     products = dict(bf16=1.6e10, f16=1.6e10, tf32=8.5e9, f32=5.4e9, f64=1.28e8)  # FLOPs that an rtx4090 does in 100 us
@@ -89,10 +89,10 @@ class GpuCheck(mgctest.Case):
         self.write("pack/src/runtime/main.c", "")
         for name in ("philox.c", "output.c"):
             self.write("pack/src/kernels/" + name, "")
-        for name in ("check_kernels", "check_attention", "check_attention_cases", "check", "program"):
+        for name in ("check_kernels", "check_attention", "check_attention_cases", "check_conv", "check", "program"):
             self.write(f"pack/src/{name}.c", "")
         os.makedirs(self.path("pack/src/tests/cuda"))
-        for name in ("check_kernels", "check_attention", "check_attention_cases", "check", "program"):
+        for name in ("check_kernels", "check_attention", "check_attention_cases", "check_conv", "check", "program"):
             self.write(f"pack/src/tests/cuda/{name}.c", "")
         self.write("pack/src/bench/cuda_attention.c", "")
         self.write("pack/text", "text")
@@ -100,6 +100,9 @@ class GpuCheck(mgctest.Case):
             self.folder_of("pack/programs/" + name)
             if name != "bench_tiny":
                 self.write(f"pack/programs/{name}/losses.json", json.dumps({"data": "text", "losses": [2.0] * 20, "bound": 1e-4}))
+        self.folder_of("pack/programs/zoo_tiny_f64")
+        self.write("pack/programs/zoo_tiny_f64/zoo.json", json.dumps(
+            {"argv": ["--data", "numbers"], "losses": [2.0] * 4, "norms": [1.0] * 4, "bounds": [1e-9, 1e-9]}))
         self.write("pack/programs/bench_tiny/program.c", "x = { .predicted_ms = 3.5, .arena_bytes = 1000, }")
         self.write("pack/programs/bench_tiny/bench.json", json.dumps(
             {"data": "text", "model": "tiny", "kind": "llama", "layers": 1, "hidden": 8, "kv_heads": 1, "group": 1, "head": 8, "ffn": 8,
@@ -173,7 +176,7 @@ class GpuCheck(mgctest.Case):
     def test_stop_and_go_on(self):
         out = self.check("all", code=1, FAIL="gpt2_f16")
         self.assertEqual(self.began(out), STAGES[:STAGES.index("losses") + 1])
-        self.assertIn("gpu-check: stopped at losses, 5 of 10", out)
+        self.assertIn("gpu-check: stopped at losses, 5 of 11", out)
         self.assertIn("it means   a kernel used an address that is not its own", out)
         self.assertIn("try        gpu-check sanitize, which names kernel and line", out)
         self.assertIn("go on      gpu-check all --from losses", out)
@@ -183,12 +186,36 @@ class GpuCheck(mgctest.Case):
             self.assertIn(name.split("/")[0], out[out.index("  send"):])
         self.assertIn("illegal memory access", self.read("pack/logs/losses.txt").decode())
         out = self.check("all", "--from", "losses")
-        self.assertEqual(self.began(out)[:2], ["losses", "graph"])
+        self.assertEqual(self.began(out)[:2], ["losses", "zoo"])
         self.assertRegex(out, r"(?m)^  launch +0\.1  - before --from$")
+
+    def test_keeps_going(self):
+        """All stages run; what failed is named at the end, and explained where it failed."""
+        out = self.check("all", "--keep-going", code=1, FAIL="gpt2_f16 bench_tiny")
+        self.assertEqual(self.began(out)[-1], "bench")
+        self.assertRegex(out, r"losses: FAILED, \d+ s\n  it means   a kernel used an address that is not its own\n  try ")
+        self.assertRegex(out, r"\ngpu-check: failed: losses, graph, bench; send \S+/results.tar.gz\n$")
+        self.assertIn("gpu-results/programs/llama_small/losses.json", self.archived())
+
+    def test_built_elsewhere(self):
+        """What `build CAPABILITY` made is not made again on a machine with such a GPU, whatever the files' times; on another it is."""
+        smi = self.read("tools/nvidia-smi").decode()
+        self.write("tools/nvidia-smi", "#!/bin/sh\nexit 9\n")
+        self.assertRegex(self.check("build", "8.9"), r"check build +executables 11")
+        for folder, _, files in os.walk(self.path("pack")):
+            for i, file in enumerate(files):
+                os.utime(os.path.join(folder, file), (1e9 - i, 1e9 - i))
+        self.write("tools/nvidia-smi", smi)
+        self.write("tools/nvcc", NVCC.replace("while", "echo no nvcc >&2; exit 1; while"))
+        self.assertIn("check losses  model mlp", self.check("losses"))
+        self.tools(cap="9.0")
+        self.write("tools/nvcc", NVCC.replace("while", "echo no nvcc >&2; exit 1; while"))
+        self.assertIn("no nvcc", self.check("losses", code=1))
 
     def test_what_fails(self):
         """A stage that fails by its own finding, each with what the stage means."""
-        for fail, stage, said in (("wrong", "kernels", "FAIL softmax of 7 columns"), ("drift", "graph", "good False"),
+        for fail, stage, said in (("wrong", "kernels", "FAIL softmax of 7 columns"), ("zoo_tiny_f64", "zoo", "zoo_tiny_f64: "),
+                                  ("norm", "zoo", "good False"), ("drift", "graph", "good False"),
                                   ("mlp", "launch", "illegal memory access"), ("bench_tiny", "bench", "illegal memory access"),
                                   ("bf16", "measure", "gpu-check: bf16: ")):
             with self.subTest(fail):
@@ -197,12 +224,12 @@ class GpuCheck(mgctest.Case):
                     self.assertIn("it means   a kernel used an address that is not its own", out)
                 if stage == "graph":  # nothing of what is known by its message
                     self.assertIn("it means   what is captured is not what is launched", out)
-                self.assertIn(f"stopped at {stage}, {STAGES.index(stage) + 1} of 10", out)
+                self.assertIn(f"stopped at {stage}, {STAGES.index(stage) + 1} of 11", out)
                 self.assertIn(said, out)
                 self.assertRegex(out, r"(?m)^  it means   \w.*\n  try        \w.*\n  send       \S+/results.tar.gz, which has ")
         os.remove(self.path("pack/calibrate/runs"))
         out = self.check("all", "--from", "measure", code=1)  # what nobody expected is a failure of its stage, too
-        self.assertRegex(out, r"(?s)FileNotFoundError.*stopped at measure, 9 of 10")
+        self.assertRegex(out, r"(?s)FileNotFoundError.*stopped at measure, 10 of 11")
         self.write("pack/calibrate/runs", "bf16 --data u16:./tokens --steps 10 --trace 9:10\n")
         out = self.check("measure", code=1, UNKNOWN="bf16")
         self.assertIn("its class is not in classes.def", out)
@@ -214,11 +241,12 @@ class GpuCheck(mgctest.Case):
             out = self.check("all", code=1)
             self.assertEqual(self.began(out), ["machine"])
             self.assertIn(said, out)
-            self.assertIn("stopped at machine, 1 of 10", out)
+            self.assertIn("stopped at machine, 1 of 11", out)
 
     def test_refused(self):
         self.assertIn("there is no stage lunch: machine, compile, launch,", self.check("all", "--from", "lunch", code=2))
-        self.check("all", "losses", code=2)
+        for argv in (("all", "losses"), ("losses", "--keep-going"), ("build", "ninety"), ("kernels", "9.0")):
+            self.check(*argv, code=2)
         self.write("tools/nvidia-smi", "#!/bin/sh\nexit 9\n")
         self.assertEqual(self.check("all", code=77), "gpu-check: there is no GPU here\n")
 
