@@ -61,7 +61,7 @@ template <int N, class A> __device__ static inline void mg_add_powers(mg_powers<
     const A m = mg_finite_top(top);
     MG_UNROLL
     for (int i = 0; i < N; i++)
-        sum += mg_exp2(x[i] * (A)MG_LOG2E - m);
+        sum += mg_exp2(fma(x[i], (A)MG_LOG2E, -m));
     p.sum = p.sum * mg_exp2(p.top - m) + sum;
     p.top = top;
 }
@@ -107,7 +107,7 @@ template <int N, class A> __device__ static inline void mg_to_grad(A *x, A lse2,
 {
     MG_UNROLL
     for (int i = 0; i < N; i++)
-        x[i] = dloss * mg_exp2(x[i] * (A)MG_LOG2E - lse2);
+        x[i] = dloss * mg_exp2(fma(x[i], (A)MG_LOG2E, -lse2));
 }
 
 /* The gradients of all valid classes as if none was the target. dz may be z. */
@@ -171,7 +171,7 @@ __device__ static inline void mg_row_grad(const mg_xent_desc &d, const T *z, int
         dz[c] = mg_narrow<T>((A)0);
     __syncthreads(); /* the target's gradient is written twice */
     if (threadIdx.x == 0 && target >= 0 && target < d.valid)
-        dz[target] = mg_narrow<T>(dloss * (mg_exp2(of * (A)MG_LOG2E - lse2) - 1));
+        dz[target] = mg_narrow<T>(dloss * (mg_exp2(fma(of, (A)MG_LOG2E, -lse2)) - 1));
 }
 
 /* ---- kernels ------------------------------------------------------------------------------ */

@@ -3,7 +3,9 @@
  * cuBLASLt is column-major, so a product of row-major matrices is computed as C' = B' A'. The state
  * of a product (layouts, the algorithm) is made at its first call and kept; a product whose
  * operands are at other multiples of bytes is another one. The algorithm is the first of the
- * heuristic, or, with --products, the fastest measured one of the first few (algos.c). */
+ * heuristic that computes the product, or, with --products, the fastest measured one of the first
+ * few (algos.c): the library's heuristic also gives algorithms that the library then refuses, such
+ * as those that sum the columns of an operand that is stored the other way. */
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -15,9 +17,16 @@ typedef struct product {
     rt_product_key key;
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, c; /* of B', A' and C' */
+    bool ready;                     /* there is an algorithm that has computed this product */
     rt_algo chosen;
-    cublasStatus_t said[2]; /* by the heuristic: with the epilogue, and without it */
+    cublasStatus_t said[2]; /* by the library: with the epilogue, and without it */
 } product;
+
+/* The addresses of a product's matrices; of the epilogue's vector and matrix, or NULL. */
+typedef struct operands {
+    const void *a, *b;
+    void *c, *extra, *aux;
+} operands;
 
 struct rt_products {
     cublasLtHandle_t lt;
@@ -135,13 +144,13 @@ static cublasLtEpilogue_t epilogue(int e)
     }
 }
 
-/* Sets the addresses of the epilogue's vector and matrix. */
-static void point(product *x, const void *extra, const void *aux)
+/* Sets the addresses of the epilogue's vector and matrix; NULL for a product without it. */
+static void point(product *x, const operands *o)
 {
     if (x->key.d.epilogue & (MG_BIAS | MG_SUM))
-        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->extra, sizeof o->extra);
     if (x->key.d.epilogue & (MG_AUX | MG_GELU_GRAD))
-        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
+        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->aux, sizeof o->aux);
 }
 
 static void want_bytes(cublasLtMatmulPreference_t want, cublasLtMatmulPreferenceAttributes_t what,
@@ -189,35 +198,35 @@ static int candidates(const rt_products *p, const product *x, cublasLtMatmulAlgo
 }
 
 static cublasStatus_t multiply(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *algo,
-                               double beta, const void *a, const void *b, void *c)
+                               double beta, const operands *o)
 {
     const mg_gemm_desc *d = &x->key.d;
     const float alpha32 = (float)d->alpha, beta32 = (float)beta;
     const bool f64 = d->dtype == MG_F64;
     rt_products *p = r->cuda->products;
-    return cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha32, b, x->a, a, x->b,
-                          f64 ? (const void *)&beta : &beta32, c, x->c, c, x->c, algo,
+    return cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha32, o->b, x->a, o->a,
+                          x->b, f64 ? (const void *)&beta : &beta32, o->c, x->c, o->c, x->c, algo,
                           p->workspace[r->cuda->at], WORKSPACE, r->cuda->stream);
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
 /* Milliseconds, or less than 0: the library refuses this algorithm. */
-static float time_of(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *algo, const void *a,
-                     const void *b, void *c)
+static float time_of(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *algo,
+                     const operands *o)
 {
     enum { TIMES = 5 };
     cudaEvent_t begin, end;
     float ms;
     /* The first is not counted: it may load code. */
-    bool good = multiply(r, x, algo, 0, a, b, c) == CUBLAS_STATUS_SUCCESS;
+    bool good = multiply(r, x, algo, 0, o) == CUBLAS_STATUS_SUCCESS;
     if (!good)
         return -1;
     rt_cuda_must(cudaEventCreateWithFlags(&begin, 0), "an event");
     rt_cuda_must(cudaEventCreateWithFlags(&end, 0), "an event");
     rt_cuda_must(cudaEventRecord(begin, r->cuda->stream), "an event");
     for (int i = 0; i < TIMES && good; i++)
-        good = multiply(r, x, algo, 0, a, b, c) == CUBLAS_STATUS_SUCCESS;
+        good = multiply(r, x, algo, 0, o) == CUBLAS_STATUS_SUCCESS;
     rt_cuda_must(cudaEventRecord(end, r->cuda->stream), "an event");
     rt_cuda_must(cudaEventSynchronize(end), "measuring a product");
     rt_cuda_must(cudaEventElapsedTime(&ms, begin, end), "measuring a product");
@@ -226,127 +235,40 @@ static float time_of(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *al
     return good ? ms : -1;
 }
 
-/* Index of the fastest algorithm; -1: the library refuses all. The measurement uses temporary
- * memory for C and for the epilogue's results, so it does not change the real ones. */
-static int fastest(mg_run *r, product *x, const cublasLtMatmulAlgo_t *algo, int n, const void *a,
-                   const void *b, const void *extra, const void *aux)
+/* Puts the fastest algorithm first. The measurement uses temporary memory for C and for the
+ * epilogue's results, so it does not change the real ones. */
+static void fastest_first(mg_run *r, product *x, cublasLtMatmulAlgo_t *algo, int n,
+                          const operands *o)
 {
     const mg_gemm_desc *d = &x->key.d;
-    void *c, *vector, *matrix;
-    int winner = -1;
-    float least = 0;
+    operands apart = *o;
+    void *vector, *matrix;
+    int winner = 0;
+    float least = -1;
     int64_t elements = (d->batch - 1) * d->sc + d->m * d->ldc;
-    rt_cuda_must(cudaMalloc(&c, (size_t)(elements * mg_dtype_bytes(d->out))),
+    rt_cuda_must(cudaMalloc(&apart.c, (size_t)(elements * mg_dtype_bytes(d->out))),
                  "measuring a product");
     rt_cuda_must(cudaMalloc(&vector, (size_t)(d->n * 8)), "measuring a product");
     rt_cuda_must(cudaMalloc(&matrix, (size_t)(d->m * d->ldx * mg_dtype_bytes(d->out) + 1)),
                  "measuring a product");
-    point(x, d->epilogue & MG_SUM ? vector : extra, d->epilogue & MG_AUX ? matrix : aux);
+    apart.extra = d->epilogue & MG_SUM ? vector : o->extra;
+    apart.aux = d->epilogue & MG_AUX ? matrix : o->aux;
+    if (!x->chosen.apart)
+        point(x, &apart);
     for (int i = 0; i < n; i++) {
-        float ms = time_of(r, x, &algo[i], a, b, c);
-        if (ms >= 0 && (winner < 0 || ms < least)) {
+        float ms = time_of(r, x, &algo[i], &apart);
+        if (ms >= 0 && (least < 0 || ms < least)) {
             least = ms;
             winner = i;
         }
     }
-    point(x, extra, aux);
     rt_cuda_must(cudaStreamSynchronize(r->cuda->stream), "measuring a product");
-    cudaFree(c);
+    cudaFree(apart.c);
     cudaFree(vector);
     cudaFree(matrix);
-    return winner;
-}
-
-/* ---- choosing ----------------------------------------------------------------------------- */
-
-static void with_epilogue(product *x, const void *extra, const void *aux, bool apart)
-{
-    const mg_gemm_desc *d = &x->key.d;
-    cublasLtEpilogue_t e = apart ? CUBLASLT_EPILOGUE_DEFAULT : epilogue(d->epilogue);
-    set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
-    if (d->ldx)
-        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d->ldx, sizeof d->ldx);
-    point(x, extra, aux);
-    x->chosen.apart = apart;
-}
-
-static void none(const mg_run *r, const product *x)
-{
-    const char *name = r->program->actions[r->action].name;
-    const int with = (int)x->said[0], without = (int)x->said[1];
-    if (x->key.d.epilogue == MG_PLAIN)
-        rt_die(RT_FAILED, "%s has no algorithm for %s: %s; its status is %d", mg_products_name(),
-               name, product_text(&x->key), with);
-    rt_die(RT_FAILED,
-           "%s has no algorithm for %s: %s; its status is %d, and %d without the epilogue",
-           mg_products_name(), name, product_text(&x->key), with, without);
-}
-
-/* Chooses an algorithm: with the product's epilogue if the library has one, otherwise without
- * it. */
-static void choose(mg_run *r, product *x, const void *a, const void *b, const void *extra,
-                   const void *aux)
-{
-    rt_products *p = r->cuda->products;
-    cublasLtMatmulAlgo_t algo[TRIED];
-    const rt_algo *known = p->pinned ? rt_algos_find(p->pinned, &x->key) : NULL;
-    if (known) {
-        with_epilogue(x, extra, aux, known->apart);
-        x->chosen = *known;
-        return;
-    }
-    int at = -1;
-    for (int apart = 0; apart <= (x->key.d.epilogue != MG_PLAIN) && at < 0; apart++) {
-        with_epilogue(x, extra, aux, apart);
-        const int n = candidates(p, x, algo, &x->said[apart]);
-        at = n > 1 && p->pinned ? fastest(r, x, algo, n, a, b, extra, aux) : n ? 0 : -1;
-    }
-    if (at < 0)
-        none(r, x);
-    x->chosen.algo = algo[at];
-    if (p->pinned)
-        rt_algos_add(p->pinned, &x->key, &x->chosen);
-}
-
-void rt_products_save(rt_products *p)
-{
-    rt_algos_save(p->pinned);
-}
-
-/* The greatest power of two, at most `most`, of which an address is a multiple. */
-static int multiple(const void *p, int most)
-{
-    const uintptr_t at = (uintptr_t)p | (uintptr_t)most;
-    return (int)(at & -at);
-}
-
-static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, const void *c,
-                     const void *extra, const void *aux)
-{
-    enum { MOST = 256, AUX_MOST = 16 };
-    rt_products *p = r->cuda->products;
-    const rt_product_key key = {*d, multiple(a, MOST), multiple(b, MOST), multiple(c, MOST),
-                                multiple(aux, AUX_MOST)};
-    for (int i = 0; i < p->n; i++)
-        if (rt_same_product(&p->item[i].key, &key))
-            return &p->item[i];
-    bool f64 = d->dtype == MG_F64;
-    p->item = rt_grow(p->item, (size_t)p->n + 1, sizeof *p->item);
-    product *x = &p->item[p->n++];
-    *x = (product){.key = key};
-    cublasOperation_t first = d->tb ? CUBLAS_OP_T : CUBLAS_OP_N,
-                      second = d->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasComputeType_t compute = d->dtype == MG_F32 ? p->f32 : CUBLAS_COMPUTE_32F;
-    must(cublasLtMatmulDescCreate(&x->op, f64 ? CUBLAS_COMPUTE_64F : compute,
-                                  f64 ? CUDA_R_64F : CUDA_R_32F),
-         "a product");
-    set(x, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
-    set(x, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-    x->a = layout(d, d->dtype, d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
-    x->b = layout(d, d->dtype, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
-    x->c = layout(d, d->out, d->m, d->n, d->ldc, d->sc);
-    choose(r, x, a, b, extra, aux);
-    return x;
+    const cublasLtMatmulAlgo_t first = algo[winner];
+    algo[winner] = algo[0];
+    algo[0] = first;
 }
 
 /* ---- epilogues by separate kernels ----------------------------------------------------------- */
@@ -394,50 +316,161 @@ static void sum_rows(mg_run *r, const mg_gemm_desc *d, const void *b, void *sum,
 
 /* Computes the part of the epilogue that precedes the product: the bias goes into C, so that the
  * product adds to it and rounds once; and sums. */
-static void do_before(mg_run *r, const mg_gemm_desc *d, const void *b, void *c, void *extra,
-                      void *work)
+static void do_before(mg_run *r, const mg_gemm_desc *d, const operands *o, void *work)
 {
-    int wide = in_words(c, d->n, d->ldc) && in_words(extra, d->n, 8);
+    int wide = in_words(o->c, d->n, d->ldc) && in_words(o->extra, d->n, 8);
     if (d->epilogue & MG_BIAS)
         by_word(r, d, FIXED_fill_rows + (d->dtype == MG_F16), wide,
-                (void *[]){(void *)d, &wide, &extra, &c});
+                (void *[]){(void *)d, &wide, (void *)&o->extra, (void *)&o->c});
     if (d->epilogue & MG_SUM)
-        sum_rows(r, d, b, extra, work);
+        sum_rows(r, d, o->b, o->extra, work);
 }
 
 /* Computes the part that follows the product, from its rounded result. */
-static void do_after(mg_run *r, const mg_gemm_desc *d, void *c, void *aux)
+static void do_after(mg_run *r, const mg_gemm_desc *d, const operands *o)
 {
     const int f16 = d->dtype == MG_F16;
     const bool reads = d->epilogue & (MG_AUX | MG_GELU_GRAD);
-    int wide = in_words(c, d->n, d->ldc) && (!reads || in_words(aux, d->n, d->ldx));
-    void *given = d->epilogue & MG_AUX ? aux : NULL;
+    int wide = in_words(o->c, d->n, d->ldc) && (!reads || in_words(o->aux, d->n, d->ldx));
+    void *given = d->epilogue & MG_AUX ? o->aux : NULL;
     if (d->epilogue & MG_GELU)
-        by_word(r, d, FIXED_gelu + f16, wide, (void *[]){(void *)d, &wide, &c, &given});
+        by_word(r, d, FIXED_gelu + f16, wide, (void *[]){(void *)d, &wide, (void *)&o->c, &given});
     if (d->epilogue & MG_GELU_GRAD)
-        by_word(r, d, FIXED_gelu_grad + f16, wide, (void *[]){(void *)d, &wide, &c, &aux});
+        by_word(r, d, FIXED_gelu_grad + f16, wide,
+                (void *[]){(void *)d, &wide, (void *)&o->c, (void *)&o->aux});
+}
+
+/* ---- choosing ----------------------------------------------------------------------------- */
+
+static void with_epilogue(product *x, bool apart)
+{
+    const mg_gemm_desc *d = &x->key.d;
+    cublasLtEpilogue_t e = apart ? CUBLASLT_EPILOGUE_DEFAULT : epilogue(d->epilogue);
+    const operands none = {0};
+    set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
+    if (d->ldx)
+        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d->ldx, sizeof d->ldx);
+    if (apart) /* the library refuses a vector that its epilogue does not have */
+        point(x, &none);
+    x->chosen.apart = apart;
+}
+
+static void none(const mg_run *r, const product *x)
+{
+    const char *name = r->program->actions[r->action].name;
+    const int with = (int)x->said[0], without = (int)x->said[1];
+    if (x->key.d.epilogue == MG_PLAIN)
+        rt_die(RT_FAILED, "%s has no algorithm for %s: %s; its status is %d", mg_products_name(),
+               name, product_text(&x->key), with);
+    rt_die(RT_FAILED,
+           "%s has no algorithm for %s: %s; its status is %d, and %d without the epilogue",
+           mg_products_name(), name, product_text(&x->key), with, without);
+}
+
+/* Computes a product by its chosen algorithm, and what of the epilogue is apart from it. The
+ * descriptor is that of the call: products that differ in beta alone share an algorithm. */
+static cublasStatus_t compute(mg_run *r, product *x, const mg_gemm_desc *d, const operands *o)
+{
+    const bool apart = x->chosen.apart;
+    if (apart)
+        do_before(r, d, o, r->cuda->products->workspace[r->cuda->at]);
+    else
+        point(x, o);
+    const cublasStatus_t said =
+        multiply(r, x, &x->chosen.algo, apart && d->epilogue & MG_BIAS ? 1 : d->beta, o);
+    if (apart && said == CUBLAS_STATUS_SUCCESS)
+        do_after(r, d, o);
+    return said;
+}
+
+/* Chooses the algorithm of a product: the first that computes it, with the epilogue if the library
+ * has one that does, otherwise without it. An algorithm that the library refuses changes nothing.
+ */
+static void choose(mg_run *r, product *x, const mg_gemm_desc *d, const operands *o)
+{
+    rt_products *p = r->cuda->products;
+    cublasLtMatmulAlgo_t algo[TRIED];
+    const rt_algo *known = p->pinned ? rt_algos_find(p->pinned, &x->key) : NULL;
+    if (known) {
+        with_epilogue(x, known->apart);
+        x->chosen = *known;
+        x->ready = compute(r, x, d, o) == CUBLAS_STATUS_SUCCESS;
+    }
+    for (int apart = 0; apart <= (d->epilogue != MG_PLAIN) && !x->ready; apart++) {
+        with_epilogue(x, apart);
+        if (!apart)
+            point(x, o);
+        const int n = candidates(p, x, algo, &x->said[apart]);
+        if (n > 1 && p->pinned)
+            fastest_first(r, x, algo, n, o);
+        for (int i = 0; i < n && !x->ready; i++) {
+            x->chosen.algo = algo[i];
+            x->said[apart] = compute(r, x, d, o);
+            x->ready = x->said[apart] == CUBLAS_STATUS_SUCCESS;
+        }
+    }
+    if (!x->ready)
+        none(r, x);
+    if (p->pinned)
+        rt_algos_add(p->pinned, &x->key, &x->chosen);
+}
+
+void rt_products_save(rt_products *p)
+{
+    rt_algos_save(p->pinned);
+}
+
+/* The greatest power of two, at most `most`, of which an address is a multiple. */
+static int multiple(const void *p, int most)
+{
+    const uintptr_t at = (uintptr_t)p | (uintptr_t)most;
+    return (int)(at & -at);
+}
+
+static product *find(mg_run *r, const mg_gemm_desc *d, const operands *o)
+{
+    enum { MOST = 256, AUX_MOST = 16 };
+    rt_products *p = r->cuda->products;
+    const rt_product_key key = {*d, multiple(o->a, MOST), multiple(o->b, MOST),
+                                multiple(o->c, MOST), multiple(o->aux, AUX_MOST)};
+    for (int i = 0; i < p->n; i++)
+        if (rt_same_product(&p->item[i].key, &key))
+            return &p->item[i];
+    bool f64 = d->dtype == MG_F64;
+    p->item = rt_grow(p->item, (size_t)p->n + 1, sizeof *p->item);
+    product *x = &p->item[p->n++];
+    *x = (product){.key = key};
+    cublasOperation_t first = d->tb ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      second = d->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasComputeType_t sums = d->dtype == MG_F32 ? p->f32 : CUBLAS_COMPUTE_32F;
+    must(cublasLtMatmulDescCreate(&x->op, f64 ? CUBLAS_COMPUTE_64F : sums,
+                                  f64 ? CUDA_R_64F : CUDA_R_32F),
+         "a product");
+    set(x, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    set(x, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    x->a = layout(d, d->dtype, d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
+    x->b = layout(d, d->dtype, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
+    x->c = layout(d, d->out, d->m, d->n, d->ldc, d->sc);
+    return x;
 }
 
 void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
                 void *extra, void *aux)
 {
+    const operands o = {a, b, c, extra, aux};
     rt_products *p = r->cuda->products;
     if (d->m < 1 || d->n < 1 || d->batch < 1)
         return;
     void **work = &p->workspace[r->cuda->at];
     if (!*work)
         rt_cuda_must(cudaMalloc(work, WORKSPACE), "work space of products");
-    product *x = find(r, d, a, b, c, extra, aux);
-    const bool apart = x->chosen.apart;
-    if (apart)
-        do_before(r, d, b, c, extra, *work);
-    else
-        point(x, extra, aux);
-    cublasStatus_t said =
-        multiply(r, x, &x->chosen.algo, apart && d->epilogue & MG_BIAS ? 1 : d->beta, a, b, c);
+    product *x = find(r, d, &o);
+    if (!x->ready) {
+        choose(r, x, d, &o);
+        return;
+    }
+    const cublasStatus_t said = compute(r, x, d, &o);
     if (said != CUBLAS_STATUS_SUCCESS)
         rt_die(RT_FAILED, "%s refuses %s: %s; its status is %d", mg_products_name(),
                r->program->actions[r->action].name, product_text(&x->key), (int)said);
-    if (apart)
-        do_after(r, d, c, aux);
 }

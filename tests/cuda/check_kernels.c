@@ -109,9 +109,9 @@ static void check_gemm(Bench *b)
             : d.epilogue & MG_GELU_GRAD ? "gemm, slope of gelu"
             : d.epilogue & MG_BIAS      ? "gemm + bias"
                                         : "gemm",
-            &z, z.x, (double)d.k, d.epilogue & (MG_GELU | MG_GELU_GRAD) ? 1 : 0);
+            &z, z.x, (double)d.k, d.epilogue & (MG_BIAS | MG_GELU | MG_GELU_GRAD) ? 1 : 0);
     if (d.epilogue & MG_AUX)
-        compare(b, "gemm before gelu", &aux, aux.x, (double)d.k, 0);
+        compare(b, "gemm before gelu", &aux, aux.x, (double)d.k, d.epilogue & MG_BIAS ? 1 : 0);
     if (d.epilogue == MG_SUM)
         compare(b, "gemm's sums", &extra, extra.x, (double)d.k, 0);
     done(b, 5, (Array *[]){&x, &y, &z, &extra, &aux});
