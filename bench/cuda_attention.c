@@ -4,6 +4,7 @@
  *
  *     cuda_attention          the shapes of GPT-2 124M and of Llamas of 1 B and 3 B
  *     cuda_attention small    one small shape, to see that it runs
+ *     cuda_attention once N   the shape of that number once, for a profiler
  *
  * FLOPs as is usual (Dao, FlashAttention-2, 2023): 4 for a pair of query and key, channel and head
  * forward, 10 backward, and half of the pairs if causal. What is computed again is not counted. */
@@ -38,9 +39,10 @@ typedef struct Shape {
     bool causal;
 } Shape;
 
-static const Shape shapes[] = {{8, 1024, 12, 1, 64, true},  {4, 4096, 8, 4, 64, true},
-                               {4, 4096, 8, 3, 128, true},  {4, 4096, 8, 3, 128, false},
-                               {1, 16384, 8, 4, 128, true}, {4, 1024, 8, 4, 128, true}};
+static const Shape shapes[] = {
+    {8, 1024, 12, 1, 64, true},  {4, 4096, 8, 4, 64, true},   {4, 4096, 8, 3, 128, true},
+    {4, 4096, 8, 3, 128, false}, {1, 16384, 8, 4, 128, true}, {4, 1024, 8, 4, 128, true},
+    {64, 1024, 12, 1, 64, true}, {1, 4096, 8, 4, 64, true},   {2, 4096, 32, 1, 128, true}};
 static const Shape small_shape = {1, 300, 2, 2, 64, true};
 
 typedef struct Tensors {
@@ -168,8 +170,13 @@ int main(int argc, char **argv)
     }
     rt_device_open(&r);
     rt_arena_map(&r);
-    const int n = small ? 1 : (int)(sizeof shapes / sizeof *shapes), runs = small ? 1 : RUNS;
-    for (int i = 0; i < n; i++) {
+    const bool once = argc > 2 && strcmp(argv[1], "once") == 0;
+    const int all = small ? 1 : (int)(sizeof shapes / sizeof *shapes);
+    const int first = once ? atoi(argv[2]) : 0, n = once ? first + 1 : all;
+    const int runs = small || once ? 1 : RUNS;
+    if (first < 0 || n > all)
+        rt_die(RT_USAGE, "there are %d shapes", all);
+    for (int i = first; i < n; i++) {
         const Shape *s = small ? &small_shape : &shapes[i];
         const bool warpgroups = r.cuda->warpgroups;
         if (warpgroups)

@@ -25,8 +25,6 @@ enum {
     MG_ATTENTION_HEAD = 256, /* the longest head */
     MG_FLASH_ROWS = 64,      /* queries of a block of flash.h, forward; 16 for a warp */
     MG_FLASH90_ROWS = 128,   /* queries or keys of a block on sm_90, two threads for each */
-    MG_FLASH90_DQ_KEYS = 64, /* of a tile, in the gradient of queries */
-    MG_FLASH90_QUERIES = 64, /* of a tile, in the gradient of keys and values */
     MG_CONV_BLOCK = 256,     /* threads of a convolution */
     MG_CONV_ROWS = 128,      /* elements of a tile of its result, down */
     MG_CONV_TERM_BYTES = 64, /* of a row of a tile in shared memory: 32 halves */
@@ -92,12 +90,18 @@ typedef struct mg_conv_how {
 /* On sm_90: keys of a tile by the heads, in the forward pass; and the shared memory of a block: its
  * own rows, and the tiles in use and in flight. */
 #define MG_FLASH90_KEYS(head, vhead) (MG_LARGER(head, vhead) == 64 ? 64 : 128)
+/* Keys of a tile in the gradient of queries, queries of a tile in that of keys and values: so many
+ * that two blocks are on a multiprocessor where heads are short. */
+#define MG_FLASH90_GRAD_TILE(head, vhead) (MG_LARGER(head, vhead) == 64 ? 32 : 64)
+#define MG_FLASH90_SLOTS                  (8 * MG_FLASH90_ROWS) /* bytes: a word of each thread */
 #define MG_FLASH90_SHARED(head, vhead)                                                             \
-    (MG_FLASH90_ROWS * (head) * 2 + 2 * MG_FLASH90_KEYS(head, vhead) * ((head) + (vhead)) * 2)
+    (MG_FLASH90_ROWS * (head) * 2 + 2 * MG_FLASH90_KEYS(head, vhead) * ((head) + (vhead)) * 2 +    \
+     MG_FLASH90_SLOTS)
 #define MG_FLASH90_DQ_SHARED(head, vhead)                                                          \
-    (MG_FLASH90_ROWS * ((head) + (vhead)) * 2 + MG_FLASH90_DQ_KEYS * (3 * (head) + 2 * (vhead)) * 2)
+    (MG_FLASH90_ROWS * ((head) + (vhead)) * 2 +                                                    \
+     MG_FLASH90_GRAD_TILE(head, vhead) * (3 * (head) + 2 * (vhead)) * 2 + MG_FLASH90_SLOTS)
 #define MG_FLASH90_DKV_SHARED(head, vhead)                                                         \
-    ((MG_FLASH90_ROWS + 2 * MG_FLASH90_QUERIES) * ((head) + (vhead)) * 2 +                         \
-     2 * MG_FLASH90_QUERIES * 8)
+    ((MG_FLASH90_ROWS + 2 * MG_FLASH90_GRAD_TILE(head, vhead)) * ((head) + (vhead)) * 2 +          \
+     MG_FLASH90_GRAD_TILE(head, vhead) * (head) * 2 + 2 * MG_FLASH90_GRAD_TILE(head, vhead) * 8)
 
 #endif

@@ -21,13 +21,28 @@ struct flash_place {
     flash_head head;
     int at, all;
 };
+/* `section` heads take turns: the first blocks of rows of all of them, then the second ones. Blocks
+ * begin about in the order of their numbers, and masks make the first of a head the longest, so
+ * that none of the long ones is left for the end, when most multiprocessors are done. */
 __device__ static inline flash_place flash_place_of(int64_t kv, int64_t group, int64_t rows,
-                                                    int each, int block)
+                                                    int each, int block, int section = 1)
 {
-    const int all = (int)((rows + each - 1) / each), y = block / all;
-    const int k = (int)kv, g = (int)group;
-    return flash_place{{y / g / k, y / g % k, y % g}, block % all, all};
+    const int all = (int)((rows + each - 1) / each), heads = (int)gridDim.x / all;
+    const int most = section < heads ? section : heads;
+    const int first = block / (most * all) * most, left = heads - first;
+    const int turns = most < left ? most : left, r = block - first * all;
+    const int y = first + r % turns, k = (int)kv, g = (int)group;
+    return flash_place{{y / g / k, y / g % k, y % g}, r / turns, all};
 }
+/* How many heads take turns: as many as read no more than BYTES together, which stay in the L2
+ * cache meanwhile, if a head reads `rows` rows of `width` elements of T. */
+template <class T, int BYTES>
+__device__ static inline int flash_section(int64_t rows, int64_t width)
+{
+    const int64_t bytes = rows * width * (int64_t)sizeof(T);
+    return bytes < BYTES ? (int)(BYTES / bytes) : 1;
+}
+enum { FLASH_SECTION = 4 << 20 }; /* of caches of 6 MB and more */
 /* The number of the block, of which the compiler does not know that it has it already. */
 __device__ static inline int mg_block_again()
 {
@@ -227,7 +242,9 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees,
     mg_chunk *qs = area, *ks = KEEPS ? qs : qs + M * MG_ROW_BYTES(D, W) / 16;
     mg_chunk *vs = ks + N * MG_ROW_BYTES(D, W) / 16;
     static_assert(!KEEPS || (int)N >= (int)M, "queries lie where keys will");
-    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x);
+    const flash_place place =
+        flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x,
+                       flash_section<T, FLASH_SECTION>(d.keys, d.head + d.vhead) * (int)d.group);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4;
     /* The longest first: with a mask the last queries see the most keys. */

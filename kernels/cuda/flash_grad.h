@@ -30,7 +30,9 @@ flash_dq(const mg_attention_desc &d, S sees, const typename E::type *q, const ty
     mg_chunk *qs = area, *gs = KEEPS ? area : qs + M * MG_ROW_BYTES(D, W) / 16;
     mg_chunk *ks = KEEPS ? area : gs + M * MG_ROW_BYTES(V, W) / 16;
     mg_chunk *vs = ks + N * MG_ROW_BYTES(D, W) / 16;
-    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x);
+    const flash_place place =
+        flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x,
+                       flash_section<T, FLASH_SECTION>(d.keys, d.head + d.vhead) * (int)d.group);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4;
     const int from = (place.all - 1 - place.at) * M, row = from + 16 * warp + g;
@@ -204,7 +206,9 @@ flash_dkv(const mg_attention_desc &d, S sees, const typename E::type *q, const t
     MG_SHARED_ALL(area);
     mg_chunk *ks = area, *vs = ks + M * MG_ROW_BYTES(D, W) / 16;
     mg_chunk *qs = vs + M * MG_ROW_BYTES(V, W) / 16;
-    const flash_place place = flash_place_of(d.kv, 1, d.keys, M, (int)blockIdx.x);
+    const flash_place place = flash_place_of(
+        d.kv, 1, d.keys, M, (int)blockIdx.x,
+        flash_section<typename E::type, FLASH_SECTION>(d.queries * d.group, d.head + d.vhead));
     const flash_head p = place.head;
     const int from = place.at * M, keys = (int)d.keys;
     E::template load<D, M, THREADS>(ks, k + flash_key_at(d.k, p, from), d.k[1], keys - from,

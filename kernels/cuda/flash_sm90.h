@@ -13,6 +13,15 @@
 #if defined MG_SHIM || defined __CUDA_ARCH_FEAT_SM90_ALL
 
 enum { FLASH90_ROWS = MG_FLASH90_ROWS, FLASH90_THREADS = 2 * FLASH90_ROWS };
+enum { FLASH90_SECTION = 16 << 20 }; /* of a cache of 50 MB */
+
+/* A block that has a multiprocessor to itself begins its products before it asks for the next
+ * tiles, so that the tensor cores do not wait for that. Two blocks fill each other's gaps, and have
+ * no registers for it. */
+template <int D, int V> __device__ static constexpr bool flash90_alone()
+{
+    return D + V > 128;
+}
 
 /* The keys that a lane sees, in a block of queries from `from` on; tiles that its warpgroup sees
  * need no mask. */
@@ -61,7 +70,10 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
     constexpr bool QUERIES = D > 64 || !S::SOME; /* are in registers */
     MG_SHARED_ALL(area);
     mg_chunk *qs = area, *ks = qs + M * D / 8, *vs = ks + 2 * KS; /* two tiles of each */
-    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x);
+    uint32_t *slot = (uint32_t *)(vs + 2 * VS) + threadIdx.x;
+    const flash_place place =
+        flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x,
+                       flash_section<T, FLASH90_SECTION>(d.keys, d.head + d.vhead) * (int)d.group);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32;
     /* The longest first: with a mask the last queries see the most keys. */
@@ -89,13 +101,17 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
     int stage = 0;
     for (int at = keys.from;; at += N, stage ^= 1) {
         /* Here the keys at `at` have arrived, and the values before them. */
-        k0 += N * d.k[1];
-        if (at + N < keys.to)
-            mg_panel_load<D, N, FLASH90_THREADS>(ks + (stage ^ 1) * KS, k0, d.k[1],
-                                                 keys.to - at - N, head);
-        mg_panel_load<V, N, FLASH90_THREADS>(vs + stage * VS, v0, d.v[1], keys.to - at, vhead);
-        v0 += N * d.v[1];
-        mg_copy_commit();
+        const auto ask = [&] {
+            k0 += N * d.k[1];
+            if (at + N < keys.to)
+                mg_panel_load<D, N, FLASH90_THREADS>(ks + (stage ^ 1) * KS, k0, d.k[1],
+                                                     keys.to - at - N, head);
+            mg_panel_load<V, N, FLASH90_THREADS>(vs + stage * VS, v0, d.v[1], keys.to - at, vhead);
+            v0 += N * d.v[1];
+            mg_copy_commit();
+        };
+        if (!flash90_alone<D, V>())
+            ask();
         mg_group_begin();
         if constexpr (QUERIES)
             mg_group_transposed<T, D, N, N>(s, a, ks + stage * KS);
@@ -106,9 +122,14 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
             mg_group_begin();
             mg_group_add<T, N, V, N>(acc, weights, vs + (stage ^ 1) * VS);
             mg_group_commit();
+            if (flash90_alone<D, V>())
+                ask();
             mg_group_wait<1>();
-        } else
+        } else {
+            if (flash90_alone<D, V>())
+                ask();
             mg_group_wait<0>();
+        }
         mg_settle(s);
         if (S::CAP) {
             MG_UNROLL
@@ -122,6 +143,8 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
             flash_mask<N>(s, sight, at, -INFINITY);
         const float keep0 = flash90_softmax<N, S::SOME>(s, 0, scale, top[0], sum[0]);
         const float keep1 = flash90_softmax<N, S::SOME>(s, 1, scale, top[1], sum[1]);
+        if (flash90_alone<D, V>())
+            mg_group_after(slot, __float_as_uint(sum[0] + sum[1]));
         mg_group_wait<0>();
         mg_settle(acc);
         MG_UNROLL
@@ -150,12 +173,15 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
                                          const T *v, const float *lse, const T *dout,
                                          const float *delta, T *dq)
 {
-    enum { M = FLASH90_ROWS, N = MG_FLASH90_DQ_KEYS, KS = N * D / 8, VS = N * V / 8 };
-    constexpr bool GRADS = D + V < 256 || !S::CAP; /* are in registers */
+    enum { M = FLASH90_ROWS, N = MG_FLASH90_GRAD_TILE(D, V), KS = N * D / 8, VS = N * V / 8 };
+    constexpr bool GRADS = D + V > 128 && (D + V < 256 || !S::CAP); /* are in registers */
     MG_SHARED_ALL(area);
     mg_chunk *qs = area, *gs = qs + M * D / 8;
     mg_chunk *ks = gs + M * V / 8, *vs = ks + 3 * KS; /* three tiles of keys, two of values */
-    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x);
+    uint32_t *slot = (uint32_t *)(vs + 2 * VS) + threadIdx.x;
+    const flash_place place =
+        flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x,
+                       flash_section<T, FLASH90_SECTION>(d.keys, d.head + d.vhead) * (int)d.group);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4;
     const int from = (place.all - 1 - place.at) * M, queries = (int)d.queries;
@@ -193,13 +219,17 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
         const int next = here == 2 ? 0 : here + 1;
         mg_copy_arrived<0>();
         __syncthreads(); /* the copies have arrived, the used tiles are free */
-        if (at + N < keys.to) {
-            mg_panel_load<D, N, FLASH90_THREADS>(ks + next * KS, k0 + (at + N) * d.k[1], d.k[1],
-                                                 keys.to - at - N, head);
-            mg_panel_load<V, N, FLASH90_THREADS>(vs + (stage ^ 1) * VS, v0 + (at + N) * d.v[1],
-                                                 d.v[1], keys.to - at - N, vhead);
-        }
-        mg_copy_commit();
+        const auto ask = [&] {
+            if (at + N < keys.to) {
+                mg_panel_load<D, N, FLASH90_THREADS>(ks + next * KS, k0 + (at + N) * d.k[1], d.k[1],
+                                                     keys.to - at - N, head);
+                mg_panel_load<V, N, FLASH90_THREADS>(vs + (stage ^ 1) * VS, v0 + (at + N) * d.v[1],
+                                                     d.v[1], keys.to - at - N, vhead);
+            }
+            mg_copy_commit();
+        };
+        if (!flash90_alone<D, V>())
+            ask();
         mg_group_begin();
         mg_group_transposed<T, D, N, N>(s, a, ks + here * KS);
         if constexpr (GRADS)
@@ -211,9 +241,14 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
             mg_group_begin();
             mg_group_add<T, N, D, N>(acc, ds, ks + last * KS);
             mg_group_commit();
+            if (flash90_alone<D, V>())
+                ask();
             mg_group_wait<1>();
-        } else
+        } else {
+            if (flash90_alone<D, V>())
+                ask();
             mg_group_wait<0>();
+        }
         mg_settle(s);
         mg_settle(dp);
         MG_UNROLL
@@ -227,6 +262,8 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
         }
         if (!sight.whole(at, N))
             flash_mask<N>(s, sight, at, 0);
+        if (flash90_alone<D, V>())
+            mg_group_after(slot, s);
         mg_group_wait<0>();
         mg_settle(acc);
         mg_pack_columns<T, N>(ds, s);
@@ -248,12 +285,20 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
                                           const T *k, const T *v, const float *lse, const T *dout,
                                           const float *delta, T *dk, T *dv)
 {
-    enum { M = FLASH90_ROWS, N = MG_FLASH90_QUERIES, QS = N * D / 8, GS = N * V / 8 };
+    enum { M = FLASH90_ROWS, N = MG_FLASH90_GRAD_TILE(D, V), QS = N * D / 8, GS = N * V / 8 };
+    /* The product that ends an iteration runs, where there are enough registers, concurrently with
+     * the first of the next; otherwise, of short heads, with those of the other block. */
+    enum { GOES_ON = N > 32 && !S::CAP };
     MG_SHARED_ALL(area);
     mg_chunk *ks = area, *vs = ks + M * D / 8;
-    mg_chunk *qs = vs + M * V / 8, *gs = qs + 2 * QS; /* two tiles of each */
+    mg_chunk *qs = vs + M * V / 8, *gs = qs + 3 * QS; /* three tiles of queries, two of gradients */
     float *ls = (float *)(gs + 2 * GS); /* twice: lse, then delta, of a tile's queries */
-    const flash_place place = flash_place_of(d.kv, 1, d.keys, M, (int)blockIdx.x);
+    const auto place_of = [&](int block) {
+        return flash_place_of(
+            d.kv, 1, d.keys, M, block,
+            flash_section<T, FLASH90_SECTION>(d.queries * d.group, d.head + d.vhead));
+    };
+    const flash_place place = place_of((int)blockIdx.x);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     const int from = place.at * M, key = from + 16 * warp + g, group = warp / 4 * 64;
@@ -271,9 +316,9 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
     const T *q0 = q + flash_at(d.q, p, 0), *g0 = dout + flash_at(d.o, p, 0);
     const float *l0 = lse + flash_at(d.lse, p, 0), *delta0 = delta + flash_delta_at(d, p);
     /* Copies the tiles at `at`. Rows past the end are zeros, and add nothing. */
-    const auto ask = [&](int at, int stage) {
-        mg_panel_load<D, N, FLASH90_THREADS>(qs + stage * QS, q0 + at * d.q[1], d.q[1],
-                                             queries - at, head);
+    const auto ask = [&](int at, int tile, int stage) {
+        mg_panel_load<D, N, FLASH90_THREADS>(qs + tile * QS, q0 + at * d.q[1], d.q[1], queries - at,
+                                             head);
         mg_panel_load<V, N, FLASH90_THREADS>(gs + stage * GS, g0 + at * d.o[1], d.o[1],
                                              queries - at, vhead);
         const int mine = at + me % N;
@@ -287,10 +332,12 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
     float ak[D / 8][4] = {{0}}, av[V / 8][4] = {{0}}, s[N / 8][4], dp[N / 8][4];
     uint32_t a[N / 16][4], b[N / 16][4];
     if (all > 0)
-        ask(range.from, 0);
-    for (int n = 0, stage = 0, at = range.from; n < all; n++, stage ^= 1) {
+        ask(range.from, 0, 0);
+    for (int n = 0, tile = 0, stage = 0, at = range.from; n < all; n++, stage ^= 1) {
         const float *now = ls + stage * 2 * N;
+        const mg_chunk *queries_now = qs + tile * QS;
         const int here = at;
+        tile = tile == 2 ? 0 : tile + 1;
         const bool whole = flash_all_see(d, sees, p.b, at, N, from + group, 64);
         mg_copy_arrived<0>();
         __syncthreads(); /* the copies have arrived, the used tiles are free */
@@ -299,13 +346,15 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
             at = range.from;
             q0 += d.q[3], g0 += d.o[3], l0 += d.lse[3], delta0 += queries;
         }
-        if (n + 1 < all)
-            ask(at, stage ^ 1);
+        if (n + 1 < all && !flash90_alone<D, V>())
+            ask(at, tile, stage ^ 1);
         mg_group_begin();
-        mg_group_tiles_transposed<T, D, N, M, N>(s, ks, group, qs + stage * QS);
+        mg_group_tiles_transposed<T, D, N, M, N>(s, ks, group, queries_now);
         mg_group_commit();
         mg_group_tiles_transposed<T, V, N, M, N>(dp, vs, group, gs + stage * GS);
         mg_group_commit();
+        if (n + 1 < all && flash90_alone<D, V>())
+            ask(at, tile, stage ^ 1);
         mg_group_wait<1>();
         mg_settle(s);
         /* s becomes the exponentials, times the slope of the cap; a: without it. */
@@ -348,14 +397,17 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
         }
         mg_pack_columns<T, N>(b, s);
         mg_group_begin();
-        mg_group_add<T, N, D, N>(ak, b, qs + stage * QS);
+        mg_group_add<T, N, D, N>(ak, b, queries_now);
         mg_group_commit();
-        mg_group_wait<0>();
+        mg_group_wait<GOES_ON>();
         mg_settle(av);
-        mg_settle(ak);
+        if (!GOES_ON)
+            mg_settle(ak);
     }
+    mg_group_wait<0>();
+    mg_settle(ak);
     /* The place is computed again, so that no register has it in the loop. */
-    const flash_place end = flash_place_of(d.kv, 1, d.keys, M, mg_block_again());
+    const flash_place end = place_of(mg_block_again());
     const int to = end.at * M + 16 * warp;
     mg_store_rows<T, D>(dk + flash_key_at(d.dk, end.head, to), d.dk[1], keys - to, ak,
                         (float)d.scale, (float)d.scale, head);

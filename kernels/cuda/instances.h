@@ -70,24 +70,27 @@
     }                                                                                              \
     MG_EXPORT(mg_flash_dbias_##n##_##s##_##D##_##V)
 
-#define MG_FLASH90_KERNEL(least)                                                                   \
-    extern "C" __global__ void __launch_bounds__(2 * MG_FLASH90_ROWS, least)
+/* Two blocks of short heads are on a multiprocessor; a cap in a gradient takes too many registers
+ * for that. */
+#define MG_FLASH90_KERNEL(D, V, more)                                                              \
+    extern "C" __global__ void __launch_bounds__(2 * MG_FLASH90_ROWS,                              \
+                                                 D == 64 && V == 64 && !(more) ? 2 : 1)
 #define MG_FLASH90_forward(n, s, D, V)                                                             \
-    MG_FLASH90_KERNEL(D == 64 && V == 64 ? 2 : 1)                                                  \
+    MG_FLASH90_KERNEL(D, V, false)                                                                 \
     mg_flash90_forward_##n##_##s##_##D##_##V(MG_FORWARD_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s))     \
     {                                                                                              \
         FLASH90_DO((flash90_forward<MG_TYPE_##n, D, V>(d, sees, q, k, v, o, lse));)                \
     }                                                                                              \
     MG_EXPORT(mg_flash90_forward_##n##_##s##_##D##_##V)
 #define MG_FLASH90_dq(n, s, D, V)                                                                  \
-    MG_FLASH90_KERNEL(1)                                                                           \
+    MG_FLASH90_KERNEL(D, V, MG_SIGHT_##s::CAP)                                                     \
     mg_flash90_dq_##n##_##s##_##D##_##V(MG_DQ_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s))               \
     {                                                                                              \
         FLASH90_DO((flash90_dq<MG_TYPE_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dq));)       \
     }                                                                                              \
     MG_EXPORT(mg_flash90_dq_##n##_##s##_##D##_##V)
 #define MG_FLASH90_dkv(n, s, D, V)                                                                 \
-    MG_FLASH90_KERNEL(1)                                                                           \
+    MG_FLASH90_KERNEL(D, V, MG_SIGHT_##s::CAP)                                                     \
     mg_flash90_dkv_##n##_##s##_##D##_##V(MG_DKV_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s))             \
     {                                                                                              \
         FLASH90_DO((flash90_dkv<MG_TYPE_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dk, dv));)  \

@@ -139,6 +139,15 @@ template <int N> __device__ static inline void mg_settle(float (&c)[N][4])
 {
     shim_group_settled(&c[0][0]);
 }
+__device__ static inline void mg_group_after(uint32_t *slot, uint32_t x)
+{
+    *slot = x;
+}
+__device__ static inline void mg_fold(uint32_t &all, const float x[4])
+{
+    for (int i = 0; i < 4; i++)
+        all ^= __float_as_uint(x[i]);
+}
 template <int N> __device__ static inline void mg_copy_arrived()
 {
     shim_copy_wait(N);
@@ -186,6 +195,24 @@ template <int N> __device__ static inline void mg_settle(float (&c)[N][4])
     for (int j = 0; j < N; j++)
         asm volatile("" : "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])::"memory");
 }
+/* Keeps a wait that comes after it behind the computation of x: ptxas moves a wait up to where the
+ * product was begun, past arithmetic that does not need its result, and then nothing runs
+ * concurrently with the product. It moves no wait past a store. `slot` is a word of the thread's
+ * own in shared memory, which nobody reads. */
+__device__ static inline void mg_group_after(uint32_t *slot, uint32_t x)
+{
+    asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(mg_shared_address(slot)), "r"(x)
+                 : "memory");
+}
+/* Folds four numbers into a word. In assembly, because a compiler that sees their bits keeps sums
+ * of products as whole numbers, and converts them between a fence and the products. */
+__device__ static inline void mg_fold(uint32_t &all, const float x[4])
+{
+    asm("{.reg .b32 t; mov.b32 t, %1; xor.b32 %0, %0, t; mov.b32 t, %2; xor.b32 %0, %0, t; "
+        "mov.b32 t, %3; xor.b32 %0, %0, t; mov.b32 t, %4; xor.b32 %0, %0, t;}"
+        : "+r"(all)
+        : "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]));
+}
 /* Waits until this thread's copies, except the last N groups, have arrived, also for the tensor
  * cores. */
 template <int N> __device__ static inline void mg_copy_arrived()
@@ -194,6 +221,7 @@ template <int N> __device__ static inline void mg_copy_arrived()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+#define MG_SUMS_32 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}"
 #define MG_SUMS_64                                                                                 \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
     "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
@@ -204,6 +232,7 @@ template <int N> __device__ static inline void mg_copy_arrived()
     "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
 #define MG_4(c)       "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3])
 #define MG_16(c)      MG_4((c)[0]), MG_4((c)[1]), MG_4((c)[2]), MG_4((c)[3])
+#define MG_OUT_32(c)  MG_16(c)
 #define MG_OUT_64(c)  MG_16(c), MG_16((c) + 4)
 #define MG_OUT_128(c) MG_OUT_64(c), MG_OUT_64((c) + 8)
 
@@ -240,6 +269,7 @@ __device__ static inline void mg_group_of_tiles(float (*c)[4], uint64_t first, u
                      : "memory");                                                                  \
     }
 #define MG_WGMMA_OF(T, name, TURNED)                                                               \
+    MG_WGMMA(T, name, 32, TURNED, "%16", "%17", "%18", "%19", "%20", "%21")                        \
     MG_WGMMA(T, name, 64, TURNED, "%32", "%33", "%34", "%35", "%36", "%37")                        \
     MG_WGMMA(T, name, 128, TURNED, "%64", "%65", "%66", "%67", "%68", "%69")
 MG_WGMMA_OF(mg_bf16, "bf16", 0)
@@ -247,6 +277,16 @@ MG_WGMMA_OF(mg_bf16, "bf16", 1)
 MG_WGMMA_OF(mg_f16, "f16", 0)
 MG_WGMMA_OF(mg_f16, "f16", 1)
 #endif
+
+template <int N>
+__device__ static inline void mg_group_after(uint32_t *slot, const float (&x)[N][4])
+{
+    uint32_t all = 0;
+    MG_UNROLL
+    for (int j = 0; j < N; j++)
+        mg_fold(all, x[j]);
+    mg_group_after(slot, all);
+}
 
 /* c = a times the transpose of the tile's rows: K columns of both, the tile's first N rows. */
 template <class T, int K, int N, int ROWS>

@@ -91,6 +91,7 @@ static void products(const T *x, const T *y, float *out)
         products<T, D, N, MISTAKE>(x, y, out);                                                     \
     }                                                                                              \
     MG_EXPORT(name)
+PRODUCTS(bf16_64_32, mg_bf16, 64, 32, NONE)
 PRODUCTS(bf16_64_64, mg_bf16, 64, 64, NONE)
 PRODUCTS(bf16_64_128, mg_bf16, 64, 128, NONE)
 PRODUCTS(f16_128_64, mg_f16, 128, 64, NONE)
@@ -151,6 +152,8 @@ static void forms(void **)
 {
     const char *why;
     for (uint64_t seed = 0; seed < 8; seed++) {
+        assert_int_equal((wrong_results<mg_bf16, 64, 32>("bf16_64_32", seed, &why)), 0);
+        assert_null(why);
         assert_int_equal((wrong_results<mg_bf16, 64, 64>("bf16_64_64", seed, &why)), 0);
         assert_null(why);
         assert_int_equal((wrong_results<mg_bf16, 64, 128>("bf16_64_128", seed, &why)), 0);
