@@ -16,8 +16,8 @@ enum { FLASH90_ROWS = MG_FLASH90_ROWS, FLASH90_THREADS = 2 * FLASH90_ROWS };
 enum { FLASH90_SECTION = 16 << 20 }; /* of a cache of 50 MB */
 
 /* A block that has a multiprocessor to itself begins its products before it asks for the next
- * tiles, so that the tensor cores do not wait for that. Two blocks fill each other's gaps, and have
- * no registers for it. */
+ * tiles, and holds its waits back (mg_group_after), so that the tensor cores do not idle. Two
+ * blocks fill each other's gaps, and have no registers for that. */
 template <int D, int V> __device__ static constexpr bool flash90_alone()
 {
     return D + V > 128;
