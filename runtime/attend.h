@@ -39,6 +39,7 @@ typedef struct mg_attend {
     const char *numbers;
     mg_attend_sight sight;
     int head, vhead;
+    bool few; /* of the two kernels for heads of 64 that of few blocks: see mg_attend_has_few */
 } mg_attend;
 
 /* The least head of a tile that has room for `head` columns; 0 if none has. */
@@ -127,6 +128,21 @@ static inline mg_attend mg_attend_of(const mg_attention_desc *d, mg_attend_pass 
     return a;
 }
 
+/* The gradient of keys and values of heads of 64 has two kernels on sm_90. Two blocks of one fit a
+ * multiprocessor, which is faster where there are many; a block of the other has one to itself.
+ * Few blocks of the first kind would all begin at once, and masks make their lengths so different
+ * that most multiprocessors are done long before the last one (an H100, one sequence of 4096, 8
+ * heads of keys: 1.6 times the time). */
+static inline bool mg_attend_has_few(const mg_attend *a)
+{
+    return a->class_ == MG_ATTEND_FLASH90 && a->pass == MG_ATTEND_DKV && a->head == 64 &&
+           a->vhead == 64;
+}
+static inline bool mg_attend_is_few(const mg_attend *a, int64_t blocks, int multiprocessors)
+{
+    return mg_attend_has_few(a) && blocks <= 3 * (int64_t)multiprocessors;
+}
+
 enum { MG_ATTEND_NAME = 64 };
 static inline const char *mg_attend_pass_name(mg_attend_pass pass)
 {
@@ -145,8 +161,8 @@ static inline void mg_attend_name(const mg_attend *a, char name[MG_ATTEND_NAME])
     if (a->class_ == MG_ATTEND_WARP)
         snprintf(name, MG_ATTEND_NAME, "mg_attention_%s_%s", pass, a->numbers);
     else
-        snprintf(name, MG_ATTEND_NAME, "mg_flash%s_%s_%s_%s_%d_%d",
-                 a->class_ == MG_ATTEND_FLASH90 ? "90" : "", pass, a->numbers,
+        snprintf(name, MG_ATTEND_NAME, "mg_flash%s_%s%s_%s_%s_%d_%d",
+                 a->class_ == MG_ATTEND_FLASH90 ? "90" : "", pass, a->few ? "_few" : "", a->numbers,
                  mg_attend_sight_name(a->sight), a->head, a->vhead);
 }
 /* The macro of instances.h that compiles it, with its arguments. */
@@ -156,9 +172,10 @@ static inline void mg_attend_instance(const mg_attend *a, char text[MG_ATTEND_NA
         snprintf(text, MG_ATTEND_NAME, "MG_ATTENTION_%s(%s)", mg_attend_pass_name(a->pass),
                  a->numbers);
     else
-        snprintf(text, MG_ATTEND_NAME, "MG_FLASH%s_%s(%s, %s, %d, %d)",
+        snprintf(text, MG_ATTEND_NAME, "MG_FLASH%s_%s%s(%s, %s, %d, %d)",
                  a->class_ == MG_ATTEND_FLASH90 ? "90" : "", mg_attend_pass_name(a->pass),
-                 a->numbers, mg_attend_sight_name(a->sight), a->head, a->vhead);
+                 a->few ? "_few" : "", a->numbers, mg_attend_sight_name(a->sight), a->head,
+                 a->vhead);
 }
 
 /* Rows of a block, its threads, the bytes of its shared memory, and, of the bias's gradient in
@@ -172,11 +189,13 @@ static inline mg_attend_launch mg_attend_launch_of(const mg_attend *a, int width
     if (a->class_ == MG_ATTEND_WARP)
         return (mg_attend_launch){MG_ATTENTION_WARPS, 32 * MG_ATTENTION_WARPS, 0, 0};
     if (a->class_ == MG_ATTEND_FLASH90)
-        return (mg_attend_launch){MG_FLASH90_ROWS, 2 * MG_FLASH90_ROWS,
-                                  a->pass == MG_ATTEND_FORWARD ? MG_FLASH90_SHARED(k, v)
-                                  : a->pass == MG_ATTEND_DQ    ? MG_FLASH90_DQ_SHARED(k, v)
-                                                               : MG_FLASH90_DKV_SHARED(k, v),
-                                  0};
+        return (mg_attend_launch){
+            MG_FLASH90_ROWS, 2 * MG_FLASH90_ROWS,
+            a->pass == MG_ATTEND_FORWARD ? MG_FLASH90_SHARED(k, v)
+            : a->pass == MG_ATTEND_DQ
+                ? MG_FLASH90_DQ_SHARED(k, v)
+                : MG_FLASH90_DKV_SHARED(k, v, a->few ? 64 : MG_FLASH90_GRAD_TILE(k, v)),
+            0};
     const int rows = a->pass == MG_ATTEND_FORWARD ? MG_FLASH_ROWS : MG_FLASH_GRAD_ROWS(k, v, width);
     return (mg_attend_launch){rows, 2 * rows,
                               a->pass == MG_ATTEND_FORWARD ? MG_FLASH_SHARED(k, v, width)

@@ -100,8 +100,7 @@ typedef struct mg_conv_how {
 #define MG_FLASH90_DQ_SHARED(head, vhead)                                                          \
     (MG_FLASH90_ROWS * ((head) + (vhead)) * 2 +                                                    \
      MG_FLASH90_GRAD_TILE(head, vhead) * (3 * (head) + 2 * (vhead)) * 2 + MG_FLASH90_SLOTS)
-#define MG_FLASH90_DKV_SHARED(head, vhead)                                                         \
-    ((MG_FLASH90_ROWS + 2 * MG_FLASH90_GRAD_TILE(head, vhead)) * ((head) + (vhead)) * 2 +          \
-     MG_FLASH90_GRAD_TILE(head, vhead) * (head) * 2 + 2 * MG_FLASH90_GRAD_TILE(head, vhead) * 8)
+#define MG_FLASH90_DKV_SHARED(head, vhead, tile)                                                   \
+    ((MG_FLASH90_ROWS + 2 * (tile)) * ((head) + (vhead)) * 2 + (tile) * (head) * 2 + 2 * (tile) * 8)
 
 #endif

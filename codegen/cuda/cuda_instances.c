@@ -28,8 +28,12 @@ static void write_pass(Instances *all, const Train *t, const mg_attention_desc *
 {
     for (int sm90 = 0; sm90 < 2; sm90++)
         for (int even = 0; even < 2; even++) {
-            const mg_attend a = mg_attend_of(d, pass, some, t->tf32, sm90, even);
+            mg_attend a = mg_attend_of(d, pass, some, t->tf32, sm90, even);
             char text[MG_ATTEND_NAME];
+            mg_attend_instance(&a, text);
+            write_instance(all, text);
+            a.few =
+                mg_attend_has_few(&a); /* which of the two, the multiprocessors of the GPU say */
             mg_attend_instance(&a, text);
             write_instance(all, text);
         }

@@ -280,15 +280,16 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
                         queries - from - 16 * warp, acc, (float)d.scale, (float)d.scale, head);
 }
 
-template <class T, int D, int V, class S>
+template <int N, class T, int D, int V, class S>
 __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, const T *q,
                                           const T *k, const T *v, const float *lse, const T *dout,
                                           const float *delta, T *dk, T *dv)
 {
-    enum { M = FLASH90_ROWS, N = MG_FLASH90_GRAD_TILE(D, V), QS = N * D / 8, GS = N * V / 8 };
+    enum { M = FLASH90_ROWS, QS = N * D / 8, GS = N * V / 8 };
+    constexpr bool ALONE = N > 32; /* as flash90_alone */
     /* The product that ends an iteration runs, where there are enough registers, concurrently with
      * the first of the next; otherwise, of short heads, with those of the other block. */
-    enum { GOES_ON = N > 32 && !S::CAP };
+    enum { GOES_ON = ALONE && !S::CAP };
     MG_SHARED_ALL(area);
     mg_chunk *ks = area, *vs = ks + M * D / 8;
     mg_chunk *qs = vs + M * V / 8, *gs = qs + 3 * QS; /* three tiles of queries, two of gradients */
@@ -346,14 +347,14 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
             at = range.from;
             q0 += d.q[3], g0 += d.o[3], l0 += d.lse[3], delta0 += queries;
         }
-        if (n + 1 < all && !flash90_alone<D, V>())
+        if (n + 1 < all && !ALONE)
             ask(at, tile, stage ^ 1);
         mg_group_begin();
         mg_group_tiles_transposed<T, D, N, M, N>(s, ks, group, queries_now);
         mg_group_commit();
         mg_group_tiles_transposed<T, V, N, M, N>(dp, vs, group, gs + stage * GS);
         mg_group_commit();
-        if (n + 1 < all && flash90_alone<D, V>())
+        if (n + 1 < all && ALONE)
             ask(at, tile, stage ^ 1);
         mg_group_wait<1>();
         mg_settle(s);

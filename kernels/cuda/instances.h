@@ -89,13 +89,19 @@
         FLASH90_DO((flash90_dq<MG_TYPE_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dq));)       \
     }                                                                                              \
     MG_EXPORT(mg_flash90_dq_##n##_##s##_##D##_##V)
-#define MG_FLASH90_dkv(n, s, D, V)                                                                 \
-    MG_FLASH90_KERNEL(D, V, MG_SIGHT_##s::CAP)                                                     \
-    mg_flash90_dkv_##n##_##s##_##D##_##V(MG_DKV_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s))             \
+#define MG_FLASH90_DKV(kernel, N, alone, n, s, D, V)                                               \
+    MG_FLASH90_KERNEL(D, V, alone)                                                                 \
+    kernel(MG_DKV_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s))                                           \
     {                                                                                              \
-        FLASH90_DO((flash90_dkv<MG_TYPE_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dk, dv));)  \
+        FLASH90_DO(                                                                                \
+            (flash90_dkv<N, MG_TYPE_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dk, dv));)      \
     }                                                                                              \
-    MG_EXPORT(mg_flash90_dkv_##n##_##s##_##D##_##V)
+    MG_EXPORT(kernel)
+#define MG_FLASH90_dkv(n, s, D, V)                                                                 \
+    MG_FLASH90_DKV(mg_flash90_dkv_##n##_##s##_##D##_##V, MG_FLASH90_GRAD_TILE(D, V),               \
+                   MG_SIGHT_##s::CAP, n, s, D, V)
+#define MG_FLASH90_dkv_few(n, s, D, V)                                                             \
+    MG_FLASH90_DKV(mg_flash90_dkv_few_##n##_##s##_##D##_##V, 64, true, n, s, D, V)
 
 #define MG_FLASH_DELTA(n)                                                                          \
     MG_FLASH_KERNEL(MG_DELTA_BLOCK)                                                                \
@@ -126,6 +132,10 @@ MG_IF_F16(MG_FLASH_DELTA(f16))
 MG_SOME_FLASH(MG_FLASH_all)
 MG_SOME_BIASED(MG_FLASH_biased)
 MG_SOME_FLASH90(MG_FLASH90_all)
+#define MG_FLASH90_few(n, D, V)                                                                    \
+    MG_FLASH90_dkv_few(n, all, D, V) MG_FLASH90_dkv_few(n, some, D, V)                             \
+        MG_FLASH90_dkv_few(n, cap, D, V)
+MG_SOME_FEW(MG_FLASH90_few)
 #define MG_ATTENTION_all(n)                                                                        \
     MG_ATTENTION_forward(n) MG_ATTENTION_dq(n) MG_ATTENTION_dkv(n) MG_ATTENTION_dbias(n)
 MG_ATTENTION_all(f64) MG_ATTENTION_all(bf16) MG_ATTENTION_all(f16)

@@ -54,4 +54,9 @@
     X(f16, 64, 64)                                                                                 \
     MG_MORE_FLASH90(X)
 
+/* Those with a kernel for few blocks. */
+#define MG_SOME_FEW(X)                                                                             \
+    X(bf16, 64, 64)                                                                                \
+    X(f16, 64, 64)
+
 #endif

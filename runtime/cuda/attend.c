@@ -64,8 +64,10 @@ static void launch(mg_run *r, const mg_attention_desc *d, mg_attend_pass pass, c
 {
     const bool some = sees->seen || sees->first;
     const bool grad = pass == MG_ATTEND_DQ || pass == MG_ATTEND_DKV;
-    const mg_attend a =
+    mg_attend a =
         mg_attend_of(d, pass, some, r->program->tf32, r->cuda->warpgroups, addresses % 16 == 0);
+    a.few = mg_attend_is_few(&a, blocks_of(d->batch * d->kv, d->keys, MG_FLASH90_ROWS),
+                             r->cuda->multiprocessors);
     const mg_attend_launch l = mg_attend_launch_of(&a, (int)mg_dtype_bytes(d->dtype));
     const int64_t rows = pass == MG_ATTEND_DKV ? d->keys : d->queries;
     const int64_t heads = d->batch * d->kv * (pass == MG_ATTEND_DKV ? 1 : d->group);

@@ -42,6 +42,7 @@ typedef struct rt_cuda {
     int64_t staging_bytes;
     int64_t free_before; /* bytes free before the arena was allocated; 0: it was not */
     char name[256];
+    int multiprocessors;
     bool warpgroups; /* uses the tensor cores of sm_90 */
 } rt_cuda;
 

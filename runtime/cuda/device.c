@@ -122,6 +122,7 @@ void rt_device_open(mg_run *r)
     if ((why = rt_cuda_incapable(&p)))
         rt_die(RT_NO_DEVICE, "%s was compiled for a GPU: %s", r->program->name, why);
     snprintf(c->name, sizeof c->name, "%s", p.name);
+    c->multiprocessors = p.multiProcessorCount;
     c->warpgroups = p.major == 9 && p.minor == 0 && !getenv("MGC_NO_WGMMA");
     if (r->ranks) {
         rt_cuda_sign(r, &p);
