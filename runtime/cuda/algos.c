@@ -57,8 +57,13 @@ static void add(rt_algos *a, const rt_product_key *k, const rt_algo *algo)
 
 void rt_algos_add(rt_algos *a, const rt_product_key *k, const rt_algo *algo)
 {
-    add(a, k, algo);
     a->changed = true;
+    for (int i = 0; i < a->n; i++)
+        if (rt_same_product(&a->item[i].key, k)) { /* which the library refused */
+            a->item[i].algo = *algo;
+            return;
+        }
+    add(a, k, algo);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

@@ -161,6 +161,7 @@ typedef struct rt_algos rt_algos;
 /* Reads the file if it exists; ends the program (65) if it is for another device or library. */
 rt_algos *rt_algos_open(const char *path, const char *device);
 const rt_algo *rt_algos_find(const rt_algos *a, const rt_product_key *k); /* or NULL */
+/* In place of what there is for this product, which the library refused. */
 void rt_algos_add(rt_algos *a, const rt_product_key *k, const rt_algo *algo);
 void rt_algos_save(rt_algos *a); /* if something was added; NULL: nothing */
 void rt_algos_free(rt_algos *a);

@@ -395,6 +395,8 @@ static void choose(mg_run *r, product *x, const mg_gemm_desc *d, const operands 
         with_epilogue(x, known->apart);
         x->chosen = *known;
         x->ready = compute(r, x, d, o) == CUBLAS_STATUS_SUCCESS;
+        if (x->ready)
+            return;
     }
     for (int apart = 0; apart <= (d->epilogue != MG_PLAIN) && !x->ready; apart++) {
         with_epilogue(x, apart);
