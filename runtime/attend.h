@@ -132,7 +132,8 @@ static inline mg_attend mg_attend_of(const mg_attention_desc *d, mg_attend_pass 
  * multiprocessor, which is faster where there are many; a block of the other has one to itself.
  * Few blocks of the first kind would all begin at once, and masks make their lengths so different
  * that most multiprocessors are done long before the last one (an H100, one sequence of 4096, 8
- * heads of keys: 1.6 times the time). */
+ * heads of keys: 1.6 times the time). Three blocks a multiprocessor are by a simulation of that,
+ * not measured. */
 static inline bool mg_attend_has_few(const mg_attend *a)
 {
     return a->class_ == MG_ATTEND_FLASH90 && a->pass == MG_ATTEND_DKV && a->head == 64 &&
