@@ -29,6 +29,20 @@ static bool looks_along(const Ins *i, Name dim)
            (a->dim.name == dim || a->to.name == dim || a->along.name == dim || a->keys.name == dim);
 }
 
+/* relays.c joined those that do not need each other. */
+static void refuse_second(const Module *m, const Ins *first, const Ins *i)
+{
+    diag_error(m->diag, i->span, 343,
+               "this repeat over '%s' needs what another gives, and a microbatch goes through the "
+               "stages once",
+               layers(m));
+    diag_note(m->diag, first->span, "the other one");
+    diag_help(m->diag,
+              "over a dim of its own (dim deep = %lld) it is computed as a whole, on the last rank; "
+              "or the other one on the first",
+              (long long)i->attrs.dim.size);
+}
+
 static void look_at(Loops *l, const Region *r, int depth)
 {
     const Module *m = l->m;
@@ -46,9 +60,7 @@ static void look_at(Loops *l, const Region *r, int depth)
                 layers(m));
             l->fine = false;
         } else if (ir_is_staged(m, i) && i->attrs.carried && !i->attrs.reverse && l->first) {
-            diag_error(m->diag, i->span, 343, "a second repeat over '%s': stages are of one",
-                       layers(m));
-            diag_note(m->diag, l->first->span, "the first one");
+            refuse_second(m, l->first, i);
             l->fine = false;
         } else if (ir_is_staged(m, i) && i->attrs.carried && !i->attrs.reverse) {
             l->first = i;
