@@ -65,6 +65,8 @@ static bool into_repeat(Module *m, const Uses *uses, Ins *loop, uint32_t k, Valu
     double start;
     if (k >= (uint32_t)loop->attrs.carried)
         return into_stacked(m, loop, k, acc);
+    if (loop->attrs.relay) /* it would go through all stages, and the next one wait for it */
+        return false;
     /* Nothing else in the body may look at the running sum, before or after an iteration adds to
      * it. */
     const Region *b = loop->body;
