@@ -7,18 +7,21 @@
  * A microbatch goes through the stages once each way, so all that layers hand on goes along
  * together: of several calls of blocks with layers, and backwards the gradients of several losses.
  * That can be where neither needs what the other gives, but of an iteration what the same iteration
- * of the other stacks (a sum that both add to, in the order in which they stood). All that needs
- * the first loop then stands behind both. */
+ * of the other stacks (a sum that both add to, in the order in which they stood). A sum over layers
+ * that the second begins with what the first gives begins with 0 instead, and is added behind. All
+ * that needs the first loop then stands behind both. */
+#include "passes/simplify/accumulate.h"
 #include "passes/spmd/shard.h"
 #include "passes/walk.h"
-
-#include <string.h>
 
 typedef struct Join {
     Module *m;
     Region *home; /* of both */
     bool *late;   /* per value: it needs the first loop */
+    Uses uses;
     Ins *to, *from;
+    VEC(Ins *) starts; /* of sums that begin with 0 */
+    VEC(Ins *) sums;   /* ... and are added behind */
     bool needs; /* something does */
     Arena *tmp;
 } Join;
@@ -45,13 +48,25 @@ static bool needs_first(Join *j, Ins *i)
     return j->needs;
 }
 
-/* Does the second loop need what the first gives, in another way than iteration by iteration? */
+/* What the first loop hands on as it came: the gradient of a sum that goes through both. */
+static Value passed_on(const Ins *to, Value v)
+{
+    for (uint32_t k = 0; k < (uint32_t)to->attrs.carried; k++)
+        if (to->out[k] == v && to->body->results.data[k] == to->body->args.data[k])
+            return to->in[k];
+    return v;
+}
+
+/* Does the second loop need what the first gives, in another way than iteration by iteration, or
+ * as what a sum begins with? */
 static bool depends(Join *j)
 {
+    const Ins *from = j->from;
     j->needs = false;
-    for (uint32_t k = 0; k < j->from->nin; k++)
-        if (k < (uint32_t)j->from->attrs.carried || !stacked_as(j->to, j->from->in[k]))
-            note_late(j, &j->from->in[k]);
+    for (uint32_t k = 0; k < from->nin; k++)
+        if (k < (uint32_t)from->attrs.carried ? !loop_adds(j->m, &j->uses, from, k)
+                                              : !stacked_as(j->to, from->in[k]))
+            note_late(j, &from->in[k]);
     bool any = j->needs;
     for (size_t k = 0; k < j->from->body->ins.n; k++)
         any |= needs_first(j, j->from->body->ins.data[k]);
@@ -64,6 +79,7 @@ static bool find_late(Join *j, size_t a, size_t b)
 {
     Ins **all = j->home->ins.data;
     j->late = NEW_ARRAY(j->tmp, bool, j->m->values.n);
+    j->uses = ir_uses(j->m, j->home, j->tmp);
     j->to = all[a];
     j->from = all[b];
     for (uint32_t k = 0; k < j->to->nout; k++)
@@ -72,7 +88,41 @@ static bool find_late(Join *j, size_t a, size_t b)
         if (needs_first(j, all[k]))
             for (uint32_t o = 0; o < all[k]->nout; o++)
                 j->late[all[k]->out[o]] = true;
+    for (uint32_t k = 0; k < (uint32_t)j->from->attrs.carried; k++)
+        j->from->in[k] = passed_on(j->to, j->from->in[k]);
     return !depends(j);
+}
+
+/* Takes the last instruction off the region. */
+static Ins *taken(Join *j)
+{
+    return j->home->ins.data[--j->home->ins.n];
+}
+
+/* Sums over layers that begin with what needs the first loop begin with 0. */
+static void start_anew(Join *j)
+{
+    Module *m = j->m;
+    Ins *from = j->from;
+    j->starts.n = j->sums.n = 0;
+    for (uint32_t k = 0; k < (uint32_t)from->attrs.carried; k++) {
+        const Value start = from->in[k], sum = from->out[k];
+        if (!j->late[start])
+            continue;
+        Builder b = builder_at(m, j->home, from);
+        const size_t before = j->home->ins.n;
+        from->in[k] = build_filled(&b, *type_of(m, start), 0);
+        for (size_t n = before; n < j->home->ins.n; n++)
+            vec_push(j->tmp, &j->starts, j->home->ins.data[n]);
+        j->home->ins.n = before;
+        const Type t = *type_of(m, sum);
+        build_typed(&b, OP_add, NULL, 2, (Value[]){start, sum}, 1, &t, NULL);
+        vec_push(j->tmp, &j->sums, taken(j));
+    }
+    Value *map = NEW_ARRAY(j->tmp, Value, m->values.n);
+    for (size_t k = 0; k < j->sums.n; k++)
+        map[j->sums.data[k]->in[1]] = j->sums.data[k]->out[0];
+    ir_replace(j->home, map);
 }
 
 static void take_instructions(Join *j)
@@ -155,27 +205,36 @@ static void join(Join *j)
     to->in = in.data, to->nin = (uint32_t)in.n;
     to->out = out.data, to->nout = (uint32_t)out.n;
     to->attrs.carried = (int64_t)(a + b);
-    memcpy(&body->args, &args, sizeof args);
-    memcpy(&body->results, &results, sizeof results);
+    body->args.data = args.data, body->args.n = args.n, body->args.cap = args.cap;
+    body->results.data = results.data, body->results.n = results.n, body->results.cap = results.cap;
     ir_replace(body, map);
+}
+
+static void put(Join *j, Ins *const *of, size_t from, size_t end)
+{
+    for (size_t k = from; k < end; k++)
+        vec_push(j->m->arena, &j->home->ins, of[k]);
 }
 
 /* The order afterwards: what does not need the first loop, the loop, the rest. */
 static void put_behind(Join *j, size_t a, size_t b)
 {
     Ins **all = j->home->ins.data, **behind = NEW_ARRAY(j->tmp, Ins *, b);
-    size_t n = a, late = 0;
+    const size_t n = j->home->ins.n;
+    size_t late = 0;
+    j->home->ins.data = NULL;
+    j->home->ins.n = j->home->ins.cap = 0;
+    put(j, all, 0, a);
     for (size_t k = a + 1; k < b; k++)
         if (all[k]->nout && j->late[all[k]->out[0]])
             behind[late++] = all[k];
         else
-            all[n++] = all[k];
-    all[n++] = j->to;
-    for (size_t k = 0; k < late; k++)
-        all[n++] = behind[k];
-    for (size_t k = b + 1; k < j->home->ins.n; k++)
-        all[n++] = all[k];
-    j->home->ins.n = n;
+            put(j, all, k, k + 1);
+    put(j, j->starts.data, 0, j->starts.n);
+    put(j, &j->to, 0, 1);
+    put(j, behind, 0, late);
+    put(j, j->sums.data, 0, j->sums.n);
+    put(j, all, b + 1, n);
 }
 
 static bool is_relay(const Module *m, const Ins *i, bool reverse)
@@ -191,6 +250,7 @@ static void join_relays(Join *j, bool reverse)
         for (size_t b = a + 1; b < r->ins.n && is_relay(j->m, r->ins.data[a], reverse); b++) {
             if (!is_relay(j->m, r->ins.data[b], reverse) || !find_late(j, a, b))
                 continue;
+            start_anew(j);
             join(j);
             put_behind(j, a, b);
             b = a; /* another instruction is there: the joined loop comes later */

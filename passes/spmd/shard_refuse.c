@@ -236,27 +236,8 @@ static void check_iteration(Places *p, const Region *r)
     }
 }
 
-static bool tensors_have_places(const Module *m)
-{
-    for (size_t k = 0; k < m->tensors.n; k++) {
-        const Tensor *t = &m->tensors.data[k];
-        bool stacked = type_find(&t->type, m->layout.pipeline.dim) >= 0;
-        if (stacked || t->slot || !(t->at & AT_MIDDLE))
-            continue;
-        diag_error(m->diag, t->span, 343,
-                   "each layer reads the parameter '%s', which is not one of a layer",
-                   name_str(m->names, t->name));
-        diag_note(m->diag, m->layout.pipeline.span, "the layers are on several ranks");
-        diag_help(m->diag, "a parameter inside of the repeat, one for each layer");
-        return false;
-    }
-    return true;
-}
-
 bool stages_hold(const Module *m, Arena *tmp)
 {
-    if (!tensors_have_places(m))
-        return false;
     for (size_t f = 0; f < m->fns.n; f++) {
         const Fn *fn = m->fns.data[f];
         Places p = {m, ir_available(m, fn->body, fn, tmp), true};
