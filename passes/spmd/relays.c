@@ -22,11 +22,11 @@ typedef struct Join {
     Ins *to, *from;
     VEC(Ins *) starts; /* of sums that begin with 0 */
     VEC(Ins *) sums;   /* ... and are added behind */
-    bool needs; /* something does */
+    bool needs;        /* something does */
     Arena *tmp;
 } Join;
 
-/* Which of its results does the loop stack as v? 0: none of them. */
+/* The number of the result that the loop stacks as v; 0: there is none. */
 static uint32_t stacked_as(const Ins *loop, Value v)
 {
     for (uint32_t k = (uint32_t)loop->attrs.carried; k < loop->nout; k++)
@@ -48,7 +48,8 @@ static bool needs_first(Join *j, Ins *i)
     return j->needs;
 }
 
-/* What the first loop hands on as it came: the gradient of a sum that goes through both. */
+/* v, or what the first loop was given as v: it may hand a value on as it came, as the gradient of a
+ * sum that goes through both. */
 static Value passed_on(const Ins *to, Value v)
 {
     for (uint32_t k = 0; k < (uint32_t)to->attrs.carried; k++)
@@ -148,8 +149,8 @@ static void push_all(Join *j, Values *to, const Value *of, size_t from, size_t e
         vec_push(j->m->arena, to, of[k]);
 }
 
-/* What the second loop takes slices of: once more only what the first does not have. map: per value
- * of the second body what it is in the first. */
+/* The operands of the second loop that are taken slice by slice; those of the first are there. map:
+ * per value of the second body what it is in the first. */
 static void take_slices(Join *j, Values *in, Values *args, Value *map)
 {
     const Ins *to = j->to, *from = j->from;

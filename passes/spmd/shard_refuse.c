@@ -37,10 +37,11 @@ static void refuse_second(const Module *m, const Ins *first, const Ins *i)
                "stages once",
                layers(m));
     diag_note(m->diag, first->span, "the other one");
-    diag_help(m->diag,
-              "over a dim of its own (dim deep = %lld) it is computed as a whole, on the last rank; "
-              "or the other one on the first",
-              (long long)i->attrs.dim.size);
+    diag_help(
+        m->diag,
+        "over a dim of its own (dim deep = %lld) it is computed as a whole, on the last rank; "
+        "or the other one on the first",
+        (long long)i->attrs.dim.size);
 }
 
 static void look_at(Loops *l, const Region *r, int depth)

@@ -1,7 +1,6 @@
 /* tied.c - a gradient of which a part is made at each end of a pipeline: of a table that is looked
  * up and multiplied by, or of what is computed before the layers and used before and after them.
- * Where layers are stages on several ranks, one part is made on the first of them and one on the
- * last:
+ * Layers being stages on several ranks, one part is made on the first of them and one on the last:
  *
  *   before:  give loss, add (scatter_add ...), (dot ...)
  *   after:   give loss, scatter_add ..., dot ...

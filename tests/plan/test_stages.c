@@ -37,24 +37,18 @@
 
 /* Two losses, followers, and several towers: beside each other, and one after the other's sums. */
 #define OWN(file, layers)                                                                          \
-    {                                                                                              \
-        MODELS_DIR "/../tests/plan/" file, 0,                                                      \
-        {                                                                                          \
-            "layers=" #layers, "batch=8", "vocab=16"                                               \
-        }                                                                                          \
-    }
+    {MODELS_DIR "/../tests/plan/" file, 0, {"layers=" #layers, "batch=8", "vocab=16"}}
 #define TOGETHER(layers) OWN("together.mg", layers)
 #define ENDS(layers)     OWN("ends.mg", layers)
 
 #define DEEPSEEK(layers)                                                                           \
-    {                                                                                              \
-        "deepseek_v3.mg", 0,                                                                       \
-        {                                                                                          \
-            "layers=" #layers, "batch=8", "hidden=8", "heads=2", "still=4", "turn=4", "value=4",   \
-                "latent=4", "narrow=4", "wide=8", "ffn=4", "experts=4", "groups=2", "vocab=16",    \
-                "seq=8", "dense=0" /* layers of one kind */                                        \
-        }                                                                                          \
-    }
+    {"deepseek_v3.mg",                                                                             \
+     0,                                                                                            \
+     {                                                                                             \
+         "layers=" #layers, "batch=8", "hidden=8", "heads=2", "still=4", "turn=4", "value=4",      \
+         "latent=4", "narrow=4", "wide=8", "ffn=4", "experts=4", "groups=2", "vocab=16", "seq=8",  \
+         "dense=0" /* layers of one kind */                                                        \
+     }}
 
 /* The logits are more work than a layer, and the last rank has none of those. */
 #define WIDE(layers)                                                                               \
