@@ -193,7 +193,7 @@ class Pipelines(mgctest.Case):
         norms, evaluations and parameters; and a run that goes on from its checkpoint, or from one rank's, goes on as they do."""
         self.text(6000)
         every = [(model, kind) for model in SEVERAL for kind in KINDS]
-        for n, (model, kind) in enumerate(some(every, 3)):
+        for n, (model, kind) in enumerate(some(every, 2)):
             rules = BESIDE[(n + mgctest.TURN) % 3]
             dp = 2 if rules else 1
             with self.subTest(model=model, kind=kind, rules=rules):

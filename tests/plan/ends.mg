@@ -1,6 +1,6 @@
-# ends.mg - what both ends of a pipeline compute, and all stages: values from before the layers are read by each layer and behind them, a
-# table is changed before it is looked up and multiplied by, and a sum goes through the layers of one tower and then of another.
-dim layers = 4, hidden = 8, wide = 8, vocab = 256, seq = 8, batch = 8
+# ends.mg - what both ends of a pipeline compute, and all stages: what a loop makes before the layers is read by each layer and behind
+# them, a table is changed before it is looked up and multiplied by, and a sum goes through the layers of one tower, then of another.
+dim layers = 4, before = 2, hidden = 8, wide = 8, vocab = 256, seq = 8, batch = 8
 
 block tower(x[hidden], c[hidden], size) {
     repeat layers as "layers.{}" {
@@ -19,6 +19,10 @@ model ends(tokens[batch, seq] : token(vocab)) {
     a     : block tower as "a"
     b     : block tower as "b"
     e = rmsnorm(tanh(embed)[tokens], gain, over hidden, eps = 1e-6)
+    repeat before as "before.{}" {
+        mix : param[hidden, wide] ~ normal(0.3) as "weight" [wide, hidden]
+        e = e + tanh(e @ mix over hidden)[wide -> hidden]
+    }
     c = e @ all over hidden
     x, size = a(e, c[wide -> hidden], 0)
     y, size = b(e * 2, c[wide -> hidden] + 1, size)
