@@ -84,6 +84,10 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
                             .staged = (char *)scratch + w->staged,
                             .i = p / w->cols % w->rows * w->height,
                             .j = p % w->cols * w->width + strip * MG_BLOCK_N};
+        if (w->strips * w->cols * w->rows == 1 && u + 1 < end && !w->of_a && !w->of_b) {
+            part.next_a = (const char *)part.a + d->sa * in;
+            part.next_b = (const char *)part.b + d->sb * in;
+        }
         part.m = smaller(w->height, d->m - part.i);
         part.n = smaller(smaller(w->width - strip * MG_BLOCK_N, d->n - part.j), MG_BLOCK_N);
         if (part.m > 0 && part.n > 0)

@@ -37,6 +37,7 @@ typedef struct Gen {
     NestTile tile;
     LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
     LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
+    LLVMValueRef ahead[MAX_OPERANDS];  /* elements from the tile of an operand to the next tile's */
     int64_t apart[MAX_OPERANDS];       /* packed operands: their stride in memory; 0: of others */
 } Gen;
 
@@ -56,6 +57,8 @@ typedef void Leaf(Gen *g, const Env *e, void *ctx);
 /* ---- llvm_value.c ---- */
 
 LLVMValueRef gen_int(const Gen *g, int64_t x);
+/* The index of a dim; NULL: it has none, or a neighbour's loop walks it. */
+LLVMValueRef gen_index(const Env *e, Name dim);
 LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset);
 LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env *e);
 /* The same for operand k of the kernel, at each place where it is read or written. */

@@ -29,6 +29,12 @@ static void env_enter(Env *e, Name d, LLVMValueRef index, Known known)
     e->known[e->n++] = known;
 }
 
+LLVMValueRef gen_index(const Env *e, Name dim)
+{
+    const int d = env_find(e, dim);
+    return d < 0 ? NULL : e->index[d];
+}
+
 LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset)
 {
     return LLVMBuildInBoundsGEP2(g->l->b, llvm_memory_type(g->l, t), base, &offset, 1, "");
