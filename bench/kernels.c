@@ -296,7 +296,7 @@ static void product(Bench *b, const char *what, int64_t m, int64_t n, int64_t k,
     products_of(b, name, 1, m, n, k, ta, tb);
 }
 
-/* What a chunk of a linear recurrence multiplies, of more products than a cache holds. */
+/* Products of a linear recurrence's chunks, more than a cache holds. */
 static void chunks(Bench *b, int64_t m, int64_t n, int64_t k)
 {
     static const char *const order[] = {"x w", "x wT", "xT w", "xT wT"};
