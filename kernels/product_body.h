@@ -433,8 +433,8 @@ static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_pan
     }
 }
 
-/* Prefetches of what is packed next: the panel of columns from `then` on; after the last one (0) the
- * next terms, or the next product. */
+/* Prefetches of what is packed next: the panel of columns from `then` on; after the last one (0)
+ * the next terms, or the next product. */
 MGK_INLINE void panel_prefetches(const mgk_product *w, const Strip *s, int64_t p, int64_t then,
                                  mgk_panel *panel)
 {
