@@ -47,6 +47,7 @@ const Small small_models[] = {
     {MODELS_DIR "/../tests/plan/nested.mg", 0, {"inner=3", "outer=1"}},
     {MODELS_DIR "/../tests/plan/replaced.mg", 2, {"batch=4"}},
     {MODELS_DIR "/../tests/plan/begins.mg", 2, {"batch=4"}},
+    {MODELS_DIR "/../tests/plan/gated.mg", 2, {"batch=4"}},
 };
 const int small_model_count = sizeof small_models / sizeof *small_models;
 
