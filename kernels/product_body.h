@@ -245,9 +245,10 @@ static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_
 static mgk_prefetch prefetch_of(const E *from, int64_t ld, int64_t runs, int64_t length,
                                 int64_t rounds)
 {
-    const int64_t into = (int64_t)((uintptr_t)from % 64);
-    const int64_t lines = (into + length * (int64_t)sizeof(E) + 63) / 64;
-    return (mgk_prefetch){(const char *)from - into, ld * (int64_t)sizeof(E), runs, lines,
+    const int64_t into = (int64_t)((uintptr_t)from % 64), stride = ld * (int64_t)sizeof(E);
+    /* Where runs begin at other places of their lines, one more may have a part of them. */
+    const int64_t lines = (into + length * (int64_t)sizeof(E) + 63) / 64 + (stride % 64 && !into);
+    return (mgk_prefetch){(const char *)from - into, stride, runs, lines,
                           runs * lines / rounds + 1};
 }
 
