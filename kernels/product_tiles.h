@@ -144,7 +144,10 @@ MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_pre
 
 MGK_INLINE void tiles_of(bool across, mgk_panel *w)
 {
-    const int64_t n = tile_count(w->m);
+    const int64_t n = tile_count(w->m), row_bytes = w->ldc * (int64_t)sizeof(T);
+    /* Rows that begin inside of a line end in one more. */
+    const bool inside = (row_bytes | (int64_t)(uintptr_t)w->c) % 64 != 0;
+    const int64_t lines = (TILE_VECS * VBYTES + 63) / 64 + inside;
     for (int64_t t = w->begin; t < w->end; t++) {
         const int64_t row = tile_row(w->m, t), next = tile_row(w->m, t + 1);
         const bool packs = w->from && t == 0;
@@ -152,10 +155,10 @@ MGK_INLINE void tiles_of(bool across, mgk_panel *w)
         T *c = (T *)w->c + row * w->ldc;
         mgk_prefetch c_prefetch = {
             .at = (const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
-            .stride = w->ldc * (int64_t)sizeof(T),
+            .stride = row_bytes,
             .runs = TILE_ROWS,
-            .lines = (TILE_VECS * VBYTES + 63) / 64,
-            .each = TILE_ROWS * ((TILE_VECS * VBYTES + 63) / 64) / tile_rounds(w->k) + 1};
+            .lines = lines,
+            .each = TILE_ROWS * lines / tile_rounds(w->k) + 1};
         switch (next - row) {
 #define CASE(rows)                                                                                 \
     case rows:                                                                                     \
