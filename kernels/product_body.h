@@ -246,7 +246,7 @@ static mgk_prefetch prefetch_of(const E *from, int64_t ld, int64_t runs, int64_t
                                 int64_t rounds)
 {
     const int64_t into = (int64_t)((uintptr_t)from % 64), stride = ld * (int64_t)sizeof(E);
-    /* Where runs begin at other places of their lines, one more may have a part of them. */
+    /* Runs that begin at other places of their lines may reach into one more. */
     const int64_t lines = (into + length * (int64_t)sizeof(E) + 63) / 64 + (stride % 64 && !into);
     return (mgk_prefetch){(const char *)from - into, stride, runs, lines,
                           runs * lines / rounds + 1};
