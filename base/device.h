@@ -45,7 +45,10 @@ typedef struct Device {
     double exponentials; /* a second, of attention and cross-entropy */
     /* Rows and columns of its result that a multiprocessor computes at a time; 0: in any shape. */
     int product_rows, product_columns;
-    double bandwidth;      /* bytes/s of streaming kernels */
+    double bandwidth; /* bytes/s of streaming kernels */
+    /* host: times bandwidth, at which a product of few rows reads the matrix that it multiplies
+     * while it reads it; weights of a recurrence may stay in a cache from step to step. */
+    double weights_share;
     double launch;         /* seconds an action costs at least */
     double link_bandwidth; /* bytes/s a rank sends another of its node */
     double link_seconds;   /* a step of communication costs at least */

@@ -269,21 +269,43 @@ static void product_work(mg_run *r, void *ctx)
     mg_gemm(r, 0, &p->d, p->a, p->b, p->c, NULL, NULL);
 }
 
-static void product(Bench *b, const char *what, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+/* count: products, one after the other in memory. */
+static void products_of(Bench *b, const char *name, int64_t count, int64_t m, int64_t n, int64_t k,
+                        bool ta, bool tb)
 {
-    char name[64];
-    snprintf(name, sizeof name, "gemm %s %ldx%ldx%ld", what, (long)m, (long)n, (long)k);
     if (!wanted(b, name))
         return;
     Product p = {
         .d = {
             .dtype = MG_F32, .out = MG_F32, .ta = ta, .tb = tb, .m = m, .n = n, .k = k, .ldc = n}};
-    p.d.lda = ta ? m : k, p.d.ldb = tb ? k : n, p.d.alpha = 1, p.d.batch = 1;
-    p.a = numbers(m * k, 1), p.b = numbers(k * n, 1), p.c = numbers(m * n, 1);
-    report(b, name, best_of(b, product_work, &p), 2.0 * (double)m * (double)n * (double)k, 0);
+    p.d.lda = ta ? m : k, p.d.ldb = tb ? k : n, p.d.alpha = 1, p.d.batch = count;
+    p.d.sa = m * k, p.d.sb = k * n, p.d.sc = m * n;
+    p.a = numbers(count * m * k, 1), p.b = numbers(count * k * n, 1);
+    p.c = numbers(count * m * n, 1);
+    report(b, name, best_of(b, product_work, &p),
+           2.0 * (double)m * (double)n * (double)k * (double)count, 0);
     free(p.a);
     free(p.b);
     free(p.c);
+}
+
+static void product(Bench *b, const char *what, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    char name[64];
+    snprintf(name, sizeof name, "gemm %s %ldx%ldx%ld", what, (long)m, (long)n, (long)k);
+    products_of(b, name, 1, m, n, k, ta, tb);
+}
+
+/* Products of a linear recurrence's chunks, more than a cache holds. */
+static void chunks(Bench *b, int64_t m, int64_t n, int64_t k)
+{
+    static const char *const order[] = {"x w", "x wT", "xT w", "xT wT"};
+    for (int i = 0; i < 4; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "gemm chunks %s %ldx%ldx%ld", order[i], (long)m, (long)n,
+                 (long)k);
+        products_of(b, name, ((int64_t)1 << 24) / (m * k + k * n + m * n), m, n, k, i & 2, i & 1);
+    }
 }
 
 /* y[m, n] = x[m, k] w[k, n] and its two gradients; and the same with w turned, as heads have it. */
@@ -499,6 +521,13 @@ static void all(int threads, const char *filter)
     linear(&b, 256, 768, 50257);
     linear(&b, 2048, 128, 128);
     linear(&b, 2048, 128, 384);
+    linear(&b, 2048, 256, 1160);
+    chunks(&b, 64, 64, 64);
+    chunks(&b, 64, 512, 64);
+    chunks(&b, 64, 64, 512);
+    /* A step of a recurrence: few rows, and weights that no second-level cache holds. */
+    product(&b, "h w ", 4, 3840, 1280, false, false);
+    product(&b, "h wT", 4, 3840, 1280, false, true);
     for (int64_t c = 128; c <= 2048; c *= 2)
         losses(&b, "llama_56m", 2048, 512, 32000, c);
     losses(&b, "gpt2", 256, 768, 50257, 64);

@@ -76,8 +76,10 @@ Plan *calibrate_plan(Calibration *c, const Way *w, Exit *wrong)
         *wrong = write_layout(s, o->layout, w->layout);
     }
     if (!*wrong)
-        *wrong =
-            compile_front(&one, arena_printf(s->arena, "%s/calibrate.mg", home_dir(s->arena)), all);
+        *wrong = compile_front(&one,
+                               arena_printf(s->arena, "%s/%s", home_dir(s->arena),
+                                            w->model ? w->model : "calibrate.mg"),
+                               all);
     if (!*wrong)
         *wrong = compile_middle(&one, all, NULL, NULL);
     c->threads = all->device.threads;

@@ -15,6 +15,7 @@ typedef struct Way {
     const char *name, *precision, *define[CALIBRATE_DEFINES];
     const char *steps, *trace; /* "8", "3:8" */
     const char *layout;        /* text of a file of layouts, or NULL: the model's own */
+    const char *model;         /* file of lib/mgc, or NULL: calibrate.mg */
 } Way;
 
 typedef struct Calibration {

@@ -1,9 +1,10 @@
 /* calibrate_host.c - a processor's numbers, from programs that mgc made and ran.
  *
- * calibrate.mg is compiled large, small, in f64, bf16 and f16, and each program traces a few steps
- * of its own. From the measured actions follow, in this order: the bandwidth, from all generated
- * kernels, each run counting alike; the rate of products beside their traffic; exponentials and the
- * rate of attention's products, from heads of two sizes; its gradient's. plan/schedule/schedule.c
+ * calibrate.mg is compiled large, small, in f64, bf16 and f16, calibrate_scan.mg once, and each
+ * program traces a few steps of its own. From the measured actions follow, in this order: the
+ * bandwidth, from all generated kernels, each run counting alike; the rate of products beside their
+ * traffic; exponentials and the rate of attention's products, from heads of two sizes; its
+ * gradient's; the rate of weights, from a scan's products of few rows. plan/schedule/schedule.c
  * makes times of them again. */
 #include "compiler/calibrate.h"
 
@@ -27,9 +28,10 @@ static const struct Size {
     {{.name = "double", .precision = "f64", .define = {"batch=1"}}, 64, 256},
     {{.name = "bf16", .precision = "bf16"}, 64, 256},
     {{.name = "f16", .precision = "f16", .define = {"batch=2"}}, 64, 256},
+    {{.name = "scan", .precision = "f32", .model = "calibrate_scan.mg"}, 0, 0},
 };
 typedef struct Size Size;
-enum { LARGE, SMALL, DOUBLE, BF16, F16, SIZES = sizeof sizes / sizeof *sizes };
+enum { LARGE, SMALL, DOUBLE, BF16, F16, SCAN, SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct HostRuns {
     Calibration *c;
@@ -78,9 +80,25 @@ static double shortest(const Report *r)
     return best;
 }
 
+/* Bytes a second of a run's products of few rows: those that multiply next to nothing with what
+ * they read. */
+static double weights_rate(const Report *r)
+{
+    enum { FEW = 4 }; /* FLOP a byte: 4 rows of floats make 2 */
+    double bytes = 0, seconds = 1e-9;
+    for (size_t i = 0; i < r->actions.n; i++) {
+        const ReportLine *l = &r->actions.data[i];
+        if (!l->name || strcmp(l->kind, action_info[ACT_gemm].name) || l->flops > FEW * l->bytes)
+            continue;
+        bytes += l->bytes;
+        seconds += l->measured * 1e-6;
+    }
+    return bytes / seconds;
+}
+
 typedef struct Numbers {
     double flops, flops_f64, flops_bf16, flops_f16, share, attention, gradient, exps, bandwidth;
-    double launch;
+    double weights, launch;
 } Numbers;
 
 /* Seconds of attention's arithmetic, without what a causal mask cuts off again. */
@@ -103,9 +121,10 @@ static Numbers numbers_of(const HostRuns *c)
     const Report *large = &c->run[LARGE], *small = &c->run[SMALL];
     const ReportLine *p = kind_of(large, ACT_gemm), *q = kind_of(small, ACT_gemm);
     Numbers n = {.bandwidth = 1};
-    for (int k = 0; k < SIZES; k++) {
+    for (int k = 0; k < SCAN;
+         k++) { /* kernels of the scan are too short to say anything of memory */
         const ReportLine *l = kind_of(&c->run[k], ACT_kernel);
-        n.bandwidth *= pow(l->bytes / l->measured * 1e6, 1.0 / SIZES);
+        n.bandwidth *= pow(l->bytes / l->measured * 1e6, 1.0 / SCAN);
     }
     n.flops = fastest(large);
     n.flops_f64 = fastest(&c->run[DOUBLE]);
@@ -130,6 +149,7 @@ static Numbers numbers_of(const HostRuns *c)
                         arithmetic(dg, &sizes[1], n.bandwidth) - 2 * (ef + eg) / n.exps;
     n.gradient = within((df->flops + dg->flops) / (rest > 0 ? rest : 1e-9) / n.flops, 0.05, 1);
     n.launch = within(shortest(large), 1e-7, 1e-3);
+    n.weights = within(weights_rate(&c->run[SCAN]) / n.bandwidth, 0.1, 10);
     return n;
 }
 
@@ -145,7 +165,7 @@ static Exit write_device(Session *s, const HostRuns *c)
     double t = c->c->threads;
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, "
-        "s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i}",
+        "s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i}",
         "name", "cpu", "target", "host", "memory", "host", "threads", "host",
         "flops_f32_per_thread", digits(n.flops / t), "flops_f64_per_thread",
         digits(n.flops_f64 / t), "flops_tf32_per_thread", digits(n.flops / t),
@@ -153,8 +173,8 @@ static Exit write_device(Session *s, const HostRuns *c)
         digits(n.flops_f16 / t), "product_share", digits(n.share), "product_rows", 0,
         "product_columns", 0, "attention_share", digits(n.attention), "attention_grad_share",
         digits(n.gradient), "exponentials_per_thread", digits(n.exps / t), "bandwidth_per_thread",
-        digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth), "launch_seconds",
-        digits(n.launch),
+        digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth), "weights_share",
+        digits(n.weights), "launch_seconds", digits(n.launch),
         /* Ranks of a processor send through its memory: a write and a read. */
         "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown", 1.0,
         /* A guess: the network between machines is not measured. Ten gigabits of Ethernet. */

@@ -28,7 +28,7 @@ typedef struct Description {
     double attention_share, attention_grad_share, exponentials;
     AttentionShare *attention;
     int nattention;
-    double thread_bandwidth, bandwidth;
+    double thread_bandwidth, bandwidth, weights_share;
     double launch, streams;
     double link_bandwidth, link_seconds, link_slowdown;
     double architecture, warpgroups;
@@ -74,6 +74,7 @@ static const Field fields[] = {
     FIELD("exponentials_per_thread", real, exponentials, 1e3, 1e18),
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
+    OPTIONAL("weights_share", real, weights_share, 0.1, 10),
     FIELD("launch_seconds", real, launch, 0, 1),
     FIELD("link_bandwidth", real, link_bandwidth, 1e3, 1e15),
     FIELD("link_seconds", real, link_seconds, 0, 1),
@@ -295,6 +296,7 @@ static Device device_from(const Description *d)
                     .node_ranks = (int)d->node_ranks,
                     .node_bandwidth = d->node_bandwidth,
                     .node_seconds = d->node_seconds,
+                    .weights_share = d->weights_share > 0 ? d->weights_share : 1,
                     .streams = (int)d->streams,
                     .products_wait = strcmp(d->target, "cuda") != 0,
                     .threads = (int)d->threads};

@@ -5,6 +5,10 @@
 #include "base/device.h"
 #include "ir/ir.h"
 
+/* The most elements of a row of which a processor keeps what costs much from one walk over the row
+ * to the next (codegen/llvm/llvm_kept.c): fusion need not have it computed by a kernel before. */
+enum { KEPT_ROW = 4096 };
+
 /* Arithmetic and memory traffic of one execution of an instruction (repeat: of all its iterations).
  */
 enum { ATTENTION_BLOCK = 64 }; /* keys that are looked at together, about */

@@ -24,7 +24,7 @@ typedef struct Job {
     int64_t staged;        /* bytes into the scratch */
     int64_t rows, cols;    /* parts of m and of n */
     int64_t height, width; /* of a part */
-    int64_t strips;        /* of a part, side by side: a unit each */
+    int64_t strips, strip; /* of a part, side by side: a unit each; columns of one */
 } Job;
 
 static int64_t round_up(int64_t n, int64_t multiple)
@@ -83,9 +83,13 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
                             .of_c = w->of_c,
                             .staged = (char *)scratch + w->staged,
                             .i = p / w->cols % w->rows * w->height,
-                            .j = p % w->cols * w->width + strip * MG_BLOCK_N};
+                            .j = p % w->cols * w->width + strip * w->strip};
+        if (w->strips * w->cols * w->rows == 1 && u + 1 < end && !w->of_a && !w->of_b) {
+            part.next_a = (const char *)part.a + d->sa * in;
+            part.next_b = (const char *)part.b + d->sb * in;
+        }
         part.m = smaller(w->height, d->m - part.i);
-        part.n = smaller(smaller(w->width - strip * MG_BLOCK_N, d->n - part.j), MG_BLOCK_N);
+        part.n = smaller(smaller(w->width - strip * w->strip, d->n - part.j), w->strip);
         if (part.m > 0 && part.n > 0)
             mgk_product_part(&part, scratch);
     }
@@ -129,7 +133,9 @@ static void run_parts(Job *w)
     int64_t want = worth < 1 ? 1 : worth < (double)threads ? (int64_t)worth : threads;
     /* Whole products if there are enough of them, otherwise parts of each. */
     choose_grid(w, d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
+    /* Strips are alike: each packs its rows of A once more, which a narrow one would hardly use. */
     w->strips = (w->width + MG_BLOCK_N - 1) / MG_BLOCK_N;
+    w->strip = round_up((w->width + w->strips - 1) / w->strips, WIDE);
     const int64_t units = d->batch * w->rows * w->cols * w->strips;
     mg_parallel(w->run, units, want < threads ? (units + want - 1) / want : 1, parts, w);
 }

@@ -26,6 +26,9 @@ typedef struct mgk_product {
     const mgk_taps *of_a, *of_b;
     const mgk_dims *of_c;
     void *staged;
+    /* NULL, or the operands of the product of the batch that the thread computes after this one:
+     * their beginning is prefetched. */
+    const void *next_a, *next_b;
     int64_t i, m, j, n;
 } mgk_product;
 void mgk_product_part(const mgk_product *w, void *scratch);

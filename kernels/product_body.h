@@ -13,39 +13,40 @@
 /* Number of tiles of A that are packed together. */
 #define SIDE 4
 
-#define pack_copy      NAME(pack_copy)
-#define pack_flip      NAME(pack_flip)
-#define Lines          NAME(Lines)
-#define lines_a        NAME(lines_a)
-#define lines_b        NAME(lines_b)
-#define put_row        NAME(put_row)
-#define get_row        NAME(get_row)
-#define in_scratch     NAME(in_scratch)
-#define pack_tiles     NAME(pack_tiles)
-#define pack_b         NAME(pack_b)
-#define panel_at       NAME(panel_at)
-#define prefetch_of    NAME(prefetch_of)
-#define panel_prefetch NAME(panel_prefetch)
-#define tiles_prefetch NAME(tiles_prefetch)
-#define first_panel    NAME(first_panel)
-#define multiply       NAME(multiply)
-#define length_of      NAME(length_of)
-#define near_sums      NAME(near_sums)
-#define panel_of       NAME(panel_of)
-#define panel_sums     NAME(panel_sums)
-#define round_in       NAME(round_in)
-#define gelu_of        NAME(gelu_of)
-#define gelu_out       NAME(gelu_out)
-#define round_out      NAME(round_out)
-#define put_sums       NAME(put_sums)
-#define finish         NAME(finish)
-#define Strip          NAME(Strip)
-#define strip_terms    NAME(strip_terms)
-#define strip_of       NAME(strip_of)
-#define Space          NAME(Space)
-#define space_of       NAME(space_of)
-#define sums_of        NAME(sums_of)
-#define strip_begin    NAME(strip_begin)
+#define pack_copy        NAME(pack_copy)
+#define pack_flip        NAME(pack_flip)
+#define Lines            NAME(Lines)
+#define lines_a          NAME(lines_a)
+#define lines_b          NAME(lines_b)
+#define put_row          NAME(put_row)
+#define get_row          NAME(get_row)
+#define in_scratch       NAME(in_scratch)
+#define pack_tiles       NAME(pack_tiles)
+#define pack_b           NAME(pack_b)
+#define panel_at         NAME(panel_at)
+#define prefetch_of      NAME(prefetch_of)
+#define panel_prefetch   NAME(panel_prefetch)
+#define panel_prefetches NAME(panel_prefetches)
+#define tiles_prefetch   NAME(tiles_prefetch)
+#define first_panel      NAME(first_panel)
+#define multiply         NAME(multiply)
+#define length_of        NAME(length_of)
+#define near_sums        NAME(near_sums)
+#define panel_of         NAME(panel_of)
+#define panel_sums       NAME(panel_sums)
+#define round_in         NAME(round_in)
+#define gelu_of          NAME(gelu_of)
+#define gelu_out         NAME(gelu_out)
+#define round_out        NAME(round_out)
+#define put_sums         NAME(put_sums)
+#define finish           NAME(finish)
+#define Strip            NAME(Strip)
+#define strip_terms      NAME(strip_terms)
+#define strip_of         NAME(strip_of)
+#define Space            NAME(Space)
+#define space_of         NAME(space_of)
+#define sums_of          NAME(sums_of)
+#define strip_begin      NAME(strip_begin)
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
@@ -53,10 +54,12 @@
 #undef tiles
 #undef tile_count
 #undef tile_row
+#undef tile_rounds
 #if MGK_HALF
-#define tiles      NAME_EXPANDED(tiles, f32, MGK_LEVEL)
-#define tile_count NAME_EXPANDED(tile_count, f32, MGK_LEVEL)
-#define tile_row   NAME_EXPANDED(tile_row, f32, MGK_LEVEL)
+#define tiles       NAME_EXPANDED(tiles, f32, MGK_LEVEL)
+#define tile_count  NAME_EXPANDED(tile_count, f32, MGK_LEVEL)
+#define tile_row    NAME_EXPANDED(tile_row, f32, MGK_LEVEL)
+#define tile_rounds NAME_EXPANDED(tile_rounds, f32, MGK_LEVEL)
 #else
 #define tiles     NAME(tiles)
 #define tile_all  NAME(tile_all)
@@ -213,11 +216,10 @@ static void pack_tiles(const mgk_product *w, int64_t i, int64_t m, int64_t p, in
             }
 }
 
-/* The address of columns from j on and terms from p on of op(B). */
-MGK_INLINE const E *panel_at(const mgk_product *w, int64_t p, int64_t j)
+/* The address of columns from j on and terms from p on of op(B), whose first is at b. */
+MGK_INLINE const E *panel_at(const mg_gemm_desc *d, const void *b, int64_t p, int64_t j)
 {
-    const mg_gemm_desc *d = w->d;
-    return (const E *)w->b + (d->tb ? j * d->ldb + p * TERMS_EACH : p * TERMS_EACH * d->ldb + j);
+    return (const E *)b + (d->tb ? j * d->ldb + p * TERMS_EACH : p * TERMS_EACH * d->ldb + j);
 }
 
 static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t n, T *to)
@@ -238,38 +240,40 @@ static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_
         pack_copy(b.at, b.ld, k, n, PANEL_N, to);
 }
 
-/* A prefetch of `runs` runs of `length` numbers, at stride ld, to finish within `tiles` tiles. */
+/* A prefetch of `runs` runs of `length` numbers, at stride ld, to finish within `rounds` rounds of
+ * BESIDE terms (tile_rounds of each tile). */
 static mgk_prefetch prefetch_of(const E *from, int64_t ld, int64_t runs, int64_t length,
-                                int64_t tiles)
+                                int64_t rounds)
 {
-    const int64_t into = (int64_t)((uintptr_t)from % 64);
-    const int64_t lines = (into + length * (int64_t)sizeof(E) + 63) / 64;
-    return (mgk_prefetch){(const char *)from - into, ld * (int64_t)sizeof(E), runs, lines,
-                          runs * lines * BESIDE / (tiles * MG_BLOCK_K) + 1};
+    const int64_t into = (int64_t)((uintptr_t)from % 64), stride = ld * (int64_t)sizeof(E);
+    /* Runs that begin at other places of their lines may reach into one more. */
+    const int64_t lines = (into + length * (int64_t)sizeof(E) + 63) / 64 + (stride % 64 && !into);
+    return (mgk_prefetch){(const char *)from - into, stride, runs, lines,
+                          runs * lines / rounds + 1};
 }
 
-/* A prefetch of the panel that is packed after this one. */
-static mgk_prefetch panel_prefetch(const mgk_product *w, int64_t p, int64_t k, int64_t j,
-                                   int64_t end, int64_t tiles)
+/* A prefetch of a whole panel of the operand at b, columns from j on and terms [p, p + k). */
+static mgk_prefetch panel_prefetch(const mgk_product *w, const void *b, int64_t p, int64_t k,
+                                   int64_t j, int64_t rounds)
 {
     const mg_gemm_desc *d = w->d;
-    if (j + 2 * PANEL_N > end || w->of_b)
+    if (j + PANEL_N > d->n || w->of_b)
         return (mgk_prefetch){0};
-    return prefetch_of(panel_at(w, p, j + PANEL_N), d->ldb, d->tb ? PANEL_N : k * TERMS_EACH,
-                       d->tb ? k * TERMS_EACH : PANEL_N, tiles);
+    return prefetch_of(panel_at(d, b, p, j), d->ldb, d->tb ? PANEL_N : k * TERMS_EACH,
+                       d->tb ? k * TERMS_EACH : PANEL_N, rounds);
 }
 
-/* A prefetch of tiles [t, end), with the rows and terms of pack_tiles. */
-static mgk_prefetch tiles_prefetch(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k,
-                                   int64_t t, int64_t end, int64_t tiles)
+/* A prefetch of tiles [t, end) of the operand at a, with the rows and terms of pack_tiles. */
+static mgk_prefetch tiles_prefetch(const mgk_product *w, const void *a, int64_t i, int64_t m,
+                                   int64_t p, int64_t k, int64_t t, int64_t end, int64_t rounds)
 {
     const mg_gemm_desc *d = w->d;
     const int64_t row = i + tile_row(m, t), rows = i + tile_row(m, end) - row;
     const int64_t at = p * TERMS_EACH, terms = k * TERMS_EACH;
     if (w->of_a)
         return (mgk_prefetch){0};
-    const E *from = (const E *)w->a + (d->ta ? at * d->lda + row : row * d->lda + at);
-    return prefetch_of(from, d->lda, d->ta ? terms : rows, d->ta ? rows : terms, tiles);
+    const E *from = (const E *)a + (d->ta ? at * d->lda + row : row * d->lda + at);
+    return prefetch_of(from, d->lda, d->ta ? terms : rows, d->ta ? rows : terms, rounds);
 }
 
 /* ---- sums, rounding and epilogues ------------------------------------------------------------ */
@@ -422,10 +426,30 @@ static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_pan
         next = t + SIDE < n ? t + SIDE : n;
         const int64_t then = next + SIDE < n ? next + SIDE : n;
         pack_tiles(w, s->i, s->m, p, k, t, next, s->a);
-        panel->a_prefetch = tiles_prefetch(w, s->i, s->m, p, k, next, then, next - t);
+        panel->a_prefetch =
+            tiles_prefetch(w, w->a, s->i, s->m, p, k, next, then, (next - t) * tile_rounds(k));
         panel->begin = t;
         panel->end = next;
         multiply(panel);
+    }
+}
+
+/* Prefetches of what is packed next: the panel of columns from `then` on; after the last one (0)
+ * the next terms, or the next product. */
+MGK_INLINE void panel_prefetches(const mgk_product *w, const Strip *s, int64_t p, int64_t then,
+                                 mgk_panel *panel)
+{
+    const int64_t k = panel->k, left = length_of(w->d) - p - k, tiles = panel->end;
+    const int64_t rounds = tiles * tile_rounds(k), first = SIDE < tiles ? SIDE : tiles;
+    if (then) {
+        panel->b_prefetch = panel_prefetch(w, w->b, p, k, then, rounds);
+    } else if (left > 0) {
+        panel->a_prefetch =
+            tiles_prefetch(w, w->a, s->i, s->m, p + k, left < k ? left : k, 0, first, rounds);
+    } else if (w->next_a && s->m == w->d->m) {
+        const int64_t terms = mg_gemm_terms(length_of(w->d));
+        panel->a_prefetch = tiles_prefetch(w, w->next_a, 0, s->m, 0, terms, 0, first, rounds);
+        panel->b_prefetch = panel_prefetch(w, w->next_b, 0, terms, 0, rounds);
     }
 }
 
@@ -435,12 +459,11 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
                           int64_t n)
 {
     const mg_gemm_desc *d = w->d;
-    const int64_t tiles = tile_count(s->m), left = length_of(d) - p - k, end = s->j + s->n;
     const bool near = near_sums(w);
     mgk_panel panel = {.m = s->m,
                        .k = k,
                        .n = n,
-                       .end = tiles,
+                       .end = tile_count(s->m),
                        .a = s->a,
                        .b = s->b,
                        .ldb = d->ldb,
@@ -448,13 +471,10 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
                        .ldc = near ? PANEL_N : s->ldc,
                        .across = d->ta,
                        .add = p > 0 || d->beta != 0,
-                       .alpha = d->alpha,
-                       .b_prefetch = panel_prefetch(w, p, k, s->j + j, end, tiles)};
-    if (j + n == s->n && left > 0) /* the last panel of this block */
-        panel.a_prefetch = tiles_prefetch(w, s->i, s->m, p + k, left < k ? left : k, 0,
-                                          SIDE < tiles ? SIDE : tiles, tiles);
+                       .alpha = d->alpha};
+    panel_prefetches(w, s, p, j + n == s->n ? 0 : s->j + j + n, &panel);
     if (sizeof(E) == sizeof(T) && !d->tb && n == PANEL_N && !w->of_b)
-        panel.from = panel_at(w, p, s->j + j);
+        panel.from = panel_at(d, w->b, p, s->j + j);
     else
         pack_b(w, p, k, s->j + j, n, s->b);
     return panel;

@@ -15,14 +15,15 @@
  * other, and delay the multiplications. */
 #define BESIDE 8
 
-#define tile_count NAME(tile_count)
-#define tile_row   NAME(tile_row)
-#define tile_sums  NAME(tile_sums)
-#define tile_store NAME(tile_store)
-#define tile_rest  NAME(tile_rest)
-#define tile_of    NAME(tile_of)
-#define tiles_of   NAME(tiles_of)
-#define fetch      NAME(fetch)
+#define tile_count  NAME(tile_count)
+#define tile_row    NAME(tile_row)
+#define tile_rounds NAME(tile_rounds)
+#define tile_sums   NAME(tile_sums)
+#define tile_store  NAME(tile_store)
+#define tile_rest   NAME(tile_rest)
+#define tile_of     NAME(tile_of)
+#define tiles_of    NAME(tiles_of)
+#define fetch       NAME(fetch)
 
 /* Tiles share the pairs of m rows as evenly as possible; an odd row is a tile of its own. A tile is
  * therefore 1 row high, or an even number. */
@@ -36,6 +37,12 @@ MGK_INLINE int64_t tile_row(int64_t m, int64_t t)
 {
     const int64_t even = (m / 2 * 2 + TILE_ROWS - 1) / TILE_ROWS;
     return t < even ? m / 2 * t / even * 2 : t == even ? m / 2 * 2 : m;
+}
+
+/* How often a tile of k terms prefetches; 1 of none. */
+MGK_INLINE int64_t tile_rounds(int64_t k)
+{
+    return k > 0 ? (k + BESIDE - 1) / BESIDE : 1;
 }
 
 /* Prefetches the next lines. */
@@ -137,7 +144,10 @@ MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_pre
 
 MGK_INLINE void tiles_of(bool across, mgk_panel *w)
 {
-    const int64_t n = tile_count(w->m);
+    const int64_t n = tile_count(w->m), row_bytes = w->ldc * (int64_t)sizeof(T);
+    /* Rows that begin inside of a line end in one more. */
+    const bool inside = (row_bytes | (int64_t)(uintptr_t)w->c) % 64 != 0;
+    const int64_t lines = (TILE_VECS * VBYTES + 63) / 64 + inside;
     for (int64_t t = w->begin; t < w->end; t++) {
         const int64_t row = tile_row(w->m, t), next = tile_row(w->m, t + 1);
         const bool packs = w->from && t == 0;
@@ -145,10 +155,10 @@ MGK_INLINE void tiles_of(bool across, mgk_panel *w)
         T *c = (T *)w->c + row * w->ldc;
         mgk_prefetch c_prefetch = {
             .at = (const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
-            .stride = w->ldc * (int64_t)sizeof(T),
+            .stride = row_bytes,
             .runs = TILE_ROWS,
-            .lines = (TILE_VECS * VBYTES + 63) / 64,
-            .each = TILE_ROWS * BESIDE / MG_BLOCK_K + 1};
+            .lines = lines,
+            .each = TILE_ROWS * lines / tile_rounds(w->k) + 1};
         switch (next - row) {
 #define CASE(rows)                                                                                 \
     case rows:                                                                                     \

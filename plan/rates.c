@@ -13,6 +13,12 @@
  * number at a time, at a quarter of the bandwidth (guesses: a padded vocabulary made nanoGPT's step
  * 25% faster, with a head of a third of its products).
  *
+ * A host packs the operands of a product, multiplies and writes, one after the other: the sum of
+ * arithmetic and traffic (schedule.c). With so few rows that one tile has them all, nothing waits:
+ * each number of the other matrix is multiplied as it is read, once, seconds = max(2 m n k / (share
+ * peak), e n k / (weights_share bandwidth)) + e m (n + k) / bandwidth In a scan that matrix is the
+ * same at each step, and comes from a cache if it fits one.
+ *
  * A convolution is priced by its own kernels' tiles (convolution.c).
  *
  * A head is its products and its cross-entropy, a chunk of rows after the other. What a product is
@@ -89,6 +95,23 @@ static double product_seconds(const Plan *p, const mg_gemm_desc *g, double bytes
             fmin(best, by_tiles(&t, fmin(rows, columns), fmin(rows, columns), s, HALF_TILE_SHARE));
     }
     return fmax(fmax(best, bytes / d->bandwidth), d->launch);
+}
+
+/* Rows of a tile of a host's product, by the kernels with 64-byte vectors
+ * (kernels/product_tiles.h). */
+enum { FEW_ROWS = 14 };
+
+/* Of a product that a host multiplies as it reads. */
+static double few_rows_seconds(const Plan *p, const Action *a)
+{
+    const Device *d = p->device;
+    const mg_gemm_desc *g = &a->gemm;
+    const double weights =
+        (double)g->batch * (double)g->n * (double)g->k * (double)mg_dtype_bytes(g->dtype);
+    const double multiplies = a->flops / product_flops(d, &p->module->train);
+    const double reads = weights / (d->weights_share * d->bandwidth);
+    return fmax(fmax(multiplies, reads) + fmax(a->bytes_moved - weights, 0) / d->bandwidth,
+                d->launch);
 }
 
 /* ---- heads ----------------------------------------------------------------------------------- */
@@ -204,6 +227,8 @@ static void rate(const Plan *p, Program *g)
         Action *a = &g->actions.data[i];
         if (a->kind == ACT_gemm && d->product_rows && d->product_columns)
             a->seconds = product_seconds(p, &a->gemm, a->bytes_moved);
+        if (a->kind == ACT_gemm && d->target == TARGET_host && a->gemm.m <= FEW_ROWS)
+            a->seconds = few_rows_seconds(p, a);
         if ((a->kind == ACT_head || a->kind == ACT_head_loss) && d->product_rows &&
             d->product_columns)
             a->seconds = head_seconds(p, a);

@@ -23,6 +23,13 @@ typedef struct Env {
     Known known[NEST_DIMS + ENV_EXTRA];
 } Env;
 
+/* A value of a row on the stack (llvm_kept.c). */
+typedef struct Kept {
+    LLVMValueRef row; /* of all its elements; NULL: it is computed where it is needed */
+    bool stored;      /* this walk stores it, or an earlier one did */
+    bool there;       /* an earlier walk stored it */
+} Kept;
+
 typedef struct Gen {
     LlvmModule *l;
     const Kernel *k;
@@ -33,10 +40,14 @@ typedef struct Gen {
     LLVMValueRef *memo;    /* per value, at the current indices */
     LLVMValueRef *reduced; /* per value: a reduction's result, once its loop is done */
     int *stage;            /* per value: number of loops over the row before it is known */
-    int64_t sum_length;    /* of the innermost loop, if it adds up parts of sums; else 0 */
+    Kept *kept;            /* per value */
+    LLVMValueRef inner_index[NEST_DIMS]; /* of the inner loops that the code is in */
+    int elsewhere;      /* not 0: the code is for other indices than those of the loops */
+    int64_t sum_length; /* of the innermost loop, if it adds up parts of sums; else 0 */
     NestTile tile;
     LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
     LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
+    LLVMValueRef ahead[MAX_OPERANDS];  /* elements from the tile of an operand to the next tile's */
     int64_t apart[MAX_OPERANDS];       /* packed operands: their stride in memory; 0: of others */
 } Gen;
 
@@ -56,6 +67,8 @@ typedef void Leaf(Gen *g, const Env *e, void *ctx);
 /* ---- llvm_value.c ---- */
 
 LLVMValueRef gen_int(const Gen *g, int64_t x);
+/* The index of a dim; NULL: it has none, or a neighbour's loop walks it. */
+LLVMValueRef gen_index(const Env *e, Name dim);
 LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset);
 LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env *e);
 /* The same for operand k of the kernel, at each place where it is read or written. */
@@ -94,6 +107,17 @@ LLVMValueRef gen_turned(Gen *g, int operand);
 void gen_choose_packed(Gen *g, Kernel *k);
 /* The packed copy of an operand that lies at `from`. */
 LLVMValueRef gen_packed(Gen *g, int operand, LLVMValueRef from);
+
+/* ---- llvm_kept.c ---- */
+
+/* Chooses the values that are kept, before the first of so many stages of a row. */
+void gen_choose_kept(Gen *g, int stages);
+/* A walk over the row has ended. */
+void gen_walked(Gen *g);
+/* The value as an earlier walk kept it; NULL: it did not. */
+LLVMValueRef gen_kept(Gen *g, Value v);
+/* Keeps x, the value, if it is one of those. */
+void gen_keep(Gen *g, Value v, LLVMValueRef x);
 
 /* ---- llvm_sum.c: one unit of a kernel that reduces ---- */
 

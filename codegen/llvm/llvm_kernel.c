@@ -174,6 +174,7 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
     g.memo = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.reduced = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.stage = NEW_ARRAY(l->arena, int, n);
+    g.kept = NEW_ARRAY(l->arena, Kept, n);
     int pointers = unit_function(&g, name);
 
     LLVMTypeRef in[3] = {l->ptr, l->i64, l->i64};

@@ -6,8 +6,9 @@
 #include "codegen/llvm/llvm_body.h"
 
 enum {
-    PACKED_BYTES = 8192, /* of one kernel's operands on the stack of a thread */
-    UNITS_MIN = 4        /* of a call, for a copy to pay */
+    PACKED_BYTES = 1 << 17, /* of one kernel's operands on the stack of a thread: no more than the
+                               second-level cache has */
+    UNITS_MIN = 4           /* of a call, for a copy to pay */
 };
 
 /* The one dim of an operand with more than one element, in its type; -1: there are several, or

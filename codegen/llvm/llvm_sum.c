@@ -88,6 +88,7 @@ void gen_unit_row(Gen *g, const Env *e)
 {
     memset(g->reduced, 0, g->l->m->values.n * sizeof *g->reduced);
     int stages = nest_stages(g->body, g->stage);
+    gen_choose_kept(g, stages);
     for (int s = 1; s <= stages; s++) {
         Accumulators a = {.stage = s};
         for (size_t i = 0; i < g->body->ins.n; i++) {
@@ -101,6 +102,7 @@ void gen_unit_row(Gen *g, const Env *e)
         }
         g->sum_length = length_in_parts(g, a.ins, a.n);
         gen_nest_loops(g, 0, g->nest.ninner, -1, e, NULL, row_leaf, &a);
+        gen_walked(g);
         g->sum_length = 0;
         for (int k = 0; k < a.n; k++) {
             Value v = a.ins[k]->out[0];

@@ -4,6 +4,10 @@
  *   2. loops over the tile: the body, on blocks and on the other operands
  *   3. copies written blocks out, turned back
  *
+ * Tiles next to each other in memory are seldom computed one after the other, and a row of one is
+ * too short for a processor to see where the next begins: what the next tile reads and writes is
+ * prefetched row by row.
+ *
  * Squares are turned in registers (square): a square has the elements of a line, and as many
  * iterations of the innermost loop. At the edges of a tile the remaining elements are copied one by
  * one. A copy changes no bit. */
@@ -32,6 +36,34 @@ static int edge_of(const LlvmModule *l, DType t)
 {
     int max = (l->vector_bits ? l->vector_bits : 128) / 8 / (int)dtype_bytes(t);
     return max < 16 ? max : 16;
+}
+
+/* ---- the next tile -----------------------------------------------------------------------------
+ */
+
+enum { CACHE_LINE = 64 };
+
+/* Prefetches the cache line at an address; `write`: which will be written. */
+static void prefetch(Gen *g, LLVMValueRef at, bool write)
+{
+    LlvmModule *l = g->l;
+    enum { SECOND_LEVEL = 2, DATA = 1 };
+    LLVMValueRef args[4] = {at, LLVMConstInt(l->i32, write, 0),
+                            LLVMConstInt(l->i32, SECOND_LEVEL, 0), LLVMConstInt(l->i32, DATA, 0)};
+    llvm_intrinsic(l, "llvm.prefetch", l->ptr, 4, args);
+}
+
+/* Of the next tile, the lines of a run of n elements that are in the place of those at `at`. Behind
+ * the last tile there is none: the address is of nothing, and is not read. */
+static void prefetch_run(Gen *g, int o, LLVMValueRef at, int64_t n)
+{
+    const DType t = g->k->operand[o].type.dtype;
+    const int64_t step = CACHE_LINE / dtype_bytes(t);
+    for (int64_t i = 0; i < n; i += step) {
+        LLVMValueRef there = LLVMBuildAdd(g->l->b, g->ahead[o], gen_int(g, i), "");
+        LLVMValueRef line = LLVMBuildGEP2(g->l->b, llvm_memory_type(g->l, t), at, &there, 1, "");
+        prefetch(g, line, o >= g->k->nin);
+    }
 }
 
 /* ---- a square -------------------------------------------------------------------------------- */
@@ -167,6 +199,8 @@ static void copy_lines(Gen *g, const Tile *t, int o, bool in, Side to, Side from
                 stepped(g, type, x, first, to.stride[last]), gen_int(g, in ? block_row : across),
                 stepped(g, type, y, first, from.stride[last]), gen_int(g, in ? across : block_row)};
             LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, args, 4, "");
+            for (int i = 0; i < edge; i++)
+                prefetch_run(g, o, stepped(g, type, args[in ? 2 : 0], gen_int(g, i), across), edge);
         }
         gen_loop_end(g, &c);
         done = LLVMBuildNSWMul(b, rows, gen_int(g, edge), "");
@@ -252,12 +286,28 @@ static Tile find_tile(Gen *g, LLVMValueRef u)
     return t;
 }
 
+/* Is an operand read or written along the innermost loop, a run a row? */
+static bool goes_by_rows(const Gen *g, int o)
+{
+    const Operand *x = &g->k->operand[o];
+    const int d = operand_dim(x, nest_loop(&g->nest, g->tile.loop[g->tile.n - 1])->dim.name);
+    return !g->turned[o] && d >= 0 && x->stride[d] == 1 && !(o >= g->k->nin && g->k->alias[o] >= 0);
+}
+
 static void tile_loops(Gen *g, const Tile *t, int at, const Env *e, Leaf *leaf)
 {
     if (at == g->tile.n) {
         gen_forget(g);
         leaf(g, e, NULL);
         return;
+    }
+    if (at == g->tile.n - 1) {
+        Env row = *e;
+        gen_env_loop(g, &row, g->tile.loop[at], t->from[at]);
+        for (int o = 0; o < g->k->noperands; o++)
+            if (goes_by_rows(g, o))
+                prefetch_run(g, o, gen_element(g, g->pointer[o], &g->k->operand[o], &row),
+                             g->tile.size[at]);
     }
     LoopCode c = gen_loop_begin(g, gen_int(g, 0), t->count[at]);
     Env inner = *e;
@@ -267,12 +317,31 @@ static void tile_loops(Gen *g, const Tile *t, int at, const Env *e, Leaf *leaf)
     gen_loop_end(g, &c);
 }
 
+/* Elements from where an operand is at the start of a tile to where it is at the next one's. */
+static LLVMValueRef tiles_apart(Gen *g, const Operand *o, const Tile *t, const Tile *next)
+{
+    LLVMValueRef sum = gen_int(g, 0);
+    for (int i = 0; i < o->type.rank; i++) {
+        LLVMValueRef a = gen_index(&t->start, o->type.dims[i].name);
+        LLVMValueRef b = gen_index(&next->start, o->type.dims[i].name);
+        if (!a || !b || o->stride[i] == 0)
+            continue;
+        LLVMValueRef by = LLVMBuildSub(g->l->b, b, a, "");
+        by = LLVMBuildMul(g->l->b, by, gen_int(g, o->stride[i]), "");
+        sum = LLVMBuildAdd(g->l->b, sum, by, "");
+    }
+    return sum;
+}
+
 void gen_unit_tile(Gen *g, LLVMValueRef u, Leaf *leaf)
 {
-    Tile t = find_tile(g, u);
-    for (int o = 0; o < g->k->noperands; o++)
+    const Tile t = find_tile(g, u);
+    const Tile next = find_tile(g, LLVMBuildNSWAdd(g->l->b, u, gen_int(g, 1), ""));
+    for (int o = 0; o < g->k->noperands; o++) {
+        g->ahead[o] = tiles_apart(g, &g->k->operand[o], &t, &next);
         if (g->tile.turned[o].n)
             g->turned[o] = new_block(g, o);
+    }
     for (int o = 0; o < g->k->nin; o++)
         if (g->turned[o])
             copy_turned(g, &t, o, true);

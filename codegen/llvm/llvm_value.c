@@ -29,6 +29,12 @@ static void env_enter(Env *e, Name d, LLVMValueRef index, Known known)
     e->known[e->n++] = known;
 }
 
+LLVMValueRef gen_index(const Env *e, Name dim)
+{
+    const int d = env_find(e, dim);
+    return d < 0 ? NULL : e->index[d];
+}
+
 LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset)
 {
     return LLVMBuildInBoundsGEP2(g->l->b, llvm_memory_type(g->l, t), base, &offset, 1, "");
@@ -231,6 +237,7 @@ void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Boun
             of = pieces > 1 ? within(g, last, lo, hi) : *last;
         LoopCode c = gen_loop_begin(g, of.from, of.to);
         Env inner = *e;
+        g->inner_index[at] = c.index;
         enter_loop(g, &inner, g->nest.nouter + at, c.index, &piece);
         gen_nest_loops(g, at + 1, end, which, &inner, last, leaf, ctx);
         LLVMValueRef back = gen_loop_end(g, &c);
@@ -261,7 +268,9 @@ static LLVMValueRef eval_elsewhere(Gen *g, Value v, const Env *e)
 {
     LLVMValueRef *memo = g->memo;
     g->memo = NEW_ARRAY(g->l->arena, LLVMValueRef, g->l->m->values.n);
+    g->elsewhere++;
     LLVMValueRef x = gen_eval(g, v, e);
+    g->elsewhere--;
     g->memo = memo;
     return x;
 }
@@ -387,9 +396,12 @@ LLVMValueRef gen_eval(Gen *g, Value v, const Env *e)
     if (g->memo[v])
         return g->memo[v];
     const Ins *def = g->l->m->values.data[v].def;
-    LLVMValueRef x = NULL;
-    if (def && def->op != OP_fused && def->home == g->body) {
+    LLVMValueRef x = gen_kept(g, v);
+    if (x) {
+        return g->memo[v] = x;
+    } else if (def && def->op != OP_fused && def->home == g->body) {
         x = eval_ins(g, def, e);
+        gen_keep(g, v, x);
     } else {
         for (size_t k = 0; k < g->body->args.n; k++)
             if (g->body->args.data[k] == v)

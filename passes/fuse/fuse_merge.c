@@ -4,6 +4,7 @@
  * producers join their consumers, in program order: a value that stays in registers is neither
  * written nor read. Last, kernels over the same dims that read the same tensors are put side by
  * side. */
+#include "ir/cost.h"
 #include "passes/fuse/fuse.h"
 
 /* ---- paths ---------------------------------------------------------------------------------- */
@@ -81,10 +82,12 @@ static const char *reduced_name(const Shape *s)
     return s->kind == KIND_row ? "row" : s->kind == KIND_col ? "col" : "map";
 }
 
-/* A row is walked several times: what costs much is better computed once, before. */
+/* A row is walked several times: what costs much is better computed once, before, unless the row is
+ * short enough for a kernel to keep it. */
 static bool costs_per_stage(const Fuse *f, const Cluster *producer, const Cluster *consumer)
 {
-    if (producer->shape.kind != KIND_map || consumer->shape.kind != KIND_row)
+    if (producer->shape.kind != KIND_map || consumer->shape.kind != KIND_row ||
+        dims_elements(&consumer->shape.reduced) <= KEPT_ROW)
         return false;
     for (int k = 0; k < producer->n; k++)
         if (op_info[f->r->ins.data[producer->member[k]]->op].flops > FUSE_AGAIN)

@@ -252,6 +252,13 @@ static double flops_behind(const Look *l, Value v, int depth)
     return sum;
 }
 
+/* Does a reindex read a dim at other indices of the same dim? */
+static bool is_shift(const Ins *i)
+{
+    return i->attrs.over.n == 1 && i->attrs.over.dim[0].name == i->attrs.dim.name &&
+           i->attrs.over.dim[0].size == i->attrs.dim.size;
+}
+
 /* Values with fewer dims than the iteration. rows: the dims of which one number is computed once */
 static const char *check_values(const Look *l, const DimList *rows)
 {
@@ -265,7 +272,8 @@ static const char *check_values(const Look *l, const DimList *rows)
         if (again && !reduction(i) && op_info[i->op].flops > FUSE_BROADCAST)
             return "a value that costs something would be computed again along a dim it has not";
         const int read = i->op == OP_reindex ? l->f->at[i->in[0]] : -1;
-        if (read >= 0 && cluster_has(l->c, read) && !is_read_through(l, l->f->r->ins.data[read]))
+        if (read >= 0 && cluster_has(l->c, read) && !is_read_through(l, l->f->r->ins.data[read]) &&
+            !(is_shift(i) && flops_behind(l, i->in[0], 16) <= FUSE_BROADCAST))
             return "what is read at other indices would be computed again at each";
         if (i->op != OP_rotate)
             continue;

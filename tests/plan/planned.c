@@ -47,6 +47,7 @@ const Small small_models[] = {
     {MODELS_DIR "/../tests/plan/nested.mg", 0, {"inner=3", "outer=1"}},
     {MODELS_DIR "/../tests/plan/replaced.mg", 2, {"batch=4"}},
     {MODELS_DIR "/../tests/plan/begins.mg", 2, {"batch=4"}},
+    {MODELS_DIR "/../tests/plan/gated.mg", 2, {"batch=4"}},
 };
 const int small_model_count = sizeof small_models / sizeof *small_models;
 
@@ -63,6 +64,7 @@ const Device test_device = {.name = "test",
                             .product_share = 0.8,
                             .attention_share = 0.5,
                             .attention_grad_share = 0.6,
+                            .weights_share = 1,
                             .attention = test_attention,
                             .nattention = 1,
                             .exponentials = 1e9,

@@ -42,15 +42,20 @@ static Module *mesh(Arena *a)
     return m;
 }
 
-static double seconds_of(Module *m, Action act)
+static double seconds_on(const Device *d, Module *m, Action act)
 {
     Program g = {0};
-    Plan p = {.module = m, .device = &device, .train = &g};
+    Plan p = {.module = m, .device = d, .train = &g};
     act.times = 1;
     vec_push(m->arena, &g.actions, act);
     plan_rates(&p);
     assert_true(g.busy == g.actions.data[0].seconds && g.seconds == g.busy);
     return g.seconds;
+}
+
+static double seconds_of(Module *m, Action act)
+{
+    return seconds_on(&device, m, act);
 }
 
 /* Of 4000 bytes on a rank. */
@@ -124,6 +129,34 @@ static void products(void **state)
     arena_free(a);
 }
 
+/* A host multiplies a few rows by a matrix as it reads it, and reads it faster than its kernels
+ * read; with more rows the time is what the schedule said. */
+static void few_rows(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Module *m = mesh(a);
+    const Device host = {.target = TARGET_host,
+                         .flops_f32 = 1e9,
+                         .product_share = 0.5,
+                         .bandwidth = 1e8,
+                         .weights_share = 1.5,
+                         .launch = 1e-9};
+    mg_gemm_desc g = {
+        .dtype = MG_F32, .out = MG_F32, .m = 4, .n = 1000, .k = 500, .ldc = 1000, .batch = 1};
+    const double matrix = 4 * 1000 * 500, rest = 4 * (4 * 500 + 4 * 1000);
+    Action act = {.kind = ACT_gemm, .around = -1, .gemm = g, .seconds = 77};
+    act.flops = 2. * 4 * 1000 * 500, act.bytes_moved = matrix + rest;
+    near(seconds_on(&host, m, act), matrix / 1.5e8 + rest / 1e8);
+    /* Of a slow processor the arithmetic, beside which it reads. */
+    Device slow = host;
+    slow.flops_f32 = 1e8;
+    near(seconds_on(&slow, m, act), act.flops / 5e7 + rest / 1e8);
+    act.gemm.m = 15;
+    near(seconds_on(&host, m, act), 77);
+    arena_free(a);
+}
+
 /* Rows of no whole words of 16 bytes: half the rate of a product, a quarter of the bandwidth of a
  * cross-entropy. */
 static void rows_of_words(void **state)
@@ -180,7 +213,8 @@ static void whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives), cmocka_unit_test(products),
-                                       cmocka_unit_test(rows_of_words), cmocka_unit_test(whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives), cmocka_unit_test(few_rows),
+                                       cmocka_unit_test(products), cmocka_unit_test(rows_of_words),
+                                       cmocka_unit_test(whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
