@@ -14,7 +14,7 @@ typedef struct Spec {
     NodeList axes; /* BINDs */
     NodeList rules;
     NodeList pads; /* PADs, or the NAME none */
-    NodeList asserts;
+    NodeList asserts, offloads; /* SETTINGs */
     const Node *device, *microbatch, *recompute, *chunk; /* values */
 } Spec;
 
@@ -88,7 +88,7 @@ static void add_axes(Elab *e, const Node *setting, NodeList *axes)
 static void add_setting(Elab *e, const Node *n, Spec *s)
 {
     static const char *const names[] = {"device", "mesh",   "microbatch", "recompute",
-                                        "chunk",  "assert", "pad",        NULL};
+                                        "chunk",  "assert", "pad",        "offload", NULL};
     int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at}, "setting",
                               names, 301);
     const Node *value = which == 0 || (which >= 2 && which <= 4) ? config_value(e, n) : NULL;
@@ -102,7 +102,11 @@ static void add_setting(Elab *e, const Node *n, Spec *s)
         s->recompute = value;
     else if (which == 4)
         s->chunk = value;
-    for (size_t i = 0; which > 4 && i < n->list.n; i++)
+    else if (which == 7)
+        vec_push(e->arena, &s->offloads, (Node *)n);
+    if (which >= 0 && which != 7 && n->more.n)
+        fail(e, n->more.data[0]->span, 302, "'%s' takes no '->'", names[which]);
+    for (size_t i = 0; (which == 5 || which == 6) && i < n->list.n; i++)
         vec_push(e->arena, which == 5 ? &s->asserts : &s->pads, n->list.data[i]);
 }
 
@@ -110,7 +114,7 @@ static void set_twice(Elab *e, const Node *layout, size_t i)
 {
     const Node *n = layout->more.data[i];
     const char *name = text(e, n->name);
-    if (strcmp(name, "assert") == 0 || strcmp(name, "pad") == 0)
+    if (strcmp(name, "assert") == 0 || strcmp(name, "pad") == 0 || strcmp(name, "offload") == 0)
         return;
     for (size_t k = 0; k < i; k++)
         if (layout->more.data[k]->kind == N_SETTING && layout->more.data[k]->name == n->name) {
@@ -484,6 +488,41 @@ static void recompute(Elab *e, const Spec *s, Layout *l)
     l->recompute = (Recompute)which;
 }
 
+/* ---- offload ------------------------------------------------------------------------------ */
+
+static void offload_none(Layout *l)
+{
+    for (int k = 0; k < OFFLOAD_count; k++)
+        l->offload[k] = LEVEL_device;
+}
+
+/* `offload state, masters -> host`, or `offload none`; a later line replaces what an earlier one
+ * says of the same class. */
+static void offload(Elab *e, const Node *n, Layout *l)
+{
+    static const char *const none[] = {"none", NULL}, *const to[] = {"host", "disk", NULL};
+    const char *classes[OFFLOAD_count + 1] = {0};
+    memcpy(classes, offload_names, sizeof offload_names);
+    if (!n->more.n) {
+        const Node *value = config_value(e, n);
+        if (value && config_choice(e, value, "way to offload",
+                                   none, 346) == 0)
+            offload_none(l);
+        return;
+    }
+    const Node *where = n->more.data[0];
+    const int level = config_choice(e, &(Node){.kind = N_NAME, .name = where->name, .at = where->at, .span = where->span},
+                                    "level of memory", to, 346);
+    if (n->more.n > 1 || where->list.n)
+        fail(e, n->more.data[n->more.n - 1]->span, 346, "a class lies on one level, which has no settings");
+    for (size_t i = 0; i < n->list.n; i++) {
+        const int what = config_choice(e, n->list.data[i], "class of what can be offloaded", classes, 346);
+        if (what >= 0 && level >= 0)
+            l->offload[what] = level ? LEVEL_disk : LEVEL_host;
+    }
+    l->offload_span = n->span;
+}
+
 /* ---- all of them -------------------------------------------------------------------------- */
 
 static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
@@ -505,6 +544,8 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
     if (chosen)
         check_tree(e, &l, s.microbatch ? s.microbatch->span : s.node->span);
     recompute(e, &s, &l);
+    for (size_t i = 0; i < s.offloads.n; i++)
+        offload(e, s.offloads.data[i], &l);
     for (size_t i = 0; i < s.asserts.n; i++)
         assertion(e, s.asserts.data[i], &l);
     read_pads(e, &s.pads, chosen);

@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      27
+#define MG_ABI      28
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -38,7 +38,7 @@ typedef struct mg_tensor {
     const char *where; /* "llama.mg:23" */
     mg_dtype dtype;
     mg_role role;
-    int64_t offset; /* bytes into the arena; dense, row-major over size[] */
+    int64_t offset; /* bytes into the arena, or MG_FAR; dense, row-major over size[] */
     uint8_t rank, stacked, external_rank, part_dim;
     int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim: on one rank; on all ranks */
     uint8_t order[MG_RANK_MAX]; /* rank - stacked entries: stored dim at each external place */
@@ -56,6 +56,13 @@ typedef struct mg_tensor {
     const char *begins; /* not NULL: the external name of the parameter that it is a copy of before
                          * the first step: it follows that, and init says nothing */
 } mg_tensor;
+
+/* An offset into the arena, or into that of another level of memory: 1 the host's, of a GPU; 2 a
+ * file's. So bytes of all levels have one order. */
+#define MG_LEVEL_SHIFT         52
+#define MG_FAR(level, offset) ((int64_t)(offset) + ((int64_t)(level) << MG_LEVEL_SHIFT))
+#define MG_LEVEL(offset)      ((int)((int64_t)(offset) >> MG_LEVEL_SHIFT))
+#define MG_LEVELS             3
 
 enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 }; /* along that axis */
 
@@ -233,6 +240,7 @@ typedef struct mg_program {
     mg_dtype half;             /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
     int64_t arena_bytes;       /* all tensors */
     int64_t persistent_bytes;  /* parameters and state: the first bytes of the arena */
+    int64_t level_bytes[MG_LEVELS]; /* of the arenas of other levels */
     int64_t scratch_bytes;     /* per thread, outside the arena */
     int64_t batch, seq, vocab; /* of a step: sequences, targets of each; valid token ids < vocab */
     const mg_tensor *tensors;
@@ -294,7 +302,7 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
  * of the stream wait for a point, which was recorded before in this iteration. On a processor
  * the point may be of the iteration before, or not recorded yet: then mg_wait does not wait. */
 #define MG_STREAMS_MAX 8
-#define MG_POINTS_MAX  256
+#define MG_POINTS_MAX  1024
 void mg_stream(mg_run *r, int s);
 void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);
@@ -306,6 +314,9 @@ void mg_progress(mg_run *r);
 /* The loop has ended that used the bytes of the event's deaths. */
 void mg_ended(mg_run *r, int event);
 
+/* From another level of memory (MG_FAR), and to it. */
+void mg_fetch(mg_run *r, int action, void *to, int64_t from, int64_t bytes);
+void mg_offload(mg_run *r, int action, int64_t to, const void *from, int64_t bytes);
 void mg_zero(mg_run *r, int action, void *p, int64_t bytes);
 void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
 

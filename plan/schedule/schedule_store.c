@@ -220,6 +220,15 @@ static bool moved_by_iteration(const LoopMaker *l, uint32_t k, Value root)
     return l->over[k] == root && pipe_runs_parts(l->p->s, l->i);
 }
 
+/* Is result k of a loop of the function's own the new value of an argument, `at`, which it is wanted
+ * in the place of? Then an iteration writes the slice that it has read. */
+static bool is_updated(const LoopMaker *l, uint32_t k, const View *at)
+{
+    const Module *m = l->p->s->m;
+    return !l->p->r->owner && l->over[k] == at->root && at->offset == 0 &&
+           arg_index(m, at->root) >= 0 && m->values.data[at->root].home == l->p->r;
+}
+
 /* The slice operand whose storage stacked result k can take over, or -1: nobody reads the stack
  * afterwards, and the body computes the result in the slice's place, or has to move it there. Where
  * it is wanted in the place of one of them, it is that one, also if the body has read the slice
@@ -246,7 +255,7 @@ static int shared_operand(LoopMaker *l, uint32_t k)
             !only_operand(l->p, l->i, l->at, j) ||
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
-        bool writable = is_writable(l->p, &seen, l->i->out[k]) &&
+        bool writable = (is_writable(l->p, &seen, l->i->out[k]) || is_updated(l, k, &seen)) &&
                         strides_are_dense(type_of(m, xs), seen.stride);
         bool inside = d->op == OP_repeat || l->body_last[arg] < pos || by_iteration ||
                       takes_over(m, d, res, arg);
