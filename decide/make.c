@@ -78,7 +78,8 @@ static PassStatus step_order(PlanJob *j)
 
 static PassStatus step_place(PlanJob *j)
 {
-    return plan_place(j->plan) ? PASS_ok : PASS_infeasible;
+    const bool fits = plan_place(j->plan);
+    return !plan_levels_fit(j->plan) ? PASS_error : fits ? PASS_ok : PASS_infeasible;
 }
 
 static PassStatus step_streams(PlanJob *j)

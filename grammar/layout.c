@@ -13,8 +13,8 @@ typedef struct Spec {
     bool chosen;
     NodeList axes; /* BINDs */
     NodeList rules;
-    NodeList pads; /* PADs, or the NAME none */
-    NodeList asserts, offloads; /* SETTINGs */
+    NodeList pads;                                       /* PADs, or the NAME none */
+    NodeList asserts, offloads;                          /* SETTINGs */
     const Node *device, *microbatch, *recompute, *chunk; /* values */
 } Spec;
 
@@ -87,8 +87,8 @@ static void add_axes(Elab *e, const Node *setting, NodeList *axes)
 
 static void add_setting(Elab *e, const Node *n, Spec *s)
 {
-    static const char *const names[] = {"device", "mesh",   "microbatch", "recompute",
-                                        "chunk",  "assert", "pad",        "offload", NULL};
+    static const char *const names[] = {"device", "mesh", "microbatch", "recompute", "chunk",
+                                        "assert", "pad",  "offload",    NULL};
     int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at}, "setting",
                               names, 301);
     const Node *value = which == 0 || (which >= 2 && which <= 4) ? config_value(e, n) : NULL;
@@ -505,22 +505,27 @@ static void offload(Elab *e, const Node *n, Layout *l)
     memcpy(classes, offload_names, sizeof offload_names);
     if (!n->more.n) {
         const Node *value = config_value(e, n);
-        if (value && config_choice(e, value, "way to offload",
-                                   none, 346) == 0)
+        if (value && config_choice(e, value, "way to offload", none, 346) == 0)
             offload_none(l);
         return;
     }
     const Node *where = n->more.data[0];
-    const int level = config_choice(e, &(Node){.kind = N_NAME, .name = where->name, .at = where->at, .span = where->span},
-                                    "level of memory", to, 346);
+    const int level = config_choice(
+        e, &(Node){.kind = N_NAME, .name = where->name, .at = where->at, .span = where->span},
+        "level of memory", to, 346);
     if (n->more.n > 1 || where->list.n)
-        fail(e, n->more.data[n->more.n - 1]->span, 346, "a class lies on one level, which has no settings");
+        fail(e, n->more.data[n->more.n - 1]->span, 346,
+             "a class lies on one level, which has no settings");
     for (size_t i = 0; i < n->list.n; i++) {
-        const int what = config_choice(e, n->list.data[i], "class of what can be offloaded", classes, 346);
+        const int what =
+            config_choice(e, n->list.data[i], "class of what can be offloaded", classes, 346);
         if (what >= 0 && level >= 0)
             l->offload[what] = level ? LEVEL_disk : LEVEL_host;
     }
     l->offload_span = n->span;
+    if (l->mesh.n)
+        fail(e, n->span, 346,
+             "offload is built for one rank, and this layout has a mesh of several");
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */

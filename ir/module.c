@@ -55,8 +55,8 @@ int type_find(const Type *t, Name dim)
 
 bool type_equal(const Type *a, const Type *b)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank || a->partial != b->partial || a->max != b->max ||
-        a->level != b->level)
+    if (a->dtype != b->dtype || a->rank != b->rank || a->partial != b->partial ||
+        a->max != b->max || a->level != b->level)
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->dims[i].name != b->dims[i].name || a->dims[i].size != b->dims[i].size ||

@@ -156,7 +156,11 @@ static void check_region(Verifier *v, const Region *r, const Ins *owner, const R
 
 static Type without(const Type *t, Name d)
 {
-    Type u = {.dtype = t->dtype, .indexes = t->indexes, .partial = t->partial, .max = t->max, .level = t->level};
+    Type u = {.dtype = t->dtype,
+              .indexes = t->indexes,
+              .partial = t->partial,
+              .max = t->max,
+              .level = t->level};
     for (int k = 0; k < t->rank; k++)
         if (t->dims[k].name != d)
             u.dims[u.rank++] = t->dims[k];

@@ -22,10 +22,10 @@
  *       and the table is a schedule (pipeline/pipeline.h)
  *   P9  a GPU's graphs have the nodes that the plan says, and no item beside the arena takes more
  *       than it counts
- *   P11 what another level of memory has is read by fetches and written by offloads alone, which have
- *       their other end on the device
- *   P10 the copy of a parameter is its rounding whenever a program begins: @round makes it so, and
- *       every other program leaves it so (I13 of ir/README.md, of the program as it is planned) */
+ *   P11 what another level of memory has is read by fetches and written by offloads alone, which
+ * have their other end on the device P10 the copy of a parameter is its rounding whenever a program
+ * begins: @round makes it so, and every other program leaves it so (I13 of ir/README.md, of the
+ * program as it is planned) */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -171,7 +171,8 @@ typedef struct Action {
     double seconds, flops, bytes_moved; /* predicted, one execution */
     double times;                       /* executions a step; in a pipeline of a rank on average */
     /* Predicted, since the iteration of the loop around it began, or the program; `exposed`: of a
-     * collective's time, that in which nothing runs beside it. */
+     * collective's time, that in which nothing runs beside it; of a transfer's, in which nothing
+     * computes or is sent. */
     double begin, end, exposed;
     Name name; /* "layers.attend.q" */
     Span span;
@@ -322,7 +323,7 @@ typedef struct Plan {
     };
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
     int64_t level_bytes[LEVEL_count]; /* arenas of the other levels */
-    int64_t scratch_bytes; /* per thread, beside the arena */
+    int64_t scratch_bytes;            /* per thread, beside the arena */
     Outside outside;
     int64_t memory[OWN_count]; /* bytes by owner at the peak */
     uint32_t nactions;

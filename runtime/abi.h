@@ -59,7 +59,7 @@ typedef struct mg_tensor {
 
 /* An offset into the arena, or into that of another level of memory: 1 the host's, of a GPU; 2 a
  * file's. So bytes of all levels have one order. */
-#define MG_LEVEL_SHIFT         52
+#define MG_LEVEL_SHIFT        52
 #define MG_FAR(level, offset) ((int64_t)(offset) + ((int64_t)(level) << MG_LEVEL_SHIFT))
 #define MG_LEVEL(offset)      ((int)((int64_t)(offset) >> MG_LEVEL_SHIFT))
 #define MG_LEVELS             3
@@ -234,14 +234,14 @@ typedef struct mg_axis {
 typedef struct mg_program {
     uint32_t abi;
     const char *name, *source, *compiler, *layout; /* "llama", "llama.mg", "mgc 0.1.0", "default" */
-    uint64_t fingerprint;      /* hash of tensors, shapes, optimizer: a checkpoint must match it */
-    const char *cpu_features;  /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
-    mg_dtype compute;          /* MG_F32 or MG_F64: type of parameters and arithmetic */
-    mg_dtype half;             /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
-    int64_t arena_bytes;       /* all tensors */
-    int64_t persistent_bytes;  /* parameters and state: the first bytes of the arena */
+    uint64_t fingerprint;     /* hash of tensors, shapes, optimizer: a checkpoint must match it */
+    const char *cpu_features; /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
+    mg_dtype compute;         /* MG_F32 or MG_F64: type of parameters and arithmetic */
+    mg_dtype half;            /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
+    int64_t arena_bytes;      /* all tensors */
+    int64_t persistent_bytes; /* parameters and state: the first bytes of the arena */
     int64_t level_bytes[MG_LEVELS]; /* of the arenas of other levels */
-    int64_t scratch_bytes;     /* per thread, outside the arena */
+    int64_t scratch_bytes;          /* per thread, outside the arena */
     int64_t batch, seq, vocab; /* of a step: sequences, targets of each; valid token ids < vocab */
     const mg_tensor *tensors;
     const mg_action *actions;

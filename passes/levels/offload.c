@@ -8,10 +8,10 @@
  *
  * Layout.offload says which classes of tensors lie where. What a tensor's update computes from its
  * old value, and what is computed for that alone, is cut along the tensor's outermost dim. All
- * tensors that are stacked along one dim share a loop over it: in an iteration, while one of them is
- * updated, the next comes and the last goes. A tensor that no repeat stacks is cut in windows of
- * PIECE bytes, in one row of instructions. What cannot be cut, because it sums along the dim or is
- * no arithmetic on elements, is transferred whole.
+ * tensors that are stacked along one dim share a loop over it: in an iteration, while one of them
+ * is updated, the next comes and the last goes. A tensor that no repeat stacks is cut in windows of
+ * PIECE bytes at most (but for the number of PARTS), in one row of instructions. What cannot be
+ * cut, because it sums along the dim or is no arithmetic on elements, is transferred whole.
  *
  * why here: types say no more how values lie over the mesh, so that pieces are of what a rank has;
  * before what is prefetched is chosen, which transfers are, and before kernels are made, which are
@@ -25,9 +25,9 @@ enum { PIECE = 32 << 20, PARTS = 24 /* of a join */ };
 
 /* What becomes of the tensors that belong to one parameter. */
 typedef struct Update {
-    Dim dim;     /* the outermost of theirs */
-    bool stacked; /* by a repeat */
-    bool whole;   /* cannot be cut */
+    Dim dim;       /* the outermost of theirs */
+    bool stacked;  /* by a repeat */
+    bool whole;    /* cannot be cut */
     int64_t bytes; /* of the largest */
 } Update;
 
@@ -157,7 +157,8 @@ static void note_reader(void *ctx, Value *use)
 static void note_operands(Offload *o)
 {
     Region *r = o->fn->body;
-    Readers readers = {NEW_ARRAY(o->tmp, uint32_t, o->nvalues), NEW_ARRAY(o->tmp, bool, o->nvalues), 0};
+    Readers readers = {NEW_ARRAY(o->tmp, uint32_t, o->nvalues), NEW_ARRAY(o->tmp, bool, o->nvalues),
+                       0};
     for (size_t k = 0; k < r->results.n; k++)
         if (!o->of[r->results.data[k]])
             readers.others[r->results.data[k]] = true;
@@ -228,7 +229,7 @@ static Value operand(Piece *p, Value v)
     stacked = type_stacked(&stacked, p->dim);
     Value part = p->n == p->dim.size ? v
                  : p->n              ? build(&p->b, OP_window, &window, 1, &v)
-                      : repeat_slice(m, p->loop, first ? v : build_as(&p->outside, v, stacked));
+                        : repeat_slice(m, p->loop, first ? v : build_as(&p->outside, v, stacked));
     m->values.data[part].name = m->values.data[v].name;
     part = transfer(&p->b, part, LEVEL_device);
     map_set(m, &p->map, v, part);
@@ -319,7 +320,8 @@ static void in_loop(Offload *o, const Region *was, Dim dim, const bool *mine)
 static void in_windows(Offload *o, const Region *was, const Update *u, const bool *mine)
 {
     Module *m = o->m;
-    const int64_t rows = u->dim.size, fewest = u->bytes / PIECE + 1;
+    const int64_t piece = m->layout.piece ? m->layout.piece : PIECE;
+    const int64_t rows = u->dim.size, fewest = u->bytes / piece + 1;
     const int64_t pieces = fewest < PARTS ? (fewest < rows ? fewest : rows) : PARTS;
     const int64_t each = (rows + pieces - 1) / pieces;
     for (int64_t at = 0; at < rows; at += each) {
@@ -333,9 +335,8 @@ static void in_windows(Offload *o, const Region *was, const Update *u, const boo
         Builder b = {.m = m, .region = o->fn->body, .block = name_intern(m->names, "optimizer")};
         if (!r->parts.n)
             continue;
-        r->v = r->parts.n == 1
-                   ? r->parts.data[0]
-                   : build(&b, OP_join, &join, (int)r->parts.n, r->parts.data);
+        r->v = r->parts.n == 1 ? r->parts.data[0]
+                               : build(&b, OP_join, &join, (int)r->parts.n, r->parts.data);
         m->values.data[r->v].name = m->values.data[o->fn->body->results.data[k]].name;
         r->parts.n = 0;
     }

@@ -183,8 +183,8 @@ static void extend_products(Lives *s, int from, int end)
     }
 }
 
-/* Transfers of one way follow each other without a gap, if there is room: one may begin when the one
- * before it begins, and is done when the next one is. */
+/* Transfers of one way follow each other without a gap, if there is room: one may begin when the
+ * one before it begins, and is done when the next one is. */
 static void extend_transfers(Lives *s, int from, int end, int64_t limit)
 {
     const Action *act = s->prog->actions.data;

@@ -80,14 +80,20 @@ static void advance(Clock *c, const Device *d)
     const double slowdown = d->link_slowdown, both = both_ways(d, c);
     double lasts[RESOURCE_count], least = INFINITY;
     const bool links = c->running[RESOURCE_links] >= 0;
-    bool alone = links;
+    bool alone = links, computes = false;
     for (int r = 0; r < RESOURCE_count; r++) {
         double pace = links && r != RESOURCE_links ? slowdown : 1;
         pace *= r == RESOURCE_fetches || r == RESOURCE_offloads ? both : 1;
         lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
         alone &= r == RESOURCE_links || c->running[r] < 0;
         least = fmin(least, lasts[r]);
+        computes |= c->running[r] >= 0 && (r == RESOURCE_arithmetic || r == RESOURCE_bandwidth);
     }
+    for (int r = RESOURCE_fetches; r <= RESOURCE_offloads && !computes && !links; r++)
+        if (c->running[r] >= 0) { /* the time of both ways counts once */
+            c->act[c->running[r]].exposed += least;
+            break;
+        }
     if (alone)
         c->act[c->running[RESOURCE_links]].exposed += least;
     c->now += least;

@@ -333,8 +333,7 @@ static bool fits(Plan *p, const Program *prog, int number)
     return false;
 }
 
-/* Do the arenas of the other levels fit there? */
-static bool levels_fit(const Plan *p)
+bool plan_levels_fit(const Plan *p)
 {
     bool fit = true;
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
@@ -344,9 +343,16 @@ static bool levels_fit(const Plan *p)
             continue;
         fit = false;
         diag_error(p->module->diag, p->module->layout.offload_span, 556,
-                   "what is offloaded needs %lld bytes (%s) of the %s, and the device '%s' has %lld (%s) there",
+                   "what is offloaded needs %lld bytes (%s) of the %s, and the device '%s' has "
+                   "%lld (%s) there",
                    (long long)all, text_bytes(a, (double)all), level_names[l], p->device->name,
                    (long long)has, text_bytes(a, (double)has));
+        for (int k = LEVEL_device + 1; k < LEVEL_count; k++)
+            if (p->device->level[k].memory >= all)
+                diag_help(p->module->diag, "offload to '%s': there are %s", level_names[k],
+                          text_bytes(a, (double)p->device->level[k].memory));
+        diag_help(p->module->diag, "offload none: all is on the device, which has %s",
+                  text_bytes(a, (double)p->device->memory));
     }
     return fit;
 }
@@ -392,6 +398,5 @@ bool plan_place(Plan *p)
     place_all(p);
     int number = 0;
     const Program *fullest = fullest_of(p, &number);
-    const bool below = levels_fit(p);
-    return (!fullest || fits(p, fullest, number)) && below;
+    return !fullest || fits(p, fullest, number);
 }

@@ -220,8 +220,8 @@ static bool moved_by_iteration(const LoopMaker *l, uint32_t k, Value root)
     return l->over[k] == root && pipe_runs_parts(l->p->s, l->i);
 }
 
-/* Is result k of a loop of the function's own the new value of an argument, `at`, which it is wanted
- * in the place of? Then an iteration writes the slice that it has read. */
+/* Is result k of a loop of the function's own the new value of an argument, `at`, which it is
+ * wanted in the place of? Then an iteration writes the slice that it has read. */
 static bool is_updated(const LoopMaker *l, uint32_t k, const View *at)
 {
     const Module *m = l->p->s->m;
