@@ -479,7 +479,7 @@ static const char *small_enough(Rule *r, const Type *t)
     return NULL;
 }
 
-/* What is on another level is seen, put side by side and transferred there, and nothing else. */
+/* A value on another level is seen, put side by side and transferred, and nothing else. */
 static const char *on_device(Rule *r, Op op, int i)
 {
     if (r->in[i]->level && op != OP_transfer && op != OP_join && !op_is(op, VIEW))

@@ -57,13 +57,6 @@ typedef struct mg_tensor {
                          * the first step: it follows that, and init says nothing */
 } mg_tensor;
 
-/* An offset into the arena, or into that of another level of memory: 1 the host's, of a GPU; 2 a
- * file's. So bytes of all levels have one order. */
-#define MG_LEVEL_SHIFT        52
-#define MG_FAR(level, offset) ((int64_t)(offset) + ((int64_t)(level) << MG_LEVEL_SHIFT))
-#define MG_LEVEL(offset)      ((int)((int64_t)(offset) >> MG_LEVEL_SHIFT))
-#define MG_LEVELS             3
-
 enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 }; /* along that axis */
 
 /* Layers in stages, `chunks` on each of the n ranks along an axis: stage s is chunk s / n of the

@@ -44,4 +44,11 @@ typedef struct mg_random_desc {
     int64_t elements;
 } mg_random_desc;
 
+/* An offset into the arena, or into that of another level of memory: 1 the host's, of a GPU; 2 a
+ * file's. So bytes of all levels have one order. */
+#define MG_LEVEL_SHIFT        52
+#define MG_FAR(level, offset) ((int64_t)(offset) + ((int64_t)(level) << MG_LEVEL_SHIFT))
+#define MG_LEVEL(offset)      ((int)((int64_t)(offset) >> MG_LEVEL_SHIFT))
+#define MG_LEVELS             3
+
 #endif

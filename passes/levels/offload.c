@@ -23,7 +23,7 @@
 
 enum { PIECE = 32 << 20, PARTS = 24 /* of a join */ };
 
-/* What becomes of the tensors that belong to one parameter. */
+/* The tensors that belong to one parameter, and how they are updated. */
 typedef struct Update {
     Dim dim;       /* the outermost of theirs */
     bool stacked;  /* by a repeat */
@@ -250,7 +250,7 @@ static Level result_level(const Offload *o, size_t k)
     return r.role == RES_update ? o->m->tensors.data[r.tensor].type.level : LEVEL_device;
 }
 
-/* What a piece computed of a value: is it a result, it goes where that is to be. */
+/* A piece of a result goes where that is to be. */
 static void give(Piece *p, Value v, Value piece)
 {
     Offload *o = p->o;

@@ -489,6 +489,19 @@ static bool parts_behind(const Planner *p, const Ins *join, int at)
     return true;
 }
 
+/* The operand of the instruction that computes v which is just this part of what v is wanted to lie
+ * over; or the root itself. */
+static Value operand_at(const Module *m, Value v, const Part *part)
+{
+    const Ins *d = m->values.data[v].def;
+    for (uint32_t k = 0; d && k < d->nin; k++) {
+        const Part of = part_of(m, d->in[k]);
+        if (of.root == part->root && of.from == part->from && of.to == part->to)
+            return d->in[k];
+    }
+    return part->root;
+}
+
 /* A join is storage that its parts are computed in. Where it takes over what is there already, each
  * part does so as soon as nobody reads what lies there, whatever the others do; but parts that are
  * strided, which no copy could bring there, all of them or none. */
@@ -520,8 +533,10 @@ static void plan_join(Planner *p, const Ins *i, int at)
         one.to.at.offset +=
             strides_of_part(s->m, i, k, &whole, one.to.stride) * dtype_bytes(t->dtype);
         part.to = part.from + type_elements(t);
-        if (w.occupant && outermost)
+        if (w.occupant && outermost) {
             one.free_from = last_read(p, &part);
+            one.occupant = operand_at(s->m, i->in[k], &part);
+        }
         ask(p, i->in[k], &one);
         part.from = part.to;
     }

@@ -117,9 +117,9 @@ class Offload(shim.Case):
         text = self.read("program.c").decode()
         self.assertIn("mg_fetch(", text)
 
-    def refused(self, expected, name, *options):
+    def refused(self, expected, name, *options, code=1):
         r = self.mgc(name, "--layout", "off", *options)
-        self.assertEqual(r.returncode, 1, r.err)
+        self.assertEqual(r.returncode, code, r.err)
         self.assertIn(expected, r.err)
 
     def test_refused(self):
@@ -133,7 +133,7 @@ class Offload(shim.Case):
             self.assertIn("MG0346", r.err)
             self.assertIn(what, r.err)
         half = self.device("h200", host_memory=1 << 30)
-        self.refused("'host_seconds' is missing, where there is 'host_memory'", "m.mg", "--device", half, "--plan")
+        self.refused("'host_seconds' is missing, where there is 'host_memory'", "m.mg", "--device", half, "--plan", code=2)
 
     def test_no_room(self):
         self.text(6000)

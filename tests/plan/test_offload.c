@@ -1,4 +1,4 @@
-/* What is offloaded: plans whose transfers run beside the rest in any order that they allow compute
+/* Levels of memory: plans whose transfers run beside the rest in any order that they allow compute
  * what is computed without; each wait is needed; what is broken in a transfer is found; times of
  * transfers, computed in another way. (test_physical.c offloads the state of random programs.) */
 #include <math.h>
