@@ -199,13 +199,6 @@ typedef struct mg_cuda_kernel {
     const uint8_t *pointer;
 } mg_cuda_kernel;
 
-/* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
- * pairs of connections, one to send and one to receive, that each channel has with ranks of the
- * same node, and in rings that leave it; communicators that send messages to other nodes. */
-typedef struct mg_links {
-    int64_t comms, near, far, pools;
-} mg_links;
-
 /* Memory of a GPU beside the arena: what takes it, and the planned bytes. `early`: it is taken
  * before the arena is. With links the bytes are for NCCL's own settings, which users may change. */
 typedef struct mg_outside {
