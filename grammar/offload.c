@@ -3,23 +3,43 @@
 
 #include <string.h>
 
-static void offload_none(Layout *l)
+static const char *const open_ways[] = {"none", "auto", NULL};
+
+/* `none`, or `auto`. */
+static void offload_way(Layout *l, bool chosen_later)
 {
     for (int k = 0; k < OFFLOAD_count; k++)
         l->offload[k] = LEVEL_device;
+    l->offload_auto = chosen_later;
 }
 
-/* `offload state, masters -> host`, or `offload none`; a later line replaces what an earlier one
- * says of the same class. */
+void override_offload(const char *way, Layout *l)
+{
+    offload_way(l, strcmp(way, open_ways[1]) == 0);
+}
+
+static void only_one_rank(Elab *e, const Node *n, const Layout *l)
+{
+    if (l->mesh.n)
+        fail(e, n->span, 346,
+             "offload is built for one rank, and this layout has a mesh of several");
+}
+
+/* `offload state, masters -> host`, `offload auto` or `offload none`; a later line replaces what an
+ * earlier one says of the same class. */
 void layout_offload(Elab *e, const Node *n, Layout *l)
 {
-    static const char *const none[] = {"none", NULL}, *const to[] = {"host", "disk", NULL};
+    static const char *const to[] = {"host", "disk", NULL};
     const char *classes[OFFLOAD_count + 1] = {0};
     memcpy(classes, offload_names, sizeof offload_names);
     if (!n->more.n) {
         const Node *value = config_value(e, n);
-        if (value && config_choice(e, value, "way to offload", none, 346) == 0)
-            offload_none(l);
+        const int which = value ? config_choice(e, value, "way to offload", open_ways, 346) : -1;
+        if (which >= 0)
+            offload_way(l, which == 1);
+        if (which == 1)
+            only_one_rank(e, n, l);
+        l->offload_span = n->span;
         return;
     }
     const Node *where = n->more.data[0];
@@ -35,8 +55,7 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
         if (what >= 0 && level >= 0)
             l->offload[what] = level ? LEVEL_disk : LEVEL_host;
     }
+    l->offload_auto = false;
     l->offload_span = n->span;
-    if (l->mesh.n)
-        fail(e, n->span, 346,
-             "offload is built for one rank, and this layout has a mesh of several");
+    only_one_rank(e, n, l);
 }

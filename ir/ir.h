@@ -389,7 +389,9 @@ typedef struct Layout {
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
     Level offload[OFFLOAD_count];
-    int64_t piece; /* bytes of a window of what no repeat stacks, at most; 0: the pass's own */
+    bool
+        offload_auto; /* what is offloaded is chosen when the program is known (decide/offload.c) */
+    int64_t piece;    /* bytes of a window of what no repeat stacks, at most; 0: the pass's own */
     Span offload_span;
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */

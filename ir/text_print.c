@@ -524,6 +524,8 @@ static void print_header(const Module *m, FILE *out)
     fputs(m->layout.overlap ? " overlap" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);
+    if (m->layout.offload_auto)
+        fputs(" offload_auto", out);
     for (int k = 0; k < OFFLOAD_count; k++)
         if (m->layout.offload[k])
             fprintf(out, " offload %s %s", offload_names[k], level_names[m->layout.offload[k]]);

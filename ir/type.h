@@ -46,7 +46,7 @@ typedef struct Dim {
  * along the dim that has it; or partial: the ranks' numbers have to be added up, or, with `max`,
  * the largest is meant; or else all ranks have the same. No axis is used twice.
  *
- * `level` is where it is stored (after pass offload). */
+ * `level` is where it is stored (after pass levels). */
 typedef struct Type {
     DType dtype;
     int rank;

@@ -117,6 +117,27 @@ class Offload(shim.Case):
         text = self.read("program.c").decode()
         self.assertIn("mg_fetch(", text)
 
+    def test_auto(self):
+        """Nothing leaves a device that has room; else the fastest that fits does, and is said, and nothing fits without."""
+        levels = {"host_memory": 1 << 36, "host_in": 25e9, "host_out": 25e9, "host_both": 40e9, "host_seconds": 1e-5}
+        size = ("-D", "layers=8", "-D", "hidden=1024", "-D", "kv_heads=32", "-D", "group=2", "-D", "ffn=4096", "--microbatch", "1")
+        plans = {}
+        for memory in (3 << 30, 1 << 36):
+            d = self.device("h200", memory=memory, **levels)
+            r = self.compiles(mgctest.model("llama_mini.mg"), *size, "--device", d, "--offload", "auto", "--plan=json")
+            plans[memory] = json.loads(r.out)["levels"]
+        self.assertEqual(plans[1 << 36], {})
+        self.assertGreater(plans[3 << 30]["host"]["bytes"], 4e8)
+        d = self.device("h200", memory=3 << 30, **levels)
+        r = self.mgc(mgctest.model("llama_mini.mg"), *size, "--device", d, "--plan")
+        self.assertEqual(r.returncode, 3)
+        self.assertRegex(r.err, r"help: --offload auto: \d+ bytes")
+        self.compiles(mgctest.model("llama_mini.mg"), *size, "--device", d, "--offload", "auto", "--print-after", "precision")
+        self.write("auto.mg", self.read(self.model("m.mg", "host")).decode().replace("microbatch 2\n}", "microbatch 2\n    offload auto\n}"))
+        self.compiles("auto.mg", "--layout", "off", "--plan")
+        r = self.mgc("auto.mg", "--layout", "off", "--device", self.device("cpu2t"), "--plan")  # no other level: nothing to choose
+        self.assertEqual(r.returncode, 0, r.err)
+
     def refused(self, expected, name, *options, code=1):
         r = self.mgc(name, "--layout", "off", *options)
         self.assertEqual(r.returncode, code, r.err)
@@ -132,7 +153,7 @@ class Offload(shim.Case):
             r = self.mgc("bad.mg", "--layout", "off", "--plan")
             self.assertIn("MG0346", r.err)
             self.assertIn(what, r.err)
-        half = self.device("h200", host_memory=1 << 30)
+        half = self.device("cpu2t", host_memory=1 << 30)
         self.refused("'host_seconds' is missing, where there is 'host_memory'", "m.mg", "--device", half, "--plan", code=2)
 
     def test_no_room(self):

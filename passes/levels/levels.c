@@ -1,4 +1,4 @@
-/* offload.c - state that lies on another level of memory is updated a piece at a time.
+/* levels.c - state that lies on another level of memory is updated a piece at a time.
  *
  *   before:  m' = f(m, g);  p' = h(p, m')                                   all layers at once
  *   after:   m', p' = repeat layers (slice m, slice g, slice p) {
@@ -420,7 +420,7 @@ static void offload_fn(Offload *o)
     }
 }
 
-PassStatus pass_offload(Job *j)
+PassStatus pass_levels(Job *j)
 {
     Module *m = j->m;
     bool any = false;
