@@ -124,11 +124,4 @@ void find_followed(Elab *e)
 {
     for (size_t i = 0; i < e->followers.n; i++)
         find_one(e, &e->followers.data[i]);
-    const Pipeline *p = &e->module->layout.pipeline;
-    if (!e->followers.n || !p->axis)
-        return;
-    fail(e, e->followers.data[0].instance->node->at, 279,
-         "stages of a pipeline cannot follow each other yet");
-    note(e, p->span, "the pipeline");
-    help(e, "leave out this rule");
 }

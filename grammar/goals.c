@@ -76,13 +76,6 @@ void check_goals(Elab *e)
         fail(e, at, 317, "f16 scales one loss, and this is another");
         help(e, "train in bf16");
     }
-    if (e->module->layout.pipeline.axis) {
-        fail(e, at, 317,
-             "stages of a pipeline compute the gradients of one loss, and this is another");
-        note(e, e->module->layout.pipeline.span, "the pipeline");
-        help(e, "leave out this rule, or add up the losses: loss = ... + 0.1 * %s",
-             text(e, t->goal[1].loss));
-    }
 }
 
 /* The value that a train block is for: one number, which is no metric. 0 after an error. */

@@ -16,11 +16,6 @@ block dense(x, over from, along into) {
     return x @ w over from + b
 }
 
-block projected(x, over from, along into) {
-    w : param[from, into] ~ normal(std) as "weight" [into, from]
-    return x @ w over from
-}
-
 block norm(x, over d) {
     gain : param[d] = 1 as "weight"
     bias : param[d] = 0 as "bias"
@@ -42,14 +37,10 @@ block attend(x, along pos, over d, along n, along h, causal) {
     return attention(q, k, v, along pos, over h, causal = causal) @ w over (n, h) + b
 }
 
-block quick(x) {
-    return x * sigmoid(1.702 * x)
-}
-
 block layer(x, along pos, over d, along n, along h, along f, causal) {
-    x = x + select(causal, attend(norm(x, over d) as "layer_norm1", along pos, over d, along n, along h, causal) as "self_attn", attend(norm(x, over d) as "layer_norm1", along pos, over d, along n, along h) as "self_attn")
-    y = quick(dense(norm(x, over d) as "layer_norm2", over d, along f) as "mlp.fc1")
-    return x + dense(y, over f, along d) as "mlp.fc2"
+    x = x + attend(norm(x, over d) as "layer_norm1", along pos, over d, along n, along h, causal = causal) as "self_attn"
+    y = dense(norm(x, over d) as "layer_norm2", over d, along f) as "mlp.fc1"
+    return x + dense(y * sigmoid(1.702 * y), over f, along d) as "mlp.fc2"
 }
 
 block seen(image[colour, row, col]) {
@@ -82,9 +73,11 @@ block unit(x[shared]) {
 }
 
 model clip(image[batch, colour, row, col], text[batch, word] : token(vocab)) {
-    scale : param[] = log(1 / 0.07) as "logit_scale"
-    a = unit(projected(seen(image) as "vision_model", over hidden, along shared) as "visual_projection")
-    b = unit(projected(read(text) as "text_model", over width, along shared) as "text_projection")
+    scale : param[]               = log(1 / 0.07) as "logit_scale"
+    see   : param[hidden, shared] ~ normal(std) as "visual_projection.weight" [shared, hidden]
+    tell  : param[width, shared]  ~ normal(std) as "text_projection.weight" [shared, width]
+    a = unit((seen(image) as "vision_model") @ see over hidden)
+    b = unit((read(text) as "text_model") @ tell over width)
     s = exp(scale) * (a @ b[batch -> others] over shared)
     own = index(batch) == index(others)
     right = mean(sum(select(own, s, 0), over others))

@@ -4,20 +4,14 @@
 #   V2-Lite: -D layers=27 -D hidden=2048 -D heads=16 -D still=128 -D turn=64 -D value=128 -D latent=512 -D wide=10944 -D ffn=1408
 #            -D shared=2816 -D experts=64 -D best=6 -D vocab=102400 -D seq=4096
 dim layers = 4, hidden = 128, heads = 4, still = 32, turn = 16, key = still + turn, value = 32, latent = 64
-dim wide = 384, ffn = 96, shared = 2 * ffn, half = turn / 2, two = 2
-dim kv = still + value, short = latent + turn
+dim wide = 384, ffn = 96, shared = 2 * ffn, half = turn / 2, two = 2, kv = still + value, short = latent + turn
 dim experts = 8, choice = experts, best = 2, slot = ceil(1.5 * best * seq / experts)
 dim vocab = 256, seq = 128, batch = 32
 const dense = 1, balancing = 0.001, eps = 1e-6, theta = 10000, std = 0.02
 
-block norm(x[hidden]) {
-    gain : param[hidden] = 1 as "weight"
-    return rmsnorm(x, gain, over hidden, eps = eps)
-}
-
-block latent_norm(x[latent]) {
-    gain : param[latent] = 1 as "weight"
-    return rmsnorm(x, gain, over latent, eps = eps)
+block norm(x, over d) {
+    gain : param[d] = 1 as "weight"
+    return rmsnorm(x, gain, over d, eps = eps)
 }
 
 # The published weights turn neighbours; both sides of a score may be ordered in another way.
@@ -32,51 +26,36 @@ block attend(x[hidden]) {
     wo  : param[heads, value, hidden] ~ normal(std / sqrt(2 * layers)) as "o_proj.weight" [hidden, (heads value)]
     q = x @ wq over hidden
     c = x @ wkv over hidden
-    both = (latent_norm(c[short = 0 .. latent]) as "kv_a_layernorm") @ up over latent
+    both = (norm(c[short = 0 .. latent], over latent) as "kv_a_layernorm") @ up over latent
     q = join(q[key = 0 .. still], turned(q[key = still .. key -> turn]), (still, turn) -> key)
     k = join(both[kv = 0 .. still], turned(c[short = latent .. short -> turn]), (still, turn) -> key)
     v = both[kv = still .. kv -> value]
     return attention(q, k, v, along seq, over key, causal) @ wo over (heads, value)
 }
 
-block swiglu(x[hidden]) {
-    gate : param[hidden, wide] ~ normal(std) as "gate_proj.weight" [wide, hidden]
-    up   : param[hidden, wide] ~ normal(std) as "up_proj.weight" [wide, hidden]
-    down : param[wide, hidden] ~ normal(std / sqrt(2 * layers)) as "down_proj.weight" [hidden, wide]
-    return (silu(x @ gate over hidden) * (x @ up over hidden)) @ down over wide
+block swiglu(x[hidden], over width) {
+    gate : param[hidden, width] ~ normal(std) as "gate_proj.weight" [width, hidden]
+    up   : param[hidden, width] ~ normal(std) as "up_proj.weight" [width, hidden]
+    down : param[width, hidden] ~ normal(std / sqrt(2 * layers)) as "down_proj.weight" [hidden, width]
+    return (silu(x @ gate over hidden) * (x @ up over hidden)) @ down over width
 }
 
-block always(x[hidden]) {
-    gate : param[hidden, shared] ~ normal(std) as "gate_proj.weight" [shared, hidden]
-    up   : param[hidden, shared] ~ normal(std) as "up_proj.weight" [shared, hidden]
-    down : param[shared, hidden] ~ normal(std / sqrt(2 * layers)) as "down_proj.weight" [hidden, shared]
-    return (silu(x @ gate over hidden) * (x @ up over hidden)) @ down over shared
-}
-
-block router(x[hidden]) {
-    gate : param[hidden, choice] ~ normal(std) as "gate.weight" [choice, hidden]
-    return softmax(x @ gate over hidden, over choice)
-}
-
-block chosen_ones(x[hidden], score[choice]) {
-    gate : param[experts, hidden, ffn] ~ normal(std) as "experts.{}.gate_proj.weight" [ffn, hidden]
-    up   : param[experts, hidden, ffn] ~ normal(std) as "experts.{}.up_proj.weight" [ffn, hidden]
-    down : param[experts, ffn, hidden] ~ normal(std / sqrt(2 * layers)) as "experts.{}.down_proj.weight" [hidden, ffn]
+# The sum of the chosen experts and the shared one, and how unevenly they are used.
+block moe(x[hidden]) {
+    route : param[hidden, choice]       ~ normal(std) as "gate.weight" [choice, hidden]
+    gate  : param[experts, hidden, ffn] ~ normal(std) as "experts.{}.gate_proj.weight" [ffn, hidden]
+    up    : param[experts, hidden, ffn] ~ normal(std) as "experts.{}.up_proj.weight" [ffn, hidden]
+    down  : param[experts, ffn, hidden] ~ normal(std / sqrt(2 * layers)) as "experts.{}.down_proj.weight" [hidden, ffn]
+    score = softmax(x @ route over hidden, over choice)
     chosen = top(score, choice -> best)
     z = dispatch(x, chosen, seq -> (experts, slot))
     y = (silu(z @ gate over hidden) * (z @ up over hidden)) @ down over ffn
-    return combine(y, chosen, scores_of(score, chosen), (experts, slot) -> seq)
-}
-
-# The sum of all experts, and how unevenly they are used.
-block moe(x[hidden]) {
-    score = router(x)
-    uneven = mean(imbalance(score, top(score, choice -> best), along seq, over best))
-    return chosen_ones(x, score) + always(x) as "shared_experts", uneven
+    y = combine(y, chosen, scores_of(score, chosen), (experts, slot) -> seq)
+    return y + swiglu(x, over shared) as "shared_experts", mean(imbalance(score, chosen, along seq, over best))
 }
 
 block mlp(x[hidden]) {
-    return swiglu(x), 0
+    return swiglu(x, over wide), 0
 }
 
 model deepseek(tokens[batch, seq] : token(vocab)) {
@@ -84,14 +63,14 @@ model deepseek(tokens[batch, seq] : token(vocab)) {
     x = embed[tokens]
     uneven = 0
     repeat layers at l as "model.layers.{}" {
-        x = x + attend(norm(x) as "input_layernorm") as "self_attn"
-        h = norm(x) as "post_attention_layernorm"
+        x = x + attend(norm(x, over hidden) as "input_layernorm") as "self_attn"
+        h = norm(x, over hidden) as "post_attention_layernorm"
         y, more = select(l < dense, mlp(h) as "mlp", moe(h) as "mlp")
         x = x + y
         uneven = uneven + more
     }
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
-    loss = cross_entropy((norm(x) as "model.norm") @ unembed over hidden, next(tokens)) + balancing / layers * uneven
+    loss = cross_entropy((norm(x, over hidden) as "model.norm") @ unembed over hidden, next(tokens)) + balancing / layers * uneven
 }
 
 train {

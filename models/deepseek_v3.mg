@@ -10,24 +10,14 @@ dim experts = 8, choice = experts, groups = 4, member = choice / groups, kept = 
 dim vocab = 256, seq = 128, batch = 32, ends = 2, joined = hidden
 const dense = 1, balancing = 1e-4, share = 0.3, scaling = 2.5, eps = 1e-6, theta = 10000, std = 0.02
 
-block norm(x[hidden]) {
-    gain : param[hidden] = 1 as "weight"
-    return rmsnorm(x, gain, over hidden, eps = eps)
-}
-
-block latent_norm(x[latent]) {
-    gain : param[latent] = 1 as "weight"
-    return rmsnorm(x, gain, over latent, eps = eps)
+block norm(x, over d) {
+    gain : param[d] = 1 as "weight"
+    return rmsnorm(x, gain, over d, eps = eps)
 }
 
 # The published weights turn neighbours; both sides of a score may be ordered in another way.
 block turned(x[turn]) {
     return rope(x[turn -> (half, two)][(two, half) -> turn], along seq, over turn, theta = theta)
-}
-
-block narrow_norm(x[narrow]) {
-    gain : param[narrow] = 1 as "weight"
-    return rmsnorm(x, gain, over narrow, eps = eps)
 }
 
 block attend(x[hidden]) {
@@ -36,9 +26,9 @@ block attend(x[hidden]) {
     wkv : param[hidden, short]        ~ normal(std) as "kv_a_proj_with_mqa.weight" [short, hidden]
     up  : param[latent, heads, kv]    ~ normal(std) as "kv_b_proj.weight" [(heads kv), latent]
     wo  : param[heads, value, hidden] ~ normal(std / sqrt(2 * layers)) as "o_proj.weight" [hidden, (heads value)]
-    q = (narrow_norm(x @ wa over hidden) as "q_a_layernorm") @ wq over narrow
+    q = (norm(x @ wa over hidden, over narrow) as "q_a_layernorm") @ wq over narrow
     c = x @ wkv over hidden
-    both = (latent_norm(c[short = 0 .. latent]) as "kv_a_layernorm") @ up over latent
+    both = (norm(c[short = 0 .. latent], over latent) as "kv_a_layernorm") @ up over latent
     q = join(q[key = 0 .. still], turned(q[key = still .. key -> turn]), (still, turn) -> key)
     k = join(both[kv = 0 .. still], turned(c[short = latent .. short -> turn]), (still, turn) -> key)
     v = both[kv = still .. kv -> value]
@@ -84,8 +74,8 @@ block mlp(x[hidden]) {
 }
 
 block layer(x[hidden], sparse =) {
-    x = x + attend(norm(x) as "input_layernorm") as "self_attn"
-    h = norm(x) as "post_attention_layernorm"
+    x = x + attend(norm(x, over hidden) as "input_layernorm") as "self_attn"
+    h = norm(x, over hidden) as "post_attention_layernorm"
     y, uneven, use = select(sparse, moe(h) as "mlp", mlp(h) as "mlp")
     return x + y, uneven, use
 }
@@ -101,11 +91,11 @@ model deepseek(tokens[batch, seq] : token(vocab)) {
         uneven = uneven + more
         bias_loss = bias_loss + use
     }
-    loss = cross_entropy((norm(x) as "model.norm") @ unembed over hidden, next(tokens))
-    pair = select(index(ends) == 0, norm(embed[next(tokens)]) as "model.layers.{layers}.enorm", norm(x) as "model.layers.{layers}.hnorm")
+    loss = cross_entropy((norm(x, over hidden) as "model.norm") @ unembed over hidden, next(tokens))
+    pair = select(index(ends) == 0, norm(embed[next(tokens)], over hidden) as "model.layers.{layers}.enorm", norm(x, over hidden) as "model.layers.{layers}.hnorm")
     meet : param[ends, hidden, joined] ~ normal(std) as "model.layers.{layers}.eh_proj.weight" [joined, (ends hidden)]
     x, more, use = layer((pair @ meet over (ends, hidden))[joined -> hidden], sparse = 1) as "model.layers.{layers}"
-    later = cross_entropy((norm(x) as "model.layers.{layers}.shared_head.norm") @ unembed over hidden, next(tokens, by = 2))
+    later = cross_entropy((norm(x, over hidden) as "model.layers.{layers}.shared_head.norm") @ unembed over hidden, next(tokens, by = 2))
     bias_loss = bias_loss + use
     loss = loss + share * later + balancing * (uneven + more)
 }
@@ -123,10 +113,11 @@ train bias_loss where "*.e_score_correction_bias" {
 
 layout {  # the default: one rank
     device cpu
-    mesh   dp = 1, ep = 1, tp = 1
+    mesh   pp = 1, dp = 1, ep = 1, tp = 1
     experts                 -> ep
     batch                   -> dp, ep
     heads, wide, ffn, vocab -> tp
+    layers                  -> pp (schedule = 1f1b)
     microbatch 8
 }
 

@@ -33,7 +33,7 @@ static bool into_stacked(Module *m, Ins *loop, uint32_t k, Value acc)
     return true;
 }
 
-/* Does result k of a loop add to what it is carried in as? Then any start may be added to. */
+/* Does result k of a loop add to what it is carried in as? */
 static bool is_running_sum(const Module *m, const Ins *loop, uint32_t k)
 {
     Value arg = loop->body->args.data[k], next = loop->body->results.data[k];
@@ -43,6 +43,13 @@ static bool is_running_sum(const Module *m, const Ins *loop, uint32_t k)
     if (i->op == OP_add)
         return i->in[0] == arg || i->in[1] == arg;
     return OP_AMONG(i->op, OP_dot, OP_scatter_add) && i->nin == 3 && i->in[2] == arg;
+}
+
+bool loop_adds(const Module *m, const Uses *uses, const Ins *loop, uint32_t k)
+{
+    const Region *b = loop->body;
+    return is_running_sum(m, loop, k) && uses->count[b->args.data[k]] == 1 &&
+           uses->count[b->results.data[k]] == 1;
 }
 
 static uint32_t result_number(const Ins *i, Value v)
@@ -65,11 +72,9 @@ static bool into_repeat(Module *m, const Uses *uses, Ins *loop, uint32_t k, Valu
     double start;
     if (k >= (uint32_t)loop->attrs.carried)
         return into_stacked(m, loop, k, acc);
-    /* Nothing else in the body may look at the running sum, before or after an iteration adds to
-     * it. */
-    const Region *b = loop->body;
-    if (!is_running_sum(m, loop, k) || uses->count[b->args.data[k]] != 1 ||
-        uses->count[b->results.data[k]] != 1)
+    if (loop->attrs.relay) /* it would go through all stages, and the next one wait for it */
+        return false;
+    if (!loop_adds(m, uses, loop, k))
         return false;
     if (value_is_const(m, loop->in[k], &start) && start == 0) {
         loop->in[k] = acc;

@@ -10,6 +10,10 @@
  * argument of r, or from outside, what g is the sum of is looked through as well. */
 bool accumulate_into(Module *m, const Region *r, const Uses *uses, Value g, Value acc);
 
+/* Is carried value k of a loop what it begins with and a sum, at which nothing else in the body
+ * looks, before or after an iteration adds to it? Then any start may be added to. */
+bool loop_adds(const Module *m, const Uses *uses, const Ins *loop, uint32_t k);
+
 /* All additions of the backward part of a region and the regions in it; true if one was merged. */
 bool accumulate_all(Module *m, Region *r, Arena *a);
 

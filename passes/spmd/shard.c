@@ -519,6 +519,8 @@ PassStatus pass_shard(Job *j)
             m->fns.data[f]->gradients.n = 0;
         return PASS_ok;
     }
+    for (size_t f = 0; f < m->fns.n && m->layout.pipeline.axis; f++)
+        relays_join(m, m->fns.data[f], j->tmp);
     if (!scans_are_whole(m) || !stages_are_loops(m) || !shard_is_possible(m, j->tmp) ||
         !stages_choose(m))
         return PASS_error;

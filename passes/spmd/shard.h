@@ -34,6 +34,10 @@ void shard_broadcast(Module *m, Fn *fn, Arena *tmp);
 /* Tensor.at: where parameters are needed, and with them their states. */
 void shard_places(Module *m, Arena *tmp);
 
+/* relays.c: before all else of a pipeline, the loops over layers that do not need each other become
+ * one loop each way, in the loop over microbatches. */
+void relays_join(Module *m, Fn *fn, Arena *tmp);
+
 /* shard_refuse.c: false if the program cannot be cut into stages, told: for its loops, before; for
  * values that are not where they are needed, when tensors have their places. */
 bool stages_are_loops(const Module *m);

@@ -29,6 +29,21 @@ static bool looks_along(const Ins *i, Name dim)
            (a->dim.name == dim || a->to.name == dim || a->along.name == dim || a->keys.name == dim);
 }
 
+/* relays.c joined those that do not need each other. */
+static void refuse_second(const Module *m, const Ins *first, const Ins *i)
+{
+    diag_error(m->diag, i->span, 343,
+               "this repeat over '%s' needs what another gives, and a microbatch goes through the "
+               "stages once",
+               layers(m));
+    diag_note(m->diag, first->span, "the other one");
+    diag_help(
+        m->diag,
+        "over a dim of its own (dim deep = %lld) it is computed as a whole, on the last rank; "
+        "or the other one on the first",
+        (long long)i->attrs.dim.size);
+}
+
 static void look_at(Loops *l, const Region *r, int depth)
 {
     const Module *m = l->m;
@@ -46,9 +61,7 @@ static void look_at(Loops *l, const Region *r, int depth)
                 layers(m));
             l->fine = false;
         } else if (ir_is_staged(m, i) && i->attrs.carried && !i->attrs.reverse && l->first) {
-            diag_error(m->diag, i->span, 343, "a second repeat over '%s': stages are of one",
-                       layers(m));
-            diag_note(m->diag, l->first->span, "the first one");
+            refuse_second(m, l->first, i);
             l->fine = false;
         } else if (ir_is_staged(m, i) && i->attrs.carried && !i->attrs.reverse) {
             l->first = i;
@@ -224,27 +237,8 @@ static void check_iteration(Places *p, const Region *r)
     }
 }
 
-static bool tensors_have_places(const Module *m)
-{
-    for (size_t k = 0; k < m->tensors.n; k++) {
-        const Tensor *t = &m->tensors.data[k];
-        bool stacked = type_find(&t->type, m->layout.pipeline.dim) >= 0;
-        if (stacked || t->slot || !(t->at & AT_MIDDLE))
-            continue;
-        diag_error(m->diag, t->span, 343,
-                   "each layer reads the parameter '%s', which is not one of a layer",
-                   name_str(m->names, t->name));
-        diag_note(m->diag, m->layout.pipeline.span, "the layers are on several ranks");
-        diag_help(m->diag, "a parameter inside of the repeat, one for each layer");
-        return false;
-    }
-    return true;
-}
-
 bool stages_hold(const Module *m, Arena *tmp)
 {
-    if (!tensors_have_places(m))
-        return false;
     for (size_t f = 0; f < m->fns.n; f++) {
         const Fn *fn = m->fns.data[f];
         Places p = {m, ir_available(m, fn->body, fn, tmp), true};

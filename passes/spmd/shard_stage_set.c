@@ -172,6 +172,8 @@ void shard_places(Module *m, Arena *tmp)
     while (spread(m, tmp))
         ;
     for (size_t k = 0; k < m->tensors.n; k++)
-        if (!m->tensors.data[k].at) /* nothing needs it: all may have it */
+        if (!m->tensors.data[k].at) /* nothing needs it: all may have it, and it what it follows */
             m->tensors.data[k].at = AT_ALL;
+    while (spread(m, tmp))
+        ;
 }

@@ -69,40 +69,41 @@ static bool has_batch(const Microbatches *r, Value v)
 
 /* ---- finding ------------------------------------------------------------------------------- */
 
-/* Operands that are added to the result as they are: a part there makes the others parts too. */
-static bool adds(const Ins *i, uint32_t k)
+bool ins_adds(const Ins *i, uint32_t k)
 {
     return op_is(i->op, ADDITIVE) || (i->op == OP_select && k > 0) ||
            (OP_AMONG(i->op, OP_dot, OP_scatter_add) && k == 2);
 }
 
-/* Are all operands but k the same in all microbatches? */
-static bool others_same(const Microbatches *r, const Ins *i, uint32_t k)
+bool ins_is_linear(const Module *m, const Ins *i, uint32_t k)
 {
-    for (uint32_t o = 0; o < i->nin; o++)
-        if (o != k && (r->part[i->in[o]] || has_batch(r, i->in[o])))
-            return false;
-    return true;
+    if (ins_adds(i, k) || op_is(i->op, LINEAR))
+        return true;
+    if (i->op == OP_cast)
+        return dtype_is_float(type_of(m, i->out[0])->dtype);
+    if (OP_AMONG(i->op, OP_mul, OP_dot, OP_combine_weight)) /* the rows, and what comes to them */
+        return k < 2;
+    if (OP_AMONG(i->op, OP_div, OP_gather, OP_scatter_add))
+        return k == 0;
+    if (OP_AMONG(i->op, OP_attention_grad, OP_attention_bias_grad))
+        return k == 5; /* in what comes back to its result */
+    if (OP_AMONG(i->op, OP_dispatch, OP_combine))
+        return k == 0 || k == 3; /* in the rows, and in their weights */
+    return i->op == OP_cross_entropy_grad && k == 3;
 }
 
 /* Is the op linear in a part at operand k, given that no other operand but added ones is a part? */
 static bool linear(const Microbatches *r, const Ins *i, uint32_t k)
 {
-    if (adds(i, k) || op_is(i->op, LINEAR))
+    if (!ins_is_linear(r->m, i, k))
+        return false;
+    if (ins_adds(i, k) || op_is(i->op, LINEAR) || i->op == OP_cast)
         return true;
-    if (i->op == OP_cast)
-        return dtype_is_float(type_of(r->m, i->out[0])->dtype);
-    if (i->op == OP_mul || i->op == OP_dot)
-        return !r->part[i->in[1 - k]] && !has_batch(r, i->in[1 - k]);
-    if (OP_AMONG(i->op, OP_div, OP_gather, OP_scatter_add))
-        return k == 0 && !r->part[i->in[1]] && !has_batch(r, i->in[1]);
-    bool here = (OP_AMONG(i->op, OP_attention_grad, OP_attention_bias_grad) &&
-                 k == 5) || /* in what comes back to its result */
-                (i->op == OP_cross_entropy_grad && k == 3) ||
-                (i->op == OP_combine_weight && k < 2) ||
-                /* in the rows, and in their weights */
-                (OP_AMONG(i->op, OP_dispatch, OP_combine) && (k == 0 || k == 3));
-    return here && others_same(r, i, k);
+    const bool two = OP_AMONG(i->op, OP_mul, OP_dot, OP_div, OP_gather, OP_scatter_add);
+    for (uint32_t o = 0; o < (two ? 2 : i->nin); o++)
+        if (o != k && (r->part[i->in[o]] || has_batch(r, i->in[o])))
+            return false;
+    return true;
 }
 
 /* Ops that sum over dims: over the batch they make parts. */
@@ -387,7 +388,7 @@ static void adjust_ins(Adjust *a, Region *home, Ins *i)
         i->in[k] = share(a, &b, i->in[k]);
     } else if (part) {
         for (uint32_t k = 0; k < i->nin; k++)
-            if (adds(i, k))
+            if (ins_adds(i, k))
                 i->in[k] = share(a, &b, i->in[k]);
     }
     vec_push(r->m->arena, &home->ins, i);

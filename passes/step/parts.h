@@ -27,6 +27,11 @@ typedef struct Microbatches {
     Value shared; /* what is the same in every microbatch and was divided, 0: nothing */
 } Microbatches;
 
+/* Is operand k added to the result as it is, with all others of which that holds? */
+bool ins_adds(const Ins *i, uint32_t k);
+/* Is the op linear in operand k, where all operands but those that it adds are given? */
+bool ins_is_linear(const Module *m, const Ins *i, uint32_t k);
+
 /* How many rows a function takes at once; 0: it takes none. */
 int64_t fn_rows(const Module *m, const Fn *fn);
 

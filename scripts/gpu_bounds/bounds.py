@@ -6,7 +6,7 @@ multiprocessor. The blocks between are as long as a line between two that were r
 import heapq
 from collections import namedtuple
 
-from . import access, contents, machine, occupancy, pipes, timeline
+from . import access, contents, machine, occupancy, order, pipes, timeline
 
 SAMPLES, TRACE, MOST_BLOCKS = 5, 24_000, 200_000
 CACHED = 0.8  # of the L2 cache, that blocks find again: by published times of cross-entropy (docs/gpu_bounds.md)
@@ -101,8 +101,10 @@ def schedule(lengths, places):
 
 
 def all_blocks(grid, xs, values):
-    line = [between(xs, values, x) for x in range(min(grid[0], MOST_BLOCKS))]
-    return line * min(grid[1] * grid[2], max(1, MOST_BLOCKS // len(line)))
+    """Of each block in the order in which blocks begin."""
+    columns = grid.columns(MOST_BLOCKS)
+    value = [between(xs, values, x) for x in range(max(columns) + 1)]
+    return [value[x] for x in columns]
 
 
 def footprint(program, samples, sectors):
@@ -181,13 +183,14 @@ def of_launch(program, kernel, launch, limits, card, count=SAMPLES):
     held = occupancy.of(card.machine, launch.block, kernel.registers, kernel.shared + launch.shared)
     if not held.blocks:
         raise machine.Stuck(f"{kernel.name}: cannot be launched: {held.limit}")
-    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    grid = contents.grid(kernel, launch)
-    linear = grid != launch.grid
-    picked = sample_blocks(grid, count)
-    samples = [Sample(program, kernel, launch, limits, fill, (x + grid[0] * y, 0, 0) if linear else (x, y, z), card) for x, y, z in picked]
+    grid = order.of(kernel, launch)
+    blocks = grid.count
+    picked = sample_blocks(grid.size, count)
+    samples = [Sample(program, kernel, launch, limits, fill, grid.block(x, y), card) for x, y, _ in picked]
+    if any(i.op in ("HMMA", "HGMMA") for i in program.code.ins) and not any(s.flops for s in samples):
+        raise machine.Stuck(f"{kernel.name}: none of its products is reached: a number that decides which is not known")
     xs = [x for x, _, _ in picked]
-    some = sorted({round(k * (grid[0] - 1) / 63) for k in range(64)})
+    some = sorted({round(k * (grid.size[0] - 1) / 63) for k in range(64)})
     mean = lambda f: sum(between(xs, [f(s) for s in samples], x) for x in some) / len(some)
     together = min(held.blocks, -(-blocks // card.processors))
     busy = {part: mean(lambda s, part=part: s.cycles[part]) for part in PARTS}

@@ -3,7 +3,6 @@
 A kernel reads indices, choices of experts or sorted positions from memory. Their numbers are data; here they are drawn evenly, so
 that counts are those of typical data. RULES names, for a kernel, which parameter points to what, and where its limit is."""
 
-import math
 import re
 import struct
 
@@ -74,18 +73,7 @@ RULES = [
     (r"mg_combine_weight_\w+", 3, experts),
     (r"mg_combine_weight_\w+", 4, slots),
 ]
-# Blocks of attention are in one row, head after head: what counts the heads.
-HEADS = [(r"mg_flash\w*_dkv_\w+", ("batch", "kv")), (r"mg_flash\w*_(forward|dq)_\w+", ("batch", "kv", "group"))]
 SPAN = 1 << 32  # bytes behind a pointer that may belong to its table
-
-
-def grid(kernel, launch):
-    """The grid with a dim for the heads, which are alike: (blocks of a head, heads, 1)."""
-    for pattern, fields in HEADS:
-        if re.fullmatch(pattern, kernel.name):
-            heads = math.prod(field(launch, "mg_attention_desc", name) for name in fields)
-            return launch.grid[0] // heads, heads, 1
-    return launch.grid
 
 
 def of(kernel, launch):

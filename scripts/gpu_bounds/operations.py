@@ -300,10 +300,14 @@ def to_bits(x):
 
 
 def from_integer(i):
-    if not i.mods or "F64" in i.mods or i.mods[0] not in ("U32", "U64"):
+    """Of a signed number no negative one: only divisions need it, and they convert absolute values."""
+    wide = "U64" in i.mods
+    if {"F64", "F16", "S64", "S8", "U8", "S16", "U16"} & set(i.mods):
         return unknown(i)
-    wide = i.mods[0] == "U64"
-    return one(lambda x: to_float(x, "RP" in i.mods), wide)(i)
+
+    def convert(x):
+        return None if not wide and "U32" not in i.mods and x >> 31 else to_float(x, "RP" in i.mods)
+    return one(convert, wide)(i)
 
 
 def reciprocal(i):

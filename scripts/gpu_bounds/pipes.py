@@ -7,6 +7,7 @@ for an instruction of 32 lanes. What a pipe is called and which instruction take
 from collections import namedtuple
 
 QUARTERS = 4
+TENSOR = ("HMMA", "HGMMA", "IMMA", "DMMA", "UTCHMMA")
 GUESSES = [
     "which pipe an instruction takes (pipes.py), beyond the documented rates of its kind",
     "an HGMMA reads its operands from shared memory once, at 128 bytes a cycle",
@@ -53,7 +54,7 @@ def pipe_of(ins, machine):
         return "f64", cycles(rates.f64)
     if ins.op in ("F2F", "F2I", "I2F", "FRND", "POPC", "FLO", "BREV"):
         return "special", cycles(rates.convert)
-    if ins.op in ("HMMA", "HGMMA", "IMMA", "DMMA", "UTCHMMA"):
+    if ins.op in TENSOR:
         return "tensor", 0
     if ins.op in MEMORY:
         return "memory", QUARTERS  # one instruction a cycle for all quarters

@@ -201,18 +201,28 @@ class Followers(mgctest.Case):
                 self.assertNotEqual(self.read("mine"), self.read("other"))
 
     def test_stages(self):
-        """Averages under stages of a pipeline: those of one rank."""
-        text = TEACHER.replace('    target : block encoder as "target" follows online by 0.9\n', "").replace(
-            '    stale  : block encoder as "last" follows target every 2\n', "").replace(
-            " - target(x) - 0.5 * stale(x)", "").replace("off = y", "off = y * 2")
-        self.program("one", ONE, text)
-        self.program("stages", "layout {\n device cpu\n mesh pp = 2\n layers -> pp\n microbatch 1\n}\n", text)
+        """Under stages of a pipeline: followers, averages, evaluations and exports with these are one rank's."""
+        val = ["--val", "text", "--eval-every", 2, "--eval-with", "average"]
+        (kind,) = mgctest.some(("1f1b", "gpipe", "zb-h1", "interleaved, chunks = 2"))[:1]
+        self.program("one")
+        self.program("stages", f"layout {{\n device cpu\n mesh pp = 2\n layers -> pp (schedule = {kind})\n microbatch 1\n}}\n")
+        losses = []
         for out in ("one", "stages"):
-            self.run_to(out, 3, out + "-run")
-        a, b = self.saved("one-run", 3), self.saved("stages-run", 3)
-        self.assertIn("average.online.layers.1.weight", a)
-        for key, x in a.items():
-            self.close(x, b[key], 2e-4)
+            self.run_to(out, 4, out + "-run", *val, "--export", out + "-average")
+            losses.append([m["val_loss"] for m in self.metrics(out + "-run") if "val_loss" in m])
+        self.assertEqual(len(losses[0]), 2)
+        for a, b in zip(*losses, strict=True):
+            self.assertLess(abs(a - b), 1e-5 * a)
+        for a, b in ((self.saved("one-run", 4), self.saved("stages-run", 4)),
+                     [tensors(self.path(f"{out}-average/model.safetensors")) for out in ("one", "stages")]):
+            self.assertEqual(set(a), set(b))
+            self.assertIn("last.layers.1.weight", a)
+            for key, x in a.items():
+                self.close(x, b[key], 2e-4)
+        self.run_to("stages", 2, "parts")
+        self.run_to("stages", 4, "parts", "--resume")
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(*(self.read(f"{out}/ckpt/step-00000004/{file}") for out in ("stages-run", "parts")))
 
 
 if __name__ == "__main__":

@@ -88,6 +88,26 @@ class Nccl(shim.Case):
                 with self.subTest(kind=kind, pp=pp, seed=seed):
                     self.near(want, self.losses("./" + name, "--steps", 3, seed=seed), 2e-4)
 
+    def test_several(self):
+        """Stages of models with several losses, with followers, with several towers: the losses and norms of one rank, each of them."""
+        self.text(6000)
+        files = {"byol": "zoo/byol", "gan": "zoo/gan", "together": "../plan/together", "ends": "../plan/ends"}
+        (model,), (kind,) = some(files)[:1], some(("1f1b", "zb-h1", "interleaved, chunks = 2"))[:1]
+        data = os.path.join(PARITY, f"zoo/golden/{model}.safetensors") if model in ("byol", "gan") else "text1.txt"
+        path, rows = os.path.join(PARITY, files[model] + ".mg"), []
+        self.compiles(path, "--precision", "f32", "-D", "layers=4", "-o", "one")
+        self.write("it.mg", f"layout it {{\n    device h200\n    mesh pp = 2, dp = 2\n    batch -> dp\n{layouts.PP(kind)}    microbatch 1\n}}\n")
+        self.gpu(path, "--precision", "f32", "-D", "layers=4", "--layout", "./it.mg", device=())
+        for program in ("one", "gpu"):
+            self.trains("./" + program, "--data", data, "--steps", 4, "--threads", 1, "--out", program + "-run",
+                        env={**GPUS, "SHIM_SEED": str(TURN)}, timeout=600)
+            rows.append([m for m in self.metrics(program + "-run") if "lr" in m])
+        for a, b in zip(*rows, strict=True):
+            keys = [k for k in a if k.endswith(("loss", "norm"))]
+            self.assertGreaterEqual(len(keys), 2)
+            for k in keys:
+                self.assertLess(abs(a[k] - b[k]), 2e-4 * abs(a[k]), (model, k))
+
     def test_traced(self):
         """Every GPU is in the trace, and its phases lie where messages allow them to."""
         self.text(6000)

@@ -1,6 +1,7 @@
 """Pipelines by real ranks: every schedule computes what one rank does, to the bit where nothing is added up in another
 order. The sample turns with the commit; MGC_FULL=1 takes all. (test_layouts.py has them beside other layouts.)"""
 
+import array
 import os
 import unittest
 
@@ -42,6 +43,22 @@ layout {
     microbatch 1
 }
 """
+
+
+# Models of which more goes through the stages than one stream of values: of which files, made how small.
+ZOO = os.path.join(mgctest.SOURCE, "tests/parity/zoo")
+OWN = os.path.join(mgctest.SOURCE, "tests/plan")
+V3 = ("layers=5", "hidden=16", "heads=2", "still=4", "turn=4", "value=4", "latent=8", "narrow=8", "wide=16", "ffn=8", "experts=4",
+      "groups=2", "seq=16", "batch=8")
+SEVERAL = {
+    "byol": (ZOO, ("layers=5",)),  # four towers, of which two follow the others; averages
+    "dqn": (ZOO, ("layers=5",)),  # a network that follows another every second step
+    "gan": (ZOO, ("layers=5",)),  # two losses, whose gradients come back through the same layers
+    "together": (OWN, ("layers=5",)),  # all of these, and a table that both ends read
+    "ends": (OWN, ("layers=5",)),  # values that each layer reads, and what is behind them
+    "deepseek_v3": (os.path.join(mgctest.SOURCE, "models"), V3),  # a second loss of each layer; the table is read again behind them
+}
+BESIDE = ("", "batch -> dp\n", "batch -> dp\n state, grads, params -> dp\n")
 
 
 def legal(kind, pp, m):
@@ -144,6 +161,52 @@ class Pipelines(mgctest.Case):
         r = self.mgc(test_layouts.LLAMA, "--layout", "./w.mg", "-D", "batch=8", "-D", "layers=8", "--check")
         self.assertEqual(r.returncode, 3)
         self.assertIn(b"microbatches", r.stderr)
+
+    def several(self, model, name, mesh, rules, micro, steps, *argv):
+        """A program in f64 under a layout, run: what it says of each step and evaluation, and the tensors at the end."""
+        folder, sizes = SEVERAL[model]
+        path, out = os.path.join(folder, model + ".mg"), argv[-1] if argv else "out_" + name
+        if not argv:
+            self.write(f"{name}.mg", f"layout {name} {{\n device cpu\n mesh {mesh}\n {rules} microbatch {micro}\n}}\n")
+            self.compiles(path, "--layout", f"./{name}.mg", "--precision=f64", *(a for d in sizes for a in ("-D", d)), "-o", name)
+        data = os.path.join(ZOO, f"golden/{model}.safetensors") if folder == ZOO else "text1.txt"
+        self.trains("./" + name, "--data", data, "--val", data, "--eval-every", 2, "--eval-batches", 2, "--steps", steps, "--save-every",
+                    2, "--keep", 0, "--threads", 1, *(argv or ("--out", out)))
+        rows = [{k: v for k, v in m.items() if k.endswith(("loss", "norm"))} for m in self.metrics(out)]
+        self.assertTrue(any("val_loss" in m for m in rows))
+        return rows, self.tensors(out, steps)
+
+    def near(self, want, got):
+        """Losses, norms and tensors within 1e-9, of a tensor's largest element."""
+        self.assertEqual([list(m) for m in want[0]], [list(m) for m in got[0]])
+        for a, b in zip(want[0], got[0], strict=True):
+            for k, x in a.items():
+                self.assertLessEqual(abs(x - b[k]), 1e-9 * abs(x), k)
+        self.assertEqual(want[1].keys(), got[1].keys())
+        for name, (shape, data) in want[1].items():
+            a, b = array.array("d", data), array.array("d", got[1][name][1])
+            self.assertEqual((shape, len(a)), (got[1][name][0], len(b)))
+            self.assertLessEqual(max(abs(x - y) for x, y in zip(a, b, strict=True)), 1e-9 * max(map(abs, a)), name)
+
+    def test_several(self):
+        """Several losses, parameters that follow others, towers beside each other and what all stages read: one rank's losses,
+        norms, evaluations and parameters; and a run that goes on from its checkpoint, or from one rank's, goes on as they do."""
+        self.text(6000)
+        every = [(model, kind) for model in SEVERAL for kind in KINDS]
+        for n, (model, kind) in enumerate(some(every, 2)):
+            rules = BESIDE[(n + mgctest.TURN) % 3]
+            dp = 2 if rules else 1
+            with self.subTest(model=model, kind=kind, rules=rules):
+                one, name = f"one_{model}", f"{model}_{n}"
+                want = self.several(model, one, "dp = 1", "", 2, 4)
+                pp = f"pp = 2, dp = {dp}"
+                self.near(want, self.several(model, name, pp, rules + f"layers -> pp (schedule = {kind})\n", 2 // dp, 4))
+                whole = self.tensors("out_" + name, 4)
+                self.several(model, name, "", "", 0, 2, "--out", "parts_" + name)
+                self.several(model, name, "", "", 0, 4, "--resume", "--out", "parts_" + name)
+                self.assertEqual(self.tensors("parts_" + name, 4), whole)
+                self.several(model, one, "", "", 0, 2, "--out", "other_" + name)
+                self.near(want, self.several(model, name, "", "", 0, 4, "--resume", "--out", "other_" + name))
 
     def gradients_near(self, want, got, what):
         """Of the first step, by the first moments: within 1e-5 of a tensor's own norm and 1e-7 of that of all."""

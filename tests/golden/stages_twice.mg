@@ -1,6 +1,7 @@
 # RUN: not %mgc %s --check 2>&1 | FileCheck %s
-# CHECK: error[MG0343]: a second repeat over 'layers': stages are of one
-# CHECK: note: the first one
+# CHECK: error[MG0343]: this repeat over 'layers' needs what another gives, and a microbatch goes through the stages once
+# CHECK: note: the other one
+# CHECK: help: over a dim of its own (dim deep = 4) it is computed as a whole, on the last rank; or the other one on the first
 dim hidden = 32, layers = 4, vocab = 64, seq = 8, batch = 8
 
 model twice(tokens[batch, seq] : token(vocab)) {

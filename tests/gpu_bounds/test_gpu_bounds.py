@@ -14,7 +14,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
-from gpu_bounds import access, bounds, cards, contents, cubin, describe, descriptors, lanes, launches, lint, machine, occupancy, operations, pipes, sass, timeline  # noqa: E402
+from gpu_bounds import access, bounds, cards, contents, cubin, describe, descriptors, lanes, launches, lint, machine, occupancy, operations, order, pipes, sass, timeline  # noqa: E402
 
 with open(os.path.join(HERE, "golden", "launches.json"), encoding="ascii") as file:
     GOLDEN = json.load(file)
@@ -162,7 +162,8 @@ class Whole(unittest.TestCase):
             self.assertEqual((w.R[0], w.R[1]), (3, 5), kind)
 
     def test_conversions_without_kind(self):
-        self.assertIsNone(self.value("MOV R0, 0x1", "I2F R0, R0"))
+        self.assertEqual(self.value("MOV R0, 0x3", "I2F.RP R0, R0"), 0x40400000)  # signed
+        self.assertIsNone(self.value("MOV R0, 0x80000000", "I2F R0, R0"))
 
     def test_lanes_and_shifts(self):
         w = run("S2R R0, SR_TID.X", "SHF.L.U32 R1, R0, 0x3, RZ", "LEA.HI R2, R0, R0, RZ, 0x1f", "SHF.R.U64 R3, R0, 0x4, R0")
@@ -309,7 +310,8 @@ class Kernels(unittest.TestCase):
     def test_attention(self):
         """A block of 128 queries sees two more tiles of 64 keys than the one before; each tile is two products of 128 x 64 x 64."""
         for x in (0, 3, 7):
-            program, _, warps = block(ATTENTION, (8 * 5 + x, 0, 0))
+            grid = order.of(*golden(ATTENTION)[1:])
+            program, _, warps = block(ATTENTION, grid.block(x, 5))
             tiles = 2 * (8 - x)  # the longest first
             flops = sum(n * pipes.shape(program.code.ins[i]) / 4 for w in warps for i, n in enumerate(w.counts) if program.code.ins[i].op == "HGMMA")
             self.assertEqual(flops, tiles * 2 * 2 * 128 * 64 * 64)
@@ -318,6 +320,22 @@ class Kernels(unittest.TestCase):
             for w in warps:
                 for i, a in w.accesses.items():
                     self.assertFalse(a.least and a.wavefronts > a.least, f"bank conflicts: {i}")
+
+    def test_order(self):
+        """Blocks are numbered as flash_place_of has them: each once, and as many heads as the L2 cache holds take turns."""
+        _, kernel, launch = golden(ATTENTION)
+        for section, columns in ((1, [0, 1] * 5), (3, [0, 0, 0, 1, 1, 1, 0, 0, 1, 1]), (9, [0] * 5 + [1] * 5)):
+            grid = order.Turns(launch._replace(grid=(10, 1, 1)), 5, section)
+            self.assertEqual(grid.columns(100), columns)
+            self.assertEqual({grid.block(x, y)[0]: x for x in range(2) for y in range(5)}, dict(enumerate(columns)))
+        self.assertEqual(order.of(kernel, launch).section, 12)  # 64 heads of 1024 keys in 16 MiB
+
+    def test_products_not_reached(self):
+        """A block that ends before its products, as by a number that is not known: the bound is refused."""
+        program, kernel, launch = golden(ATTENTION)
+        leave = next(s for s in program.steps if s[2].op == "EXIT" and s[0] is None)
+        program.steps[0] = leave
+        self.assertRaisesRegex(machine.Stuck, "none of its products", bounds.of_launch, program, kernel, launch, MEMORY, cards.read("h100"))
 
     def test_bound(self):
         program, kernel, launch = golden(ATTENTION)

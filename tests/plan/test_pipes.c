@@ -35,6 +35,12 @@ static const Small even = {"llama7b.mg",
 static const Small moved = {
     MODELS_DIR "/../tests/programs/mended/stages_of_different_depth.mg", 0, {"layers=4"}};
 
+/* Two losses and followers; values that all stages read, and both ends. */
+static const Small together = {
+    MODELS_DIR "/../tests/plan/together.mg", 0, {"layers=5", "vocab=16", "batch=8"}};
+static const Small ends = {
+    MODELS_DIR "/../tests/plan/ends.mg", 0, {"layers=5", "vocab=16", "batch=8"}};
+
 typedef struct Case {
     const Small *model;
     const char *schedule, *spec;
@@ -53,6 +59,10 @@ static const Case cases[] = {
     {&llama, "1f1b", "pp=2 tp=2; layers pp; kv_heads tp; ffn tp; vocab tp; seq tp", 2},
     {&llama, "zb-h1", "cp=2 pp=2; layers pp; seq cp~", 2},
     {&mixtral, "1f1b", "pp=2 ep=2; layers pp; experts ep; batch ep", 4},
+    {&together, "zb-h1", "pp=4; layers pp", 1},
+    {&together, "interleaved", "dp=2 pp=2; layers pp:2; batch dp; state dp; grads dp", 2},
+    {&ends, "zb-h1", "pp=2 dp=2; layers pp; batch dp; state dp; grads dp; params dp", 2},
+    {&ends, "interleaved", "pp=2; layers pp:2", 1},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -35,6 +35,21 @@
         }                                                                                          \
     }
 
+/* Two losses, followers, and several towers: beside each other, and one after the other's sums. */
+#define OWN(file, layers)                                                                          \
+    {MODELS_DIR "/../tests/plan/" file, 0, {"layers=" #layers, "batch=8", "vocab=16"}}
+#define TOGETHER(layers) OWN("together.mg", layers)
+#define ENDS(layers)     OWN("ends.mg", layers)
+
+#define DEEPSEEK(layers)                                                                           \
+    {"deepseek_v3.mg",                                                                             \
+     0,                                                                                            \
+     {                                                                                             \
+         "layers=" #layers, "batch=8", "hidden=8", "heads=2", "still=4", "turn=4", "value=4",      \
+         "latent=4", "narrow=4", "wide=8", "ffn=4", "experts=4", "groups=2", "vocab=16", "seq=8",  \
+         "dense=0" /* layers of one kind */                                                        \
+     }}
+
 /* The logits are more work than a layer, and the last rank has none of those. */
 #define WIDE(layers)                                                                               \
     {"llama7b.mg",                                                                                 \
@@ -59,6 +74,10 @@ static const Alone alone[] = {
     {MIXTRAL(5, 8), "pp=2; layers pp:2", true}, {WIDE(4), "pp=2; layers pp", true},
     {WIDE(7), "pp=4; layers pp:2", true},       {NOISE(4), "pp=2; layers pp", true},
     {NOISE(7), "pp=4; layers pp", true},        {NOISE(7), "pp=2; layers pp:2", true},
+    {TOGETHER(4), "pp=2; layers pp", false},    {TOGETHER(5), "pp=4; layers pp", false},
+    {TOGETHER(5), "pp=2; layers pp:2", false},  {ENDS(4), "pp=2; layers pp", false},
+    {ENDS(5), "pp=4; layers pp", false},        {ENDS(5), "pp=2; layers pp:2", false},
+    {DEEPSEEK(4), "pp=2; layers pp", false},    {DEEPSEEK(6), "pp=2; layers pp:2", false},
 };
 
 static void stages_alone(void **state)
@@ -122,7 +141,8 @@ static void stages_fused(void **state)
         "pp=2; layers pp", "pp=4; layers pp", "pp=2; layers pp:2",
         "dp=2 pp=2; layers pp; batch dp; state dp; grads dp; params dp",
         "pp=2 tp=2; layers pp:2; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp"};
-    static const Small models[] = {LLAMA(5, 8), GPT2(5, 8), MIXTRAL(5, 8), WIDE(3)};
+    static const Small models[] = {LLAMA(5, 8), GPT2(5, 8), MIXTRAL(5, 8),
+                                   WIDE(3),     ENDS(5),    TOGETHER(5)};
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
         Reference r;
         open_reference(&r, &models[k], 4);
@@ -212,11 +232,13 @@ static void faults(void **state)
     static const char *const some[] = {"dp=2 pp=2; layers pp; batch dp; state dp",
                                        "pp=4 dp=2; layers pp; batch dp",
                                        "dp=2 pp=2; layers pp:2; batch dp"};
-    static const Small models[] = {GPT2(5, 8), LLAMA(5, 8)};
+    static const Small models[] = {GPT2(5, 8), LLAMA(5, 8), TOGETHER(5)};
     int planted = 0, told = 0, seen = 0;
-    for (int k = 0; k < 6; k++) {
+    for (int k = 0; k < 9; k++) {
         const char *spec = some[k % 3];
         Reference r;
+        if (k >= 6 && !sampled((uint64_t)k, 3))
+            continue;
         open_reference(&r, &models[k / 3], 4);
         for (int n = 0, more = 1; more; n++)
             for (int f = 0; f < FAULTS; f++) {

@@ -1,6 +1,6 @@
 # gan.mg - a generative adversarial network (Goodfellow and others, 2014) with the losses of Mao and others (2017): a generator makes
 # samples of noise, a critic tells them from real ones, and each has an optimizer of its own. One step changes both.
-dim noise = 4, pixel = 10, hidden = 12, layers = 2, batch = 8
+dim noise = 4, pixel = 10, hidden = 12, deep = 2, layers = 2, batch = 8
 
 block layer(x[hidden]) {
     w : param[hidden, wide] ~ normal(0.3) as "weight" [wide, hidden]
@@ -12,7 +12,7 @@ block generator(z[noise]) {
     first : param[noise, hidden] ~ normal(0.3) as "first.weight" [hidden, noise]
     last  : param[hidden, pixel] ~ normal(0.3) as "last.weight" [pixel, hidden]
     h = z @ first over noise
-    repeat layers as "layers.{}" {
+    repeat deep as "layers.{}" {
         h = layer(h)
     }
     return h @ last over hidden

@@ -56,11 +56,15 @@ class Byol(Twin):
 
 @kind
 class Dqn(Twin):
-    seen, hidden, actions, batch, discount = 9, 14, 4, 8, 0.9
+    seen, hidden, layers, actions, batch, discount = 9, 14, 2, 4, 8, 0.9
 
     def shapes(self):
-        return {name: shape for net in ("online", "target")
-                for name, shape in (linear_shapes(f"{net}.fc1", self.hidden, self.seen) | linear_shapes(f"{net}.fc2", self.actions, self.hidden)).items()}
+        s = {}
+        for net in ("online", "target"):
+            s |= linear_shapes(f"{net}.fc1", self.hidden, self.seen) | linear_shapes(f"{net}.fc2", self.actions, self.hidden)
+            for i in range(self.layers):
+                s |= linear_shapes(f"{net}.layers.{i}", self.hidden, self.hidden)
+        return s
 
     def inputs(self, draw):
         return {"before": torch.randn((self.batch, self.seen), generator=draw), "after": torch.randn((self.batch, self.seen), generator=draw),
@@ -71,7 +75,10 @@ class Dqn(Twin):
         return not name.startswith("target.")
 
     def values(self, x, w, net):
-        return linear(torch.tanh(linear(x, w, net + ".fc1")), w, net + ".fc2")
+        h = torch.tanh(linear(x, w, net + ".fc1"))
+        for i in range(self.layers):
+            h = h + torch.tanh(linear(h, w, f"{net}.layers.{i}"))
+        return linear(h, w, net + ".fc2")
 
     def loss(self, w, d):
         with torch.no_grad():
