@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/level.h"
+
 typedef enum Target { TARGET_host, TARGET_cuda } Target;
 
 /* Classes of a GPU's kernels of attention (runtime/attend.h), of which a description tells apart.
@@ -24,6 +26,14 @@ typedef struct AttentionShare {
     double head, keys;
     double forward, gradient;
 } AttentionShare;
+
+/* A level of memory below the device's: what it holds, and how fast bytes come to the device (in),
+ * and go there (out); both ways at once no more than `both`. memory 0: there is none. */
+typedef struct DeviceLevel {
+    int64_t memory;
+    double in, out, both; /* bytes/s */
+    double seconds;       /* a transfer costs at least */
+} DeviceLevel;
 
 typedef struct Device {
     const char *name;
@@ -56,7 +66,8 @@ typedef struct Device {
     int node_ranks;        /* neighbours that those links join; the others are behind a network */
     double node_bandwidth; /* bytes/s a rank sends into the network */
     double node_seconds;   /* a step over the network costs at least */
-    int streams;           /* in which actions may run side by side */
+    DeviceLevel level[LEVEL_count]; /* [LEVEL_device] is not used */
+    int streams;                    /* in which actions may run side by side */
     /* Of those: products have none of their own (hosts: what computes is one thread, which carries
      * collectives on as a queue), nor have collectives (--overlap=none). */
     bool products_wait, collectives_wait;

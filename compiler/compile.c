@@ -63,12 +63,13 @@ static Exit check_options(Session *s)
         return o->words.n
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")
                    : usage(s, "no model is given", "mgc F.mg -o train; mgc --help says more");
-    if (o->from &&
-        (o->words.n || o->define.n || o->layout || o->precision || o->microbatch || o->recompute))
-        return usage(s,
-                     "--from continues from a text: model, -D, --layout, --precision, --microbatch "
-                     "and --recompute are in it already",
-                     "mgc --from=FILE.mgir -o train");
+    if (o->from && (o->words.n || o->define.n || o->layout || o->precision || o->microbatch ||
+                    o->recompute || o->offload))
+        return usage(
+            s,
+            "--from continues from a text: model, -D, --layout, --precision, --microbatch, "
+            "--recompute and --offload are in it already",
+            "mgc --from=FILE.mgir -o train");
     if (o->emit && !strcmp(o->emit, "source") && !o->out)
         return usage(s, "--emit=source writes a directory", "-o DIR");
     if (o->with_kernels && (!o->emit || strcmp(o->emit, "c")))
@@ -203,6 +204,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     e.who = s;
     e.precision = o->precision;
     e.recompute = o->recompute;
+    e.offload = o->offload;
     c->module = mg_elaborate(s->arena, s->names, s->diag, ast, &e);
     if (!c->module || diag_errors(s->diag))
         return EXIT_source;

@@ -34,6 +34,9 @@ typedef struct Description {
     double architecture, warpgroups;
     double product_rows, product_columns;
     double node_ranks, node_bandwidth, node_seconds;
+    struct {
+        double memory, in, out, both, seconds;
+    } host, disk;
 } Description;
 
 typedef struct Field {
@@ -83,6 +86,16 @@ static const Field fields[] = {
     FIELD("node_bandwidth", real, node_bandwidth, 1e3, 1e15),
     FIELD("node_seconds", real, node_seconds, 0, 1),
     FIELD("streams", whole, streams, 1, 2),
+    OPTIONAL("host_memory", bytes, host.memory, 1 << 20, 0x1p50), /* level_of() */
+    OPTIONAL("host_in", real, host.in, 1e6, 1e15),
+    OPTIONAL("host_out", real, host.out, 1e6, 1e15),
+    OPTIONAL("host_both", real, host.both, 1e6, 1e15),
+    OPTIONAL("host_seconds", real, host.seconds, 0, 1),
+    OPTIONAL("disk_memory", bytes, disk.memory, 1 << 20, 0x1p50),
+    OPTIONAL("disk_in", real, disk.in, 1e6, 1e15),
+    OPTIONAL("disk_out", real, disk.out, 1e6, 1e15),
+    OPTIONAL("disk_both", real, disk.both, 1e6, 1e15),
+    OPTIONAL("disk_seconds", real, disk.seconds, 0, 1),
 };
 enum { NFIELDS = sizeof fields / sizeof *fields };
 
@@ -210,6 +223,21 @@ static Wrong only_of(Arena *a, const json_t *root, const Description *d)
     return (Wrong){0};
 }
 
+/* A level has all of its fields, or none. */
+static Wrong whole_level(Arena *a, const json_t *root, const char *level)
+{
+    static const char *const part[] = {"memory", "in", "out", "both", "seconds"};
+    enum { PARTS = sizeof part / sizeof *part };
+    const char *has = NULL, *lacks = NULL;
+    for (int i = 0; i < PARTS; i++) {
+        const char *key = arena_printf(a, "%s_%s", level, part[i]);
+        *(json_object_get(root, key) ? &has : &lacks) = key;
+    }
+    if (!has || !lacks)
+        return (Wrong){0};
+    return (Wrong){arena_printf(a, "'%s' is missing, where there is '%s'", lacks, has), NULL, -1};
+}
+
 static Wrong read_all(Arena *a, json_t *root, Description *d)
 {
     const char *key;
@@ -241,7 +269,9 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
         return (Wrong){
             arena_printf(a, "there is no processor '%s', only those of --cpu", d->processor), NULL,
             -1};
-    return only_of(a, root, d);
+    Wrong wrong = only_of(a, root, d);
+    wrong = wrong.text ? wrong : whole_level(a, root, "host");
+    return wrong.text ? wrong : whole_level(a, root, "disk");
 }
 
 /* The line of a key in the file's text, or of a row of its list. The parser does not tell. */
@@ -297,6 +327,10 @@ static Device device_from(const Description *d)
                     .node_bandwidth = d->node_bandwidth,
                     .node_seconds = d->node_seconds,
                     .weights_share = d->weights_share > 0 ? d->weights_share : 1,
+                    .level = {[LEVEL_host] = {(int64_t)d->host.memory, d->host.in, d->host.out,
+                                              d->host.both, d->host.seconds},
+                              [LEVEL_disk] = {(int64_t)d->disk.memory, d->disk.in, d->disk.out,
+                                              d->disk.both, d->disk.seconds}},
                     .streams = (int)d->streams,
                     .products_wait = strcmp(d->target, "cuda") != 0,
                     .threads = (int)d->threads};

@@ -262,9 +262,12 @@ static void print_buffer(const Search *q, const Plan *p, uint32_t b)
     const Buffer *buffer = &p->buffers.data[b];
     Program *const *const programs = p->programs;
     printf("buffer %s, %s\n", name_str(q->m->names, buffer->name), owner_names[buffer->owner]);
-    row("bytes",
-        arena_printf(q->s->arena, "%lld at offset %lld of the arena%s", (long long)buffer->bytes,
-                     (long long)buffer->offset, buffer->persistent ? ", always" : ""));
+    row("bytes", arena_printf(q->s->arena, "%lld at offset %lld of %s%s", (long long)buffer->bytes,
+                              (long long)buffer->offset,
+                              buffer->level ? arena_printf(q->s->arena, "the %s's",
+                                                           level_names[buffer->level])
+                                            : "the arena",
+                              buffer->persistent ? ", always" : ""));
     print_split(q, p, b);
     for (size_t i = 0; i < PLAN_PROGRAMS; i++)
         if (programs[i])

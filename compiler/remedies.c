@@ -10,7 +10,7 @@
 
 /* Options of the command line; NULL: as it is. */
 typedef struct Change {
-    const char *microbatch, *recompute, *precision, *define, *device;
+    const char *microbatch, *recompute, *offload, *precision, *define, *device;
 } Change;
 
 typedef struct Planned {
@@ -25,7 +25,7 @@ typedef struct Search {
     Session *s;
     FILE *nowhere;
     const Plan *plan; /* the one that does not fit */
-    Planned found[8];
+    Planned found[10];
     int n;
     Planned least; /* in bytes, of those that do not do */
 } Search;
@@ -55,6 +55,8 @@ static Planned plan_with(const Search *q, const Change *c)
         o.microbatch = c->microbatch;
     if (c->recompute)
         o.recompute = c->recompute;
+    if (c->offload)
+        o.offload = c->offload;
     if (c->precision)
         o.precision = c->precision;
     if (c->device)
@@ -75,8 +77,8 @@ static Planned plan_with(const Search *q, const Change *c)
 static const char *written(Arena *a, const Change *c)
 {
     const char *const option[] = {"--microbatch ", c->microbatch, "--recompute ", c->recompute,
-                                  "--precision ",  c->precision,  "-D ",          c->define,
-                                  "--device ",     c->device};
+                                  "--offload ",    c->offload,    "--precision ", c->precision,
+                                  "-D ",           c->define,     "--device ",    c->device};
     const char *all = "";
     for (size_t i = 0; i < sizeof option / sizeof *option; i += 2)
         if (option[i + 1])
@@ -162,11 +164,21 @@ static const char *halves(const Plan *p)
     return !t->half && t->compute == DT_f32 ? "bf16" : NULL;
 }
 
+/* Is there another level of memory, and nothing there? */
+static bool can_offload(const Plan *p)
+{
+    const DeviceLevel *l = p->device->level;
+    return (l[LEVEL_host].memory || l[LEVEL_disk].memory) && !p->module->layout.mesh.n &&
+           !p->level_bytes[LEVEL_host] && !p->level_bytes[LEVEL_disk];
+}
+
 static void each_alone(Search *q)
 {
     smaller_microbatch(q);
     if (q->plan->module->layout.recompute != RECOMPUTE_auto)
         try(q, &(Change){.recompute = "auto"});
+    if (can_offload(q->plan))
+        try(q, &(Change){.offload = "auto"});
     if (halves(q->plan))
         try(q, &(Change){.precision = halves(q->plan)});
     shorter_sequences(q);
@@ -182,7 +194,10 @@ static void all_together(Search *q)
     if ((l->microbatch > 1 || l->recompute != RECOMPUTE_auto) && try(q, &c))
         return;
     c.precision = halves(q->plan);
-    if (c.precision)
+    if (c.precision && try(q, &c))
+        return;
+    c.offload = can_offload(q->plan) ? "auto" : NULL;
+    if (c.offload)
         try(q, &c);
 }
 
@@ -198,11 +213,9 @@ static int faster(const void *x, const void *y)
 /* The change as edits: each is an option. */
 static Remedy edits(Arena *a, const Change *c)
 {
-    const Change alone[] = {{.microbatch = c->microbatch},
-                            {.recompute = c->recompute},
-                            {.precision = c->precision},
-                            {.define = c->define},
-                            {.device = c->device}};
+    const Change alone[] = {{.microbatch = c->microbatch}, {.recompute = c->recompute},
+                            {.offload = c->offload},       {.precision = c->precision},
+                            {.define = c->define},         {.device = c->device}};
     Remedy r = {0};
     for (size_t i = 0; i < sizeof alone / sizeof *alone && r.n < REMEDY_EDITS; i++) {
         const char *option = written(a, &alone[i]);

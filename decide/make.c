@@ -1,23 +1,26 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Four rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Five rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
  *   chunks     after chunks, up to timeline: the whole way, with what the backward part keeps by
  *              default.
+ *   offload    the decision of frontier, and after frontier up to place; then streams and timeline.
  *   frontier   after frontier, up to place: what a choice needs, and the sum of what it takes. The
  *              decision behind it is not made yet, and is taken as "nothing beside the rest".
  *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
  *              timeline. What the backward part keeps is in the module already.
  *   logits     after logits, up to timeline. All else is in the module already.
  *
- * So runs are two deep at the most, and a decision depends on no later one. */
+ * So runs are two deep at the most, and but for offload, which asks frontier, a decision depends on
+ * no later one. */
 #include "decide/make.h"
 
 #include "decide/chunks.h"
 #include "decide/frontier.h"
 #include "decide/logits.h"
+#include "decide/offload.h"
 #include "decide/overlap.h"
 #include "plan/asserts.h"
 #include "plan/check/check.h"
@@ -33,6 +36,12 @@
 static PassStatus decide_chunks(PlanJob *j)
 {
     chunks_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_offload(PlanJob *j)
+{
+    offload_choose(j->m, j->d);
     return PASS_ok;
 }
 
@@ -78,7 +87,8 @@ static PassStatus step_order(PlanJob *j)
 
 static PassStatus step_place(PlanJob *j)
 {
-    return plan_place(j->plan) ? PASS_ok : PASS_infeasible;
+    const bool fits = plan_place(j->plan);
+    return !plan_levels_fit(j->plan) ? PASS_error : fits ? PASS_ok : PASS_infeasible;
 }
 
 static PassStatus step_streams(PlanJob *j)

@@ -18,6 +18,7 @@ typedef struct ElaborateOptions {
     const char *precision;  /* instead of the train block's, one of its names; NULL for none */
     int64_t microbatch;     /* instead of the layout's; 0 for none */
     const char *recompute;  /* instead of the layout's, "auto", "none" or "all"; NULL for none */
+    const char *offload;    /* instead of the layout's, "auto" or "none"; NULL for none */
     bool inline_composites; /* composites by their definitions, for tests */
     /* Is the device of that name (or in that file) a GPU? Asked with `who`; NULL: none is. */
     bool (*is_gpu)(void *who, const char *device);

@@ -13,8 +13,8 @@ typedef struct Spec {
     bool chosen;
     NodeList axes; /* BINDs */
     NodeList rules;
-    NodeList pads; /* PADs, or the NAME none */
-    NodeList asserts;
+    NodeList pads;                                       /* PADs, or the NAME none */
+    NodeList asserts, offloads;                          /* SETTINGs */
     const Node *device, *microbatch, *recompute, *chunk; /* values */
 } Spec;
 
@@ -87,8 +87,8 @@ static void add_axes(Elab *e, const Node *setting, NodeList *axes)
 
 static void add_setting(Elab *e, const Node *n, Spec *s)
 {
-    static const char *const names[] = {"device", "mesh",   "microbatch", "recompute",
-                                        "chunk",  "assert", "pad",        NULL};
+    static const char *const names[] = {"device", "mesh", "microbatch", "recompute", "chunk",
+                                        "assert", "pad",  "offload",    NULL};
     int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at}, "setting",
                               names, 301);
     const Node *value = which == 0 || (which >= 2 && which <= 4) ? config_value(e, n) : NULL;
@@ -102,7 +102,11 @@ static void add_setting(Elab *e, const Node *n, Spec *s)
         s->recompute = value;
     else if (which == 4)
         s->chunk = value;
-    for (size_t i = 0; which > 4 && i < n->list.n; i++)
+    else if (which == 7)
+        vec_push(e->arena, &s->offloads, (Node *)n);
+    if (which >= 0 && which != 7 && n->more.n)
+        fail(e, n->more.data[0]->span, 302, "'%s' takes no '->'", names[which]);
+    for (size_t i = 0; (which == 5 || which == 6) && i < n->list.n; i++)
         vec_push(e->arena, which == 5 ? &s->asserts : &s->pads, n->list.data[i]);
 }
 
@@ -110,7 +114,7 @@ static void set_twice(Elab *e, const Node *layout, size_t i)
 {
     const Node *n = layout->more.data[i];
     const char *name = text(e, n->name);
-    if (strcmp(name, "assert") == 0 || strcmp(name, "pad") == 0)
+    if (strcmp(name, "assert") == 0 || strcmp(name, "pad") == 0 || strcmp(name, "offload") == 0)
         return;
     for (size_t k = 0; k < i; k++)
         if (layout->more.data[k]->kind == N_SETTING && layout->more.data[k]->name == n->name) {
@@ -505,6 +509,10 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
     if (chosen)
         check_tree(e, &l, s.microbatch ? s.microbatch->span : s.node->span);
     recompute(e, &s, &l);
+    for (size_t i = 0; i < s.offloads.n; i++)
+        layout_offload(e, s.offloads.data[i], &l);
+    if (chosen && e->options->offload && !l.mesh.n)
+        override_offload(e->options->offload, &l);
     for (size_t i = 0; i < s.asserts.n; i++)
         assertion(e, s.asserts.data[i], &l);
     read_pads(e, &s.pads, chosen);

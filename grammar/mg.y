@@ -246,6 +246,7 @@ entry: IDENT values             { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .
                                 { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .list = *list_new(p, $2),
                                             .more = *$4); }
      | IDENT "where" selectors  { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .more = *$3); }
+     | IDENT exprs "->" axes    { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .list = *$2, .more = *$4); }
      | some_names "->" axes     { $$ = MAKE(@$, RULE, .at = @2, .list = *$1, .more = *$3); }
      | error RESUME             { $$ = NULL; yyerrok; }
 

@@ -126,6 +126,7 @@ Value build_iota(Builder *b, DType t, Dim d)
 Value build_as(Builder *b, Value x, Type t)
 {
     t.indexes = type_of(b->m, x)->indexes;
+    t.level = type_of(b->m, x)->level;
     if (type_equal(type_of(b->m, x), &t))
         return x;
     return build_typed(b, OP_copy, NULL, 1, &x, 1, &t, NULL)->out[0];

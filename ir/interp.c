@@ -180,6 +180,7 @@ double interp_rounded(double x, DType t)
     return x;
 }
 
+#define interp_transfer interp_cast
 static void interp_cast(Interp *in, const Ins *i)
 {
     double *y = interp_out(in, i, 0);
@@ -361,9 +362,9 @@ static double rounding_unit(DType t)
 /* Ops whose results are numbers of their operands, or come from the ops of their body. */
 static bool rounds_nothing(Op op)
 {
-    static const Op as_they_are[] = {OP_iota,    OP_random, OP_copy,   OP_neg,    OP_abs,
-                                     OP_max,     OP_min,    OP_select, OP_rotate, OP_join,
-                                     OP_reindex, OP_rmax,   OP_gather, OP_repeat, OP_fused};
+    static const Op as_they_are[] = {
+        OP_iota,   OP_random, OP_copy,    OP_neg,  OP_abs,    OP_max,      OP_min,    OP_select,
+        OP_rotate, OP_join,   OP_reindex, OP_rmax, OP_gather, OP_transfer, OP_repeat, OP_fused};
     for (size_t k = 0; k < sizeof as_they_are / sizeof *as_they_are; k++)
         if (op == as_they_are[k])
             return true;

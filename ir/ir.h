@@ -360,6 +360,10 @@ typedef struct ScanForm {
     const char *why; /* 1: what is not linear, or NULL: it would be no faster */
 } ScanForm;
 
+/* Tensors and values that may lie on another level of memory than the device. */
+typedef enum OffloadClass { OFFLOAD_state, OFFLOAD_masters, OFFLOAD_count } OffloadClass;
+extern const char *const offload_names[OFFLOAD_count]; /* as in the language and the text */
+
 /* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
@@ -384,6 +388,11 @@ typedef struct Layout {
         padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
+    Level offload[OFFLOAD_count];
+    bool
+        offload_auto; /* what is offloaded is chosen when the program is known (decide/offload.c) */
+    int64_t piece;    /* bytes of a window of what no repeat stacks, at most; 0: the pass's own */
+    Span offload_span;
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;

@@ -6,6 +6,7 @@
 const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens",
                                       "weight", "lr",      "scale",  "step",  "seed",
                                       "pos",    "filled",  "before", "total", "place"};
+const char *const offload_names[OFFLOAD_count] = {"state", "masters"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
 const char *const result_role_names[] = {"loss",  "norm", "metric", "logits",
                                          "total", "grad", "update"};
@@ -54,7 +55,8 @@ int type_find(const Type *t, Name dim)
 
 bool type_equal(const Type *a, const Type *b)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank || a->partial != b->partial || a->max != b->max)
+    if (a->dtype != b->dtype || a->rank != b->rank || a->partial != b->partial ||
+        a->max != b->max || a->level != b->level)
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->dims[i].name != b->dims[i].name || a->dims[i].size != b->dims[i].size ||

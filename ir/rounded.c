@@ -9,7 +9,9 @@
  * A value is the rounding of another if it is a cast of it, computed from the same operands by the
  * same instructions; kernels are looked through, for fusion may compute one thing in two of them.
  * How the two lie over ranks may differ: a rounding is by elements, so moving elements before it or
- * after it is all the same. Where each element then is, the types say up to pass local. */
+ * after it is all the same. Where each element then is, the types say up to pass local. Nor does it
+ * matter on which level of memory they are, and whether they are rounded a piece at a time: an
+ * iteration's slices, or windows that are joined. */
 #include "ir/ir.h"
 
 typedef struct Pairs {
@@ -38,13 +40,14 @@ static Value through_kernels(const Module *m, Value v)
     }
 }
 
-/* ... and through what only moves elements, among ranks or to another order of dims. */
+/* ... and through what only moves elements, among ranks and levels of memory or to another order of
+ * dims. */
 static Value through_moves(const Module *m, Value v)
 {
     for (;;) {
         v = through_kernels(m, v);
         const Ins *def = m->values.data[v].def;
-        if (!def || !(OP_AMONG(def->op, OP_all_gather, OP_shard, OP_all_to_all) ||
+        if (!def || !(OP_AMONG(def->op, OP_all_gather, OP_shard, OP_all_to_all, OP_transfer) ||
                       (def->op == OP_copy && type_of(m, def->in[0])->rank == type_of(m, v)->rank)))
             return v;
         v = def->in[0];
@@ -70,12 +73,68 @@ static bool same_value(Pairs *p, Value a, Value b)
     return true;
 }
 
+static bool is_rounding(Pairs *p, Value copy, Value of);
+
+/* Does a loop stack the roundings of what it stacks, or is handed slices of? */
+static bool rounds_slices(Pairs *p, const Ins *loop, Value copy, Value of)
+{
+    const Module *m = p->m;
+    const Region *b = loop->body;
+    const uint32_t carried = (uint32_t)loop->attrs.carried;
+    uint32_t k = 0;
+    while (loop->out[k] != copy)
+        k++;
+    for (uint32_t n = carried; k >= carried && n < loop->nout; n++)
+        if (loop->out[n] == of)
+            return is_rounding(p, b->results.data[k], b->results.data[n]);
+    for (uint32_t n = carried; k >= carried && n < loop->nin; n++)
+        if (through_moves(m, loop->in[n]) == of)
+            return is_rounding(p, b->results.data[k], b->args.data[n]);
+    return false;
+}
+
+/* Is part of the rounding that of what `of` has along a dim from `at` on? */
+static bool rounds_window(const Module *m, Value part, Dim dim, int64_t at, Value of)
+{
+    const Ins *cast = m->values.data[through_moves(m, part)].def;
+    const Ins *window =
+        cast && cast->op == OP_cast ? m->values.data[through_moves(m, cast->in[0])].def : NULL;
+    return window && window->op == OP_window && window->attrs.along.name == dim.name &&
+           window->attrs.at == at && through_moves(m, window->in[0]) == of;
+}
+
+static bool rounds_parts(Pairs *p, const Ins *join, Value of)
+{
+    const Module *m = p->m;
+    const Ins *parts = m->values.data[of].def;
+    int64_t at = 0;
+    for (uint32_t k = 0; k < join->nin; k++) {
+        const Type *t = type_of(m, join->in[k]);
+        const int dim = type_find(t, join->attrs.dim.name);
+        if (dim < 0)
+            return false;
+        if (parts && parts->op == OP_join
+                ? parts->nin != join->nin || parts->attrs.dim.name != join->attrs.dim.name ||
+                      !type_same_dims(t, type_of(m, parts->in[k])) ||
+                      !is_rounding(p, join->in[k], parts->in[k])
+                : !rounds_window(m, join->in[k], join->attrs.dim, at, of))
+            return false;
+        at += t->dims[dim].size;
+    }
+    return true;
+}
+
 static bool is_rounding(Pairs *p, Value copy, Value of)
 {
     copy = through_moves(p->m, copy);
+    of = through_moves(p->m, of);
     const Ins *cast = p->m->values.data[copy].def;
+    if (cast && cast->op == OP_repeat)
+        return rounds_slices(p, cast, copy, of);
+    if (cast && cast->op == OP_join)
+        return rounds_parts(p, cast, of);
     return cast && cast->op == OP_cast && dtype_is_half(type_of(p->m, copy)->dtype) &&
-           same_value(p, through_moves(p->m, cast->in[0]), through_moves(p->m, of));
+           same_value(p, through_moves(p->m, cast->in[0]), of);
 }
 
 /* The new value of a tensor, or 0. */

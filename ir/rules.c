@@ -148,6 +148,17 @@ static const char *type_cast(Rule *r)
     return NULL;
 }
 
+static const char *type_transfer(Rule *r)
+{
+    const int64_t to = r->attrs->level;
+    r->out[0] = *r->in[0];
+    if (to < 0 || to >= LEVEL_count || (r->in[0]->level == LEVEL_device) == (to == LEVEL_device))
+        WRONG(r, "nothing is transferred from the %s to level %lld", level_names[r->in[0]->level],
+              (long long)to);
+    r->out[0].level = (Level)to;
+    return NULL;
+}
+
 static const char *type_rotate(Rule *r)
 {
     const char *wrong = rule_has_dim(r, r->in[0], r->attrs->dim, "the operand");
@@ -468,6 +479,14 @@ static const char *small_enough(Rule *r, const Type *t)
     return NULL;
 }
 
+/* A value on another level is seen, put side by side and transferred, and nothing else. */
+static const char *on_device(Rule *r, Op op, int i)
+{
+    if (r->in[i]->level && op != OP_transfer && op != OP_join && !op_is(op, VIEW))
+        WRONG(r, "operand %d is on the %s", i + 1, level_names[r->in[i]->level]);
+    return NULL;
+}
+
 const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Value *in, int nout,
                        Type *out)
 {
@@ -484,6 +503,8 @@ const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Valu
         wrong = op_is(op, CONDITION) ? condition(&r, op) : pointwise(&r, op);
     else
         wrong = rules[op](&r);
+    for (int i = 0; !wrong && i < nin; i++)
+        wrong = on_device(&r, op, i);
     if (!wrong && nout >= info->results)
         wrong = rule_over_mesh(&r, op);
     for (int i = 0; !wrong && i < info->results; i++)

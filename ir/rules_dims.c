@@ -103,7 +103,7 @@ const char *type_join(Rule *r)
     for (int k = 0; k < r->nin; k++) {
         const Type part = part_without(r->in[k], d.name, &n);
         if (part.dtype != first.dtype || part.indexes != first.indexes ||
-            part.partial != first.partial || part.max != first.max ||
+            part.partial != first.partial || part.max != first.max || part.level != first.level ||
             !type_same_dims(&part, &first))
             WRONG(r, "part %d is of another type than the first", k + 1);
         all += n;

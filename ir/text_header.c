@@ -110,6 +110,11 @@ void text_read_layout(Reader *r)
     l->overlap = text_take_word(r, "overlap");
     if (text_take_word(r, "send_flops"))
         l->send_flops = text_want_real(r);
+    l->offload_auto = text_take_word(r, "offload_auto");
+    while (text_take_word(r, "offload")) {
+        const int what = text_want_choice(r, offload_names, OFFLOAD_count);
+        l->offload[what] = (Level)text_want_choice(r, level_names, LEVEL_count);
+    }
     text_want_word(r, "assert_peak");
     l->assert_peak = text_want_real(r);
     l->assert_span = text_read_place(r);

@@ -96,6 +96,8 @@ static Type read_type(Reader *r)
         *axes = read_axes(r, NULL);
         text_want_mark(r, '}');
     }
+    if (text_take_word(r, "on"))
+        t.level = (Level)text_want_choice(r, level_names, LEVEL_count);
     return t;
 }
 

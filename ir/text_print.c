@@ -67,6 +67,8 @@ static void print_type(const Module *m, const Type *t, FILE *out)
     }
     print_partial(m, "partial", t->partial, out);
     print_partial(m, "max", t->max, out);
+    if (t->level)
+        fprintf(out, " on %s", level_names[t->level]);
 }
 
 /* ---- names of values ----------------------------------------------------------------------- */
@@ -522,6 +524,11 @@ static void print_header(const Module *m, FILE *out)
     fputs(m->layout.overlap ? " overlap" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);
+    if (m->layout.offload_auto)
+        fputs(" offload_auto", out);
+    for (int k = 0; k < OFFLOAD_count; k++)
+        if (m->layout.offload[k])
+            fprintf(out, " offload %s %s", offload_names[k], level_names[m->layout.offload[k]]);
     print_setting("assert_peak", m->layout.assert_peak, out);
     print_place(m, m->layout.assert_span, out);
     if (m->layout.assert_step != 0) {

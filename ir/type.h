@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/level.h"
 #include "base/names.h"
 
 enum { MAX_RANK = 8 };
@@ -43,13 +44,16 @@ typedef struct Dim {
  *
  * How a value lies over the mesh is part of its type (after pass shard). On each axis it is split
  * along the dim that has it; or partial: the ranks' numbers have to be added up, or, with `max`,
- * the largest is meant; or else all ranks have the same. No axis is used twice. */
+ * the largest is meant; or else all ranks have the same. No axis is used twice.
+ *
+ * `level` is where it is stored (after pass levels). */
 typedef struct Type {
     DType dtype;
     int rank;
     Dim dims[MAX_RANK];
     Name indexes;
     Axes partial, max;
+    Level level;
 } Type;
 
 Axes type_axes(const Type *t); /* that its dims are split on */

@@ -139,6 +139,9 @@ static void check_types(Verifier *v, const Ins *i)
                              : i->op != OP_random && !type_same_dims(t, &want[k]))
             verify_broken(v, i, 4, "the result has not the dims of the rule");
         bool zero = i->op == OP_const && i->attrs.value == 0; /* is a part of zero too */
+        if (t->level != want[k].level)
+            verify_broken(v, i, 14, "the result is on the %s, by the rule on the %s",
+                          level_names[t->level], level_names[want[k].level]);
         if (!zero && (t->partial != want[k].partial || t->max != want[k].max))
             verify_broken(v, i, 4, "the result is partial over other axes than by the rule");
         if ((i->op == OP_split || i->op == OP_merge) && !type_equal(t, &want[k]))
@@ -153,7 +156,11 @@ static void check_region(Verifier *v, const Region *r, const Ins *owner, const R
 
 static Type without(const Type *t, Name d)
 {
-    Type u = {.dtype = t->dtype, .indexes = t->indexes, .partial = t->partial, .max = t->max};
+    Type u = {.dtype = t->dtype,
+              .indexes = t->indexes,
+              .partial = t->partial,
+              .max = t->max,
+              .level = t->level};
     for (int k = 0; k < t->rank; k++)
         if (t->dims[k].name != d)
             u.dims[u.rank++] = t->dims[k];
@@ -203,6 +210,11 @@ static void check_fused(Verifier *v, const Ins *i)
     for (uint32_t k = 0; k < i->nin; k++)
         if (!type_equal(type_of(v->m, i->in[k]), type_of(v->m, b->args.data[k])))
             verify_broken(v, i, 6, "fused: operand %u does not fit its argument", k);
+    for (uint32_t k = 0; k < i->nin + i->nout; k++) {
+        const Level l = type_of(v->m, k < i->nin ? i->in[k] : i->out[k - i->nin])->level;
+        if (l)
+            verify_broken(v, i, 14, "fused: an operand or a result is on the %s", level_names[l]);
+    }
     for (uint32_t k = 0; k < i->nout; k++)
         if (!type_equal(type_of(v->m, i->out[k]), type_of(v->m, b->results.data[k])))
             verify_broken(v, i, 6, "fused: result %u does not fit the body's", k);

@@ -44,7 +44,11 @@ Value build_filled(Builder *b, Type t, double value)
 
 Type type_without(const Type *t, Name d)
 {
-    Type r = {.dtype = t->dtype, .indexes = t->indexes, .partial = t->partial, .max = t->max};
+    Type r = {.dtype = t->dtype,
+              .indexes = t->indexes,
+              .partial = t->partial,
+              .max = t->max,
+              .level = t->level};
     for (int i = 0; i < t->rank; i++)
         if (t->dims[i].name != d)
             r.dims[r.rank++] = t->dims[i];

@@ -19,6 +19,8 @@ typedef enum Resource {
     RESOURCE_arithmetic,
     RESOURCE_bandwidth,
     RESOURCE_links,
+    RESOURCE_fetches,  /* the way from another level of memory to the device */
+    RESOURCE_offloads, /* and back */
     RESOURCE_count
 } Resource;
 

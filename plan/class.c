@@ -72,6 +72,8 @@ static ClassId class_of(const Plan *p, const Action *a)
     case ACT_comm:
         return action_sends(a) ? MEASURE_collective : MEASURE_copies;
     case ACT_copy:
+    case ACT_fetch:
+    case ACT_offload:
     case ACT_zero:
     case ACT_receive:
     case ACT_send:

@@ -61,6 +61,8 @@ static int64_t nodes_of(const Action *a)
     case ACT_combine_weight:
     case ACT_random:
     case ACT_copy:
+    case ACT_fetch:
+    case ACT_offload:
     case ACT_zero:
     case ACT_receive:
     case ACT_send:

@@ -22,8 +22,10 @@
  *       and the table is a schedule (pipeline/pipeline.h)
  *   P9  a GPU's graphs have the nodes that the plan says, and no item beside the arena takes more
  *       than it counts
- *   P10 the copy of a parameter is its rounding whenever a program begins: @round makes it so, and
- *       every other program leaves it so (I13 of ir/README.md, of the program as it is planned) */
+ *   P11 what another level of memory has is read by fetches and written by offloads alone, which
+ * have their other end on the device P10 the copy of a parameter is its rounding whenever a program
+ * begins: @round makes it so, and every other program leaves it so (I13 of ir/README.md, of the
+ * program as it is planned) */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -55,6 +57,7 @@ typedef enum Owner {
 typedef struct Buffer {
     Name name;
     Owner owner;
+    Level level;           /* whose arena it is in */
     int64_t bytes, offset; /* multiples of device_align; offset -1 until placed */
     int64_t slot;
     bool by_layer;
@@ -150,7 +153,7 @@ typedef struct Action {
         mg_experts_desc experts;
         mg_random_desc random;
         mg_comm_desc comm;
-        int64_t bytes; /* copy, zero, receive, send */
+        int64_t bytes; /* copy, fetch, offload, zero, receive, send */
     };
     /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; conv x w y
      * work; attention q k v o lse, then the bias, seen, of a part of the keys, and first, if
@@ -168,7 +171,8 @@ typedef struct Action {
     double seconds, flops, bytes_moved; /* predicted, one execution */
     double times;                       /* executions a step; in a pipeline of a rank on average */
     /* Predicted, since the iteration of the loop around it began, or the program; `exposed`: of a
-     * collective's time, that in which nothing runs beside it. */
+     * collective's time, that in which nothing runs beside it; of a transfer's, in which nothing
+     * computes or is sent. */
     double begin, end, exposed;
     Name name; /* "layers.attend.q" */
     Span span;
@@ -190,6 +194,21 @@ static inline Action action_begins(const Action *a)
     else
         b.gemm.beta = 0;
     return b;
+}
+/* Does it bring something from another level of memory, or take it there? */
+static inline bool action_transfers(const Action *a)
+{
+    return a->kind == ACT_fetch || a->kind == ACT_offload;
+}
+/* The level at its far end. */
+static inline Level action_level(const Action *a)
+{
+    return a->operand[a->kind == ACT_offload].type.level;
+}
+/* Bytes of all levels in one order: where a buffer begins. */
+static inline int64_t buffer_address(const Buffer *b)
+{
+    return MG_FAR(b->level, b->offset);
 }
 /* The iteration with which a loop begins. */
 static inline int64_t loop_first(const Loop *l)
@@ -303,7 +322,8 @@ typedef struct Plan {
         Program *programs[PLAN_PROGRAMS]; /* in this order */
     };
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
-    int64_t scratch_bytes; /* per thread, beside the arena */
+    int64_t level_bytes[LEVEL_count]; /* arenas of the other levels */
+    int64_t scratch_bytes;            /* per thread, beside the arena */
     Outside outside;
     int64_t memory[OWN_count]; /* bytes by owner at the peak */
     uint32_t nactions;

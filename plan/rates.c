@@ -236,6 +236,10 @@ static void rate(const Plan *p, Program *g)
             a->seconds = xent_seconds(p, a);
         if (a->kind == ACT_conv && d->target == TARGET_cuda)
             a->seconds = convolution_seconds(p, a);
+        if (action_transfers(a)) {
+            const DeviceLevel *l = &d->level[action_level(a)];
+            a->seconds = l->seconds + a->bytes_moved / (a->kind == ACT_fetch ? l->in : l->out);
+        }
         if (action_sends(a))
             a->seconds =
                 fmax(collective_seconds(p, a), fmax(a->bytes_moved / d->bandwidth, d->launch));

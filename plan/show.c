@@ -290,6 +290,33 @@ static json_t *outside_json(const Plan *p)
                      nodes_json(&p->outside, 3));
 }
 
+/* Seconds of transfers in a step, and of those in which nothing computes. */
+static double transfer_seconds(const Program *g, double *exposed)
+{
+    double all = 0;
+    *exposed = 0;
+    for (size_t i = 0; i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        all += action_transfers(a) ? a->seconds * a->times : 0;
+        *exposed += action_transfers(a) ? a->exposed * a->times : 0;
+    }
+    return all;
+}
+
+static void print_levels(const Plan *p, FILE *out)
+{
+    Arena *a = p->module->arena;
+    double exposed, all = transfer_seconds(p->train, &exposed);
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
+        if (p->level_bytes[l])
+            fprintf(out, "  %-12s %s of %s, offloaded\n", level_names[l],
+                    text_bytes(a, (double)p->level_bytes[l]),
+                    text_bytes(a, (double)p->device->level[l].memory));
+    if (all > 0)
+        fprintf(out, "  transfers    %s a step, of them %s in which nothing computes\n",
+                text_seconds(a, all), text_seconds(a, exposed));
+}
+
 void plan_print(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -321,6 +348,7 @@ void plan_print(const Plan *p, FILE *out)
         if (p->outside.bytes[i])
             fprintf(out, "  %-30s %s, beside the arena\n", outside_name((OutsideItem)i),
                     text_bytes(m->arena, (double)p->outside.bytes[i]));
+    print_levels(p, out);
     fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
             text_bytes(m->arena, (double)p->live_bound_bytes),
             100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1));
@@ -336,6 +364,23 @@ void plan_print(const Plan *p, FILE *out)
     plan_print_layout(p, out);
     fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
             p->nactions);
+}
+
+static json_t *levels_json(const Plan *p)
+{
+    json_t *all = json_object();
+    double exposed, seconds = transfer_seconds(p->train, &exposed);
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
+        if (p->level_bytes[l])
+            json_object_set_new(all, level_names[l],
+                                json_pack("{s:I, s:I}", "bytes", (json_int_t)p->level_bytes[l],
+                                          "capacity_bytes",
+                                          (json_int_t)p->device->level[l].memory));
+    if (seconds > 0) {
+        json_object_set_new(all, "transfer_ms", json_real(seconds * 1e3));
+        json_object_set_new(all, "exposed_ms", json_real(exposed * 1e3));
+    }
+    return all;
 }
 
 void plan_print_json(const Plan *p, FILE *out)
@@ -369,6 +414,7 @@ void plan_print_json(const Plan *p, FILE *out)
         "precision_reason", precision_reason(&m->train), "outside", outside_json(p));
     if (m->layout.scans.n)
         json_object_set_new(o, "scans", scans_json(p));
+    json_object_set_new(o, "levels", levels_json(p));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);
@@ -382,7 +428,7 @@ void plan_print_memory(const Plan *p, FILE *out)
     fputs("id,lower,upper,size,offset\n", out);
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
-        if (!b->persistent && (b->program != 0 || b->first < 0))
+        if (b->level || (!b->persistent && (b->program != 0 || b->first < 0)))
             continue;
         fprintf(out, "%s#%zu,%d,%d,%lld,%lld\n", name_str(p->module->names, b->name), i,
                 b->persistent ? 0 : b->first, b->persistent ? end : b->last + 1,

@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      27
+#define MG_ABI      28
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -38,7 +38,7 @@ typedef struct mg_tensor {
     const char *where; /* "llama.mg:23" */
     mg_dtype dtype;
     mg_role role;
-    int64_t offset; /* bytes into the arena; dense, row-major over size[] */
+    int64_t offset; /* bytes into the arena, or MG_FAR; dense, row-major over size[] */
     uint8_t rank, stacked, external_rank, part_dim;
     int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim: on one rank; on all ranks */
     uint8_t order[MG_RANK_MAX]; /* rank - stacked entries: stored dim at each external place */
@@ -199,13 +199,6 @@ typedef struct mg_cuda_kernel {
     const uint8_t *pointer;
 } mg_cuda_kernel;
 
-/* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
- * pairs of connections, one to send and one to receive, that each channel has with ranks of the
- * same node, and in rings that leave it; communicators that send messages to other nodes. */
-typedef struct mg_links {
-    int64_t comms, near, far, pools;
-} mg_links;
-
 /* Memory of a GPU beside the arena: what takes it, and the planned bytes. `early`: it is taken
  * before the arena is. With links the bytes are for NCCL's own settings, which users may change. */
 typedef struct mg_outside {
@@ -227,13 +220,14 @@ typedef struct mg_axis {
 typedef struct mg_program {
     uint32_t abi;
     const char *name, *source, *compiler, *layout; /* "llama", "llama.mg", "mgc 0.1.0", "default" */
-    uint64_t fingerprint;      /* hash of tensors, shapes, optimizer: a checkpoint must match it */
-    const char *cpu_features;  /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
-    mg_dtype compute;          /* MG_F32 or MG_F64: type of parameters and arithmetic */
-    mg_dtype half;             /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
-    int64_t arena_bytes;       /* all tensors */
-    int64_t persistent_bytes;  /* parameters and state: the first bytes of the arena */
-    int64_t scratch_bytes;     /* per thread, outside the arena */
+    uint64_t fingerprint;     /* hash of tensors, shapes, optimizer: a checkpoint must match it */
+    const char *cpu_features; /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
+    mg_dtype compute;         /* MG_F32 or MG_F64: type of parameters and arithmetic */
+    mg_dtype half;            /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
+    int64_t arena_bytes;      /* all tensors */
+    int64_t persistent_bytes; /* parameters and state: the first bytes of the arena */
+    int64_t level_bytes[MG_LEVELS]; /* of the arenas of other levels */
+    int64_t scratch_bytes;          /* per thread, outside the arena */
     int64_t batch, seq, vocab; /* of a step: sequences, targets of each; valid token ids < vocab */
     const mg_tensor *tensors;
     const mg_action *actions;
@@ -294,7 +288,7 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
  * of the stream wait for a point, which was recorded before in this iteration. On a processor
  * the point may be of the iteration before, or not recorded yet: then mg_wait does not wait. */
 #define MG_STREAMS_MAX 8
-#define MG_POINTS_MAX  256
+#define MG_POINTS_MAX  1024
 void mg_stream(mg_run *r, int s);
 void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);
@@ -306,6 +300,9 @@ void mg_progress(mg_run *r);
 /* The loop has ended that used the bytes of the event's deaths. */
 void mg_ended(mg_run *r, int event);
 
+/* From another level of memory (MG_FAR), and to it. */
+void mg_fetch(mg_run *r, int action, void *to, int64_t from, int64_t bytes);
+void mg_offload(mg_run *r, int action, int64_t to, const void *from, int64_t bytes);
 void mg_zero(mg_run *r, int action, void *p, int64_t bytes);
 void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
 

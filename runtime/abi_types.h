@@ -44,4 +44,18 @@ typedef struct mg_random_desc {
     int64_t elements;
 } mg_random_desc;
 
+/* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
+ * pairs of connections, one to send and one to receive, that each channel has with ranks of the
+ * same node, and in rings that leave it; communicators that send messages to other nodes. */
+typedef struct mg_links {
+    int64_t comms, near, far, pools;
+} mg_links;
+
+/* An offset into the arena, or into that of another level of memory: 1 the host's, of a GPU; 2 a
+ * file's. So bytes of all levels have one order. */
+#define MG_LEVEL_SHIFT        52
+#define MG_FAR(level, offset) ((int64_t)(offset) + ((int64_t)(level) << MG_LEVEL_SHIFT))
+#define MG_LEVEL(offset)      ((int)((int64_t)(offset) >> MG_LEVEL_SHIFT))
+#define MG_LEVELS             3
+
 #endif

@@ -1,5 +1,6 @@
 /* arena.c - maps the one block of memory that a program computes in, and checks that the machine
  * has enough. */
+#include "runtime/levels.h"
 #include "runtime/net/ranks.h"
 
 #include <errno.h>
@@ -121,12 +122,18 @@ static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
 
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    memcpy(r->arena + offset, from, (size_t)bytes);
+    if (MG_LEVEL(offset))
+        rt_level_put(r, offset, from, bytes);
+    else
+        memcpy(r->arena + offset, from, (size_t)bytes);
 }
 
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
 {
-    memcpy(to, r->arena + offset, (size_t)bytes);
+    if (MG_LEVEL(offset))
+        rt_level_get(r, offset, to, bytes);
+    else
+        memcpy(to, r->arena + offset, (size_t)bytes);
 }
 
 double rt_get_f64(const mg_run *r, int64_t offset)
@@ -142,6 +149,8 @@ char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 {
     if (r->ranks)
         return rt_images_open(r, x, read);
+    if (MG_LEVEL(x->form->tensor->offset))
+        return rt_level_open(r, x, read);
     return r->arena + x->form->tensor->offset + x->offset * mg_dtype_bytes(x->form->tensor->dtype);
 }
 
@@ -149,6 +158,8 @@ void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
 {
     if (r->ranks)
         rt_images_close(r, x, changed);
+    else if (MG_LEVEL(x->form->tensor->offset))
+        rt_level_close(r, x, changed);
 }
 
 static void check_memory(const mg_run *r)
@@ -183,6 +194,7 @@ void rt_arena_map(mg_run *r)
         return;
     }
     check_memory(r);
+    rt_levels_open(r);
     size_t size = (size_t)bytes;
     char *base = mmap(NULL, size + 2 * (size_t)HUGE_PAGE, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

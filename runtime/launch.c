@@ -1,5 +1,6 @@
 /* launch.c - the device interface on a processor: runs kernels on the threads of the pool. Nothing
  * here allocates while a step runs. */
+#include "runtime/levels.h"
 #include "runtime/net/ranks.h"
 
 #include <math.h>
@@ -59,6 +60,7 @@ char *rt_device_facts(const mg_run *r)
 
 void rt_device_close(mg_run *r)
 {
+    rt_levels_close(r);
     rt_ranks_end(r);
 }
 

@@ -190,6 +190,8 @@ double rt_get_f64(const mg_run *r, int64_t offset);
  * `read`: with their values; otherwise the caller writes all elements but padding. After
  * rt_stored_close with `changed` they are in the arena. */
 char *rt_stored_open(mg_run *r, const rt_external *x, bool read);
+/* Bytes from the first to the last of them, and the offset of the first. */
+int64_t rt_stored_bytes(const rt_external *x, int64_t *offset);
 void rt_stored_close(mg_run *r, const rt_external *x, bool changed);
 
 /* ---- crc32c.c, shuffle.c ------------------------------------------------------------------ */
@@ -541,6 +543,7 @@ struct mg_run {
     rt_world world;
     int rank;                    /* 0: the leader */
     struct rt_ranks *ranks;      /* NULL: one rank */
+    struct rt_levels *levels;    /* levels.h; NULL: the program offloads nothing */
     struct rt_cuda *cuda;        /* state of the folder cuda, or NULL */
     unsigned watch;              /* RT_WATCH_*: 0 if nothing is watched */
     _Atomic int action;          /* the current action, or -1: for SIGUSR2 and the watchdog */

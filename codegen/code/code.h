@@ -12,18 +12,18 @@
 #include "plan/nest.h"
 
 /* How tightly an operator binds. An operand of a lower level needs brackets. */
-typedef enum Level { CHOICE, COMPARED, ADDED, MULTIPLIED, SIGNED, CALLED, NAMED } Level;
+typedef enum Binding { CHOICE, COMPARED, ADDED, MULTIPLIED, SIGNED, CALLED, NAMED } Binding;
 
 typedef struct Text {
     const char *s;
-    Level level;
+    Binding level;
 } Text;
 
 /* Operators of C; `sign` is NULL for other ops. Rounding makes the order of every operator matter,
  * so the text keeps it. `ordered`: the order matters in mathematics, too (a - b - c). */
 typedef struct CodeOperator {
     const char *sign;
-    Level level;
+    Binding level;
     bool ordered;
 } CodeOperator;
 extern const CodeOperator code_operator[OP_count];
@@ -113,7 +113,7 @@ Operand code_dense(const Operand *o, int64_t *elements);
 const char *code_opposite(Code *c, const char *at, int64_t half);
 /* The value at the indices of e. Statements that it needs are written out first. */
 Text code_eval(Code *c, Value v, const CodeEnv *e);
-const char *code_at(Code *c, Text x, Level least); /* in brackets if its level is lower */
+const char *code_at(Code *c, Text x, Binding least); /* in brackets if its level is lower */
 Text code_cast(Code *c, DType from, DType to, Text x);
 Text code_number(Code *c, DType t, double x);
 /* The number that a sum or maximum starts from. */

@@ -58,7 +58,7 @@ void code_forget(Code *c)
     memset(c->known, 0, c->m->values.n * sizeof *c->known);
 }
 
-const char *code_at(Code *c, Text x, Level least)
+const char *code_at(Code *c, Text x, Binding least)
 {
     return x.level >= least ? x.s : arena_printf(c->a, "(%s)", x.s);
 }
@@ -160,7 +160,7 @@ static const char *digits(Code *c, DType t, double x)
 
 static Text real(Code *c, DType t, double x)
 {
-    const Level level = signbit(x) ? SIGNED : NAMED;
+    const Binding level = signbit(x) ? SIGNED : NAMED;
     if (!isfinite(x))
         return (Text){isnan(x) ? "NAN" : x < 0 ? "-INFINITY" : "INFINITY", level};
     return (Text){arena_printf(c->a, "%s%s", digits(c, t, x), t == DT_f32 ? "f" : ""), level};

@@ -392,6 +392,8 @@ void emit_call(Writer *w, const Action *a, int depth)
         call_with_last(w, a, function, -1, 3);
         break;
     case ACT_copy:
+    case ACT_fetch:
+    case ACT_offload:
     case ACT_zero:
     case ACT_receive:
     case ACT_send:

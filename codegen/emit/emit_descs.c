@@ -260,6 +260,8 @@ static void desc_body(const Emitter *e, const Action *a)
     case ACT_end:
     case ACT_kernel:
     case ACT_copy:
+    case ACT_fetch:
+    case ACT_offload:
     case ACT_zero:
     case ACT_guard:
     case ACT_phase:

@@ -106,7 +106,7 @@ static void name_inputs(Formula *f, const Kernel *k)
 
 static Text expression(Formula *f, Value v);
 
-static const char *at(Formula *f, Value v, Level least)
+static const char *at(Formula *f, Value v, Binding least)
 {
     Text t = f->name[v] ? (Text){f->name[v], NAMED} : expression(f, v);
     return t.level >= least ? t.s : arena_printf(f->e->a, "(%s)", t.s);

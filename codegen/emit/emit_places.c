@@ -214,8 +214,11 @@ void emit_buffers(Emitter *e)
     for (size_t i = 0; i < e->p->buffers.n; i++) {
         const Buffer *b = &e->p->buffers.data[i];
         e->buffer[i] = cname(&e->names, prefix[b->owner], emit_short_name(e, buffer_name(e, i)));
-        fprintf(e->out, "#define %s%s (base + %lld", e->buffer[i], e->step[i] ? "(i)" : "",
-                (long long)b->offset);
+        fprintf(e->out, "#define %s%s (", e->buffer[i], e->step[i] ? "(i)" : "");
+        if (b->level)
+            fprintf(e->out, "MG_FAR(%d, %lld)", b->level, (long long)b->offset);
+        else
+            fprintf(e->out, "base + %lld", (long long)b->offset);
         if (e->step[i]) /* layers and microbatches may be ints, and bytes are more than those count
                          */
             fprintf(e->out, " + (int64_t)(i) * %lld", (long long)e->step[i]);

@@ -546,6 +546,9 @@ void emit_program(Emitter *e)
         fprintf(out, ".half = %s, ", emit_dtype(t->half));
     fprintf(out, ".arena_bytes = %lld, .persistent_bytes = %lld, .scratch_bytes = %lld,\n",
             (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->scratch_bytes);
+    if (p->level_bytes[LEVEL_host] || p->level_bytes[LEVEL_disk])
+        fprintf(out, "    .level_bytes = {0, %lld, %lld},\n", (long long)p->level_bytes[LEVEL_host],
+                (long long)p->level_bytes[LEVEL_disk]);
     fprintf(out, "    .batch = %lld, .seq = %lld, .vocab = %lld,\n", (long long)e->m->batch.size,
             (long long)e->m->seq.size, (long long)e->m->vocab);
     fprintf(out,

@@ -171,7 +171,7 @@ static void add_buffers(Maker *m)
     }
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
-        if (!b->persistent && (b->program != 0 || b->first < 0))
+        if (b->level || (!b->persistent && (b->program != 0 || b->first < 0)))
             continue;
         if (owner[b->owner] < 0) {
             owner[b->owner] = owners++;

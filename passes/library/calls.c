@@ -410,6 +410,12 @@ static void fit_collective(Builder *b, Ins *i)
     contiguous(b, &i->in[0]);
 }
 
+static void fit_transfer(Builder *b, Ins *i)
+{
+    (void)b;
+    (void)i;
+}
+
 static void fit_random(Builder *b, Ins *i)
 {
     (void)b, (void)i; /* its operands are numbers */

@@ -1,7 +1,7 @@
 /* check.c - executes a plan symbolically and says what is not as the IR means it; see check.h.
  *
- * Proved of each program: P1 to P7 of plan/plan.h, that every result is where the program says, and
- * that the claimed peaks are the real ones (check_bytes.c). */
+ * Proved of each program: P1 to P7 and P11 of plan/plan.h, that every result is where the program
+ * says, and that the claimed peaks are the real ones (check_bytes.c). */
 #include "plan/check/check.h"
 #include "plan/check/check_run.h"
 
@@ -198,6 +198,12 @@ static bool check_operand(Check *c, const Action *a, const Operand *o)
     for (int i = 0; i < o->type.rank; i++)
         hi += (o->type.dims[i].size - 1) * o->stride[i] * width;
     hi += width;
+    if (o->type.level != b->level || (b->level && !action_transfers(a))) {
+        broken(c, 11, "it takes '%s' to be on the %s, and '%s' is on the %s",
+               value_name(c, o->value), level_names[o->type.level], name_str(c->m->names, b->name),
+               level_names[b->level]);
+        return false;
+    }
     if (lo < 0 || hi > b->bytes || o->at.offset % width) {
         broken(c, 1, "bytes [%lld, %lld) of buffer '%s', which has %lld", (long long)lo,
                (long long)hi, name_str(c->m->names, b->name), (long long)b->bytes);

@@ -19,6 +19,12 @@ static void check_buffer(Check *c, const Buffer *b)
     if (b->bytes < 0 || b->bytes % whole || b->offset < 0 || b->offset % whole)
         broken(c, 2, "buffer '%s' of %lld bytes at %lld is not in whole pieces of %lld",
                buffer_name(c, b), (long long)b->bytes, (long long)b->offset, (long long)whole);
+    else if (b->level >= LEVEL_count ||
+             (b->level && b->offset > p->level_bytes[b->level] - b->bytes))
+        broken(c, 2, "buffer '%s' of %lld bytes at %lld is not inside the arena of its level",
+               buffer_name(c, b), (long long)b->bytes, (long long)b->offset);
+    else if (b->level)
+        return;
     else if (b->offset > p->arena_bytes - b->bytes)
         broken(c, 2, "buffer '%s' of %lld bytes at %lld is not inside the arena of %lld",
                buffer_name(c, b), (long long)b->bytes, (long long)b->offset,
@@ -32,7 +38,7 @@ static bool alive_together(const Buffer *a, const Buffer *b)
 {
     if (!(a->at & b->at)) /* no rank has both */
         return false;
-    if (a->persistent || b->persistent)
+    if (a->persistent || b->persistent || a->level)
         return true;
     return a->program == b->program && a->first <= b->last && b->first <= a->last;
 }
@@ -40,7 +46,7 @@ static bool alive_together(const Buffer *a, const Buffer *b)
 static int by_offset(const void *x, const void *y)
 {
     const Buffer *a = *(const Buffer *const *)x, *b = *(const Buffer *const *)y;
-    return a->offset < b->offset ? -1 : a->offset > b->offset;
+    return buffer_address(a) < buffer_address(b) ? -1 : buffer_address(a) > buffer_address(b);
 }
 
 /* No two buffers that are alive together share a byte. */
@@ -52,8 +58,8 @@ static void check_disjoint(Check *c)
         sorted[i] = &c->p->buffers.data[i];
     qsort(sorted, n, sizeof *sorted, by_offset);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n && sorted[k]->offset < sorted[i]->offset + sorted[i]->bytes;
-             k++)
+        for (size_t k = i + 1;
+             k < n && buffer_address(sorted[k]) < buffer_address(sorted[i]) + sorted[i]->bytes; k++)
             if (sorted[k]->bytes && alive_together(sorted[i], sorted[k]))
                 broken(c, 2, "buffers '%s' and '%s' share bytes and are alive together",
                        buffer_name(c, sorted[i]), buffer_name(c, sorted[k]));
@@ -88,8 +94,8 @@ void check_peak(Check *c)
         memset(change, 0, (p->actions.n + 2) * sizeof *change);
         for (size_t i = 0; i < c->p->buffers.n; i++) {
             const Buffer *b = &c->p->buffers.data[i];
-            if (b->persistent || b->program != c->program || b->last < b->first || b->first < 0 ||
-                !(b->at & at))
+            if (b->persistent || b->level || b->program != c->program || b->last < b->first ||
+                b->first < 0 || !(b->at & at))
                 continue;
             if (b->offset + b->bytes - c->p->persistent_bytes > top)
                 top = b->offset + b->bytes - c->p->persistent_bytes;

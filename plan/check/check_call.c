@@ -4,7 +4,7 @@
  * for some of the instruction's dims, merged. An index is right if there is one way to take it
  * apart into its dims that gives the strides of every tensor it walks. */
 #include "ir/collective.h"
-#include "plan/check/check.h"
+#include "plan/check/check_run.h"
 #include "runtime/sizes.h"
 
 #include <string.h>
@@ -455,6 +455,17 @@ static const char *gather_wrong(const Action *a, const Ins *i)
     return d->accumulate == (scatter && i->nin == 3) ? NULL : "what is added to";
 }
 
+static const char *transfer_wrong(const Module *m, const Action *a, const Ins *i)
+{
+    const Type *t = type_of(m, i->in[0]);
+    if ((a->kind == ACT_fetch) != (i->attrs.level == LEVEL_device))
+        return "the way it goes";
+    if (a->bytes != type_bytes(t) || run_length(&a->operand[0]) != type_elements(t) ||
+        run_length(&a->operand[1]) != type_elements(t))
+        return "its bytes";
+    return NULL;
+}
+
 static const char *random_wrong(const Module *m, const Action *a, const Ins *i)
 {
     uint64_t key = 14695981039346656037u; /* FNV-1a */
@@ -531,6 +542,9 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
     case ACT_combine:
     case ACT_combine_weight:
         return experts_wrong(a, i);
+    case ACT_fetch:
+    case ACT_offload:
+        return transfer_wrong(m, a, i);
     case ACT_random:
         return random_wrong(m, a, i);
     case ACT_comm:

@@ -32,7 +32,7 @@ typedef struct Queue {
 
 static void bytes_of(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
 {
-    *lo = *hi = c->p->buffers.data[o->at.buffer].offset + o->at.offset;
+    *lo = *hi = buffer_address(&c->p->buffers.data[o->at.buffer]) + o->at.offset;
     for (int i = 0; i < o->at.nloops; i++) {
         int64_t far = o->at.loop[i].stride * c->iteration[o->at.loop[i].loop];
         *lo += far;

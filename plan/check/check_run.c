@@ -25,7 +25,7 @@ Iterations iterations_here(const Check *c)
 
 int64_t address_of(const Check *c, const Place *at)
 {
-    int64_t a = c->p->buffers.data[at->buffer].offset + at->offset;
+    int64_t a = buffer_address(&c->p->buffers.data[at->buffer]) + at->offset;
     for (int i = 0; i < at->nloops; i++)
         a += at->loop[i].stride * c->iteration[at->loop[i].loop];
     return a;
@@ -164,6 +164,9 @@ static bool stands_for(ActionKind k, Op op)
         return op == OP_random;
     case ACT_comm:
         return op_is(op, COMM);
+    case ACT_fetch:
+    case ACT_offload:
+        return op == OP_transfer;
     case ACT_zero: /* whatever adds to it */
         return true;
     case ACT_loop:

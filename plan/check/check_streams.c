@@ -29,7 +29,7 @@ static void join(Done *d, const Done *other)
 
 static void range(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
 {
-    *lo = *hi = c->p->buffers.data[o->at.buffer].offset + o->at.offset;
+    *lo = *hi = buffer_address(&c->p->buffers.data[o->at.buffer]) + o->at.offset;
     for (int i = 0; i < o->at.nloops; i++) {
         int64_t far = o->at.loop[i].stride * (c->prog->loops.data[o->at.loop[i].loop].dim.size - 1);
         *(far < 0 ? lo : hi) += far;

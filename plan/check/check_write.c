@@ -103,6 +103,6 @@ void forget_dead(Check *c, const Action *a)
     for (int k = 0; k < a->noperands; k++) {
         const Buffer *b = &c->p->buffers.data[a->operand[k].at.buffer];
         if (a->operand[k].write && b->first == c->at && !b->persistent)
-            memory_forget(c->memory, b->offset, b->offset + b->bytes);
+            memory_forget(c->memory, buffer_address(b), buffer_address(b) + b->bytes);
     }
 }

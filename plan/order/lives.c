@@ -71,7 +71,7 @@ static int64_t max_alive(const Lives *s)
     int64_t *change = NEW_ARRAY(s->tmp, int64_t, n + 1);
     for (size_t b = 0; b < s->p->buffers.n; b++) {
         const Buffer *x = &s->p->buffers.data[b];
-        if (x->persistent || x->program != s->program || x->first < 0)
+        if (x->persistent || x->level || x->program != s->program || x->first < 0)
             continue;
         change[x->first] += x->bytes;
         change[x->last + 1] -= x->bytes;
@@ -183,6 +183,25 @@ static void extend_products(Lives *s, int from, int end)
     }
 }
 
+/* Transfers of one way follow each other without a gap, if there is room: one may begin when the
+ * one before it begins, and is done when the next one is. */
+static void extend_transfers(Lives *s, int from, int end, int64_t limit)
+{
+    const Action *act = s->prog->actions.data;
+    for (int i = from, fetched = from; i < end; i++) {
+        int next = i + 1;
+        if (!action_transfers(&act[i]))
+            continue;
+        while (next + 1 < end && act[next].kind != act[i].kind)
+            next++;
+        if (act[i].kind == ACT_fetch)
+            extend_if_room(s, &act[i], fetched, i, limit);
+        else
+            extend_if_room(s, &act[i], i, next < end ? next : i, limit);
+        fetched = act[i].kind == ACT_fetch ? i : fetched;
+    }
+}
+
 static void renew_lifetimes(Lives *s)
 {
     for (size_t b = 0; b < s->p->buffers.n; b++) {
@@ -212,7 +231,9 @@ static int64_t max_allowed(const Lives *s)
             room = (int64_t)(PACKED * (double)(plan_budget(s->p->module, s->p->device) -
                                                outside_bytes(s->p)));
     for (size_t b = 0; b < s->p->buffers.n; b++)
-        room -= s->p->buffers.data[b].persistent ? s->p->buffers.data[b].bytes : 0;
+        room -= s->p->buffers.data[b].persistent && !s->p->buffers.data[b].level
+                    ? s->p->buffers.data[b].bytes
+                    : 0;
     return s->p->module->layout.overlap && room > max ? room : max;
 }
 
@@ -240,8 +261,10 @@ static void order_actions(Lives *s)
         int end = stretch_end(g, from);
         if (s->p->module->layout.overlap)
             extend_stretch(s, from, end, limit);
-        if (!s->p->device->products_wait)
+        if (!s->p->device->products_wait) {
+            extend_transfers(s, from, end, limit);
             extend_products(s, from, end);
+        }
         from = end;
     }
 }

@@ -27,7 +27,7 @@
 /* Of an action's own time: what has to run beside it. */
 static const double WORTH = 0.1;
 
-enum { REST, PRODUCTS, COLLECTIVES, USED };
+enum { REST, PRODUCTS, COLLECTIVES, FETCHES, OFFLOADS, USED };
 
 /* The actions that are done before one begins: per stream, 1 + the last one of the stretch. */
 typedef struct Before {
@@ -45,7 +45,7 @@ typedef struct Stretch {
 
 Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed)
 {
-    Bytes b = {o->at.offset + (placed ? p->buffers.data[o->at.buffer].offset : 0), 0};
+    Bytes b = {o->at.offset + (placed ? buffer_address(&p->buffers.data[o->at.buffer]) : 0), 0};
     b.hi = b.lo + dtype_bytes(o->type.dtype);
     for (int i = 0; i < o->type.rank; i++)
         b.hi += (o->type.dims[i].size - 1) * o->stride[i] * dtype_bytes(o->type.dtype);
@@ -116,7 +116,9 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
         return PRODUCTS;
     if (needs_links(a) && !d->collectives_wait && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
         return COLLECTIVES;
-    return REST;
+    if (a->kind == ACT_fetch)
+        return FETCHES;
+    return a->kind == ACT_offload ? OFFLOADS : REST;
 }
 
 /* A stream begins after an action of the rest, which has met all streams. */

@@ -64,18 +64,36 @@ static bool begin_what_may(Clock *c)
     return any;
 }
 
-/* On to the time at which something is done. */
-static void advance(Clock *c, double slowdown)
+/* Times as long as transfers take while there are some both ways. */
+static double both_ways(const Device *d, const Clock *c)
 {
+    const int in = c->running[RESOURCE_fetches], out = c->running[RESOURCE_offloads];
+    if (in < 0 || out < 0)
+        return 1;
+    const DeviceLevel *l = &d->level[action_level(&c->act[in])];
+    return fmax(1, (l->in + l->out) / l->both);
+}
+
+/* On to the time at which something is done. */
+static void advance(Clock *c, const Device *d)
+{
+    const double slowdown = d->link_slowdown, both = both_ways(d, c);
     double lasts[RESOURCE_count], least = INFINITY;
     const bool links = c->running[RESOURCE_links] >= 0;
-    bool alone = links;
+    bool alone = links, computes = false;
     for (int r = 0; r < RESOURCE_count; r++) {
         double pace = links && r != RESOURCE_links ? slowdown : 1;
+        pace *= r == RESOURCE_fetches || r == RESOURCE_offloads ? both : 1;
         lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
         alone &= r == RESOURCE_links || c->running[r] < 0;
         least = fmin(least, lasts[r]);
+        computes |= c->running[r] >= 0 && (r == RESOURCE_arithmetic || r == RESOURCE_bandwidth);
     }
+    for (int r = RESOURCE_fetches; r <= RESOURCE_offloads && !computes && !links; r++)
+        if (c->running[r] >= 0) { /* the time of both ways counts once */
+            c->act[c->running[r]].exposed += least;
+            break;
+        }
     if (alone)
         c->act[c->running[RESOURCE_links]].exposed += least;
     c->now += least;
@@ -103,7 +121,7 @@ double timeline_stretch(const Plan *p, Program *g, int from, int end, double now
         c.next[r] = next_user(&c, r, from);
     }
     while (begin_what_may(&c))
-        advance(&c, p->device->link_slowdown);
+        advance(&c, p->device);
     return c.now;
 }
 

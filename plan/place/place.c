@@ -215,7 +215,7 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
     Packing k = {.item = NEW_ARRAY(a, Item, p->buffers.n + 1)};
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
-        if (!b->persistent && b->program == number && b->first >= 0)
+        if (!b->persistent && !b->level && b->program == number && b->first >= 0)
             k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last, b->at, false};
     }
     prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
@@ -238,7 +238,7 @@ static void count_owners(Plan *p, const Program *fullest, int number)
             const Buffer *b = &p->buffers.data[i];
             bool at_peak = b->program == number && b->first >= 0 &&
                            b->first <= fullest->peak_action && b->last >= fullest->peak_action;
-            if ((b->persistent || at_peak) && (b->at & stage_set[k])) {
+            if ((b->persistent || at_peak) && !b->level && (b->at & stage_set[k])) {
                 here[b->owner] += b->bytes;
                 all += b->bytes;
             }
@@ -249,15 +249,16 @@ static void count_owners(Plan *p, const Program *fullest, int number)
     }
 }
 
-/* Places the buffers of all ranks first, then those of some: those of different stages over each
- * other. Returns the end. */
-static int64_t place_persistent(Plan *p)
+/* Places the persistent buffers of a level (of another than the device all): those of all ranks
+ * first, then those of some, those of different stages over each other. Returns the end. */
+static int64_t place_persistent(Plan *p, Level level)
 {
     int64_t end[STAGE_SET] = {0}, top = 0;
     for (int iteration = 0; iteration < 2; iteration++)
         for (size_t i = 0; i < p->buffers.n; i++) {
             Buffer *b = &p->buffers.data[i];
-            if (!b->persistent || (b->at == AT_ALL) != (iteration == 0))
+            if (b->level != level || !(b->persistent || level) ||
+                (b->at == AT_ALL) != (iteration == 0))
                 continue;
             b->offset = 0;
             for (int k = 0; k < STAGE_SET; k++)
@@ -288,6 +289,8 @@ static void tell_live(Plan *p, const Program *prog, int number)
     VEC(Buffer *) live = {0};
     for (size_t i = 0; i < p->buffers.n; i++) {
         Buffer *b = &p->buffers.data[i];
+        if (b->level)
+            continue;
         if (b->persistent || (b->program == number && b->first >= 0 &&
                               b->first <= prog->peak_action && b->last >= prog->peak_action))
             vec_push(m->arena, &live, b);
@@ -330,6 +333,30 @@ static bool fits(Plan *p, const Program *prog, int number)
     return false;
 }
 
+bool plan_levels_fit(const Plan *p)
+{
+    bool fit = true;
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
+        const int64_t all = p->level_bytes[l], has = p->device->level[l].memory;
+        Arena *a = p->module->arena;
+        if (all <= has)
+            continue;
+        fit = false;
+        diag_error(p->module->diag, p->module->layout.offload_span, 556,
+                   "what is offloaded needs %lld bytes (%s) of the %s, and the device '%s' has "
+                   "%lld (%s) there",
+                   (long long)all, text_bytes(a, (double)all), level_names[l], p->device->name,
+                   (long long)has, text_bytes(a, (double)has));
+        for (int k = LEVEL_device + 1; k < LEVEL_count; k++)
+            if (p->device->level[k].memory >= all)
+                diag_help(p->module->diag, "offload to '%s': there are %s", level_names[k],
+                          text_bytes(a, (double)p->device->level[k].memory));
+        diag_help(p->module->diag, "offload none: all is on the device, which has %s",
+                  text_bytes(a, (double)p->device->memory));
+    }
+    return fit;
+}
+
 /* The program that needs most; its number. */
 static const Program *fullest_of(const Plan *p, int *number)
 {
@@ -348,7 +375,9 @@ static void place_all(Plan *p)
     Program *const *const programs = p->programs;
     Arena *tmp = arena_new();
     int number = 0;
-    int64_t at = place_persistent(p);
+    int64_t at = place_persistent(p, LEVEL_device);
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
+        p->level_bytes[l] = place_persistent(p, (Level)l);
     p->persistent_bytes = at;
     for (int k = 0; k < PLAN_PROGRAMS; k++) {
         if (!programs[k])

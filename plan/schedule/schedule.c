@@ -111,6 +111,8 @@ void price_more(Sched *s, Action *a, Cost c)
 void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at)
 {
     Operand op[2] = {operand_of(s, v, true, false), operand_of(s, v, false, true)};
+    if (op[0].type.level)
+        sched_bug(s, at, "what is on another level would have to be copied there");
     if (!strides_are_dense(&op[0].type, op[0].stride) ||
         !strides_are_dense(&op[0].type, to->stride))
         sched_bug(s, at, "a view would have to be copied");
@@ -461,6 +463,7 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
         uint32_t b = buffer_new(&s, name_str(m->names, t->name),
                                 t->slot && !tensor_is_rounded(t) ? OWN_optimizer : OWN_params,
                                 type_bytes(&t->type), -1, 0);
+        p->buffers.data[b].level = t->type.level;
         p->buffers.data[b].persistent = true;
         p->buffers.data[b].at = t->at ? t->at : AT_ALL;
         p->buffers.data[b].span = t->span;

@@ -138,6 +138,7 @@ void call_cross_entropy(Sched *s, const Ins *i, int home);
 void call_head(Sched *s, const Ins *i, int home);
 void call_gather(Sched *s, const Ins *i, int home);
 void call_random(Sched *s, const Ins *i, int home);
+void call_transfer(Sched *s, const Ins *i, int home);
 void call_comm(Sched *s, const Ins *i, int home);
 
 /* Ends the compiler unless an operand is dense. */

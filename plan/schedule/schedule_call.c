@@ -352,6 +352,18 @@ void call_random(Sched *s, const Ins *i, int home)
     priced(s, a, i);
 }
 
+void call_transfer(Sched *s, const Ins *i, int home)
+{
+    (void)home;
+    const bool fetch = i->attrs.level == LEVEL_device;
+    Operand op[2] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
+    require_dense(s, i, &op[0]);
+    require_dense(s, i, &op[1]);
+    Action *a = action_new(s, fetch ? ACT_fetch : ACT_offload, i, 2, op);
+    a->bytes = type_bytes(&op[0].type);
+    a->bytes_moved = (double)a->bytes;
+}
+
 /* A type as [outer, size, inner] around a dim; around none: all of it is inside. */
 static void around(const Type *t, Name dim, int64_t *outer, int64_t *size, int64_t *inner)
 {

@@ -17,6 +17,7 @@ uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int 
                 .first = -1,
                 .last = -1};
     b.bytes = device_round(s->p->device, bytes > 0 ? bytes : 1);
+    b.level = v ? type_of(s->m, v)->level : LEVEL_device;
     if (v && s->m->values.data[v].def)
         b.span = s->m->values.data[v].def->span;
     vec_push(s->m->arena, &s->p->buffers, b);

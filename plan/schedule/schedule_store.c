@@ -220,6 +220,15 @@ static bool moved_by_iteration(const LoopMaker *l, uint32_t k, Value root)
     return l->over[k] == root && pipe_runs_parts(l->p->s, l->i);
 }
 
+/* Is result k of a loop of the function's own the new value of an argument, `at`, which it is
+ * wanted in the place of? Then an iteration writes the slice that it has read. */
+static bool is_updated(const LoopMaker *l, uint32_t k, const View *at)
+{
+    const Module *m = l->p->s->m;
+    return !l->p->r->owner && l->over[k] == at->root && at->offset == 0 &&
+           arg_index(m, at->root) >= 0 && m->values.data[at->root].home == l->p->r;
+}
+
 /* The slice operand whose storage stacked result k can take over, or -1: nobody reads the stack
  * afterwards, and the body computes the result in the slice's place, or has to move it there. Where
  * it is wanted in the place of one of them, it is that one, also if the body has read the slice
@@ -246,7 +255,7 @@ static int shared_operand(LoopMaker *l, uint32_t k)
             !only_operand(l->p, l->i, l->at, j) ||
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
-        bool writable = is_writable(l->p, &seen, l->i->out[k]) &&
+        bool writable = (is_writable(l->p, &seen, l->i->out[k]) || is_updated(l, k, &seen)) &&
                         strides_are_dense(type_of(m, xs), seen.stride);
         bool inside = d->op == OP_repeat || l->body_last[arg] < pos || by_iteration ||
                       takes_over(m, d, res, arg);
@@ -480,6 +489,19 @@ static bool parts_behind(const Planner *p, const Ins *join, int at)
     return true;
 }
 
+/* The operand of the instruction that computes v which is just this part of what v is wanted to lie
+ * over; or the root itself. */
+static Value operand_at(const Module *m, Value v, const Part *part)
+{
+    const Ins *d = m->values.data[v].def;
+    for (uint32_t k = 0; d && k < d->nin; k++) {
+        const Part of = part_of(m, d->in[k]);
+        if (of.root == part->root && of.from == part->from && of.to == part->to)
+            return d->in[k];
+    }
+    return part->root;
+}
+
 /* A join is storage that its parts are computed in. Where it takes over what is there already, each
  * part does so as soon as nobody reads what lies there, whatever the others do; but parts that are
  * strided, which no copy could bring there, all of them or none. */
@@ -511,8 +533,10 @@ static void plan_join(Planner *p, const Ins *i, int at)
         one.to.at.offset +=
             strides_of_part(s->m, i, k, &whole, one.to.stride) * dtype_bytes(t->dtype);
         part.to = part.from + type_elements(t);
-        if (w.occupant && outermost)
+        if (w.occupant && outermost) {
             one.free_from = last_read(p, &part);
+            one.occupant = operand_at(s->m, i->in[k], &part);
+        }
         ask(p, i->in[k], &one);
         part.from = part.to;
     }

@@ -488,3 +488,13 @@ void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t 
 {
     move(x, stored, begin, n, (char *)in, false);
 }
+
+int64_t rt_stored_bytes(const rt_external *x, int64_t *offset)
+{
+    const int64_t width = mg_dtype_bytes(x->form->tensor->dtype);
+    int64_t span = 1;
+    for (int i = 0; i < x->form->ndims; i++)
+        span += (x->form->dim[i] - 1) * x->form->stride[i];
+    *offset = x->form->tensor->offset + x->offset * width;
+    return span * width;
+}

@@ -1,5 +1,6 @@
 /* device.c - opens the GPU, manages its memory, and copies between host and GPU. */
 #include "runtime/cuda/cuda.h"
+#include "runtime/levels.h"
 #include "runtime/machine.h"
 
 #include <inttypes.h>
@@ -158,6 +159,7 @@ void rt_device_close(mg_run *r)
     if (c->comms)
         r->program->collectives->close(r);
     rt_streams_close(c); /* before the memory that they read and write */
+    rt_levels_close(r);
     rt_feed_free(c->feed);
     if (c->marks)
         cudaFreeHost(c->marks);
@@ -220,6 +222,7 @@ void rt_arena_map(mg_run *r)
     r->arena = p;
     rt_cuda_must(cudaMemsetAsync(p, 0, (size_t)r->program->persistent_bytes, r->cuda->stream),
                  "clearing parameters and state");
+    rt_levels_open(r);
     if (!r->ranks)
         return;
     rt_places_tell(r);
@@ -247,11 +250,18 @@ rt_progress rt_device_progress(const mg_run *r)
 
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    rt_feed_put(r->cuda->feed, r->cuda->stream, r->arena + offset, from, bytes);
+    if (MG_LEVEL(offset))
+        rt_level_put(r, offset, from, bytes);
+    else
+        rt_feed_put(r->cuda->feed, r->cuda->stream, r->arena + offset, from, bytes);
 }
 
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
 {
+    if (MG_LEVEL(offset)) {
+        rt_level_get(r, offset, to, bytes);
+        return;
+    }
     rt_cuda_must(cudaMemcpyAsync(to, r->arena + offset, (size_t)bytes, cudaMemcpyDeviceToHost,
                                  r->cuda->stream),
                  "a copy from the GPU");
@@ -265,23 +275,12 @@ double rt_get_f64(const mg_run *r, int64_t offset)
     return x;
 }
 
-/* Bytes from the first to the last stored element of an external tensor, and the offset of the
- * first. */
-static int64_t stored_bytes(const rt_external *x, int64_t *offset)
-{
-    int64_t width = mg_dtype_bytes(x->form->tensor->dtype), span = 1;
-    for (int i = 0; i < x->form->ndims; i++)
-        span += (x->form->dim[i] - 1) * x->form->stride[i];
-    *offset = x->form->tensor->offset + x->offset * width;
-    return span * width;
-}
-
 /* Bytes for the first n parts of the tensor of which x is a part: they are staged side by side. */
 static int64_t staged_before(const rt_external *x, int n)
 {
     int64_t offset, bytes = 0;
     for (int k = 0; k < n; k++)
-        bytes += stored_bytes(x - x->part + k, &offset);
+        bytes += rt_stored_bytes(x - x->part + k, &offset);
     return bytes;
 }
 
@@ -289,7 +288,7 @@ static int64_t staged_before(const rt_external *x, int n)
 char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 {
     rt_cuda *c = r->cuda;
-    int64_t offset, bytes = stored_bytes(x, &offset), all = staged_before(x, x->parts);
+    int64_t offset, bytes = rt_stored_bytes(x, &offset), all = staged_before(x, x->parts);
     void *p;
     if (r->ranks)
         return rt_images_open(r, x, read);
@@ -310,7 +309,7 @@ char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 
 void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
 {
-    int64_t offset, bytes = stored_bytes(x, &offset);
+    int64_t offset, bytes = rt_stored_bytes(x, &offset);
     if (r->ranks)
         rt_images_close(r, x, changed);
     if (r->ranks || !changed)

@@ -93,6 +93,11 @@ static const Case others[] = {
      "%n: i32[i=4] = cast %a\n%r: f64[i=4] = cast %n\n%b: bool[i=4] = cast %a\n"
      "%s: f64[i=4] = cast %b\ngive %r, %s",
      {"1 -1 0 0", "1 1 0 1"}},
+    {OP_transfer,
+     {"a: f64[i=4]"},
+     {"1.5 -1.5 0 0.5"},
+     "%f: f64[i=4] on host = transfer %a {level=1}\n%r: f64[i=4] = transfer %f {level=0}\ngive %r",
+     {"1.5 -1.5 0 0.5"}},
     {OP_rename,
      A6,
      "%r: f64[k=2, j=3] = rename %a {dim=i=2, to=k=2}\n"

@@ -329,6 +329,19 @@ static const Bad composites[] = {
     {4, TARGETS, HEAD "%a {over=[h=2], dim=c=3, valid=3}" GIVE, "dloss must have the dims"},
     {4, TARGETS, HEAD "%e, %x {over=[h=2], dim=c=3, valid=3}" GIVE, "what is added to must have"},
     {4, {"a: f64[]", "b: f64[i=2]"}, "guard %a, %b" GIVE, "operand 2 must be an f64 scalar"},
+    {4,
+     {"a: f64[i=2]"},
+     "%r: f64[i=2] on host = transfer %a {level=0}" GIVE,
+     "nothing is transferred from the device to level 0"},
+    {4,
+     {"a: f64[i=2] on host"},
+     "%r: f64[i=2] on disk = transfer %a {level=2}" GIVE,
+     "nothing is transferred from the host to level 2"},
+    {4, {"a: f64[i=2] on host"}, "%r: f64[i=2] = neg %a" GIVE, "operand 1 is on the host"},
+    {14,
+     {"a: f64[i=2]"},
+     "%r: f64[i=2] = transfer %a {level=1}" GIVE,
+     "the result is on the device, by the rule on the host"},
 };
 
 #define SENT                                                                                       \

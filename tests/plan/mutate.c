@@ -422,6 +422,8 @@ static bool change_descriptor(Mutation *m)
         PICK(&a->random.elements);
         return true;
     case ACT_copy:
+    case ACT_fetch:
+    case ACT_offload:
     case ACT_zero:
         PICK(&a->bytes);
         return true;

@@ -54,30 +54,32 @@ const int small_model_count = sizeof small_models / sizeof *small_models;
 static const AttentionShare test_attention[] = {
     {.kernels = ATTENTION_flash, .head = 64, .keys = 1024, .forward = 0.5, .gradient = 0.6}};
 
-const Device test_device = {.name = "test",
-                            .memory = 1 << 30,
-                            .flops_f32 = 1e11,
-                            .flops_f64 = 5e10,
-                            .flops_tf32 = 1e11,
-                            .flops_bf16 = 1e11,
-                            .flops_f16 = 1e11,
-                            .product_share = 0.8,
-                            .attention_share = 0.5,
-                            .attention_grad_share = 0.6,
-                            .weights_share = 1,
-                            .attention = test_attention,
-                            .nattention = 1,
-                            .exponentials = 1e9,
-                            .bandwidth = 1e10,
-                            .launch = 1e-6,
-                            .link_bandwidth = 1e9,
-                            .link_seconds = 1e-6,
-                            .link_slowdown = 1.2,
-                            .node_ranks = 256,
-                            .node_bandwidth = 1e9,
-                            .node_seconds = 1e-6,
-                            .streams = 2,
-                            .threads = 2};
+const Device test_device = {
+    .name = "test",
+    .memory = 1 << 30,
+    .flops_f32 = 1e11,
+    .flops_f64 = 5e10,
+    .flops_tf32 = 1e11,
+    .flops_bf16 = 1e11,
+    .flops_f16 = 1e11,
+    .product_share = 0.8,
+    .attention_share = 0.5,
+    .attention_grad_share = 0.6,
+    .weights_share = 1,
+    .attention = test_attention,
+    .nattention = 1,
+    .exponentials = 1e9,
+    .bandwidth = 1e10,
+    .launch = 1e-6,
+    .link_bandwidth = 1e9,
+    .link_seconds = 1e-6,
+    .link_slowdown = 1.2,
+    .node_ranks = 256,
+    .node_bandwidth = 1e9,
+    .node_seconds = 1e-6,
+    .level[LEVEL_host] = {.memory = 1 << 30, .in = 2e9, .out = 3e9, .both = 4e9, .seconds = 1e-6},
+    .streams = 2,
+    .threads = 2};
 
 Plan *must_make(Model *t, const Device *d, const char *after, const char *upto)
 {
@@ -160,6 +162,13 @@ void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, boo
     run_logical(t, compute, keep ? seed : 0);
 }
 
+void offload_some(Model *t, uint64_t number)
+{
+    t->m->layout.offload[OFFLOAD_state] = number % 3 ? LEVEL_host : LEVEL_device;
+    t->m->layout.offload[OFFLOAD_masters] = number % 3 == 2 ? LEVEL_host : LEVEL_device;
+    t->m->layout.piece = (int64_t)(16 << number % 7);
+}
+
 void lower_physical(Model *t)
 {
     must_make(t, NULL, "local", "fuse");
@@ -240,8 +249,9 @@ int buffer_of_result(const Plan *p, const Program *prog, FnResult r)
 
 unsigned char *arena_of_nan(const Plan *p)
 {
-    unsigned char *arena = aligned_alloc(64, (size_t)p->arena_bytes);
-    memset(arena, 0xff, (size_t)p->arena_bytes);
+    const int64_t all = p->arena_bytes + p->level_bytes[LEVEL_host] + p->level_bytes[LEVEL_disk];
+    unsigned char *arena = aligned_alloc(64, (size_t)all);
+    memset(arena, 0xff, (size_t)all);
     return arena;
 }
 
@@ -254,7 +264,7 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
         const Type *type = &like->args[i].type;
         int b = buffer_of_argument(p, prog, fn->args.data[i]);
         assert_true(b >= 0);
-        unsigned char *to = arena + p->buffers.data[b].offset;
+        unsigned char *to = arena + memory_offset(p, &p->buffers.data[b]);
         for (int64_t e = 0; e < type_elements(type); e++)
             number_put(to, type->dtype, e, like->args[i].data[e]);
     }
@@ -263,7 +273,8 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
     for (size_t i = 0; i < fn->results.n; i++) {
         const Type *type = type_of(t->m, fn->body->results.data[i]);
         const unsigned char *from =
-            arena + p->buffers.data[buffer_of_result(p, prog, fn->results.data[i])].offset;
+            arena +
+            memory_offset(p, &p->buffers.data[buffer_of_result(p, prog, fn->results.data[i])]);
         results[i].type = *type;
         results[i].data = NEW_ARRAY(t->a, double, type_elements(type));
         for (int64_t e = 0; e < type_elements(type); e++)

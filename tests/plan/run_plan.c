@@ -128,9 +128,17 @@ static int64_t slot_offset(const Runner *r, uint32_t buffer)
     return at;
 }
 
+int64_t memory_offset(const Plan *p, const Buffer *b)
+{
+    int64_t at = b->offset;
+    for (int l = LEVEL_device; l < (int)b->level; l++)
+        at += l ? p->level_bytes[l] : p->arena_bytes;
+    return at;
+}
+
 static void *address(const Runner *r, const Place *at)
 {
-    int64_t offset = r->p->buffers.data[at->buffer].offset + at->offset;
+    int64_t offset = memory_offset(r->p, &r->p->buffers.data[at->buffer]) + at->offset;
     for (int i = 0; i < at->nloops; i++)
         offset += at->loop[i].stride * r->iteration[at->loop[i].loop];
     return r->arena + offset + slot_offset(r, at->buffer);
@@ -318,6 +326,8 @@ static bool run_on_rank(const Runner *r, const Action *act)
     case ACT_copy: /* to, from: the order of mg_copy is (to, from), of the operands (from, to) */
         memcpy(p[1], p[0], (size_t)act->bytes);
         return true;
+    case ACT_fetch:
+    case ACT_offload:
     case ACT_send:
         memcpy(p[1], p[0], (size_t)act->bytes);
         return true;

@@ -25,6 +25,9 @@ void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, 
 /* Runs one kernel; `ctx` is handed through. */
 typedef void KernelRun(void *ctx, const Plan *p, const Action *act, void *const *at);
 
+/* The place of a buffer in the bytes of a run: the arenas of all levels, one behind the other. */
+int64_t memory_offset(const Plan *p, const Buffer *b);
+
 /* Runs all actions of a program, its kernels by `kernel` (NULL: interpret_kernel). order: NULL for
  * that of the program, else where a random one that the streams allow is drawn from. False: the
  * guard ended it. */

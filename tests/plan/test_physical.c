@@ -48,6 +48,7 @@ static double compare(Model *t, const char *what, int number, double least, doub
         if (magnified && before[f].fn)
             tolerances[f] = fmax(least, magnified * sensitivity(t, &before[f]));
     }
+    offload_some(t, (uint64_t)number);
     lower_physical(t);
     for (int f = 0; f < FUNCTIONS; f++) {
         size_t which = 0;

@@ -322,7 +322,7 @@ static void times(void **state)
 
 /* ---- points --------------------------------------------------------------------------------- */
 
-enum { STRETCHES = 8, PAIRS = 40 };
+enum { STRETCHES = 32, PAIRS = 40 };
 
 static Operand bytes_at(int64_t offset, bool write)
 {

@@ -1,0 +1,94 @@
+/* offload.c - what is offloaded, by plans that are made with it.
+ *
+ *   0  nothing
+ *   1  the optimizer's state
+ *   2  masters
+ *   3  both
+ *
+ * Each way is planned with what the backward part keeps best then (frontier.c): where the state
+ * leaves, layers may keep more, so transfers are weighed against what is computed again. The
+ * fastest that fits is taken. If nothing has to leave and next to nothing is computed again, no
+ * other way is tried, for transfers only take time. */
+#include "decide/offload.h"
+#include "decide/frontier.h"
+#include "decide/make.h"
+#include "plan/order/order.h"
+#include "plan/place/place.h"
+
+/* Of a step's time: what is computed again that is not worth another try. */
+static const double LITTLE = 0.01;
+
+typedef struct Way {
+    Level level[OFFLOAD_count];
+} Way;
+
+typedef struct Tried {
+    bool fits;
+    double seconds, again;
+} Tried;
+
+static Layout with(const Module *m, const Way *w)
+{
+    Layout l = m->layout;
+    for (int k = 0; k < OFFLOAD_count; k++)
+        l.offload[k] = w->level[k];
+    l.offload_auto = false;
+    return l;
+}
+
+static Tried try(const Module *module, const Device *d, const Way *w)
+{
+    Arena *a = arena_new();
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
+    m->layout = with(module, w);
+    const bool open = m->layout.recompute == RECOMPUTE_auto && module_fn(m, "train");
+    const KeepPlan *kept = open ? frontier_choose(m, d, a) : NULL;
+    Plan *p = frontier_plan(m, d, kept, NULL, a);
+    Tried t = {.fits = p && p->train && plan_bytes(p) <= plan_budget(m, d) && plan_levels_fit(p)};
+    if (t.fits) {
+        plan_streams(p);
+        plan_timeline(p);
+        t.seconds = p->train->seconds;
+        t.again = p->train->again;
+    }
+    arena_free(a);
+    return t;
+}
+
+/* The level below the device's memory that is nearest; LEVEL_device: there is none. */
+static Level below(const Device *d)
+{
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
+        if (d->level[l].memory)
+            return (Level)l;
+    return LEVEL_device;
+}
+
+static bool has_masters(const Module *m)
+{
+    return m->train.half != DT_none; /* pass round makes them of what is rounded */
+}
+
+void offload_choose(Module *m, const Device *d)
+{
+    const Level to = below(d);
+    Way best = {0};
+    if (!m->layout.offload_auto)
+        return;
+    Tried least = to ? try(m, d, &best) : (Tried){0};
+    for (unsigned which = 1; to && which < 1U << OFFLOAD_count; which++) {
+        Way w = {0};
+        if (least.fits && least.again <= LITTLE * least.seconds)
+            break;
+        if (which >> OFFLOAD_masters & 1 && !has_masters(m))
+            continue;
+        for (int k = 0; k < OFFLOAD_count; k++)
+            w.level[k] = which >> k & 1 ? to : LEVEL_device;
+        const Tried t = try(m, d, &w);
+        if (t.fits && (!least.fits || t.seconds < least.seconds)) {
+            least = t;
+            best = w;
+        }
+    }
+    m->layout = with(m, &best);
+}

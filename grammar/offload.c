@@ -1,0 +1,61 @@
+/* offload.c - the classes of tensors that a layout keeps on another level of memory. */
+#include "grammar/config.h"
+
+#include <string.h>
+
+static const char *const open_ways[] = {"none", "auto", NULL};
+
+/* `none`, or `auto`. */
+static void offload_way(Layout *l, bool chosen_later)
+{
+    for (int k = 0; k < OFFLOAD_count; k++)
+        l->offload[k] = LEVEL_device;
+    l->offload_auto = chosen_later;
+}
+
+void override_offload(const char *way, Layout *l)
+{
+    offload_way(l, strcmp(way, open_ways[1]) == 0);
+}
+
+static void only_one_rank(Elab *e, const Node *n, const Layout *l)
+{
+    if (l->mesh.n)
+        fail(e, n->span, 346,
+             "offload is built for one rank, and this layout has a mesh of several");
+}
+
+/* `offload state, masters -> host`, `offload auto` or `offload none`; a later line replaces what an
+ * earlier one says of the same class. */
+void layout_offload(Elab *e, const Node *n, Layout *l)
+{
+    static const char *const to[] = {"host", "disk", NULL};
+    const char *classes[OFFLOAD_count + 1] = {0};
+    memcpy(classes, offload_names, sizeof offload_names);
+    if (!n->more.n) {
+        const Node *value = config_value(e, n);
+        const int which = value ? config_choice(e, value, "way to offload", open_ways, 346) : -1;
+        if (which >= 0)
+            offload_way(l, which == 1);
+        if (which == 1)
+            only_one_rank(e, n, l);
+        l->offload_span = n->span;
+        return;
+    }
+    const Node *where = n->more.data[0];
+    const int level = config_choice(
+        e, &(Node){.kind = N_NAME, .name = where->name, .at = where->at, .span = where->span},
+        "level of memory", to, 346);
+    if (n->more.n > 1 || where->list.n)
+        fail(e, n->more.data[n->more.n - 1]->span, 346,
+             "a class lies on one level, which has no settings");
+    for (size_t i = 0; i < n->list.n; i++) {
+        const int what =
+            config_choice(e, n->list.data[i], "class of what can be offloaded", classes, 346);
+        if (what >= 0 && level >= 0)
+            l->offload[what] = level ? LEVEL_disk : LEVEL_host;
+    }
+    l->offload_auto = false;
+    l->offload_span = n->span;
+    only_one_rank(e, n, l);
+}

@@ -1,0 +1,22 @@
+/* levels.h - the arenas of other levels of memory than the device's: of a processor a file
+ * (levels.c), of a GPU pinned memory of its host (cuda/levels.c). An offset is MG_FAR's. */
+#ifndef MG_LEVELS_H
+#define MG_LEVELS_H
+
+#include "runtime/run.h"
+
+typedef struct rt_levels rt_levels;
+
+/* Makes them, all zeros; ends the program with what is missing if there is no room. Nothing, where
+ * the program plans none. */
+void rt_levels_open(mg_run *r);
+void rt_levels_close(mg_run *r);
+/* Copies bytes to and from other memory of the host. */
+void rt_level_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
+void rt_level_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);
+/* Of a processor: rt_stored_open and rt_stored_close of a tensor that lies there. Parts of one
+ * tensor are open together. */
+char *rt_level_open(mg_run *r, const rt_external *x, bool read);
+void rt_level_close(mg_run *r, const rt_external *x, bool changed);
+
+#endif

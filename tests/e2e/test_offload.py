@@ -1,0 +1,168 @@
+"""What a layout offloads to another level of memory: the same bits as without, on processors (a file) and GPUs (the shim: the host's
+memory); killed and resumed too; and what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import mgctest
+import shim
+
+LLAMA = os.path.join(mgctest.SOURCE, "tests/parity/llama_small.mg")
+DEVICES = os.path.join(mgctest.SOURCE, "compiler/devices")
+# A table of more than one piece, and what no repeat stacks.
+TABLE = """dim batch = 4, seq = 8, hidden = 64, wide = 64, vocab = 140000
+model table(tokens[batch, seq] : token(vocab)) {
+    embed : param[vocab, hidden] ~ normal(0.1)
+    out   : param[hidden, wide]  ~ normal(0.1)
+    x = tanh(embed[tokens] @ out over hidden)
+    loss = mean(x * x)
+}
+"""
+
+
+class Offload(shim.Case):
+    STEPS = 12
+
+    def model(self, name, level, *classes, base=LLAMA, text=None, precision=None, optimizer=None):
+        """The model with a layout `off` that offloads classes."""
+        if text is None:
+            with open(base, encoding="utf-8") as f:
+                text = f.read()
+        if optimizer:
+            text += f"train {{ optimizer {optimizer}  lr 0.01 {'precision ' + precision if precision else ''} }}\n"
+        lines = "".join(f"    offload {c} -> {level}\n" for c in classes)
+        self.write(name, text + "\nlayout off {\n    device cpu\n    mesh dp = 1\n    batch -> dp\n    microbatch 2\n" + lines + "}\n")
+        return name
+
+    def device(self, name, **fields):
+        with open(os.path.join(DEVICES, name + ".json"), encoding="utf-8") as f:
+            d = json.load(f)
+        d.update(fields)
+        self.write("device.json", json.dumps(d))
+        return "./device.json"
+
+    def checkpoint(self, run, step=STEPS):
+        folder = f"{run}/ckpt/step-{step:08d}/"
+        return [self.read(folder + name) for name in ("model.safetensors", "optimizer.safetensors")]
+
+    def train(self, program, run, *more, data="text1.txt", **env):
+        self.trains(program, "--data", data, "--out", run, "--steps", self.STEPS, "--save-every", 5, *more, env=env, timeout=600)
+        return self.checkpoint(run)
+
+    def same(self, *options, **model):
+        """Programs with and without: all losses and all that they save are the same bytes."""
+        self.text(6000)
+        ends = []
+        for classes in ((), ("state",), ("state", "masters")):
+            name = self.model("m.mg", "disk", *classes, **model)
+            self.compiles(name, "--layout", "off", *options, "-o", "train")
+            run = f"run{len(ends)}"
+            ends.append((self.train("./train", run), [(l["loss"], l["grad_norm"]) for l in self.metrics(run) if "loss" in l]))
+            self.assertEqual(ends[-1], ends[0], classes)
+
+    def test_f32(self):
+        self.same("--precision", "f32")
+
+    def test_bf16(self):
+        self.same("--precision", "bf16")
+
+    def test_muon(self):
+        self.same("--precision", "bf16", base=os.path.join(mgctest.SOURCE, "tests/parity/gpt2_small.mg"))
+
+    def test_windows(self):
+        """A tensor that no repeat stacks is updated in windows."""
+        self.text(6000)
+        ends = []
+        for classes in ((), ("state",)):
+            name = self.model("m.mg", "disk", *classes, text=TABLE, optimizer="adamw(decay = 0.1)")
+            self.compiles(name, "--layout", "off", "-o", "train")
+            r = self.mgc(name, "--layout", "off", "--schedule")
+            self.assertEqual(r.out.count(" offload "), 6 if classes else 0)  # two windows of two states, and the small tensor's
+            ends.append(self.train("./train", f"run{len(ends)}", data="u16:text1.txt"))
+        self.assertEqual(ends[0], ends[1])
+
+    def test_killed_and_resumed(self):
+        self.text(6000)
+        self.compiles(self.model("m.mg", "disk", "state, masters"), "--layout", "off", "--precision", "bf16", "-o", "train")
+        whole = self.train("./train", "whole")
+        argv = [self.path("train"), "--data", "text1.txt", "--steps", str(self.STEPS), "--save-every", "5", "--out", "cut"]
+        p = subprocess.Popen(argv, cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        until = time.monotonic() + 60
+        while not os.path.isdir(self.path("cut/ckpt/step-00000005")) and time.monotonic() < until:
+            time.sleep(0.001)
+        os.killpg(p.pid, signal.SIGKILL)
+        p.wait(60)
+        left = {name for name in os.listdir(self.dir) if "offload" in name}
+        self.assertEqual(left, set())  # the file had no name
+        self.assertEqual(self.train("./train", "cut", "--resume"), whole)
+        # and without, from the same checkpoints
+        self.compiles(self.model("m.mg", "disk"), "--layout", "off", "--precision", "bf16", "-o", "plain")
+        self.trains("./plain", "--data", "text1.txt", "--out", "cut2", "--steps", 5)
+        self.trains("./train", "--data", "text1.txt", "--out", "cut2", "--steps", self.STEPS, "--resume")
+        self.assertEqual(self.checkpoint("cut2"), whole)
+
+    def test_gpu(self):
+        """As without, whatever the order in which streams run."""
+        self.text(6000)
+        device = self.device("h200", host_memory=1 << 30, host_in=25e9, host_out=25e9, host_both=40e9, host_seconds=1e-5)
+        ends = []
+        for classes in ((), ("state, masters",)):
+            self.gpu(self.model("m.mg", "host", *classes), "--layout", "off", "--precision", "bf16", device=("--device", device))
+            for seed in range(1, 5 if classes else 2):
+                ends.append(self.train("./gpu", f"gpu{len(ends)}", SHIM_SEED=str(seed)))
+                self.assertEqual(ends[-1], ends[0], (classes, seed))
+        text = self.read("program.c").decode()
+        self.assertIn("mg_fetch(", text)
+
+    def test_auto(self):
+        """Nothing leaves a device that has room; else the fastest that fits does, and is said, and nothing fits without."""
+        levels = {"host_memory": 1 << 36, "host_in": 25e9, "host_out": 25e9, "host_both": 40e9, "host_seconds": 1e-5}
+        size = ("-D", "layers=8", "-D", "hidden=1024", "-D", "kv_heads=32", "-D", "group=2", "-D", "ffn=4096", "--microbatch", "1")
+        plans = {}
+        for memory in (3 << 30, 1 << 36):
+            d = self.device("h200", memory=memory, **levels)
+            r = self.compiles(mgctest.model("llama_mini.mg"), *size, "--device", d, "--offload", "auto", "--plan=json")
+            plans[memory] = json.loads(r.out)["levels"]
+        self.assertEqual(plans[1 << 36], {})
+        self.assertGreater(plans[3 << 30]["host"]["bytes"], 4e8)
+        d = self.device("h200", memory=3 << 30, **levels)
+        r = self.mgc(mgctest.model("llama_mini.mg"), *size, "--device", d, "--plan")
+        self.assertEqual(r.returncode, 3)
+        self.assertRegex(r.err, r"help: --offload auto: \d+ bytes")
+        self.compiles(mgctest.model("llama_mini.mg"), *size, "--device", d, "--offload", "auto", "--print-after", "precision")
+        self.write("auto.mg", self.read(self.model("m.mg", "host")).decode().replace("microbatch 2\n}", "microbatch 2\n    offload auto\n}"))
+        self.compiles("auto.mg", "--layout", "off", "--plan")
+        r = self.mgc("auto.mg", "--layout", "off", "--device", self.device("cpu2t"), "--plan")  # no other level: nothing to choose
+        self.assertEqual(r.returncode, 0, r.err)
+
+    def refused(self, expected, name, *options, code=1):
+        r = self.mgc(name, "--layout", "off", *options)
+        self.assertEqual(r.returncode, code, r.err)
+        self.assertIn(expected, r.err)
+
+    def test_refused(self):
+        self.refused("MG0556", self.model("m.mg", "host", "state"), "--plan")  # a processor has no such level
+        small = self.device("h200", host_memory=1 << 20, host_in=25e9, host_out=25e9, host_both=40e9, host_seconds=1e-5)
+        self.refused("MG0556", self.model("m.mg", "host", "state"), "--device", small, "--plan", "-D", "ffn=9000")
+        for line, what in (("offload state -> moon", "moon"), ("offload states -> host", "states"), ("offload all", "all"),
+                           ("offload state -> host, disk", "one level")):
+            self.write("bad.mg", self.read(self.model("m.mg", "host")).decode().replace("microbatch 2", line))
+            r = self.mgc("bad.mg", "--layout", "off", "--plan")
+            self.assertIn("MG0346", r.err)
+            self.assertIn(what, r.err)
+        half = self.device("cpu2t", host_memory=1 << 30)
+        self.refused("'host_seconds' is missing, where there is 'host_memory'", "m.mg", "--device", half, "--plan", code=2)
+
+    def test_no_room(self):
+        self.text(6000)
+        self.compiles(self.model("m.mg", "disk", "state"), "--layout", "off", "-o", "train")
+        r = self.run_program("./train", "--data", "text1.txt", "--offload-dir", "nowhere")
+        self.assertEqual(r.returncode, 74)
+        self.assertIn(b"--offload-dir names another directory", r.stderr)
+
+
+if __name__ == "__main__":
+    mgctest.main()

@@ -1,0 +1,187 @@
+/* Levels of memory: plans whose transfers run beside the rest in any order that they allow compute
+ * what is computed without; each wait is needed; what is broken in a transfer is found; times of
+ * transfers, computed in another way. (test_physical.c offloads the state of random programs.) */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan/check/check.h"
+#include "plan/order/streams.h"
+#include "tests/plan/planned.h"
+
+/* In halves there are masters. */
+static Plan *open_offloaded(Model *t, int model, uint64_t number)
+{
+    open_model(t, &small_models[model], DT_bf16);
+    offload_some(t, number);
+    lower_physical(t);
+    return plan_for(t, &test_device);
+}
+
+static int broken_in(const Plan *p, char **text)
+{
+    size_t size;
+    FILE *f = open_memstream(text, &size);
+    int n = plan_check(p, f);
+    fclose(f);
+    return n;
+}
+
+/* Is an invariant broken, and said to be number `which`? */
+static void must_break(const Plan *p, const char *which, const char *what)
+{
+    char *text;
+    const int n = broken_in(p, &text);
+    if (!n || !strstr(text, which))
+        fail_msg("%s: %s is not found broken, but: %s", what, which, text);
+    free(text);
+}
+
+static void must_hold(const Plan *p)
+{
+    char *text;
+    if (broken_in(p, &text))
+        fail_msg("%s", text);
+    free(text);
+}
+
+static void each_wait(void **state)
+{
+    (void)state;
+    int waits = 0, transfers = 0;
+    for (int k = 0; k < small_model_count; k++) {
+        Model t;
+        if (!sampled((uint64_t)k, SANITIZED ? 6 : 2))
+            continue;
+        Plan *p = open_offloaded(&t, k, 2);
+        must_hold(p);
+        for (size_t i = 0; i < p->train->actions.n; i++)
+            for (int s = 0; s < MAX_STREAMS; s++) {
+                Action *a = &p->train->actions.data[i];
+                const uint32_t was = a->wait[s];
+                a->wait[s] = 0;
+                if (was)
+                    must_break(p, "P6", "a wait is left out");
+                a->wait[s] = was;
+                waits += was != 0;
+                transfers += was && action_transfers(a);
+            }
+        must_hold(p);
+        model_close(&t);
+    }
+    assert_true(waits > 20 && transfers > 5);
+}
+
+/* One of a layer's, in the loop over layers; NULL: there is none. */
+static Action *some_transfer(Plan *p, ActionKind kind, size_t nth)
+{
+    for (size_t i = 0; i < p->train->actions.n; i++) {
+        Action *a = &p->train->actions.data[i];
+        if (a->kind == kind && a->around >= 0 && nth-- == 0)
+            return a;
+    }
+    return NULL;
+}
+
+/* Mistakes of a planner in what it transfers. */
+static void mistakes(void **state)
+{
+    (void)state;
+    Model t;
+    Plan *p = open_offloaded(&t, 1, 2); /* with layers */
+    Action *fetch = some_transfer(p, ACT_fetch, 1), *offload = some_transfer(p, ACT_offload, 1);
+    Action fetch_was = *fetch, offload_was = *offload;
+    fetch->operand = NEW_ARRAY(t.a, Operand, 2);
+    offload->operand = NEW_ARRAY(t.a, Operand, 2);
+    for (int what = 0; what < 7; what++) {
+        memcpy(fetch->operand, fetch_was.operand, 2 * sizeof(Operand));
+        memcpy(offload->operand, offload_was.operand, 2 * sizeof(Operand));
+        fetch->bytes = fetch_was.bytes;
+        offload->bytes = offload_was.bytes;
+        fetch->kind = ACT_fetch;
+        Buffer *far = &p->buffers.data[offload->operand[1].at.buffer];
+        const Buffer was = *far;
+        switch (what) {
+        case 0: /* another slice than is meant */
+            fetch->operand[0].at.nloops = 0;
+            must_break(p, "P3", "the first layer's each time");
+            break;
+        case 1:
+            fetch->bytes -= 4;
+            must_break(p, "P3", "a byte too few");
+            break;
+        case 2: /* the old value stays */
+            offload->operand[1].at.buffer = (uint32_t)p->tensor_buffer.data[0];
+            must_break(p, "P", "another tensor is written");
+            break;
+        case 3:
+            far->level = LEVEL_device;
+            must_break(p, "P", "on the device");
+            break;
+        case 4:
+            far->offset = p->level_bytes[LEVEL_host];
+            must_break(p, "P2", "outside of its arena");
+            break;
+        case 5:
+            far->offset += far->offset ? -256 : 256;
+            must_break(p, "P2", "over another");
+            break;
+        default:
+            fetch->kind = ACT_copy;
+            must_break(p, "P11", "copied as if it were there");
+        }
+        *far = was;
+    }
+    fetch->operand = fetch_was.operand;
+    offload->operand = offload_was.operand;
+    fetch->kind = ACT_fetch;
+    must_hold(p);
+    model_close(&t);
+}
+
+/* Without offload no transfer; with it each byte of what is offloaded comes once and goes once a
+ * step, at the device's rates; nothing of it is on the device, whose arena is that much smaller. */
+static void bytes(void **state)
+{
+    (void)state;
+    for (int k = 0; k < small_model_count; k++) {
+        Model t, whole;
+        Plan *p = open_offloaded(&t, k, 2), *all = open_offloaded(&whole, k, 0);
+        double in = 0, out = 0, far = 0;
+        for (size_t i = 0; i < p->train->actions.n; i++) {
+            const Action *a = &p->train->actions.data[i];
+            const DeviceLevel *l = &test_device.level[LEVEL_host];
+            if (!action_transfers(a))
+                continue;
+            *(a->kind == ACT_fetch ? &in : &out) += a->times * (double)a->bytes;
+            const double rate = a->kind == ACT_fetch ? l->in : l->out;
+            assert_true(fabs(a->seconds - l->seconds - (double)a->bytes / rate) < 1e-12);
+        }
+        for (size_t i = 0; i < p->tensor_buffer.n; i++)
+            far += p->module->tensors.data[i].type.level
+                       ? (double)type_bytes(&p->module->tensors.data[i].type)
+                       : 0;
+        assert_true(far > 0 && fabs(in - far) < 1 && fabs(out - far) < 1);
+        assert_true((double)p->level_bytes[LEVEL_host] >= far);
+        assert_int_equal(all->level_bytes[LEVEL_host], 0);
+        assert_null(some_transfer(all, ACT_fetch, 0));
+        assert_true(p->persistent_bytes <= all->persistent_bytes - (int64_t)far);
+        model_close(&t);
+        model_close(&whole);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_wait),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
