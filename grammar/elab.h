@@ -61,6 +61,7 @@ typedef struct DimInfo {
     int64_t size, valid;
     Span span;
     const void *frame; /* the block instance that made it; NULL for a global one, or one gone */
+    Name shared;       /* made in calls of this instance, and for no others; or 0 */
     bool local;
 } DimInfo;
 
@@ -102,8 +103,8 @@ typedef struct Frame {
     struct Loop *loop; /* around the call */
     struct Loop *home; /* around the parameters: the same, but where an instance was declared */
     const Instance *follower; /* in a call of an instance that follows another, however deep */
-    bool shared;              /* in the call of an instance, however deep; then: */
-    const char *place;        /* the calls that lead here; of an instance all calls are one */
+    Name shared; /* in the call of an instance, however deep: the path to the outermost; then: */
+    const char *place; /* the calls that lead here; of an instance all calls are one */
     Map syms;
     VEC(Sym *) order;
     VEC(Name) dims;              /* declared here */
@@ -239,6 +240,7 @@ typedef struct Elab {
     Map shared;    /* Shared, by external name: of this function */
     Map alike;     /* ExternalNames, by external name without its numbers */
     Map paths;     /* how often a path was given out, by Name */
+    Map run_dims;  /* of the loops over some iterations of a repeat: Name, by place and run */
     bool rule;     /* an optimizer's: padding is like other elements */
     bool constant; /* only numbers are allowed */
     bool circle;   /* layouts extend each other, which was said */
@@ -285,6 +287,8 @@ Sym *find_local(const Frame *f, Name name);
 
 DimInfo *dim_info(Elab *e, Name dim);
 Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local);
+/* A local dim that a block before had, for this one. */
+Dim again_dim(Elab *e, Name name);
 /* The local dims of a frame that ends: the next of the same name and size is the same dim, so that
  * a parameter has it in all functions. */
 void free_dims(Elab *e, const Frame *f);

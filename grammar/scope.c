@@ -314,12 +314,20 @@ DimInfo *dim_info(Elab *e, Name dim)
     return i ? &e->dims.data[i - 1] : NULL;
 }
 
-/* A local dim may take up the name of one of the same size whose block has ended. */
+static bool may_take(const Elab *e, const DimInfo *have, int64_t size, bool local)
+{
+    return local && have->local && !have->frame && have->size == size &&
+           have->shared == e->frame->shared;
+}
+
+/* A local dim may take up the name of one of the same size whose block has ended. The calls of an
+ * instance have dims of their own: each call makes the same ones in the same order, so they have
+ * the names that its parameters got in the first call, and in training. */
 Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local)
 {
     Name name = wanted;
     DimInfo *have = dim_info(e, name);
-    for (int i = 2; have && (!local || !have->local || have->frame || have->size != size); i++) {
+    for (int i = 2; have && !may_take(e, have, size, local); i++) {
         if (i > LOCAL_DIMS_MAX) {
             e->stopped = true;
             fail(e, at, 230, "more than %d dims '%s'", LOCAL_DIMS_MAX, text(e, wanted));
@@ -333,10 +341,24 @@ Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local)
         have = &e->dims.data[e->dims.n - 1];
         map_put(e->arena, &e->dim_of, name, (void *)(uintptr_t)e->dims.n);
     }
-    *have = (DimInfo){name, size, size, at, local ? e->frame : NULL, local};
+    *have = (DimInfo){.name = name,
+                      .size = size,
+                      .valid = size,
+                      .span = at,
+                      .frame = local ? e->frame : NULL,
+                      .shared = local ? e->frame->shared : 0,
+                      .local = local};
     if (local)
         vec_push(e->arena, &e->frame->dims, name);
     return (Dim){.name = name, .size = size};
+}
+
+Dim again_dim(Elab *e, Name name)
+{
+    DimInfo *have = dim_info(e, name);
+    have->frame = e->frame;
+    vec_push(e->arena, &e->frame->dims, name);
+    return (Dim){.name = name, .size = have->size};
 }
 
 void free_dims(Elab *e, const Frame *f)

@@ -41,12 +41,29 @@ from twins.noise import order  # noqa: E402
 from zoo import GRADIENT, LOSS, OF_ALL, norm, random_layouts, read_safetensors, write_safetensors  # noqa: E402
 
 BUILD = os.environ.get("MGC_BUILD", os.path.join(HERE, "../../build"))
+TRIES = 6  # layouts of a program, until one is not refused
 CODES = {torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64", torch.uint8: "U8"}
 
 
 def raw(t, dtype=None):
     t = t.detach().to(dtype or (t.dtype if t.is_floating_point() else torch.uint8)).contiguous()
     return CODES[t.dtype], list(t.shape), bytes(t.flatten().view(torch.uint8).tolist()) if t.numel() else b""
+
+
+CONSTRUCTS = {  # what --stats counts, as it stands in a text
+    "repeat": r"repeat \w+ as", "repeat with a number": r"repeat \w+ at", "scan": r"scan \w+ {", "scan reverse": r"scan \w+ reverse",
+    "scan in a repeat": r"^ {4,}repeat(?:(?!^ {4}}).)*scan", "scan in a scan": r"^( +)scan(?:(?!^\1}).)*\n\1 +scan", "recurrence": r"\b(h\d+) = [\w.]+ \* \1$",
+    "delta rule": r"@ (h\d+) over \w+\) \* \w+$", "chunk": r"chunk ", "instance": r"i\d+ : block \w+ as \"c\d+\"$", "follower": "follows .* by",
+    "copy": "follows .* every", "several values": r"^ +v\d+, v\d+ = f", "uniform": r"uniform\(", "normal": r" normal\(over", "dropout": r"dropout\(",
+    "step": r"step\(\)\) / 4\)", "convolution in one dim": r"\[\w+ = [^\],]*\] @ \w+ over", "in two": r"\[\w+ = [^\],]*, \w+ = [^\],]*\] @ \w+ over",
+    "stride": r"\[\w+ = [23] \* ", "dilation": r"\[\w+ = [^\]]*\+ 2 \* ", "pool": r"(max|mean|sum)\(\w+\[\w+ = [^\]]*\], over", "join of two": r"join\(\w+, \w+, \(",
+    "join of three": r"join\(\w+, \w+, \w+, \(", "range": r"\[\w+ = \d+ \.\.", "one element": r"\[\w+ = \d+\]", "split": r"\[\w+ -> \(", "merge": r"\[\(\w+, \w+\) -> ",
+    "shift": r"\[\w+ - \w+\]", "look-up": r"\w\[(tokens|id\d+|v\d+)\]", "top": r"top\(", "select of indices": r"\[select\(", "stop": r"stop\(",
+    "next, further": r"next\(tokens, by", "next by name": r"next\(id", "weights of tokens": r"next\(weight|, weight\)", "documents": r"document_start\(",
+    "attention": r" attention\(|\(attention\(", "window": r"window = ", "cap": r"cap = ", "start": r"attention\(\w+, \w+, \w+, v", "rope with a start": r"rope\(\w+, v",
+    "experts": r"combine\(", "several losses": r"^train \w+ where", "own optimizer": r"^optimizer", "schedule": r"lr +constant", "clip": r"clip ", "average": r"average ",
+    "rate of some": r"^ +rate", "decay of some": r"^ +decay", "metric": r"^ +metric",
+}
 
 
 class Drawn:
@@ -62,7 +79,7 @@ class Drawn:
     def data(self):
         """The inputs, as long as the program reads them."""
         p, found = self.program, {}
-        furthest = max([int(k or 1) for k in re.findall(r"next\(tokens(?:, by = (\d+))?\)", self.text)], default=0)
+        furthest = max([int(k or 1) for k in re.findall(r"next\(tokens(?:, by = (\d+))?\)", self.text)], default=1)
         furthest = max([furthest, *(int(k or 1) + 1 for k in re.findall(r"next\(weight(?:, by = (\d+))?\)", self.text))])
         for n, x in p.data.items():
             whole = p.size["seq"] + furthest if n in ("tokens", "weights") else x.shape[-1]
@@ -89,13 +106,9 @@ def errors(text):
     return "".join(t for t in parts if "warning[" not in t)[-3000:]
 
 
-class Refused(Exception):
-    """By an error of the layout."""
-
-
 class Check:
     def __init__(self, folder):
-        self.folder, self.whole, self.evaluated, self.in_c = folder, 0, 0, 0
+        self.folder, self.whole, self.evaluated, self.in_c, self.refused = folder, 0, 0, 0, collections.Counter()
 
     def run(self, *argv, **more):
         return subprocess.run(argv, cwd=self.folder, capture_output=True, text=True, errors="replace", check=False, **more)
@@ -197,19 +210,29 @@ class Check:
 
     # ---- under a layout ----
 
-    def ranks(self, d, seed):
-        """The fault of a step by the ranks of a random layout, or nothing; Refused: the layout has an error of its own."""
-        p, r = d.program, random.Random(seed)
+    def layout(self, d, r):
+        """The lines of a random layout of the program, and what mgc made of it."""
+        p = d.program
         loops = tuple(dim for dim in REPEATS if f"repeat {dim}" in d.text)
         free = [dim for dim in p.size if dim not in (*REPEATS, "batch", "seq") and re.search(rf"\b{dim}\b", d.text.split("model ")[1])]
         dims = random_layouts.Dims(free, seq="seq", zigzag="attention(" in d.text, layers=loops, most_rules=3, two_axes=0.15)
         _, lines = random_layouts.draw(r, dims, ranks=(2, 2, 4), stages=0.3)
+        if r.random() < 0.5:  # many programs need their rows at once
+            lines = [*(line for line in lines if not line.startswith("microbatch")), f"microbatch {p.size['batch']}"]
         self.write("it.mg", random_layouts.text([*lines, *re.findall(r"chunk +\d+", d.text)]))
-        done = self.run(os.path.join(BUILD, "mgc"), "m.mg", "--layout", "./it.mg", "-o", "m", timeout=300)
-        if done.returncode == 1 and (codes := re.findall(r"error\[(MG03\d\d|MG02\d\d|MG0522|MG0581|MG0527)\]", done.stderr)):
-            raise Refused(codes[0])
-        wrong = f"mgc, exit code {done.returncode}\n{errors(done.stderr)}" if done.returncode else self.trained(d)
-        return f"{lines}: {wrong}" if wrong else ""
+        return lines, self.run(os.path.join(BUILD, "mgc"), "m.mg", "--layout", "./it.mg", "-o", "m", timeout=300)
+
+    def ranks(self, d, seed):
+        """The fault of a step by the ranks of a random layout, or nothing; None if the layouts have errors of their own."""
+        r = random.Random(seed)
+        for _ in range(TRIES):
+            lines, done = self.layout(d, r)
+            codes = re.findall(r"error\[(MG03\d\d|MG02\d\d|MG0522|MG0581)\]", done.stderr)
+            if done.returncode != 1 or not codes:
+                wrong = f"mgc, exit code {done.returncode}\n{errors(done.stderr)}" if done.returncode else self.trained(d)
+                return f"{lines}: {wrong}" if wrong else ""
+            self.refused[codes[0]] += 1
+        return None
 
     def clean(self):
         for name in os.listdir(self.folder):
@@ -224,10 +247,11 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--compiled", type=float, default=0.1, help="the share that is compiled, too")
     parser.add_argument("--layouts", type=float, default=0, help="the share that runs under a random layout, too")
+    parser.add_argument("--stats", action="store_true", help="say in how many programs what is drawn")
     parser.add_argument("--print", action="store_true", help="print the programs")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    seed, count, refused = args.seed, collections.Counter(), collections.Counter()
+    seed, count = args.seed, collections.Counter()
     with tempfile.TemporaryDirectory(prefix="mgc-random-") as folder:
         check = Check(folder)
         while count["agree"] + count["differ"] < args.count:
@@ -236,6 +260,8 @@ def main():
             if not drawn:
                 count["again"] += 1
                 continue
+            for name, form in CONSTRUCTS.items():
+                count["in: " + name] += bool(re.search(form, drawn.text, re.M | re.S if "(?!" in form else re.M))
             if args.print:
                 print(drawn.text, flush=True)
             check.clean()
@@ -245,17 +271,16 @@ def main():
                 wrong = check.compiled(drawn)
                 count["compiled"] += 1
             if not wrong and r.random() < args.layouts:
-                try:
-                    wrong = check.ranks(drawn, seed)
-                    count["layouts"] += 1
-                except Refused as code:
-                    refused[str(code)] += 1
+                wrong = check.ranks(drawn, seed)
+                count["layouts"] += wrong is not None
             count["differ" if wrong else "agree"] += 1
             if wrong:
                 print(f"{drawn.text}\nseed {seed - 1}: {wrong}\n", flush=True)
+    if args.stats:
+        print("\n".join(f"{count['in: ' + name]:6} {name}" for name in CONSTRUCTS))
     print(f"random programs, seeds {args.seed} to {seed - 1}: {count['agree']} agree with torch, {count['differ']} do not; {count['compiled']} were "
           f"compiled and run too ({check.in_c} with kernels in C, {check.evaluated} evaluated, {check.whole} need the whole batch at once), "
-          f"{count['layouts']} under random layouts ({sum(refused.values())} more refused: {dict(refused)}); {count['again']} hang on rounding and "
+          f"{count['layouts']} under random layouts ({sum(check.refused.values())} more refused: {dict(check.refused)}); {count['again']} hang on rounding and "
           "were drawn again")
     return 1 if count["differ"] else 0
 

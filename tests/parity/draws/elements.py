@@ -150,7 +150,7 @@ def condition(s):
             return E(f"{a.text} {sign} {i.text}", COMPARE, [i.of, *i.dims], 1,
                      lambda env: named.compare(f, a.value(env), T(i.value(env).t, i.dims)))
     if pick == 1:
-        a, b = (s.index(r.choice([*s.p.free(), "batch"])) for _ in range(2))
+        a, b = (s.index(s.position()) for _ in range(2))
     else:
         a, b = s.pair()
     if pick == 2:

@@ -145,6 +145,8 @@ def scan(s):
         carried.append(start_of(s, dims if s.small(dims) else dims[:2]))
     body = Scope(p, s, repeated=s.repeated, dim=d, scanned=(*s.scanned, d))
     body.unused = [x.text, *(c.text for c in carried)]
+    if s.number:  # in iterations of each kind something has the dim
+        body.assign(body.wrap(torch.tanh, "tanh", body.named(x.text, body.all()[x.text]), 1))
     for _ in range(r.randint(0, 2)):
         body.step()
     for c in carried:

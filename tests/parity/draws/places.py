@@ -91,11 +91,15 @@ def joined(s):
     parts, along = [e], [r.choice(free_of(e))]
     for _ in range(r.choice((1, 1, 2))):
         rest = set(e.dims) - {along[0]}
-        x = s.any(lambda x: any(set(x.dims) - {d} <= rest for d in free_of(x)))
-        if x and r.random() < 0.6:
-            d = r.choice([d for d in free_of(x) if set(x.dims) - {d} <= rest])
+        def ends(x):
+            return [d for d in free_of(x) if d not in along and set(x.dims) - {d} <= rest]
+        x = s.any(ends)
+        if x and r.random() < 0.7:
+            d = r.choice(ends(x))
         else:
-            d = r.choice([along[0], *s.free(e.dims)])
+            d = r.choice(s.free([*e.dims, *along]) or [None])
+            if not d:
+                return None
             x = s.param([d, *(y for y in free_of(e) if y != along[0] and r.random() < 0.6)])
         parts.append(x)
         along.append(d)

@@ -160,6 +160,7 @@ class Scope:
         self.number = number or (around.number if around else None)  # of the iteration of the nearest repeat that has one
         self.quiet = quiet or (around.quiet if around else False)  # draws no noise
         self.home = around.home if dim else self
+        self.foreign = around.foreign if around else scanned  # what a scan around a call of this block goes along
         self.indices = [self.inside(i) for i in around.indices if i.of not in scanned] if around else []
         self.instances = []  # of blocks, that are declared here
 
@@ -279,8 +280,12 @@ class Scope:
         if e and r.random() < 0.85:
             return e
         if r.random() < 0.2:
-            return self.index(r.choice([*self.p.free(), "batch"]))
+            return self.index(self.position())
         return self.param(r.sample(self.free(), r.randint(1, 2)))
+
+    def position(self):
+        """A dim whose index may be read, be it that of a scan."""
+        return self.r.choice([*self.p.free(self.foreign), "batch"])
 
     def index(self, d):
         n = self.p.size[d]

@@ -40,8 +40,7 @@ def own(r, name):
     decay = r.choice((0, 0.25))
     lines = [f"optimizer {name}(rho = 0.9, decay = 0) {{", '    state m as "momentum"']
     if state:
-        where = " where matrix" if state == "r[rows]" else ""
-        lines.append(f"    state {state}{where}")
+        lines.append(f"    state {state}")
     lines += ["    m = rho * m + g", *("    " + line for line in rules), f"    size = {size}",
               "    p = p * (1 - lr * decay) - lr * m / size", "}", ""]
 
