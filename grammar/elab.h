@@ -61,7 +61,7 @@ typedef struct DimInfo {
     int64_t size, valid;
     Span span;
     const void *frame; /* the block instance that made it; NULL for a global one, or one gone */
-    Name shared;       /* made in calls of this instance, and for no others; or 0 */
+    Name shared;       /* a Frame's: made in calls of this instance, and for no others */
     bool local;
 } DimInfo;
 
@@ -103,7 +103,8 @@ typedef struct Frame {
     struct Loop *loop; /* around the call */
     struct Loop *home; /* around the parameters: the same, but where an instance was declared */
     const Instance *follower; /* in a call of an instance that follows another, however deep */
-    Name shared; /* in the call of an instance, however deep: the path to the outermost; then: */
+    Name shared; /* in a call of an instance, however deep: the path to the one that it follows, or
+                    its own; then: */
     const char *place; /* the calls that lead here; of an instance all calls are one */
     Map syms;
     VEC(Sym *) order;
@@ -368,6 +369,8 @@ bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t);
 bool step_formula(Elab *e, const Node *n, Name *words);
 /* follow.c: `follows online by 0.99` of an instance that is declared; false after an error. */
 bool follow_instance(Elab *e, const Node *n, Instance *i);
+/* What it follows, perhaps over others; itself, if it follows none. */
+const Instance *first_followed(const Instance *i);
 /* t, which has its names, is a parameter of an instance that follows another. */
 void add_follower(Elab *e, Tensor *t);
 /* Once all are declared: which parameter each of them follows. */

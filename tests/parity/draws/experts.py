@@ -43,8 +43,8 @@ def routed(s):
     weight = [] if pick == 0 else [share.text] if pick == 1 else [f"{share.text} / sum({share.text}, over {s.d('best')})"]
 
     def weights(env):
-        s = share.value(env)
-        return None if pick == 0 else s if pick == 1 else T(s.t / s.t.sum(s.dims.index("best"), keepdim=True), s.dims)
+        v = share.value(env)
+        return None if pick == 0 else v if pick == 1 else T(v.t / v.t.sum(v.dims.index("best"), keepdim=True), v.dims)
     return call("combine", [o.text, chosen.text, *weight, f"({s.d('experts')}, {s.d('slot')}) -> {s.d('seq')}"],
                 ["batch", "seq", "hidden"], 3 * best,
                 lambda env: named.combine(o.value(env), where(env), weights(env), "best", "experts", "slot"))

@@ -23,6 +23,11 @@ def document_starts(s):
                          lambda env: named.document_start(i.value(env), "seq", end)))
 
 
+def position_of(s, dims):
+    """One of the dims; that of the tokens rather than others."""
+    return "seq" if "seq" in dims and s.r.random() < 0.5 else s.r.choice(dims)
+
+
 @kind(2)
 def turned(s):
     e = s.any(lambda e: even(s, e))
@@ -32,7 +37,7 @@ def turned(s):
     others = [x for x in e.dims if x != d and x != "batch"]
     if not others or s.r.random() < 0.4:
         return call("rotate", [e.text, f"over {s.d(d)}"], e.dims, e.most, lambda env: named.rotate(e.value(env), d))
-    pos = s.r.choice(others)
+    pos = position_of(s, others)
     n = s.p.size[pos]
     if s.r.random() < 0.3:
         k = {"theta": 100, "factor": 4, "low": 1, "high": 4, "original": 16}
@@ -40,7 +45,7 @@ def turned(s):
                     e.dims, 2 * e.most, lambda env: named.rope_llama3(e.value(env), pos, d, n, **k))
     theta = s.r.choice((10000, 50))
     more = [f"theta = {theta}"] if theta != 10000 else []
-    start = document_starts(s) if pos == "seq" and "batch" in e.dims and s.r.random() < 0.5 else None
+    start = document_starts(s) if pos == "seq" and "batch" in e.dims and s.r.random() < 0.8 else None
     if start:
         return call("rope", [e.text, start.text, f"along {s.d(pos)}", f"over {s.d(d)}", *more], e.dims, 2 * e.most,
                     lambda env: named.rope(e.value(env), pos, d, n, theta, start.value(env)))
@@ -79,7 +84,7 @@ def attended(s):
     if not e:
         return None
     free = [d for d in e.dims if d != "batch"]
-    pos = r.choice(free)
+    pos = position_of(s, free)
     d = r.choice(s.free([pos]))
     groups = s.free([*e.dims, d])
     group = r.sample(groups, min(len(groups), r.randint(0, 1)))
@@ -155,7 +160,7 @@ def options(s, q, pos, d):
     if r.random() < 0.3:
         shared = [x for x in q.dims if x not in (d, "batch")]
         f.sink = s.param(r.sample(shared, min(len(shared), r.randint(1, 2))), 0.4)
-    if pos == "seq" and "batch" in q.dims and f.causal and not f.key and r.random() < 0.5:
+    if pos == "seq" and "batch" in q.dims and f.causal and not f.key and r.random() < 0.8:
         f.start = document_starts(s)
     args = ([f"along {s.d(f.key)}"] if f.key else []) + [f"over {s.d(d)}"] + (["scale = 0.5"] if f.scale else [])
     args += (["causal"] if f.causal else []) + ([f"window = {f.window}"] if f.window else []) + ([f"cap = {f.cap}"] if f.cap else [])

@@ -36,7 +36,7 @@ def normal(env, site, dims):
     return named.pointwise(lambda x, y: torch.sqrt(-2 * torch.log(1 - x)) * torch.cos(2 * math.pi * y), a, b)
 
 
-@kind(0.8)
+@kind(1.2)
 def noise(s):
     """A value by itself, so that the calls stand in the text in the order in which they are drawn."""
     if s.quiet:
@@ -52,7 +52,7 @@ def noise(s):
     return s.assign(call(name, [s.over(dims)], dims, most, lambda env: f(env, site, dims)))
 
 
-@kind(0.3)
+@kind(0.6)
 def dropped(s):
     """Of a value whose elements have an order that is known: the batch, and one dim."""
     x = s.any(lambda e: 0 < len(e.dims) <= 1 + ("batch" in e.dims))

@@ -171,7 +171,7 @@ def lookup(s):
 def chosen_indices(s):
     """Indices; sometimes a number in the place of some."""
     i = s.r.choice(s.indices)
-    if s.r.random() < 0.85:
+    if s.r.random() < 0.6:
         return i
     c, k = condition(s), s.r.randrange(s.p.size[i.of])
     if not set(c.dims) <= set(i.dims):

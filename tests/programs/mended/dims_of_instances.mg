@@ -16,6 +16,17 @@ block local(x[hidden]) {
     return (x @ w over hidden)[t -> hidden]
 }
 
+block around(x[hidden]) {
+    i : block kinds as "inner"
+    y = i(x)
+    repeat rounds at n as "r.{}" {
+        w : param[hidden] ~ normal(0.5)
+        y = y * w + select(n % 2 == 0, sin(y), tanh(y))
+    }
+    late : block kinds as "late" follows i by 0.5
+    return i(y) + late(y)
+}
+
 block twice(x[hidden]) {
     i : block local as "local"
     y = i(x)
@@ -30,7 +41,8 @@ model it(x[batch, hidden]) {
         w : param[hidden] ~ normal(0.5)
         y = y * w + select(n < 3, sin(y), tanh(y))
     }
-    loss = mean(twice(i(y)))
+    j : block around as "around"
+    loss = mean(twice(i(y)) + j(j(y)))
 }
 
 train {
