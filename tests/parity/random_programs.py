@@ -41,6 +41,7 @@ from twins.noise import order  # noqa: E402
 from zoo import GRADIENT, LOSS, OF_ALL, norm, random_layouts, read_safetensors, write_safetensors  # noqa: E402
 
 BUILD = os.environ.get("MGC_BUILD", os.path.join(HERE, "../../build"))
+STEEP = 1e4  # how much larger the difference of gradients may be than that of parameters, where they are compared
 TRIES = 6  # layouts of a program, until one is not refused
 CODES = {torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64", torch.uint8: "U8"}
 
@@ -58,9 +59,9 @@ CONSTRUCTS = {  # what --stats counts, as it stands in a text
     "step": r"step\(\)\) / 4\)", "convolution in one dim": r"\[\w+ = [^\],]*\] @ \w+ over", "in two": r"\[\w+ = [^\],]*, \w+ = [^\],]*\] @ \w+ over",
     "stride": r"\[\w+ = [23] \* ", "dilation": r"\[\w+ = [^\]]*\+ 2 \* ", "pool": r"(max|mean|sum)\(\w+\[\w+ = [^\]]*\], over", "join of two": r"join\(\w+, \w+, \(",
     "join of three": r"join\(\w+, \w+, \w+, \(", "range": r"\[\w+ = \d+ \.\.", "one element": r"\[\w+ = \d+\]", "split": r"\[\w+ -> \(", "merge": r"\[\(\w+, \w+\) -> ",
-    "shift": r"\[\w+ - \w+\]", "look-up": r"\w\[(tokens|id\d+|v\d+)\]", "top": r"top\(", "select of indices": r"\[select\(", "stop": r"stop\(",
+    "shift": r"\[\w+ - \w+\]", "look-up": r"\w\[(tokens|id\d+|v\d+)\]", "top": r"top\(", "select of indices": r"\[select\(\w+ == \d+, \d+, \w+\)\]", "stop": r"stop\(",
     "next, further": r"next\(tokens, by", "next by name": r"next\(id", "weights of tokens": r"next\(weight|, weight\)", "documents": r"document_start\(",
-    "attention": r" attention\(|\(attention\(", "window": r"window = ", "cap": r"cap = ", "start": r"attention\(\w+, \w+, \w+, v", "rope with a start": r"rope\(\w+, v",
+    "attention": r" attention\(|\(attention\(", "window": r"window = ", "cap": r"cap = ", "start": r"attention\([^\n]*, v\d+, along \w+, over [^\n]*causal", "rope with a start": r"rope\(\w+, v\d+, along",
     "experts": r"combine\(", "several losses": r"^train \w+ where", "own optimizer": r"^optimizer", "schedule": r"lr +constant", "clip": r"clip ", "average": r"average ",
     "rate of some": r"^ +rate", "decay of some": r"^ +decay", "metric": r"^ +metric",
 }
@@ -98,6 +99,13 @@ def draw(seed):
     if not all(1e-2 < abs(x) < 20 for x in d.losses.values()) or not 1e-3 < d.size < 1e3:  # what is left of large numbers is rounding
         return None
     return d
+
+
+def steep(drawn):
+    """Whether parameters that are others in the last digits have gradients that are others in so many more: rounding decides."""
+    off = 1e-12
+    other = Drawn(draws.make(drawn.program.seed, off))
+    return any(float((other.grads[n] - g).norm()) > STEEP * off * float(g.norm()) for n, g in drawn.grads.items() if float(g.norm()) > 1e-6 * drawn.size)
 
 
 def errors(text):
@@ -273,6 +281,9 @@ def main():
             if not wrong and r.random() < args.layouts:
                 wrong = check.ranks(drawn, seed)
                 count["layouts"] += wrong is not None
+            if wrong and " off by " in wrong and steep(drawn):
+                count["again"] += 1
+                continue
             count["differ" if wrong else "agree"] += 1
             if wrong:
                 print(f"{drawn.text}\nseed {seed - 1}: {wrong}\n", flush=True)

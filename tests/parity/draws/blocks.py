@@ -113,7 +113,7 @@ def called(s, b, x, y, word, label, instance=None, follower=False):
 @statement(0.08)
 def block(s):
     """A block that is called once or twice, with parameters of their own."""
-    if s.dims or s.scanned:
+    if s.dims or s.home is not s:
         return False
     b = drawn(s, False)
     for _ in range(s.r.randint(1, 2) if b else 0):
@@ -179,7 +179,7 @@ RULES = (("by 0.75", lambda a, b: 0.75 * a + 0.25 * b), ("by 1 - 0.5 / (2 + step
 def follower(s):
     """An instance whose parameters follow those of another of the same scope."""
     p, r = s.p, s.r
-    there = [i for i in s.instances if i[2].learns and i[2].fits(s)] if not s.dims and not s.dim else []
+    there = [i for i in s.instances if i[2].learns and i[2].fits(s)] if not s.dims and s.home is s else []
     if not there:
         return False
     online, led, b = r.choice(there)

@@ -77,6 +77,28 @@ def normed(s):
                 lambda env: named.layernorm(e.value(env), gain.value(env), bias.value(env), over, float(eps)))
 
 
+@kind(1.5)
+def packed(s):
+    """Documents in one sequence: positions from the beginning of each, and attention within it."""
+    r, start = s.r, None
+    x = s.any(lambda e: {"batch", "seq"} < set(e.dims))
+    if x:
+        d = r.choice([d for d in x.dims if d not in ("batch", "seq")])
+        start = document_starts(s)
+    if not start:
+        return None
+    n, q, k = s.p.size["seq"], x, x
+    if d in even(s, x):
+        q = call("rope", [x.text, start.text, "along seq", f"over {s.d(d)}"], x.dims, 2 * x.most,
+                 lambda env: named.rope(x.value(env), "seq", d, n, 10000, start.value(env)))
+        k = q if r.random() < 0.7 else x
+    window, cap = r.choice((None, 1, 2)), r.choice((None, None, 4))
+    more = [f"window = {window}"] if window else []
+    more += [f"cap = {cap}"] if cap else []
+    return call("attention", [q.text, k.text, x.text, start.text, f"along {s.d('seq')}", f"over {s.d(d)}", "causal", *more], x.dims, x.most,
+                lambda env: named.attention(q.value(env), k.value(env), x.value(env), "seq", d, n, True, None, None, None, None, window, cap, start.value(env)))
+
+
 @kind(2)
 def attended(s):
     r = s.r

@@ -31,7 +31,7 @@ def repeat(s):
     dims = [d for d in REPEATS if d not in s.repeated]
     carried = [s.any(lambda e: e.dims and s.small(e.dims)) for _ in range(r.randint(1, 2))]
     carried = list({c.text: c for c in carried if c}.values())
-    if s.scanned or s.depth > 2 or not dims or not carried:
+    if s.depth > 2 or not dims or not carried:
         return False
     dim = r.choice(dims)
     for i, c in enumerate(carried):  # what a repeat changes is assigned before it

@@ -1,9 +1,9 @@
 """Names and places: renames, ranges, dims in parts and together, joins, look-ups."""
 
 import named
+import torch
 from named import T
 
-from .elements import condition
 from .scope import CALL, ELEMENTS, RANK, E, call, kind
 
 
@@ -169,23 +169,16 @@ def lookup(s):
 
 
 def chosen_indices(s):
-    """Indices; sometimes a number in the place of some."""
-    i = s.r.choice(s.indices)
-    if s.r.random() < 0.6:
+    """Indices; sometimes another number in the place of one, as of a mask."""
+    i, n = s.r.choice(s.indices), s.p.size
+    if s.r.random() < 0.8:
         return i
-    c, k = condition(s), s.r.randrange(s.p.size[i.of])
-    if not set(c.dims) <= set(i.dims):
-        return i
-    return call("select", [c.text, i.text, str(k)], i.dims, 1, lambda env: T(named.select(c.value(env), indices(i.value(env)), whole(k)).t, i.dims, i.of),
-                i.of)
+    k, other = s.r.randrange(n[i.of]), s.r.randrange(n[i.of])
 
-
-def indices(v):
-    return T(v.t, v.dims)
-
-
-def whole(k):
-    return named.T(named.torch.tensor(k), ())
+    def value(env):
+        v = i.value(env)
+        return T(torch.where(v.t == k, torch.full_like(v.t, other), v.t), v.dims, i.of)
+    return call("select", [f"{i.text} == {k}", str(other), i.text], i.dims, 1, value, i.of)
 
 
 @kind(0.7)

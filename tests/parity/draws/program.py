@@ -147,9 +147,9 @@ def metrics(p, scope):
 # ---- the program -------------------------------------------------------------------------------
 
 
-def make(seed):
-    """A program with its text, what it learns in the first step (training), and its numbers by torch; None where they do not do."""
-    p = Program(seed)
+def make(seed, off=0.0):
+    """A program with its text, what it learns in the first step (training), and its numbers by torch."""
+    p = Program(seed, off)
     make_dims(p)
     main = Scope(p)
     inputs, targets = (token_inputs if p.r.random() < 0.5 else named_inputs)(p, main)

@@ -6,7 +6,7 @@ Scope.expression another kind of expression, `@statement(weight)` gives Scope.st
 and gives None (an expression) or False (a statement) where the scope has nothing for it.
 
 A body of a scan reads what is outside at the current index, so what it sees lacks the scan's dim; parameters and instances are
-declared in the nearest scope that is no scan's, its home.
+declared in the nearest scope that no scan is around, its home.
 """
 
 import math
@@ -104,9 +104,10 @@ class Env:
 class Program:
     """The dims, inputs and parameters of a program; parameters are made as they are met."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, off=0.0):
+        """off: by how much each parameter is another, relatively."""
         self.r = random.Random(seed)
-        self.seed, self.draw = seed, torch.Generator().manual_seed(seed)
+        self.seed, self.draw, self.off, self.aside = seed, torch.Generator().manual_seed(seed), off, torch.Generator().manual_seed(seed)
         self.size, self.formulas, self.extra = {}, {}, []
         self.params, self.followers, self.data = {}, {}, {}
         self.blocks, self.names = [], 0
@@ -144,24 +145,26 @@ class Program:
     def parameter(self, name, shape, scale, follower):
         if name not in self.params:
             x = scale * torch.randn(shape, generator=self.draw)
-            self.params[name] = x.bfloat16().double().requires_grad_(not follower)
+            x = x.bfloat16().double()
+            x *= 1 + self.off * torch.randn(shape, generator=self.aside, dtype=torch.float64)
+            self.params[name] = x.requires_grad_(not follower)
         return self.params[name]
 
 
 class Scope:
     """Statements in the making: what they may use, and what is not used yet."""
 
-    def __init__(self, program, around=None, dims=None, repeated=(), dim=None, number=None, quiet=False, scanned=()):
+    def __init__(self, program, around=None, dims=None, repeated=(), dim=None, number=None, quiet=False, scanned=None):
         self.p, self.r, self.around = program, program.r, around
         self.depth = around.depth + 1 if around else 0
         self.dims = dims or (around.dims if around else {})  # the name by which each dim goes here
         self.values, self.unused, self.lines, self.steps = {}, [], [], []
-        self.repeated, self.dim, self.scanned = repeated, dim, scanned
+        self.repeated, self.dim, self.scanned = repeated, dim, around.scanned if around and scanned is None else scanned or ()
         self.number = number or (around.number if around else None)  # of the iteration of the nearest repeat that has one
         self.quiet = quiet or (around.quiet if around else False)  # draws no noise
-        self.home = around.home if dim else self
-        self.foreign = around.foreign if around else scanned  # what a scan around a call of this block goes along
-        self.indices = [self.inside(i) for i in around.indices if i.of not in scanned] if around else []
+        self.home = around.home if dim or around and around.home is not around else self
+        self.foreign = around.foreign if around else self.scanned  # what a scan around a call of this block goes along
+        self.indices = [self.inside(i) for i in around.indices if i.of not in self.scanned] if around else []
         self.instances = []  # of blocks, that are declared here
 
     # ---- what there is ----
