@@ -75,6 +75,15 @@ class Goal:
             self.rate = (0.5, r.choice(groups))
         if r.random() < 0.2:
             self.decay = (0.5, r.choice(groups))
+        self.frozen = r.choice(groups) if len(groups) > 2 and r.random() < 0.2 else None
+        if self.frozen and self.reached(p, [n for n in names if not matches(n, [self.frozen])]):
+            self.names = [n for n in names if not matches(n, [self.frozen])]
+        else:
+            self.frozen = None
+
+    def reached(self, p, names):
+        found = torch.autograd.grad(self.value(), [p.params[n] for n in names], retain_graph=True, allow_unused=True)
+        return any(g is not None for g in found)
 
     def value(self):
         return 2 + sum(v for _, v in self.terms)
@@ -90,6 +99,7 @@ class Goal:
         lines += [f"precision {precision}"] if precision else []
         lines += [f'rate      {self.rate[0]} where "{self.rate[1]}"'] if self.rate else []
         lines += [f'decay     {self.decay[0]} where "{self.decay[1]}"'] if self.decay else []
+        lines += [f'frozen    where "{self.frozen}"'] if self.frozen else []
         return [head, *("    " + line for line in lines), "}", ""]
 
     def step(self, params, grads):
@@ -155,7 +165,7 @@ class Training:
 
     def after(self, grads):
         """Momentum, parameters and averages after one step, by the names of checkpoints."""
-        state, params = {}, {}
+        state, params = {}, {n: x.detach() for n, x in self.p.params.items() if x.requires_grad}
         for goal in self.goals:
             for n, (m, new, average) in goal.step(self.p.params, grads).items():
                 state["momentum." + n], params[n] = m, new
