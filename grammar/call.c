@@ -396,13 +396,12 @@ static Frame frame_of(Elab *e, const Node *block, const Node *n, const Instance 
                .prelude = prelude,
                .loop = e->loop,
                .home = i ? i->loop : e->loop,
-               .shared = e->frame->shared,
+               .instance = i != NULL,
+               .shared = i || e->frame->shared,
                .follower = i && i->follows ? i : e->frame->follower};
     const char *word = prelude ? "" : n->text ? path_word(e, n->text) : text(e, block->name);
     f.path = i ? i->path : path_join(e, f.caller->path, word);
     f.external = i ? i->external : path_join(e, f.caller->external, external_text(e, n));
-    if (i)
-        f.shared = name_intern(e->names, first_followed(i)->path);
     if (f.shared)
         f.place = arena_printf(e->arena, "%s %u", f.caller->shared ? f.caller->place : "",
                                i ? i->node->at.begin : n->at.begin);

@@ -34,13 +34,6 @@ static const Instance *followed(Elab *e, const Node *n, const Instance *i)
     return NULL;
 }
 
-const Instance *first_followed(const Instance *i)
-{
-    while (i->follows)
-        i = i->follows;
-    return i;
-}
-
 bool follow_instance(Elab *e, const Node *n, Instance *i)
 {
     const char *how = text(e, n->a->name);

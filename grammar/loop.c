@@ -421,27 +421,12 @@ static bool run_once(Elab *e, const Node *n, CarriedList *carried, const Run *r,
     return ok;
 }
 
-/* The dim of a run. In the other functions it is that of training, which the parameters have, also
- * where a loop before it is missing: a sample leaves out what reads the next tokens. */
-static Dim run_dim(Elab *e, const Node *n, Dim d, const Run *r)
-{
-    Name key = name_intern(e->names, arena_printf(e->arena, "%s\1%u.%u\1%lld", e->frame->path,
-                                                  n->at.file, n->at.begin, (long long)r->first));
-    Name wanted = (Name)(uintptr_t)map_find(&e->run_dims, key);
-    if (e->mode != MODE_TRAIN && wanted)
-        return again_dim(e, wanted);
-    Dim made = new_dim(e, d.name, r->count, n->at, true);
-    if (e->mode == MODE_TRAIN)
-        map_put(e->arena, &e->run_dims, key, (void *)(uintptr_t)made.name);
-    return made;
-}
-
 /* The loop of a run, over a dim of its own if it has not all iterations. */
 static bool run_part(Elab *e, const Node *n, Dim d, CarriedList *carried, const Run *r, Copies *c)
 {
     Loop loop = {.outer = e->loop, .outside = e->b.region, .dim = d, .scan = n->kind == N_SCAN};
     if (r->count < d.size) {
-        loop.dim = run_dim(e, n, d, r);
+        loop.dim = local_dim(e, d.name, r->count, n->at, r->first);
         if (e->mode == MODE_TRAIN)
             vec_push(e->arena, &e->parts,
                      ((PartLoop){d.name, loop.dim.name, r->count * r->period}));
