@@ -190,7 +190,7 @@ def selection(s):
                 lambda env: named.select(c.value(env), a.value(env), b.value(env)))
 
 
-@kind(1)
+@kind(0.5)
 def stopped(s):
     e = s.leaf()
     return call("stop", [e.text], e.dims, e.most, lambda env: stop(e.value(env)))

@@ -48,7 +48,7 @@ def repeat(s):
         body.assign(kinds(body))
     for c in carried:
         e = body.fitted(body.expression(), c.dims)
-        if r.random() < 0.5:
+        if r.random() < 0.9:  # else nothing is left of the iterations before
             e = pointwise(f"{c.text} + 0.5 * {e.at(MINUS)}", PLUS, lambda x, y: x + 0.5 * y, c, e, most=c.most + e.most)
         if e.most * p.size[dim] > MOST or r.random() < 0.3:
             e = body.wrap(torch.tanh, "tanh", e, 1)
