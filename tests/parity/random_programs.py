@@ -255,6 +255,7 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--compiled", type=float, default=0.1, help="the share that is compiled, too")
     parser.add_argument("--layouts", type=float, default=0, help="the share that runs under a random layout, too")
+    parser.add_argument("--longest", type=int, default=0, help="lines that a program may have, of which longer ones are passed over")
     parser.add_argument("--stats", action="store_true", help="say in how many programs what is drawn")
     parser.add_argument("--print", action="store_true", help="print the programs")
     args = parser.parse_args()
@@ -265,8 +266,8 @@ def main():
         while count["agree"] + count["differ"] < args.count:
             drawn, r = draw(seed), random.Random(seed)
             seed += 1
-            if not drawn:
-                count["again"] += 1
+            if not drawn or 0 < args.longest < drawn.text.count("\n"):
+                count["again" if not drawn else "longer"] += 1
                 continue
             for name, form in CONSTRUCTS.items():
                 count["in: " + name] += bool(re.search(form, drawn.text, re.M | re.S if "(?!" in form else re.M))
@@ -292,7 +293,7 @@ def main():
     print(f"random programs, seeds {args.seed} to {seed - 1}: {count['agree']} agree with torch, {count['differ']} do not; {count['compiled']} were "
           f"compiled and run too ({check.in_c} with kernels in C, {check.evaluated} evaluated, {check.whole} need the whole batch at once), "
           f"{count['layouts']} under random layouts ({sum(check.refused.values())} more refused: {dict(check.refused)}); {count['again']} hang on rounding and "
-          "were drawn again")
+          f"were drawn again{', ' + str(count['longer']) + ' are longer' if args.longest else ''}")
     return 1 if count["differ"] else 0
 
 

@@ -1,5 +1,7 @@
 """Repeats and scans: values that go from iteration to iteration, and bodies of all else."""
 
+import re
+
 import named
 import torch
 from named import T
@@ -164,6 +166,9 @@ def scan(s):
         changed(body, c.text, e)
         if r.random() < 0.6:
             body.assign(body.wrap(torch.sin, "sin", c, 1) if r.random() < 0.3 else E(c.text, CALL, c.dims, e.most, lambda env, c=c: env.get(c.text)))
+
+    if not any(re.search(rf"\b{x.text}\b", line) and "select(n" not in line for line in body.lines):
+        no_rest(body, carried[0], [x.text])  # whatever the numbers of repeats choose, something has the dim
 
     def out(n):
         e = body.values.get(n)
