@@ -376,7 +376,7 @@ static void bar(Elab *e, Name name)
             vec_push(e->arena, &f->barred, name);
 }
 
-/* Where a local dim is declared. */
+/* The place at which a local dim is declared, as a name. */
 static Name dim_key(Elab *e, int64_t size, Span at, int64_t number)
 {
     return name_intern(e->names,
