@@ -9,7 +9,7 @@ NEAR = 1e-7  # two numbers this close, and not equal, may compare either way aft
 
 
 class IllConditioned(Exception):
-    """A program whose result hangs on rounding."""
+    """A program whose result hangs on rounding, or that would pass a limit."""
 
 
 class T:

@@ -91,7 +91,7 @@ class Drawn:
 
 
 def draw(seed):
-    """None where rounding decides."""
+    """None where rounding decides, or a limit is passed."""
     try:
         d = Drawn(draws.make(seed))
     except IllConditioned:
@@ -154,13 +154,13 @@ class Check:
 
     def make(self, how, in_c):
         """The program m: mgc's result."""
-        done = self.run(os.path.join(BUILD, "mgc"), "m.mg", *how, *(["--emit=c", "--with-kernels", "-o", "m.c"] if in_c else ["-o", "m"]), timeout=300)
+        done = self.run(os.path.join(BUILD, "mgc"), "m.mg", *how, *(["--emit=c", "--with-kernels", "-o", "m.c"] if in_c else ["-o", "m"]), timeout=900)
         if in_c and not done.returncode:
             with open(self.path("m.c"), encoding="utf-8") as f:
                 line = re.search(r"^ \*     (cc .*)$", f.read(), re.M).group(1)
             line = line.replace("HOME", os.path.join(os.path.abspath(BUILD), "lib/mgc")).replace("FILE.c", "m.c").replace("train", "m")
             self.in_c += 1
-            return self.run(*line.split(), "-O1", "-Wall", "-Wextra", "-Werror", timeout=300)
+            return self.run(*line.split(), "-O1", "-Wall", "-Wextra", "-Werror", timeout=900)
         return done
 
     def compiled(self, d):
@@ -180,7 +180,7 @@ class Check:
         return f"{how}, in C: {in_c}: {wrong}" if wrong else ""
 
     def step(self, *more):
-        return self.run("./m", "--init", "start.safetensors", "--data", self.source, "--steps", "1", "--threads", "1", *more, timeout=300)
+        return self.run("./m", "--init", "start.safetensors", "--data", self.source, "--steps", "1", "--threads", "1", *more, timeout=900)
 
     def row(self, out, key):
         with open(self.path(out + "/metrics.jsonl"), encoding="utf-8") as f:
@@ -228,7 +228,7 @@ class Check:
         if r.random() < 0.5:  # many programs need their rows at once
             lines = [*(line for line in lines if not line.startswith("microbatch")), f"microbatch {p.size['batch']}"]
         self.write("it.mg", random_layouts.text([*lines, *re.findall(r"chunk +\d+", d.text)]))
-        return lines, self.run(os.path.join(BUILD, "mgc"), "m.mg", "--layout", "./it.mg", "-o", "m", timeout=300)
+        return lines, self.run(os.path.join(BUILD, "mgc"), "m.mg", "--layout", "./it.mg", "-o", "m", timeout=900)
 
     def ranks(self, d, seed):
         """The fault of a step by the ranks of a random layout, or nothing; None if the layouts have errors of their own."""

@@ -246,6 +246,8 @@ class Scope:
         """Declares a parameter of these dims, in some external order; one that a scan reads may have an element for each index."""
         r, home, name = self.r, self.home, self.p.fresh("w")
         dims = list(dims)
+        if len(dims) + len(home.repeated) > 8:
+            raise named.IllConditioned("a parameter would have more than 8 dims")
         if self.dim and self.dim not in home.repeated and len(dims) < RANK and r.random() < 0.2:
             dims.append(self.dim)
         r.shuffle(dims)
