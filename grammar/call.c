@@ -396,6 +396,7 @@ static Frame frame_of(Elab *e, const Node *block, const Node *n, const Instance 
                .prelude = prelude,
                .loop = e->loop,
                .home = i ? i->loop : e->loop,
+               .instance = i != NULL,
                .shared = i || e->frame->shared,
                .follower = i && i->follows ? i : e->frame->follower};
     const char *word = prelude ? "" : n->text ? path_word(e, n->text) : text(e, block->name);

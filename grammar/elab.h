@@ -102,11 +102,13 @@ typedef struct Frame {
     struct Loop *loop; /* around the call */
     struct Loop *home; /* around the parameters: the same, but where an instance was declared */
     const Instance *follower; /* in a call of an instance that follows another, however deep */
+    bool instance;            /* the call of one */
     bool shared;              /* in the call of an instance, however deep; then: */
     const char *place;        /* the calls that lead here; of an instance all calls are one */
     Map syms;
     VEC(Sym *) order;
     VEC(Name) dims;              /* declared here */
+    VEC(Name) barred;            /* names of dims that the calls of its instances have */
     const char *path, *external; /* "layers.self_attn", "model.layers.{}.self_attn"; "" */
 } Frame;
 
@@ -239,6 +241,7 @@ typedef struct Elab {
     Map shared;    /* Shared, by external name: of this function */
     Map alike;     /* ExternalNames, by external name without its numbers */
     Map paths;     /* how often a path was given out, by Name */
+    Map local;     /* the local dims of training: Name, by place */
     bool rule;     /* an optimizer's: padding is like other elements */
     bool constant; /* only numbers are allowed */
     bool circle;   /* layouts extend each other, which was said */
@@ -284,9 +287,12 @@ Sym *declare(Elab *e, SymKind kind, Name name, Span at);
 Sym *find_local(const Frame *f, Name name);
 
 DimInfo *dim_info(Elab *e, Name dim);
-Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local);
-/* The local dims of a frame that ends: the next of the same name and size is the same dim, so that
- * a parameter has it in all functions. */
+Dim new_dim(Elab *e, Name wanted, int64_t size, Span at);
+/* A dim of the block whose body is elaborated; number: which one of those that are declared at this
+ * place. It has one name in all calls of an instance, whose parameters may have it, and in all
+ * functions: those of training, also where a sample leaves out what was before. */
+Dim local_dim(Elab *e, Name wanted, int64_t size, Span at, int64_t number);
+/* The local dims of a frame that ends: the next of the same name and size may be the same dim. */
 void free_dims(Elab *e, const Frame *f);
 /* Dims of a list of NAMEs, `over` parameters expanded; false after an error. */
 bool resolve_dims(Elab *e, const NodeList *names, DimList *out);

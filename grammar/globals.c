@@ -110,7 +110,7 @@ bool force(Elab *e, Sym *s)
     int64_t size;
     if (s->kind == SYM_CONST || !ok || !dim_size(e, s, given->span, n, &size))
         return s->kind == SYM_CONST && ok;
-    s->dims = (DimList){1, {new_dim(e, s->name, size, s->span, false)}};
+    s->dims = (DimList){1, {new_dim(e, s->name, size, s->span)}};
     return true;
 }
 

@@ -338,6 +338,16 @@ static SymList new_names(const Elab *e, size_t before, bool *known)
     return all;
 }
 
+/* Is a carried value unknown behind the body? An error was told, or a sample leaves out what reads
+ * the next tokens. */
+static bool lost(const CarriedList *carried)
+{
+    for (size_t i = 0; i < carried->n; i++)
+        if (carried->data[i].sym->val.kind == VAL_POISON)
+            return true;
+    return false;
+}
+
 /* Does a scan read something at its index, and give something? */
 static bool check_effect(Elab *e, const Node *n, const Loop *loop, const CarriedList *carried,
                          const SymList *names)
@@ -348,6 +358,8 @@ static bool check_effect(Elab *e, const Node *n, const Loop *loop, const Carried
     }
     if (loop->slices.n || loop->counted)
         return true;
+    if (lost(carried))
+        return false;
     fail(e, n->at, 266, "nothing that is read in this scan has the dim '%s'",
          text(e, loop->dim.name));
     help(e, "`repeat` runs a body as often as a dim says");
@@ -414,7 +426,7 @@ static bool run_part(Elab *e, const Node *n, Dim d, CarriedList *carried, const 
 {
     Loop loop = {.outer = e->loop, .outside = e->b.region, .dim = d, .scan = n->kind == N_SCAN};
     if (r->count < d.size) {
-        loop.dim = new_dim(e, d.name, r->count, n->at, true);
+        loop.dim = local_dim(e, d.name, r->count, n->at, r->first);
         if (e->mode == MODE_TRAIN)
             vec_push(e->arena, &e->parts,
                      ((PartLoop){d.name, loop.dim.name, r->count * r->period}));

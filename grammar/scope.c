@@ -314,29 +314,89 @@ DimInfo *dim_info(Elab *e, Name dim)
     return i ? &e->dims.data[i - 1] : NULL;
 }
 
-/* A local dim may take up the name of one of the same size whose block has ended. */
-Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local)
+static bool barred(const Frame *f, Name name)
+{
+    for (size_t i = 0; i < f->barred.n; i++)
+        if (f->barred.data[i] == name)
+            return true;
+    return false;
+}
+
+/* A local dim may take up the name of one of the same size whose block has ended, but not in a
+ * block that may call an instance again whose calls have it. */
+static bool may_take(const Frame *f, const DimInfo *have, int64_t size)
+{
+    return have->local && !have->frame && have->size == size && !barred(f, have->name);
+}
+
+/* The name that is wanted, or that with the first number; have: of the dim whose name it takes. */
+static Name free_name(Elab *e, Name wanted, int64_t size, Span at, const Frame *f, DimInfo **have)
 {
     Name name = wanted;
-    DimInfo *have = dim_info(e, name);
-    for (int i = 2; have && (!local || !have->local || have->frame || have->size != size); i++) {
+    *have = dim_info(e, name);
+    for (int i = 2; *have && !(f && may_take(f, *have, size)); i++) {
         if (i > LOCAL_DIMS_MAX) {
             e->stopped = true;
             fail(e, at, 230, "more than %d dims '%s'", LOCAL_DIMS_MAX, text(e, wanted));
             break;
         }
         name = name_intern(e->names, arena_printf(e->arena, "%s_%d", text(e, wanted), i));
-        have = dim_info(e, name);
+        *have = dim_info(e, name);
     }
+    return name;
+}
+
+static Dim put_dim(Elab *e, DimInfo *have, DimInfo d)
+{
     if (!have) {
         vec_push(e->arena, &e->dims, (DimInfo){0});
         have = &e->dims.data[e->dims.n - 1];
-        map_put(e->arena, &e->dim_of, name, (void *)(uintptr_t)e->dims.n);
+        map_put(e->arena, &e->dim_of, d.name, (void *)(uintptr_t)e->dims.n);
     }
-    *have = (DimInfo){name, size, size, at, local ? e->frame : NULL, local};
-    if (local)
-        vec_push(e->arena, &e->frame->dims, name);
-    return (Dim){.name = name, .size = size};
+    *have = d;
+    return (Dim){.name = d.name, .size = d.size};
+}
+
+Dim new_dim(Elab *e, Name wanted, int64_t size, Span at)
+{
+    DimInfo *have;
+    const Name name = free_name(e, wanted, size, at, NULL, &have);
+    return put_dim(e, have, (DimInfo){name, size, size, at, NULL, false});
+}
+
+/* All blocks from which the instance is called whose call this frame is in: none of them has a dim
+ * of this name while it lasts, so that the next call's is free again. */
+static void bar(Elab *e, Name name)
+{
+    Frame *f = e->frame;
+    while (!f->instance)
+        f = f->caller;
+    for (f = f->caller; f; f = f->caller)
+        if (!barred(f, name))
+            vec_push(e->arena, &f->barred, name);
+}
+
+/* The place at which a local dim is declared, as a name. */
+static Name dim_key(Elab *e, int64_t size, Span at, int64_t number)
+{
+    return name_intern(e->names,
+                       arena_printf(e->arena, "%s\1%u.%u\1%lld\1%lld", e->frame->path, at.file,
+                                    at.begin, (long long)number, (long long)size));
+}
+
+Dim local_dim(Elab *e, Name wanted, int64_t size, Span at, int64_t number)
+{
+    const Name key = dim_key(e, size, at, number);
+    Name name = (Name)(uintptr_t)map_find(&e->local, key);
+    DimInfo *have = dim_info(e, name);
+    if (e->mode == MODE_TRAIN || !have || have->frame) {
+        name = free_name(e, wanted, size, at, e->frame, &have);
+        map_put(e->arena, &e->local, key, (void *)(uintptr_t)name);
+    }
+    if (e->frame->shared)
+        bar(e, name);
+    vec_push(e->arena, &e->frame->dims, name);
+    return put_dim(e, have, (DimInfo){name, size, size, at, e->frame, true});
 }
 
 void free_dims(Elab *e, const Frame *f)

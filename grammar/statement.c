@@ -99,7 +99,7 @@ static bool local_list(Elab *e, const Node *b)
     for (int i = 0; i < made.n; i++) {
         const DimInfo *like = dim_info(e, as->dims.dim[i].name);
         const int64_t size = like->size, valid = like->valid;
-        made.dim[i] = new_dim(e, b->name, size, b->at, true);
+        made.dim[i] = local_dim(e, b->name, size, b->at, i);
         dim_info(e, made.dim[i].name)->valid = valid;
     }
     Sym *s = declare(e, SYM_DIM, b->name, b->at);
@@ -127,7 +127,7 @@ static void local_dims(Elab *e, const Node *n)
             continue;
         const Node *same = node_bare(b->a);
         const Sym *as = same->kind == N_NAME ? lookup(e, same->name) : NULL;
-        Dim d = new_dim(e, b->name, size, b->at, true);
+        Dim d = local_dim(e, b->name, size, b->at, 0);
         if (as && as->kind == SYM_DIM && as->dims.n == 1) { /* padding and all */
             DimInfo *info = dim_info(e, d.name);
             info->valid = dim_info(e, as->dims.dim[0].name)->valid;

@@ -22,11 +22,11 @@ static void know_dims(Elab *e)
         for (int i = 0; i < m->tensors.data[t].type.rank; i++) {
             const Dim d = m->tensors.data[t].type.dims[i];
             if (!dim_info(e, d.name))
-                new_dim(e, d.name, d.size, (Span){0}, false);
+                new_dim(e, d.name, d.size, (Span){0});
         }
     for (size_t r = 0; r < m->layout.rules.n; r++)
         if (m->layout.rules.data[r].dim && !dim_info(e, m->layout.rules.data[r].dim))
-            new_dim(e, m->layout.rules.data[r].dim, 1, (Span){0}, false);
+            new_dim(e, m->layout.rules.data[r].dim, 1, (Span){0});
 }
 
 static Val number(double d)

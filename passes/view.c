@@ -100,6 +100,13 @@ int64_t strides_of_part(const Module *m, const Ins *join, uint32_t k, const Stri
     return before * stride_of(whole->type, whole->stride, d);
 }
 
+Value view_root(const Module *m, Value v)
+{
+    for (const Ins *def; (def = m->values.data[v].def) && op_is(def->op, VIEW);)
+        v = def->in[0];
+    return v;
+}
+
 View view_of(const Module *m, Value v)
 {
     const Type *t = type_of(m, v);

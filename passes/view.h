@@ -16,6 +16,8 @@ typedef struct View {
 } View;
 
 View view_of(const Module *m, Value v);
+/* Its root alone, which takes no time to speak of. */
+Value view_root(const Module *m, Value v);
 
 /* A tensor as it lies: a stride for each dim of its type, in elements. */
 typedef struct Strided {

@@ -87,13 +87,13 @@ static bool region_reads(const Module *m, const Region *r, Value v)
     for (size_t n = 0; n < r->ins.n; n++) {
         const Ins *i = r->ins.data[n];
         for (uint32_t k = 0; k < i->nin; k++)
-            if (view_of(m, i->in[k]).root == v)
+            if (view_root(m, i->in[k]) == v)
                 return true;
         if (i->op == OP_repeat && region_reads(m, i->body, v))
             return true;
     }
     for (size_t k = 0; k < r->results.n; k++)
-        if (view_of(m, r->results.data[k]).root == v)
+        if (view_root(m, r->results.data[k]) == v)
             return true;
     return false;
 }
@@ -116,26 +116,28 @@ static Part part_of(const Module *m, Value v)
 
 static bool touches(const Module *m, Value v, const Part *part)
 {
+    if (view_root(m, v) != part->root)
+        return false;
     Part of = part_of(m, v);
-    return of.root == part->root && of.from < part->to && part->from < of.to;
+    return of.from < part->to && part->from < of.to;
 }
 
 /* The last position in the region at which something of a part is read, -1: nowhere. */
 static int last_read(const Planner *p, const Part *part)
 {
     const Module *m = p->s->m;
-    int last = -1;
-    for (size_t n = 0; n < p->r->ins.n; n++) {
-        const Ins *i = p->r->ins.data[n];
-        bool reads = i->op == OP_repeat && region_reads(m, i->body, part->root);
-        for (uint32_t k = 0; k < i->nin && !op_is(i->op, VIEW); k++)
-            reads |= touches(m, i->in[k], part);
-        last = reads ? (int)n : last;
-    }
     for (size_t k = 0; k < p->r->results.n; k++)
         if (touches(m, p->r->results.data[k], part))
-            last = (int)p->r->ins.n;
-    return last;
+            return (int)p->r->ins.n;
+    for (size_t n = p->r->ins.n; n-- > 0;) {
+        const Ins *i = p->r->ins.data[n];
+        for (uint32_t k = 0; k < i->nin && !op_is(i->op, VIEW); k++)
+            if (touches(m, i->in[k], part))
+                return (int)n;
+        if (i->op == OP_repeat && region_reads(m, i->body, part->root))
+            return (int)n;
+    }
+    return -1;
 }
 
 /* Has the loop at position `at` operand k all to itself: is it read as that operand only, and not

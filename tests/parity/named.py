@@ -9,7 +9,7 @@ NEAR = 1e-7  # two numbers this close, and not equal, may compare either way aft
 
 
 class IllConditioned(Exception):
-    """A program whose result hangs on rounding."""
+    """A program whose result hangs on rounding, or that would pass a limit."""
 
 
 class T:
@@ -125,9 +125,11 @@ def rename(a, names):
 
 
 def gather(table, index):
-    """The dims of the index come first."""
-    dims = [index.of, *left(table, [index.of])]
-    return T(as_dims(table, dims)[index.t], [*index.dims, *dims[1:]])
+    """The dims of the index come first; those that the table has too are matched."""
+    shared = [d for d in index.dims if d in table.dims]
+    dims = [index.of, *shared, *left(table, [index.of, *shared])]
+    at = [torch.arange(n).reshape([n if d == e else 1 for e in index.dims]) for d, n in zip(index.dims, index.t.shape, strict=True) if d in shared]
+    return T(as_dims(table, dims)[(index.t, *at)], [*index.dims, *dims[1 + len(shared):]])
 
 
 def pick(a, d, at):
@@ -204,18 +206,20 @@ def layernorm(a, gain, bias, over, eps):
     return pointwise(torch.add, pointwise(torch.mul, n, gain), bias)
 
 
-def turn(a, pos, d, size, rate):
+def turn(a, pos, d, size, rate, start=None):
+    """start: the position that counts as 0."""
     half = len(rate)
-    angle = T(torch.arange(size, dtype=torch.float64)[:, None] * torch.cat((rate, rate)), (pos, d))
+    at = pointwise(torch.sub, iota(pos, size), start or number(0))
+    angle = pointwise(torch.mul, at, T(torch.cat((rate, rate)), (d,)))
     x = pointwise(lambda x, y: x * y.cos(), a, angle)
     y = pointwise(lambda x, y: x * y.sin(), rotate(a, d), angle)
     assert 2 * half == a.t.shape[a.dims.index(d)]
     return pointwise(torch.add, x, y)
 
 
-def rope(a, pos, d, size, theta):
+def rope(a, pos, d, size, theta, start=None):
     half = a.t.shape[a.dims.index(d)] // 2
-    return turn(a, pos, d, size, theta ** (-torch.arange(half, dtype=torch.float64) / half))
+    return turn(a, pos, d, size, theta ** (-torch.arange(half, dtype=torch.float64) / half), start)
 
 
 def rope_llama3(a, pos, d, size, theta, factor, low, high, original):
@@ -233,16 +237,32 @@ def beside(s, sink, over):
     return T(torch.softmax(torch.cat([s, last], -1), -1)[..., :-1], dims)
 
 
-def attention(q, k, v, pos, d, size, causal, scale=None, along=None, bias=None, sink=None):
+def document_start(tokens, pos, end):
+    """Behind the last token `end` before each position; 0 if there is none."""
+    size = tokens.t.shape[tokens.dims.index(pos)]
+    ended = pointwise(lambda t, i: torch.where(t == end, i + 1, torch.zeros_like(i)), rename(T(tokens.t, tokens.dims), {pos: "@t"}), iota("@t", size))
+    before = compare(torch.lt, iota("@t", size), iota(pos, size))
+    found = select(before, ended, number(0))
+    return T(found.t.amax(found.dims.index("@t")), left(found, ["@t"]))
+
+
+def attention(q, k, v, pos, d, size, causal, scale=None, along=None, bias=None, sink=None, window=None, cap=None, start=None):
     """along: the dim of keys and values, where it is not pos."""
     key = {along or pos: "@key"}
     s = product(q, rename(k, key), [d])
     s = T(s.t * (scale or 1 / math.sqrt(q.t.shape[q.dims.index(d)])), s.dims)
+    if cap:
+        s = T(torch.tanh(s.t / cap) * cap, s.dims)
     if bias:
         s = pointwise(torch.add, s, rename(bias, key))
-    if causal:
-        seen = compare(torch.le, iota("@key", size), iota(pos, size))
-        s = select(seen, s, number(-math.inf))
+    at = iota("@key", k.t.shape[k.dims.index(along or pos)])
+    seen = [compare(torch.le, at, iota(pos, size))] if causal else []
+    if window:
+        seen.append(pointwise(lambda i, j: i - j < window, iota(pos, size), at))
+    if start:
+        seen.append(compare(torch.ge, at, start))
+    for c in seen:
+        s = select(c, s, number(-math.inf))
     p = beside(s, sink, "@key") if sink else softmax(s, ["@key"])
     return product(p, rename(v, key), ["@key"])
 
