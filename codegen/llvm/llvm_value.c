@@ -374,9 +374,11 @@ static LLVMValueRef eval_ins(Gen *g, const Ins *i, const Env *e)
         return eval_moved(g, i, e);
     if (i->op == OP_cast)
         return llvm_cast(g->l, gen_eval(g, i->in[0], e), type_of(m, i->in[0])->dtype, t);
-    LLVMValueRef x[3] = {0};
+    LLVMValueRef x[5] = {0};
     for (uint32_t k = 0; k < i->nin; k++)
         x[k] = gen_eval(g, i->in[k], e);
+    if (i->op == OP_stochastic_round)
+        return llvm_stochastic_round(g->l, i, x);
     return llvm_pointwise(g->l, i->op, type_of(m, i->in[i->nin - 1])->dtype, x);
 }
 

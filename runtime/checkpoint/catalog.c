@@ -50,8 +50,8 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
         return "a rank over MG_RANK_MAX";
     if (t->role == MG_ROUNDED && (!p->half || t->dtype != p->half))
         return "another dtype than the program's halves";
-    if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64)
-        return "a dtype other than f32 and f64";
+    if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64 && t->dtype != MG_BF16)
+        return "a dtype other than f32, f64 and bf16";
     for (int i = 0; i < t->rank; i++)
         if (t->size[i] < 1 || t->valid[i] < 1 ||
             t->valid[i] > t->size[i] * rt_ranks_of(p, t->axes[i]))
