@@ -75,9 +75,9 @@ uint32_t ir_round_bits(uint64_t seed, uint64_t step, uint64_t key, uint32_t row,
                        int at)
 {
     const uint64_t k = seed ^ key;
-    uint32_t c[4] = {col, row, (uint32_t)step, (uint32_t)(step >> 32)};
+    uint32_t c[4] = {col / 4, row, (uint32_t)step, (uint32_t)(step >> 32)};
     philox(c, (uint32_t)k, (uint32_t)(k >> 32));
-    return c[at / 2] >> 16 * (at % 2) & 0xffff;
+    return c[col % 4] >> 16 * at & 0xffff;
 }
 
 /* x, a float, with the bits added below those that a bf16 has, and cut off there. */

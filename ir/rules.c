@@ -161,8 +161,8 @@ static const char *type_stochastic_round(Rule *r)
             if (type_find(r->in[0], r->in[i]->dims[d].name) < 0)
                 WRONG(r, "operand %d has dim '%s', which what is rounded lacks", i + 1,
                       rule_dim(r, r->in[i]->dims[d].name));
-    if (r->attrs->at < 0 || r->attrs->at >= 8)
-        WRONG(r, "a block has 8 times 16 bits, and no number %lld", (long long)r->attrs->at);
+    if (r->attrs->at < 0 || r->attrs->at > 1)
+        WRONG(r, "a word has twice 16 bits, and no number %lld", (long long)r->attrs->at);
     r->out[0] = *r->in[0];
     r->out[0].dtype = DT_bf16;
     return NULL;

@@ -14,4 +14,11 @@ typedef struct mgk_draw {
     void *out;
 } mgk_draw;
 
+typedef struct mgk_bits {
+    uint32_t key[2], row, col;
+    uint64_t step;
+    int64_t n;
+    uint32_t *out;
+} mgk_bits;
+
 #endif

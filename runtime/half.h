@@ -73,15 +73,15 @@ static inline void mg_philox_round(uint32_t c[4], uint32_t k0, uint32_t k1)
 }
 
 /* Rounds up or down at random, with the mean x: adds 16 random bits below those that are kept.
- * They are number `at` of the eight in the block of Philox4x32-10 of counter {col, row, low, high
- * half of step} under seed ^ key. The rounds are written out, so that calls for one element share
- * them. */
+ * They are the low (at 0) or high half of word col % 4 of the block of Philox4x32-10 of counter
+ * {col / 4, row, low, high half of step} under seed ^ key. The rounds are written out, so that calls
+ * for one element share them. */
 static inline uint16_t mg_stochastic_bf16(float x, int32_t row, int32_t col, int64_t seed,
                                           int64_t step, uint64_t key, int at)
 {
     const uint64_t k = (uint64_t)seed ^ key;
     const uint32_t k0 = (uint32_t)k, k1 = (uint32_t)(k >> 32), d0 = 0x9e3779b9u, d1 = 0xbb67ae85u;
-    uint32_t c[4] = {(uint32_t)col, (uint32_t)row, (uint32_t)step,
+    uint32_t c[4] = {(uint32_t)col / 4, (uint32_t)row, (uint32_t)step,
                      (uint32_t)((uint64_t)step >> 32)};
     uint32_t bits;
     mg_philox_round(c, k0, k1);
@@ -94,9 +94,9 @@ static inline uint16_t mg_stochastic_bf16(float x, int32_t row, int32_t col, int
     mg_philox_round(c, k0 + 7 * d0, k1 + 7 * d1);
     mg_philox_round(c, k0 + 8 * d0, k1 + 8 * d1);
     mg_philox_round(c, k0 + 9 * d0, k1 + 9 * d1);
+    const uint32_t word = col & 2 ? (col & 1 ? c[3] : c[2]) : (col & 1 ? c[1] : c[0]);
     memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(x != x ? bits >> 16 | 0x40
-                             : (bits + (c[at / 2] >> 16 * (at % 2) & 0xffff)) >> 16);
+    return (uint16_t)(x != x ? bits >> 16 | 0x40 : (bits + (word >> 16 * at & 0xffff)) >> 16);
 }
 
 #endif

@@ -23,6 +23,20 @@ typedef struct Env {
     Known known[NEST_DIMS + ENV_EXTRA];
 } Env;
 
+enum { DRAWS_MAX = 8 };
+
+/* The words of a stretch of the innermost loop, drawn before it. */
+typedef struct Draw {
+    const Ins *like; /* one of the roundings that read them */
+    LLVMValueRef words;
+} Draw;
+
+typedef struct Draws {
+    int n;
+    Draw draw[DRAWS_MAX];
+    LLVMValueRef index, from; /* of that loop: its index, and where the stretch begins */
+} Draws;
+
 typedef struct Gen {
     LlvmModule *l;
     const Kernel *k;
@@ -37,6 +51,7 @@ typedef struct Gen {
     NestTile tile;
     LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
     LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
+    Draws draws;
     int64_t apart[MAX_OPERANDS];       /* packed operands: their stride in memory; 0: of others */
 } Gen;
 
@@ -79,6 +94,18 @@ Bounds *gen_block_bounds(Gen *g, LLVMValueRef block, Bounds *b);
 /* The value at the indices of e; computed once between two gen_forget. */
 LLVMValueRef gen_eval(Gen *g, Value v, const Env *e);
 void gen_store_result(Gen *g, size_t k, const Env *e);
+
+/* ---- llvm_random.c ---- */
+
+enum { DRAW_STRETCH = 512 /* elements whose words are drawn together */ };
+/* Whether words can be drawn for the innermost loop of the nest. */
+bool gen_may_draw(const Gen *g, int loop);
+/* Draws them for the n elements from index `from` of that loop on, whose indices e has. */
+void gen_draw(Gen *g, int loop, const Env *e, LLVMValueRef from, LLVMValueRef n);
+/* A stochastic_round at the indices of e. */
+LLVMValueRef gen_stochastic_round(Gen *g, const Ins *i, const Env *e);
+/* The index along d, or NULL where d is merged into a neighbour's loop. */
+LLVMValueRef gen_index(const Env *e, Name d);
 
 /* ---- llvm_tile.c ---- */
 

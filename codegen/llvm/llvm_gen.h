@@ -39,9 +39,6 @@ LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to);
 /* A term of a sum whose order the vectoriser may choose. */
 LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b);
-/* codegen/llvm/llvm_random.c: x[0], a float, rounded at random as ir_round_bits says, by the other
- * operands of i. */
-LLVMValueRef llvm_stochastic_round(LlvmModule *l, const Ins *i, LLVMValueRef *x);
 /* After all kernels: says that the variants are used. */
 void llvm_keep_variants(LlvmModule *l);
 

@@ -143,9 +143,10 @@ __device__ static inline mg_bf16 mg_stochastic_bf16(float x, int32_t row, int32_
 {
     uint32_t w[4];
     mg_bf16 y;
-    mg_philox_words((uint64_t)(uint32_t)row << 32 | (uint32_t)col, (uint64_t)step,
+    mg_philox_words((uint64_t)(uint32_t)row << 32 | (uint32_t)col / 4, (uint64_t)step,
                     (uint64_t)seed ^ key, w);
-    const uint32_t bits = __float_as_uint(x), add = w[at / 2] >> 16 * (at % 2) & 0xffff;
+    const uint32_t word = col & 2 ? (col & 1 ? w[3] : w[2]) : (col & 1 ? w[1] : w[0]);
+    const uint32_t bits = __float_as_uint(x), add = word >> 16 * at & 0xffff;
     y.bits = (uint16_t)(x != x ? bits >> 16 | 0x40 : (bits + add) >> 16);
     return y;
 }

@@ -8,15 +8,15 @@
  * widened, exactly; what is written is rounded: up or down at random, so that on average it is what
  * was computed, however small the change is (state may ask for the nearest instead).
  *
- * The bits are of the generator of all noise, by the place of the element: its row and its column
- * in its external form, under the external name, the run's seed and the step. A column is an index
- * along the last external dim, a row one along all others and the indices in the name. So they
- * depend neither on how elements lie, in memory or over ranks, nor on padding, nor on what else was
- * drawn. A parameter and its state share a block of bits, and each has 16 of its own.
+ * The bits are of the generator of all noise, by the place of the element, under the external name,
+ * the run's seed and the step. A column is an index along the dim that is innermost as stored, a
+ * row one along all others in their external order, padding not counted. So the bits depend neither
+ * on how elements lie over ranks nor on what else was drawn. A word of 32 bits is shared by two
+ * states of a parameter, and a block of four words by four neighbours of a row, so a kernel draws
+ * one block for eight roundings.
  *
  * why here: updates are written, in the type of computation; before round, which makes no copies of
  * parameters that are kept as they are multiplied, and before shard, which moves fewer bytes. */
-#include "ir/external.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
 
@@ -38,56 +38,33 @@ static Value add_index(Builder *b, Value sum, Dim d, int64_t by)
     return sum ? build2(b, OP_add, sum, x) : x;
 }
 
-/* The index along external dim `place`, times `by`, added to `sum`. */
-static Value add_place(Builder *b, Value sum, const Tensor *t, int place, int64_t by)
+/* Dims in the order of the external form: those that are indices in its name, then the others. */
+static int stored_at(const Tensor *t, int place)
 {
-    int from = 0;
-    for (int i = 0; i < place; i++)
-        from += t->merge[i];
-    int64_t stride = by;
-    for (int k = t->merge[place] - 1; k >= 0; k--) {
-        const int stored = t->order[from + k];
-        sum = add_index(b, sum, t->type.dims[stored], stride);
-        stride *= t->valid[stored];
-    }
-    if (t->part_of && place == t->part_dim && t->part_at) {
-        const Value at = build_const(b, DT_i32, (double)(t->part_at * by));
-        sum = sum ? build2(b, OP_add, sum, at) : at;
-    }
-    return sum;
+    return place < t->stacked ? place : t->order[place - t->stacked];
 }
 
-/* The size of an external dim in files. */
-static int64_t size_of(const Tensor *t, int place)
-{
-    return t->part_of && place == t->part_dim ? t->part_of : external_size(t, place);
-}
-
-/* How many indices the rows have, or -1: more than 32 bits number. */
-static int64_t rows_of(const Tensor *t)
+static double rows_of(const Tensor *t)
 {
     double all = 1;
-    for (int i = 0; i < t->stacked; i++)
+    for (int i = 0; i + 1 < t->type.rank; i++)
         all *= (double)t->valid[i];
-    for (int i = 0; i + 1 < t->external_rank; i++)
-        all *= (double)size_of(t, i);
-    return all <= INT32_MAX ? (int64_t)all : -1;
+    return all;
 }
 
-static Value number_or(Builder *b, Value x)
-{
-    return x ? x : build_const(b, DT_i32, 0);
-}
-
+/* The index along all dims but the last that is stored. */
 static Value row_of(Builder *b, const Tensor *t)
 {
     Value row = 0;
     int64_t by = 1;
-    for (int i = t->external_rank - 2; i >= 0; by *= size_of(t, i), i--)
-        row = add_place(b, row, t, i, by);
-    for (int i = t->stacked - 1; i >= 0; by *= t->valid[i], i--)
-        row = add_index(b, row, t->type.dims[i], by);
-    return number_or(b, row);
+    for (int i = t->type.rank - 1; i >= 0; i--) {
+        const int k = stored_at(t, i);
+        if (k == t->type.rank - 1)
+            continue;
+        row = add_index(b, row, t->type.dims[k], by);
+        by *= t->valid[k];
+    }
+    return row ? row : build_const(b, DT_i32, 0);
 }
 
 /* ---- rounding -------------------------------------------------------------------------------- */
@@ -101,28 +78,37 @@ static Value scalar_argument(Narrow *n, ArgRole role, const char *name)
     return region_arg(n->m, n->fn->body, (Type){.dtype = DT_i64}, name_intern(n->m->names, name));
 }
 
-/* The number of t among a parameter (0) and its states, in their order. */
-static int place_of(const Module *m, uint32_t tensor)
+/* What distinguishes the bits of a tensor: its external name and, of a part, its place there; and
+ * whether it is the parameter or which pair of its states, which share words. */
+static Name key_of(const Narrow *n, const Tensor *t, int state)
 {
-    int place = 0;
-    const uint32_t of = m->tensors.data[tensor].parameter;
-    for (uint32_t i = 0; i < tensor && of != tensor; i++)
-        place += m->tensors.data[i].parameter == of && !m->tensors.data[i].rounded;
-    return place;
+    Module *m = n->m;
+    const char *of = t->slot ? arena_printf(m->arena, "round %d", state / 2) : "round";
+    const char *at =
+        t->part_of ? arena_printf(m->arena, " at %lld", (long long)t->part_at) : "";
+    return name_intern(m->names,
+                       arena_printf(m->arena, "%s %s%s", of, name_str(m->names, t->external), at));
+}
+
+/* The number of a state among those of its parameter. */
+static int state_number(const Module *m, uint32_t tensor)
+{
+    int number = 0;
+    for (uint32_t i = 0; i < tensor; i++)
+        number += m->tensors.data[i].parameter == m->tensors.data[tensor].parameter &&
+                  m->tensors.data[i].slot && !m->tensors.data[i].rounded;
+    return number;
 }
 
 static Value rounded(Narrow *n, Builder *b, Value x, uint32_t tensor, DType to)
 {
-    enum { SHARES = 8 }; /* of a block */
     Module *m = n->m;
     const Tensor *t = &m->tensors.data[tensor];
-    const int place = place_of(m, tensor);
-    const char *key = arena_printf(m->arena, "round%s %s", place < SHARES ? "" : "+",
-                                   name_str(m->names, t->external));
-    Attrs a = {.at = place % SHARES, .key = name_intern(m->names, key)};
+    const int state = t->slot ? state_number(m, tensor) : 0;
+    Attrs a = {.at = state % 2, .key = key_of(n, t, state)};
     n->seed = n->seed ? n->seed : scalar_argument(n, ARG_seed, "seed");
     n->step = n->step ? n->step : scalar_argument(n, ARG_step, "step");
-    const Value in[] = {x, row_of(b, t), number_or(b, add_place(b, 0, t, t->external_rank - 1, 1)),
+    const Value in[] = {x, row_of(b, t), build_iota(b, DT_i32, t->type.dims[t->type.rank - 1]),
                         n->seed, n->step};
     Type type = *type_of(m, x);
     type.dtype = to;
@@ -216,7 +202,7 @@ static void narrow_results(Narrow *n)
         Builder b = def ? builder_at(m, n->fn->body, def)
                         : (Builder){.m = m, .region = n->fn->body};
         b.span = t->span;
-        b.path = t->name;
+        b.path = m->tensors.data[t->parameter].name;
         n->fn->body->results.data[k] = t->slot && m->train.goal[t->goal].nearest
                                            ? build_cast(&b, x, to)
                                            : rounded(n, &b, x, r.tensor, to);
@@ -226,11 +212,11 @@ static void narrow_results(Narrow *n)
 /* Tells of a tensor that has more rows or columns than can be numbered. */
 static bool countable(const Job *j, const Tensor *t)
 {
-    const int64_t cols = size_of(t, t->external_rank - 1), rows = rows_of(t);
-    if (rows >= 0 && cols <= INT32_MAX)
+    const double rows = rows_of(t);
+    if (rows <= INT32_MAX && t->type.dims[t->type.rank - 1].size <= INT32_MAX)
         return true;
-    diag_error(j->m->diag, t->span, 531, "'%s' has more than %d %s, and is kept in fewer bits",
-               name_str(j->m->names, t->external), INT32_MAX, rows < 0 ? "rows" : "columns");
+    diag_error(j->m->diag, t->span, 531, "'%s' has %.0f rows, and is kept in fewer bits: at most %d",
+               name_str(j->m->names, t->external), rows, INT32_MAX);
     diag_help(j->m->diag, "leave out `state` and `master`");
     return false;
 }

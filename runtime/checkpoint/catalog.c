@@ -389,6 +389,10 @@ static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_
         for (int64_t i = 0; i < n; i++)
             memcpy(get ? dense + i * 4 : stored + i * stride * 4,
                    get ? stored + i * stride * 4 : dense + i * 4, 4);
+    } else if (size == 2) {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(get ? dense + i * 2 : stored + i * stride * 2,
+                   get ? stored + i * stride * 2 : dense + i * 2, 2);
     } else {
         for (int64_t i = 0; i < n; i++)
             memcpy(get ? dense + i * 8 : stored + i * stride * 8,
