@@ -180,6 +180,7 @@ static bool state_type(Elab *e, const Node *n, Goal *t)
     if (which < 0)
         return false;
     t->state = which ? DT_bf16 : DT_none;
+    t->state_span = value ? value->span : (Span){0};
     t->nearest = false;
     if (!value || value->kind != N_CALL)
         return true;

@@ -43,6 +43,7 @@ typedef struct Goal {
      * (nearest) to the nearest number; DT_none: of the type that the program computes in. */
     DType state;
     bool nearest;
+    Span state_span; /* where a source says so; no place: not in a text */
     Name average; /* each of its parameters has an average with this Tensor.beta; 0: none has */
     Schedule schedule;
     double peak, floor;

@@ -122,15 +122,7 @@ static void read_mapped(void *ctx, Value *use)
     *use = map_get(ctx, *use);
 }
 
-static void map_uses(Region *r, ValueMap *map)
-{
-    for (size_t k = 0; k < r->ins.n; k++)
-        each_use(r->ins.data[k], read_mapped, map);
-    for (size_t k = 0; k < r->results.n; k++)
-        read_mapped(map, &r->results.data[k]);
-}
-
-/* Casts of v to the type that it now has are v itself. */
+/* Casts of v to the type that it now has are v itself, which stays as it is there. */
 static void drop_casts(Narrow *n, Region *r, Value v)
 {
     size_t kept = 0;
@@ -165,8 +157,6 @@ static void narrow_arguments(Narrow *n)
         drop_casts(n, body, v);
         vec_push(m->arena, &from, v);
     }
-    map_uses(body, &n->map);
-    n->map = (ValueMap){0};
     const size_t had = body->ins.n;
     Builder b = {.m = m, .region = body};
     for (size_t k = 0; k < from.n; k++) {
@@ -221,11 +211,24 @@ static bool countable(const Job *j, const Tensor *t)
     return false;
 }
 
+/* Tells of a tensor that follows another, beside parameters that are kept in fewer bits. */
+static bool follows(const Job *j, const Tensor *t)
+{
+    if (!t->follows || !j->m->train.master)
+        return false;
+    diag_error(j->m->diag, t->span, 532, "'%s' follows another tensor, and parameters are kept in %s",
+               name_str(j->m->names, t->external), dtype_name(j->m->train.master));
+    diag_help(j->m->diag, "precision bf16 (master = f32)");
+    return true;
+}
+
 PassStatus pass_narrow(Job *j)
 {
     Module *m = j->m;
     bool any = false;
     for (size_t t = 0; t < m->tensors.n; t++) {
+        if (follows(j, &m->tensors.data[t]))
+            return PASS_error;
         if (!tensor_kept(m, &m->tensors.data[t]))
             continue;
         any = true;
