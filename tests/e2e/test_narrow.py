@@ -89,10 +89,10 @@ class Narrow(mgctest.Case):
 
     def follow(self, kept, names, first):
         source = self.source(kept)
-        want = self.trained(self.make(source, first), 8, f"{kept}-{first}")
+        want = self.trained(self.make(source, first), 8, f"run-{kept}-{first}")
         for name in names:
             with self.subTest(kept=kept, layout=name):
-                self.assertTrue(want == self.trained(self.make(source, name), 8, f"{kept}-{name}"), "other bits")
+                self.assertTrue(want == self.trained(self.make(source, name), 8, f"run-{kept}-{name}"), "other bits")
         return want
 
     def test_layouts(self):
