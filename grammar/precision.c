@@ -113,12 +113,16 @@ void override_precision(const char *name, Train *t)
             set(t, i);
 }
 
-bool state_fits(Elab *e, const Train *t)
+bool state_fits(Elab *e, Train *t)
 {
     bool fits = true;
     for (int i = 0; i < t->goals; i++) {
         if (!t->goal[i].state || t->compute != DT_f64)
             continue;
+        if (t->precision_by == PRECISION_by_option) { /* --precision f64: of everything */
+            t->goal[i].state = DT_none;
+            continue;
+        }
         fail(e, t->goal[i].state_span, 311, "state = %s beside precision f64",
              dtype_name(t->goal[i].state));
         remedy(e, t->goal[i].state_span, "f32", "state = f32");

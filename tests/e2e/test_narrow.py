@@ -175,6 +175,13 @@ class Narrow(mgctest.Case):
             r = self.mgc("wrong.mg", "--check")
             self.assertNotEqual(r.returncode, 0)
             self.assertIn(code, r.err + r.out)
+        self.write("wrong.mg", text.replace("rank >= 2)", "rank >= 2, state = bf16)").replace("precision f32", "precision f64"))
+        self.assertIn("MG0311", self.mgc("wrong.mg", "--check").err)
+        self.write("right.mg", text.replace("rank >= 2)", "rank >= 2, state = bf16)"))
+        self.compiles("right.mg", "--check", "--precision", "f64")
+        average = text.replace("precision f32", "precision bf16 (master = bf16)\n    average 0.9")
+        self.write("wrong.mg", average)
+        self.assertIn("MG0532", self.mgc("wrong.mg", "--check").err)
 
 
 if __name__ == "__main__":
