@@ -107,9 +107,8 @@ void interp_stochastic_round(Interp *in, const Ins *i)
     for (uint32_t k = 0; k < 3; k++)
         walk_tensor(&w, in_type(in, i, k));
     do {
-        const uint32_t bits =
-            ir_round_bits(seed, step, key, (uint32_t)(int32_t)row[w.at[2]],
-                          (uint32_t)(int32_t)col[w.at[3]], (int)i->attrs.at);
+        const uint32_t bits = ir_round_bits(seed, step, key, (uint32_t)(int32_t)row[w.at[2]],
+                                            (uint32_t)(int32_t)col[w.at[3]], (int)i->attrs.at);
         y[w.at[0]] = in->round ? round_by(x[w.at[1]], bits) : x[w.at[1]];
     } while (walk_next(&w));
 }

@@ -39,12 +39,12 @@ typedef struct Goal {
 #include "ir/optimizers.def"
     double own[OWN_MAX]; /* as OptimizerInfo.own names them */
     double clip;         /* 0: none */
-    /* What the optimizer keeps for each element is of this type, and rounded to it at random, or
+    /* The optimizer keeps what it has of each element in this type, rounded to it at random, or
      * (nearest) to the nearest number; DT_none: of the type that the program computes in. */
     DType state;
     bool nearest;
     Span state_span; /* where a source says so; no place: not in a text */
-    Name average; /* each of its parameters has an average with this Tensor.beta; 0: none has */
+    Name average;    /* each of its parameters has an average with this Tensor.beta; 0: none has */
     Schedule schedule;
     double peak, floor;
     int64_t warmup, steps;

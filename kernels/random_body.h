@@ -1,23 +1,23 @@
-/* random_body.h - draws random numbers on one type and vector unit (each_isa.h). Vectors have a word
- * of a counter in each 64 bits: a product of two words needs them all, and what is left in the upper
- * half of one is read by nothing. */
+/* random_body.h - draws random numbers on one type and vector unit (each_isa.h). Vectors have a
+ * word of a counter in each 64 bits: a product of two words needs them all, and what is left in the
+ * upper half of one is read by nothing. */
 
 #define blocks NAME(blocks)
 #if VBYTES == 64
-#define U            NAME(U)
-#define LANES        8
-#define KEYS(x)      _mm512_set1_epi64((long long)(x))
-#define PRODUCT(a,b) _mm512_mul_epu32(a, b)
-#define UPPER(a)     _mm512_srli_epi64(a, 32)
-#define XOR3(a,b,c)  _mm512_ternarylogic_epi64(a, b, c, 0x96)
+#define U             NAME(U)
+#define LANES         8
+#define KEYS(x)       _mm512_set1_epi64((long long)(x))
+#define PRODUCT(a, b) _mm512_mul_epu32(a, b)
+#define UPPER(a)      _mm512_srli_epi64(a, 32)
+#define XOR3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
 typedef __m512i U;
 #elif VBYTES == 32
-#define U            NAME(U)
-#define LANES        4
-#define KEYS(x)      _mm256_set1_epi64x((long long)(x))
-#define PRODUCT(a,b) _mm256_mul_epu32(a, b)
-#define UPPER(a)     _mm256_srli_epi64(a, 32)
-#define XOR3(a,b,c)  _mm256_xor_si256(_mm256_xor_si256(a, b), c)
+#define U             NAME(U)
+#define LANES         4
+#define KEYS(x)       _mm256_set1_epi64x((long long)(x))
+#define PRODUCT(a, b) _mm256_mul_epu32(a, b)
+#define UPPER(a)      _mm256_srli_epi64(a, 32)
+#define XOR3(a, b, c) _mm256_xor_si256(_mm256_xor_si256(a, b), c)
 typedef __m256i U;
 #endif
 

@@ -471,12 +471,6 @@ void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const vo
 void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
                const int64_t *step, const int32_t *slot, void *out);
 
-/* The words by which generated kernels round at random: those of columns [col, col + n) of a row of
- * a tensor, as ir_round_bits in ir/interpret.h has them, under the seed of the run, the step and the
- * tensor's key. */
-void mg_round_bits(uint32_t *out, int64_t n, int32_t row, int32_t col, int64_t seed, int64_t step,
-                   uint64_t key);
-
 /* A collective of the n ranks along some axes of the mesh, which have equal places along the
  * others. x is [outer, size, inner] around the dim that is cut or concatenated; y likewise with
  * another size, dense, and does not overlap x.

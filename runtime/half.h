@@ -74,8 +74,8 @@ static inline void mg_philox_round(uint32_t c[4], uint32_t k0, uint32_t k1)
 
 /* Rounds up or down at random, with the mean x: adds 16 random bits below those that are kept.
  * They are the low (at 0) or high half of word col % 4 of the block of Philox4x32-10 of counter
- * {col / 4, row, low, high half of step} under seed ^ key. The rounds are written out, so that calls
- * for one element share them. */
+ * {col / 4, row, low, high half of step} under seed ^ key. The rounds are written out, so that
+ * calls for one element share them. */
 static inline uint16_t mg_stochastic_bf16(float x, int32_t row, int32_t col, int64_t seed,
                                           int64_t step, uint64_t key, int at)
 {

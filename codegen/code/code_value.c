@@ -319,9 +319,9 @@ static Text stochastic(Code *c, const Ins *i, const CodeEnv *e)
     const char *all = "";
     for (uint32_t k = 0; k < i->nin; k++)
         all = arena_printf(c->a, "%s%s, ", all, code_eval(c, i->in[k], e).s);
-    const char *x = arena_printf(
-        c->a, "mg_stochastic_bf16(%sUINT64_C(0x%llx), %lld)", all,
-        (unsigned long long)ir_key(name_str(c->m->names, i->attrs.key)), (long long)i->attrs.at);
+    const char *x = arena_printf(c->a, "mg_stochastic_bf16(%sUINT64_C(0x%llx), %lld)", all,
+                                 (unsigned long long)ir_key(name_str(c->m->names, i->attrs.key)),
+                                 (long long)i->attrs.at);
     return (Text){c->dialect->widened ? arena_printf(c->a, "mg_from_bf16(%s)", x) : x, CALLED};
 }
 

@@ -52,7 +52,7 @@ typedef struct Gen {
     LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
     LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
     Draws draws;
-    int64_t apart[MAX_OPERANDS];       /* packed operands: their stride in memory; 0: of others */
+    int64_t apart[MAX_OPERANDS]; /* packed operands: their stride in memory; 0: of others */
 } Gen;
 
 typedef struct LoopCode {

@@ -1,9 +1,9 @@
 /* llvm_random.c - rounds at random.
  *
- * The words of a stretch of the innermost loop are drawn before it, by a routine of kernels/random.c,
- * into a few lines of the stack: four neighbours share a block of the generator, which a loop over
- * elements would compute for each of them. Where the innermost loop does not go along a row's
- * columns, a rounding computes its own block, written out here. */
+ * The words of a stretch of the innermost loop are drawn before it, by a routine of
+ * kernels/random.c, into a few lines of the stack: four neighbours share a block of the generator,
+ * which a loop over elements would compute for each of them. Where the innermost loop does not go
+ * along a row's columns, a rounding computes its own block, written out here. */
 #include "codegen/llvm/llvm_body.h"
 
 #include "ir/interpret.h"
@@ -167,8 +167,7 @@ static LLVMValueRef word_of(Gen *g, const Ins *i, const Env *e)
     const Draw *d = draw_for(g, i);
     if (d && gen_index(e, neighbours(g, i)) == g->draws.index) {
         LLVMValueRef at = LLVMBuildNSWSub(l->b, g->draws.index, g->draws.from, "");
-        LLVMValueRef word =
-            LLVMBuildLoad2(l->b, l->i32, gen_address(g, d->words, DT_i32, at), "");
+        LLVMValueRef word = LLVMBuildLoad2(l->b, l->i32, gen_address(g, d->words, DT_i32, at), "");
         LLVMSetAlignment(word, 4);
         return word;
     }

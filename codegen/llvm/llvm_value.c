@@ -219,8 +219,7 @@ static LoopCode begin_stretches(Gen *g, int loop, const Env *e, const Known *pie
     LLVMValueRef all = LLVMBuildNSWSub(at, b->to, b->from, "");
     LLVMValueRef n = LLVMBuildSDiv(at, LLVMBuildNSWAdd(at, all, more, ""), length, "");
     LoopCode c = gen_loop_begin(g, gen_int(g, 0), n);
-    LLVMValueRef from =
-        LLVMBuildNSWAdd(at, b->from, LLVMBuildNSWMul(at, c.index, length, ""), "");
+    LLVMValueRef from = LLVMBuildNSWAdd(at, b->from, LLVMBuildNSWMul(at, c.index, length, ""), "");
     LLVMValueRef to = LLVMBuildNSWAdd(at, from, length, "");
     to = LLVMBuildSelect(at, LLVMBuildICmp(at, LLVMIntSLT, to, b->to, ""), to, b->to, "");
     Env first = *e;

@@ -78,14 +78,13 @@ static Value scalar_argument(Narrow *n, ArgRole role, const char *name)
     return region_arg(n->m, n->fn->body, (Type){.dtype = DT_i64}, name_intern(n->m->names, name));
 }
 
-/* What distinguishes the bits of a tensor: its external name and, of a part, its place there; and
- * whether it is the parameter or which pair of its states, which share words. */
+/* The name under which the bits of a tensor are drawn: its external name and, of a part, its place
+ * there; and whether it is the parameter or which pair of its states, which share words. */
 static Name key_of(const Narrow *n, const Tensor *t, int state)
 {
     Module *m = n->m;
     const char *of = t->slot ? arena_printf(m->arena, "round %d", state / 2) : "round";
-    const char *at =
-        t->part_of ? arena_printf(m->arena, " at %lld", (long long)t->part_at) : "";
+    const char *at = t->part_of ? arena_printf(m->arena, " at %lld", (long long)t->part_at) : "";
     return name_intern(m->names,
                        arena_printf(m->arena, "%s %s%s", of, name_str(m->names, t->external), at));
 }
@@ -189,8 +188,8 @@ static void narrow_results(Narrow *n)
             continue;
         const Value x = n->fn->body->results.data[k];
         const Ins *def = m->values.data[x].def;
-        Builder b = def ? builder_at(m, n->fn->body, def)
-                        : (Builder){.m = m, .region = n->fn->body};
+        Builder b =
+            def ? builder_at(m, n->fn->body, def) : (Builder){.m = m, .region = n->fn->body};
         b.span = t->span;
         b.path = m->tensors.data[t->parameter].name;
         n->fn->body->results.data[k] = t->slot && m->train.goal[t->goal].nearest
@@ -205,7 +204,8 @@ static bool countable(const Job *j, const Tensor *t)
     const double rows = rows_of(t);
     if (rows <= INT32_MAX && t->type.dims[t->type.rank - 1].size <= INT32_MAX)
         return true;
-    diag_error(j->m->diag, t->span, 531, "'%s' has %.0f rows, and is kept in fewer bits: at most %d",
+    diag_error(j->m->diag, t->span, 531,
+               "'%s' has %.0f rows, and is kept in fewer bits: at most %d",
                name_str(j->m->names, t->external), rows, INT32_MAX);
     diag_help(j->m->diag, "leave out `state` and `master`");
     return false;
@@ -216,7 +216,8 @@ static bool follows(const Job *j, const Tensor *t)
 {
     if (!t->follows || !j->m->train.master)
         return false;
-    diag_error(j->m->diag, t->span, 532, "'%s' follows another tensor, and parameters are kept in %s",
+    diag_error(j->m->diag, t->span, 532,
+               "'%s' follows another tensor, and parameters are kept in %s",
                name_str(j->m->names, t->external), dtype_name(j->m->train.master));
     diag_help(j->m->diag, "precision bf16 (master = f32)");
     return true;

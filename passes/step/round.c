@@ -45,7 +45,8 @@ static void new_copy(Round *r, uint32_t of)
 {
     Module *m = r->m;
     Tensor t = m->tensors.data[of];
-    t.name = name_intern(m->names, arena_printf(m->arena, ROUNDED_SLOT ".%s", name_str(m->names, t.name)));
+    t.name = name_intern(m->names,
+                         arena_printf(m->arena, ROUNDED_SLOT ".%s", name_str(m->names, t.name)));
     t.slot = name_intern(m->names, ROUNDED_SLOT);
     t.rounded = true;
     t.type.dtype = m->train.half;

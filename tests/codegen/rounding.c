@@ -51,9 +51,9 @@ static void add_kernel(Model *t, Plan *p, int which)
         row = build2(&b, OP_add, row, arg[3]);
     for (int at = 0; at < RESULTS; at++) {
         Attrs a = {.at = at, .key = name_intern(t->m->names, "round 0 w")};
-        vec_push(t->a, &body->results,
-                 build(&b, OP_stochastic_round, &a, 5,
-                       (Value[]){arg[0], row, col, arg[1], arg[2]}));
+        vec_push(
+            t->a, &body->results,
+            build(&b, OP_stochastic_round, &a, 5, (Value[]){arg[0], row, col, arg[1], arg[2]}));
     }
     Attrs a = {.kind = name_intern(t->m->names, "map")};
     k.ins = build_typed(&t->b, OP_fused, &a, INPUTS, in, RESULTS, out_types, body);
@@ -65,14 +65,14 @@ static void add_kernel(Model *t, Plan *p, int which)
 /* Of every size, with what is no number and what is rounded to infinity. */
 static float any_number(uint64_t *rng, int64_t e)
 {
-    static const float edges[] = {0,        -0.0f,      INFINITY,     -INFINITY, NAN, 1,
-                                  0x1p-149f, 0x1.fep127f, 0x1.ffp127f, -0x1.000002p-126f};
+    static const float edges[] = {0, -0.0f,     INFINITY,    -INFINITY,   NAN,
+                                  1, 0x1p-149f, 0x1.fep127f, 0x1.ffp127f, -0x1.000002p-126f};
     if (e < (int64_t)(sizeof edges / sizeof *edges))
         return edges[e];
     return (float)ldexp(draw(rng, -1, 1), draw_int(rng, 60) - 40);
 }
 
-/* What the interpreter makes of it where it rounds, as bf16 in memory. */
+/* The interpreter's results where it rounds, as bf16 in memory. */
 static void interpret_rounded(const Plan *p, const Kernel *k, void *const *at)
 {
     Arena *a = arena_new();
@@ -95,7 +95,8 @@ static void check_kernel(Comparison *c, const Plan *p, uint32_t which, long *up)
 {
     const Kernel *k = &p->kernels.data[which];
     Operand operand[INPUTS + RESULTS];
-    Action act = {.kind = ACT_kernel, .kernel = which, .noperands = k->noperands, .operand = operand};
+    Action act = {
+        .kind = ACT_kernel, .kernel = which, .noperands = k->noperands, .operand = operand};
     float *x = aligned_alloc(64, 4 * 64 * ((ROWS * COLUMNS + 63) / 64));
     int64_t seed = 0x123456789abcd, step = ((int64_t)1 << 33) + 5;
     int32_t first = 4099;

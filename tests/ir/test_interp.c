@@ -429,8 +429,8 @@ static void random_numbers(void **state)
     world_close(&w);
 }
 
-/* 1 + k / 2^9 lies k / 4 of the way from 1 to the next bf16: the share of the bits with which it goes
- * up. What is a bf16 stays one. In double nothing is rounded. */
+/* 1 + k / 2^9 lies k / 4 of the way from 1 to the next bf16: the share of the bits with which it
+ * goes up. What is a bf16 stays one. In double nothing is rounded. */
 static void stochastic_rounding(void **state)
 {
     (void)state;
@@ -449,8 +449,7 @@ static void stochastic_rounding(void **state)
         for (int c = 0; c < 1000; c++) {
             const char *x = arena_printf(w.a, "%.17g %.17g -0", 1 + k / 512.0, -1 - k / 512.0);
             const char *col = arena_printf(w.a, "%d", c);
-            Tensor64 *r =
-                run_program(&w, m, (const char *[]){x, "0 1 2", col, "42", "7"}, true);
+            Tensor64 *r = run_program(&w, m, (const char *[]){x, "0 1 2", col, "42", "7"}, true);
             up += r[0].data[0] != 1;
             up += r[0].data[1] != -1;
             assert_true(r[0].data[0] == 1 || r[0].data[0] == 1 + 1 / 128.0);
@@ -458,7 +457,8 @@ static void stochastic_rounding(void **state)
             assert_true(r[0].data[2] == 0);
         }
         assert_true(abs(up - 500 * k) <= (k % 4 ? 90 : 0)); /* four deviations */
-        Tensor64 *r = run_program(&w, m, (const char *[]){"1.001 2 3", "0 1 2", "5", "1", "0"}, false);
+        Tensor64 *r =
+            run_program(&w, m, (const char *[]){"1.001 2 3", "0 1 2", "5", "1", "0"}, false);
         assert_true(r[0].data[0] == (double)1.001f || r[0].data[0] == 1.001);
     }
     covered[OP_stochastic_round] = true;
@@ -533,9 +533,11 @@ static void shaking(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand),      cmocka_unit_test(random_numbers),
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(random_numbers),
         cmocka_unit_test(stochastic_rounding),
-        cmocka_unit_test(none_missing), cmocka_unit_test(rounding),
+        cmocka_unit_test(none_missing),
+        cmocka_unit_test(rounding),
         cmocka_unit_test(shaking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
