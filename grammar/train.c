@@ -222,8 +222,12 @@ static void optimizer(Elab *e, const Node *value, Goal *t)
                                        : row->own[option - OPTION_own].name;
         default_of(t, row->takes[n].option, row->takes[n].without);
     }
-    takes[n] = "state"; /* of all optimizers */
-    if (!config_args(e, value, takes, slot, "decay", 308) || !state_type(e, slot[n], t))
+    bool kept = true; /* `state` is a setting of all that have none of that name */
+    for (int i = 0; i < n; i++)
+        kept &= strcmp(takes[i], "state") != 0;
+    takes[n] = kept ? "state" : NULL;
+    if (!config_args(e, value, takes, slot, "decay", 308) ||
+        !state_type(e, kept ? slot[n] : NULL, t))
         return;
     bool nesterov = false;
     for (int i = 0; i < n; i++) {
