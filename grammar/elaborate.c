@@ -362,6 +362,7 @@ static Module *elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const 
     bool input = model && check_input(e, model);
     read_layout(e);
     default_precision(e, &m->train);
+    state_fits(e, &m->train);
     check_goals(e);
     if (diag_errors(d) == errors && input) {
         m->name = model->name;

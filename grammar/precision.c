@@ -3,9 +3,10 @@
  *   precision bf16                                    products in bf16, all else in f32
  *   precision f16 (scale = 65536, window = 1000)      the same in f16, with a scale of the loss
  *
- * `master` (parameters, optimizer) and `reduce` (sums of gradients) may be said; they are f32 with
- * bf16, f16 and tf32, and as all the rest with f32 and f64. `reduce = tree` makes those sums, of
- * these numbers, in an order that no layout changes. Without the setting a program for a GPU
+ * `master` (parameters) and `reduce` (sums of gradients) may be said; they are f32 with bf16, f16
+ * and tf32, and as all the rest with f32 and f64. `master = bf16` beside bf16 keeps parameters as
+ * they are multiplied: updates are rounded at random. `reduce = tree` makes those sums, of these
+ * numbers, in an order that no layout changes. Without the setting a program for a GPU
  * computes in bf16, and one for a processor in f32. */
 #include "grammar/config.h"
 
@@ -26,6 +27,7 @@ static void set(Train *t, int which)
     t->compute = which == F64 ? DT_f64 : DT_f32;
     t->tf32 = which == TF32;
     t->half = which == BF16 ? DT_bf16 : which == F16 ? DT_f16 : DT_none;
+    t->master = which == BF16 ? t->master : DT_none;
     t->scale = which == F16 ? scaled.scale : 0;
     t->scale_least = scaled.scale_least;
     t->scale_window = scaled.scale_window;
@@ -86,6 +88,8 @@ void read_precision(Elab *e, const Node *value, Train *t)
         if (is == TREE) {
             t->tree = true;
             t->tree_span = slot[i]->span;
+        } else if (i == MASTER && is == BF16 && which == BF16) {
+            t->master = DT_bf16;
         } else if (is >= 0 && is != rest) {
             fail(e, v->span, 311, "%s = %s beside precision %s", args[i], names[is], names[which]);
             remedy(e, v->span, names[rest], "%s = %s", args[i], names[rest]);
@@ -107,6 +111,24 @@ void override_precision(const char *name, Train *t)
     for (int i = 0; names[i]; i++)
         if (!strcmp(name, names[i]))
             set(t, i);
+}
+
+bool state_fits(Elab *e, Train *t)
+{
+    bool fits = true;
+    for (int i = 0; i < t->goals; i++) {
+        if (!t->goal[i].state || t->compute != DT_f64)
+            continue;
+        if (t->precision_by == PRECISION_by_option) { /* --precision f64: of everything */
+            t->goal[i].state = DT_none;
+            continue;
+        }
+        fail(e, t->goal[i].state_span, 311, "state = %s beside precision f64",
+             dtype_name(t->goal[i].state));
+        remedy(e, t->goal[i].state_span, "f32", "state = f32");
+        fits = false;
+    }
+    return fits;
 }
 
 void default_precision(const Elab *e, Train *t)

@@ -171,12 +171,36 @@ static bool declared_wrong(const Elab *e, const Node *value)
     return false;
 }
 
+/* state = bf16, or bf16(nearest): what each element of the optimizer's state is kept in. */
+static bool state_type(Elab *e, const Node *n, Goal *t)
+{
+    static const char *const types[] = {"f32", "bf16", NULL}, *const ways[] = {"nearest", NULL};
+    const Node *value = n && n->kind == N_NAMED ? n->a : n;
+    const int which = value ? config_choice(e, value, "type of state", types, 307) : 0;
+    if (which < 0)
+        return false;
+    t->state = which ? DT_bf16 : DT_none;
+    t->state_span = value ? value->span : (Span){0};
+    t->nearest = false;
+    if (!value || value->kind != N_CALL)
+        return true;
+    const Node *way = value->list.n == 1 ? value->list.data[0] : NULL;
+    if (!which || !way) {
+        fail(e, value->span, 308, which ? "one way to round is wanted" : "f32 is not rounded");
+        help(e, which ? "state = bf16(nearest); without it numbers are rounded at random"
+                      : "state = f32");
+        return false;
+    }
+    t->nearest = config_choice(e, way, "way to round", ways, 307) == 0;
+    return t->nearest;
+}
+
 static void optimizer(Elab *e, const Node *value, Goal *t)
 {
     const size_t all = OPT_count + e->optimizers.n;
     const char **names = NEW_ARRAY(e->arena, const char *, all + 1),
-               *takes[OPTIONS_MAX + 1] = {NULL};
-    const Node *slot[OPTIONS_MAX];
+               *takes[OPTIONS_MAX + 2] = {NULL};
+    const Node *slot[OPTIONS_MAX + 1];
     for (size_t i = 0; i < all; i++)
         names[i] = i < OPT_count ? optimizers[i].name : e->optimizers.data[i - OPT_count]->name;
     if (declared_wrong(e, value))
@@ -198,7 +222,12 @@ static void optimizer(Elab *e, const Node *value, Goal *t)
                                        : row->own[option - OPTION_own].name;
         default_of(t, row->takes[n].option, row->takes[n].without);
     }
-    if (!config_args(e, value, takes, slot, "decay", 308))
+    bool kept = true; /* `state` is a setting of all that have none of that name */
+    for (int i = 0; i < n; i++)
+        kept &= strcmp(takes[i], "state") != 0;
+    takes[n] = kept ? "state" : NULL;
+    if (!config_args(e, value, takes, slot, "decay", 308) ||
+        !state_type(e, kept ? slot[n] : NULL, t))
         return;
     bool nesterov = false;
     for (int i = 0; i < n; i++) {

@@ -148,6 +148,12 @@ static void cost_random(const Module *m, const Ins *i, Cost *c)
     c->flops = 10 * elements(m, i->out[0]);
 }
 
+/* A block of random bits an element, which several roundings of it share. */
+static void cost_stochastic_round(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = 24 * elements(m, i->out[0]);
+}
+
 static void cost_attention(const Module *m, const Ins *i, Cost *c)
 {
     const Attrs *a = &i->attrs;

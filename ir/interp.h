@@ -77,9 +77,9 @@ InterpFn interp_dot, interp_conv, interp_dot_bias, interp_dot_sum, interp_dot_ge
     interp_dot_gelu_aux, interp_dot_gelu_grad;
 InterpFn interp_rename, interp_pick, interp_window, interp_split, interp_merge, interp_join,
     interp_reindex, interp_rotate;
-InterpFn interp_random, interp_gather, interp_scatter_add, interp_attention, interp_attention_grad,
-    interp_attention_bias_grad, interp_cross_entropy, interp_cross_entropy_grad, interp_head,
-    interp_head_loss, interp_top, interp_slots, interp_dispatch, interp_combine,
-    interp_combine_weight;
+InterpFn interp_random, interp_stochastic_round, interp_gather, interp_scatter_add,
+    interp_attention, interp_attention_grad, interp_attention_bias_grad, interp_cross_entropy,
+    interp_cross_entropy_grad, interp_head, interp_head_loss, interp_top, interp_slots,
+    interp_dispatch, interp_combine, interp_combine_weight;
 
 #endif

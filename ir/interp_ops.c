@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const Type *in_type(const Interp *in, const Ins *i, uint32_t k)
 {
@@ -43,7 +44,7 @@ double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element)
 }
 
 /* FNV-1a, as mg_key in kernels/. */
-static uint64_t key_of(const char *s)
+uint64_t ir_key(const char *s)
 {
     uint64_t h = 14695981039346656037u;
     for (; *s; s++)
@@ -58,7 +59,7 @@ void interp_random(Interp *in, const Ins *i)
     uint64_t seed = (uint64_t)(int64_t)interp_in(in, i, 0)[0];
     uint64_t step = (uint64_t)(int64_t)interp_in(in, i, 1)[0];
     uint64_t slot = (uint64_t)(int64_t)interp_in(in, i, 2)[0];
-    uint64_t key = key_of(name_str(in->m->names, i->attrs.key));
+    uint64_t key = ir_key(name_str(in->m->names, i->attrs.key));
     const Type *t = out_type(in, i, 0);
     uint64_t first = slot * n;
     if (t->rank && t->dims[0].axes) { /* rows of a tensor that lies over ranks */
@@ -68,6 +69,48 @@ void interp_random(Interp *in, const Ins *i)
     }
     for (uint64_t e = 0; e < n; e++)
         y[e] = ir_random(seed, step, key, first + e);
+}
+
+uint32_t ir_round_bits(uint64_t seed, uint64_t step, uint64_t key, uint32_t row, uint32_t col,
+                       int at)
+{
+    const uint64_t k = seed ^ key;
+    uint32_t c[4] = {col / 4, row, (uint32_t)step, (uint32_t)(step >> 32)};
+    philox(c, (uint32_t)k, (uint32_t)(k >> 32));
+    return c[col % 4] >> 16 * at & 0xffff;
+}
+
+/* x, a float, with the bits added below those that a bf16 has, and cut off there. */
+static double round_by(double x, uint32_t bits)
+{
+    float f = (float)x;
+    uint32_t b;
+    if (isnan(x))
+        return x;
+    memcpy(&b, &f, sizeof b);
+    b = (b + bits) & 0xffff0000u;
+    memcpy(&f, &b, sizeof f);
+    return (double)f;
+}
+
+/* In double nothing is rounded. */
+void interp_stochastic_round(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *x = interp_in(in, i, 0), *row = interp_in(in, i, 1), *col = interp_in(in, i, 2);
+    const uint64_t seed = (uint64_t)(int64_t)interp_in(in, i, 3)[0];
+    const uint64_t step = (uint64_t)(int64_t)interp_in(in, i, 4)[0];
+    const uint64_t key = ir_key(name_str(in->m->names, i->attrs.key));
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i, 0));
+    walk_tensor(&w, out_type(in, i, 0));
+    for (uint32_t k = 0; k < 3; k++)
+        walk_tensor(&w, in_type(in, i, k));
+    do {
+        const uint32_t bits = ir_round_bits(seed, step, key, (uint32_t)(int32_t)row[w.at[2]],
+                                            (uint32_t)(int32_t)col[w.at[3]], (int)i->attrs.at);
+        y[w.at[0]] = in->round ? round_by(x[w.at[1]], bits) : x[w.at[1]];
+    } while (walk_next(&w));
 }
 
 /* ---- gather --------------------------------------------------------------------------------- */

@@ -33,5 +33,13 @@ void ir_interpret_held(const Module *m, const Fn *fn, const Tensor64 *args, Tens
                        Arena *a, Held *h);
 /* The same numbers as kernels/ draws (mg_random_desc), for op random. */
 double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
+/* A name as a number, for the generator: FNV-1a of 64 bits, as mg_key in kernels/. */
+uint64_t ir_key(const char *name);
+/* The bits by which stochastic_round rounds the element at row and col: the low (at 0) or high 16
+ * bits of word col % 4 of the block of Philox4x32-10 of counter {col / 4, row, low, high half of
+ * step} under the key seed ^ key. The bf16 is the upper half of the float's bits and these, added:
+ * so each of the two neighbours is taken as often as x is near to it. */
+uint32_t ir_round_bits(uint64_t seed, uint64_t step, uint64_t key, uint32_t row, uint32_t col,
+                       int at);
 
 #endif

@@ -171,7 +171,8 @@ enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
 extern const char *const stage_names[3]; /* as in the text */
 
 /* A tensor that outlives a step: a parameter, a slot of optimizer state of the same shape, or the
- * rounded copy of a parameter (the only tensors of halves), which programs read in its place. */
+ * rounded copy of a parameter, which programs read in its place. Parameters and state may be of
+ * halves as well (passes/step/narrow.c). */
 typedef struct Tensor {
     Name name; /* path, unique: "layers.self_attn.wq"; state: "exp_avg.layers.self_attn.wq" */
     Name
@@ -201,6 +202,7 @@ typedef struct Tensor {
     uint8_t goal;       /* the one that changes it, or of which it is the state */
     bool unread;        /* the front end has told that no expression names it */
     bool frozen;        /* not trained: neither gradient nor state */
+    bool rounded;       /* the copy of its parameter (slot "rounded") */
     bool master;        /* nothing but its update and @round reads it: it lies as its state does */
     StageSet at;        /* after pass shard: the ranks along the axis of stages that have it */
     Span span;
@@ -445,11 +447,19 @@ static inline const Type *type_of(const Module *m, Value v)
     return &m->values.data[v].type;
 }
 
+/* The slot of rounded copies: no optimizer's state of halves is called so. */
+#define ROUNDED_SLOT "rounded"
+
 /* Is t the rounded copy of its parameter? */
 static inline bool tensor_is_rounded(const Tensor *t)
 {
-    return dtype_is_half(t->type.dtype);
+    return t->rounded;
 }
+
+/* The type that a parameter, or state, is kept in where that is not the one that the program
+ * computes in; else DT_none. Followers, state of one number and parameters of one are kept as they
+ * are. */
+DType tensor_kept(const Module *m, const Tensor *t);
 
 /* The class by whose rules a tensor is split. A master is only read where its state is: where there
  * are rules for state, it lies by these. */

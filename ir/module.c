@@ -128,6 +128,16 @@ bool dims_have(const DimList *l, Name dim)
     return false;
 }
 
+DType tensor_kept(const Module *m, const Tensor *t)
+{
+    const Goal *g = &m->train.goal[t->goal];
+    if (t->rounded || t->follows || !t->external_rank)
+        return DT_none;
+    if (!t->slot)
+        return m->train.master;
+    return strcmp(name_str(m->names, t->slot), ROUNDED_SLOT) ? g->state : DT_none;
+}
+
 TensorClass tensor_class(const Module *m, const Tensor *t)
 {
     bool rule = false;

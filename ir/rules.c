@@ -159,6 +159,26 @@ static const char *type_transfer(Rule *r)
     return NULL;
 }
 
+/* row and col number an element of x; each has some of its dims. */
+static const char *type_stochastic_round(Rule *r)
+{
+    static const DType want[5] = {DT_f32, DT_i32, DT_i32, DT_i64, DT_i64};
+    for (int i = 0; i < 5; i++)
+        if (r->in[i]->dtype != want[i] || (i >= 3 && r->in[i]->rank))
+            WRONG(r, "operand %d must be %s%s", i + 1, i >= 3 ? "a scalar of " : "",
+                  dtype_name(want[i]));
+    for (int i = 1; i < 3; i++)
+        for (int d = 0; d < r->in[i]->rank; d++)
+            if (type_find(r->in[0], r->in[i]->dims[d].name) < 0)
+                WRONG(r, "operand %d has dim '%s', which what is rounded lacks", i + 1,
+                      rule_dim(r, r->in[i]->dims[d].name));
+    if (r->attrs->at < 0 || r->attrs->at > 1)
+        WRONG(r, "a word has twice 16 bits, and no number %lld", (long long)r->attrs->at);
+    r->out[0] = *r->in[0];
+    r->out[0].dtype = DT_bf16;
+    return NULL;
+}
+
 static const char *type_rotate(Rule *r)
 {
     const char *wrong = rule_has_dim(r, r->in[0], r->attrs->dim, "the operand");

@@ -59,6 +59,10 @@ static void read_goal(Reader *r, Goal *t)
         if (!step_formula_valid(name_str(r->m->names, t->average)))
             text_wrong(r, at, 402, "'%s' is expected here", "a formula of the step");
     }
+    if (text_take_word(r, "state")) {
+        t->state = text_read_dtype(r);
+        t->nearest = text_take_word(r, "nearest");
+    }
 }
 
 void text_read_train(Reader *r)
@@ -74,6 +78,8 @@ void text_read_train(Reader *r)
     t->as_ready = text_take_word(r, "as_ready");
     if (text_take_word(r, "half"))
         t->half = text_read_dtype(r);
+    if (text_take_word(r, "master"))
+        t->master = text_read_dtype(r);
     if (text_take_word(r, "scale")) {
         t->scale = text_want_real(r);
         text_want_word(r, "least");

@@ -443,6 +443,7 @@ static void read_tensor(Reader *r)
     t.external = text_want_name(r);
     text_want_word(r, "slot");
     t.slot = text_want_name(r);
+    t.rounded = dtype_is_half(t.type.dtype) && !strcmp(name_str(r->m->names, t.slot), ROUNDED_SLOT);
     text_want_word(r, "of");
     t.parameter = (uint32_t)text_want_int(r, 0, UINT32_MAX);
     text_want_word(r, "stacked");

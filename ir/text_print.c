@@ -484,6 +484,8 @@ static void print_goal(const Module *m, const Goal *t, FILE *out)
         fputs(" average ", out);
         text_put_string(out, name_str(m->names, t->average));
     }
+    if (t->state)
+        fprintf(out, " state %s%s", dtype_name(t->state), t->nearest ? " nearest" : "");
 }
 
 static void print_header(const Module *m, FILE *out)
@@ -501,6 +503,8 @@ static void print_header(const Module *m, FILE *out)
             t->tree ? " tree" : "", t->as_ready ? " as_ready" : "");
     if (t->half)
         fprintf(out, " half %s", dtype_name(t->half));
+    if (t->master)
+        fprintf(out, " master %s", dtype_name(t->master));
     if (t->scale != 0) {
         print_setting("scale", t->scale, out);
         print_setting("least", t->scale_least, out);

@@ -39,7 +39,12 @@ typedef struct Goal {
 #include "ir/optimizers.def"
     double own[OWN_MAX]; /* as OptimizerInfo.own names them */
     double clip;         /* 0: none */
-    Name average; /* each of its parameters has an average with this Tensor.beta; 0: none has */
+    /* The optimizer keeps what it has of each element in this type, rounded to it at random, or
+     * (nearest) to the nearest number; DT_none: of the type that the program computes in. */
+    DType state;
+    bool nearest;
+    Span state_span; /* where a source says so; no place: not in a text */
+    Name average;    /* each of its parameters has an average with this Tensor.beta; 0: none has */
     Schedule schedule;
     double peak, floor;
     int64_t warmup, steps;
@@ -60,6 +65,7 @@ typedef struct Train {
     bool tf32;     /* f32 whose products a GPU may round to 10 bits before it multiplies */
     DType half;    /* compute f32: what operands of products and what is kept are rounded to;
                       DT_none: nothing is */
+    DType master;  /* what parameters are kept in, rounded at random; DT_none: in `compute` */
     PrecisionBy precision_by; /* for people */
     /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */
     double scale, scale_least;

@@ -511,6 +511,10 @@ static void check_tensor(Verifier *v, uint32_t at)
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
     if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
         verify_broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
+    else if (dtype_is_half(t->type.dtype) &&
+             t->type.dtype != (t->rounded ? v->m->train.half : tensor_kept(v->m, t)))
+        verify_broken(v, NULL, 8, "tensor '%s' is of halves, and the program keeps it in none",
+                      str(v, t->name));
     else if (tensor_is_rounded(t) && (!t->slot || t->type.rank != p->type.rank))
         verify_broken(v, NULL, 8, "tensor '%s' is no copy of its parameter", str(v, t->name));
 }
@@ -534,12 +538,21 @@ static void check_names(Verifier *v)
     }
 }
 
+/* Does the program compute with halves of this type, or keep something in it? */
+static bool has_half(const Train *t, DType half)
+{
+    bool is = t->half == half || t->master == half;
+    for (int i = 0; i < t->goals; i++)
+        is |= t->goal[i].state == half;
+    return is;
+}
+
 /* Values that are halves where the program has none of them would meet what knows no halves. */
 static void check_halves(Verifier *v)
 {
     for (size_t i = 1; i < v->m->values.n; i++) {
         DType t = v->m->values.data[i].type.dtype;
-        if (dtype_is_half(t) && t != v->m->train.half) {
+        if (dtype_is_half(t) && !has_half(&v->m->train, t)) {
             verify_broken(v, v->m->values.data[i].def, 10,
                           "a value is %s, which the program does not say", dtype_name(t));
             return;

@@ -98,6 +98,7 @@ static void vjp_none(Vjp *v)
 #define vjp_random              vjp_none
 #define vjp_guard               vjp_none
 #define vjp_transfer            vjp_none /* pass levels makes it, later */
+#define vjp_stochastic_round    vjp_none
 #define vjp_fused               vjp_none /* kernels are made after differentiation */
 #define vjp_head                vjp_none
 #define vjp_conv                vjp_none

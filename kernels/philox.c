@@ -1,5 +1,6 @@
 /* philox.c - computes single blocks of Philox4x32-10, and the keys of names; see random.c. */
 #include "runtime/abi.h"
+#include "runtime/half.h"
 
 #include <string.h>
 
@@ -8,11 +9,7 @@ void mg_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]
     uint32_t c[4], k0 = key[0], k1 = key[1];
     memcpy(c, counter, sizeof c);
     for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xd2511f53u * c[0], p1 = (uint64_t)0xcd9e8d57u * c[2];
-        c[0] = (uint32_t)(p1 >> 32) ^ c[1] ^ k0;
-        c[1] = (uint32_t)p1;
-        c[2] = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
-        c[3] = (uint32_t)p0;
+        mg_philox_round(c, k0, k1);
         k0 += 0x9e3779b9u;
         k1 += 0xbb67ae85u;
     }

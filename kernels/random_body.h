@@ -1,23 +1,104 @@
-/* random_body.h - draws a tensor of random numbers on one type and vector unit (each_isa.h): plain
- * loops over MGK_WIDE counters, which the compiler vectorises. */
+/* random_body.h - draws random numbers on one type and vector unit (each_isa.h). Vectors have a
+ * word of a counter in each 64 bits: a product of two words needs them all, and what is left in the
+ * upper half of one is read by nothing. */
 
-#define rounds NAME(rounds)
+#define blocks NAME(blocks)
+#if VBYTES == 64
+#define U             NAME(U)
+#define LANES         8
+#define KEYS(x)       _mm512_set1_epi64((long long)(x))
+#define PRODUCT(a, b) _mm512_mul_epu32(a, b)
+#define UPPER(a)      _mm512_srli_epi64(a, 32)
+#define XOR3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
+typedef __m512i U;
+#elif VBYTES == 32
+#define U             NAME(U)
+#define LANES         4
+#define KEYS(x)       _mm256_set1_epi64x((long long)(x))
+#define PRODUCT(a, b) _mm256_mul_epu32(a, b)
+#define UPPER(a)      _mm256_srli_epi64(a, 32)
+#define XOR3(a, b, c) _mm256_xor_si256(_mm256_xor_si256(a, b), c)
+typedef __m256i U;
+#endif
 
-static void rounds(uint32_t c[4][MGK_WIDE], const uint32_t key[2])
+#ifdef LANES
+enum { NAME(TOGETHER) = 2 }; /* vectors, so that their products overlap */
+
+/* Words 0 and 1 of each block, and 2 and 3, become four neighbours. */
+MGK_INLINE void NAME(put)(uint32_t *out, const U c[4])
 {
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int round = 0; round < 10; round++) {
-        for (int i = 0; i < MGK_WIDE; i++) {
-            uint64_t p0 = (uint64_t)0xd2511f53u * c[0][i], p1 = (uint64_t)0xcd9e8d57u * c[2][i];
-            c[0][i] = (uint32_t)(p1 >> 32) ^ c[1][i] ^ k0;
-            c[1][i] = (uint32_t)p1;
-            c[2][i] = (uint32_t)(p0 >> 32) ^ c[3][i] ^ k1;
-            c[3][i] = (uint32_t)p0;
+#if VBYTES == 64
+    const U low = _mm512_set1_epi64(0xffffffff);
+    const U a = _mm512_or_si512(_mm512_and_si512(c[0], low), _mm512_slli_epi64(c[1], 32));
+    const U b = _mm512_or_si512(_mm512_and_si512(c[2], low), _mm512_slli_epi64(c[3], 32));
+    const U first = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+    const U second = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+    _mm512_storeu_si512(out, _mm512_permutex2var_epi64(a, first, b));
+    _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi64(a, second, b));
+#else
+    const U a = _mm256_blend_epi32(c[0], _mm256_slli_epi64(c[1], 32), 0xaa);
+    const U b = _mm256_blend_epi32(c[2], _mm256_slli_epi64(c[3], 32), 0xaa);
+    const U even = _mm256_unpacklo_epi64(a, b), odd = _mm256_unpackhi_epi64(a, b);
+    _mm256_storeu_si256((U *)out, _mm256_permute2x128_si256(even, odd, 0x20));
+    _mm256_storeu_si256((U *)(out + 8), _mm256_permute2x128_si256(even, odd, 0x31));
+#endif
+}
+
+MGK_INLINE U NAME(count)(uint64_t block)
+{
+#if VBYTES == 64
+    return _mm512_add_epi64(KEYS(block), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+#else
+    return _mm256_add_epi64(KEYS(block), _mm256_setr_epi64x(0, 1, 2, 3));
+#endif
+}
+
+/* The words of MGK_WIDE blocks from `block` on. */
+static void blocks(uint32_t *out, uint64_t block, uint64_t step, const uint32_t key[2])
+{
+    const U m0 = KEYS(0xd2511f53u), m1 = KEYS(0xcd9e8d57u);
+    for (int at = 0; at < MGK_WIDE; at += LANES * NAME(TOGETHER)) {
+        U c[NAME(TOGETHER)][4];
+        uint32_t k0 = key[0], k1 = key[1];
+        for (int v = 0; v < NAME(TOGETHER); v++) {
+            c[v][0] = NAME(count)(block + (uint64_t)(at + v * LANES));
+            c[v][1] = UPPER(c[v][0]);
+            c[v][2] = KEYS(step & 0xffffffff);
+            c[v][3] = KEYS(step >> 32);
         }
-        k0 += 0x9e3779b9u;
-        k1 += 0xbb67ae85u;
+        for (int round = 0; round < 10; round++) {
+            const U u0 = KEYS(k0), u1 = KEYS(k1);
+            for (int v = 0; v < NAME(TOGETHER); v++) {
+                const U p0 = PRODUCT(m0, c[v][0]), p1 = PRODUCT(m1, c[v][2]);
+                c[v][0] = XOR3(UPPER(p1), c[v][1], u0);
+                c[v][1] = p1;
+                c[v][2] = XOR3(UPPER(p0), c[v][3], u1);
+                c[v][3] = p0;
+            }
+            k0 += 0x9e3779b9u;
+            k1 += 0xbb67ae85u;
+        }
+        for (int v = 0; v < NAME(TOGETHER); v++)
+            NAME(put)(out + 4 * (at + v * LANES), c[v]);
     }
 }
+#else
+static void blocks(uint32_t *out, uint64_t block, uint64_t step, const uint32_t key[2])
+{
+    for (int i = 0; i < MGK_WIDE; i++) {
+        const uint64_t counter = block + (uint64_t)i;
+        uint32_t k0 = key[0], k1 = key[1];
+        uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)step,
+                         (uint32_t)(step >> 32)};
+        for (int round = 0; round < 10; round++) {
+            mg_philox_round(c, k0, k1);
+            k0 += 0x9e3779b9u;
+            k1 += 0xbb67ae85u;
+        }
+        memcpy(out + 4 * i, c, sizeof c);
+    }
+}
+#endif
 
 /* Unit u: the numbers of counters [first / 4 + u * WIDE, + WIDE) that fall into out. */
 static void NAME(draw)(void *ctx, int64_t begin, int64_t end, void *scratch)
@@ -26,21 +107,38 @@ static void NAME(draw)(void *ctx, int64_t begin, int64_t end, void *scratch)
     const mgk_draw *w = ctx;
     for (int64_t unit = begin; unit < end; unit++) {
         const uint64_t block = w->first / 4 + (uint64_t)unit * MGK_WIDE;
-        uint32_t c[4][MGK_WIDE];
-        for (int i = 0; i < MGK_WIDE; i++) {
-            c[0][i] = (uint32_t)(block + (uint64_t)i);
-            c[1][i] = (uint32_t)((block + (uint64_t)i) >> 32);
-            c[2][i] = (uint32_t)w->step;
-            c[3][i] = (uint32_t)(w->step >> 32);
-        }
-        rounds(c, w->key);
+        uint32_t word[4 * MGK_WIDE];
         T u[4 * MGK_WIDE];
-        for (int i = 0; i < MGK_WIDE; i++)
-            for (int j = 0; j < 4; j++)
-                u[4 * i + j] = (T)((float)(int32_t)(c[j][i] >> 8) * 0x1p-24f);
+        blocks(word, block, w->step, w->key);
+        for (int i = 0; i < 4 * MGK_WIDE; i++)
+            u[i] = (T)((float)(int32_t)(word[i] >> 8) * 0x1p-24f);
         const int64_t at = (int64_t)(block * 4 - w->first); /* of u[0] in out; may be negative */
         const int64_t from = at < 0 ? -at : 0, left = w->elements - at;
         const int64_t to = left < 4 * MGK_WIDE ? left : 4 * MGK_WIDE;
         memcpy((T *)w->out + at + from, u + from, (size_t)(to - from) * sizeof(T));
     }
 }
+
+/* The words of columns [col, col + n) of a row: word c % 4 of the block of counter {c / 4, row}. */
+static void NAME(bits)(const mgk_bits *w)
+{
+    uint64_t block = (uint64_t)w->row << 32 | w->col / 4;
+    for (int64_t at = -(int64_t)(w->col % 4); at < w->n; at += 4 * MGK_WIDE, block += MGK_WIDE) {
+        uint32_t word[4 * MGK_WIDE];
+        const bool whole = at >= 0 && at + 4 * MGK_WIDE <= w->n;
+        blocks(whole ? w->out + at : word, block, w->step, w->key);
+        if (whole)
+            continue;
+        const int64_t from = at < 0 ? -at : 0, left = w->n - at;
+        const int64_t to = left < 4 * MGK_WIDE ? left : 4 * MGK_WIDE;
+        memcpy(w->out + at + from, word + from, (size_t)(to - from) * sizeof *word);
+    }
+}
+
+#undef U
+#undef LANES
+#undef KEYS
+#undef PRODUCT
+#undef UPPER
+#undef XOR3
+#undef blocks

@@ -9,6 +9,7 @@
  * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. A formula, which is a
  * function of the emitted program, draws numbers 0, 1, ...; others draw number 0. Parts of a tensor
  * count its elements; a formula counts those of the part, whose place is then in the key. */
+#include "runtime/half.h"
 #include "runtime/run.h"
 
 #include <inttypes.h>
@@ -78,6 +79,7 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
     union {
         float f32[BLOCK];
         double f64[BLOCK];
+        uint16_t bf16[BLOCK];
     } out;
     (void)scratch;
     for (int64_t e = begin; e < end; e += BLOCK) {
@@ -86,6 +88,8 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
             double v = initial(f, e + i);
             if (t->dtype == MG_F64)
                 out.f64[i] = v;
+            else if (t->dtype == MG_BF16)
+                out.bf16[i] = mg_to_bf16(narrow(t, v));
             else
                 out.f32[i] = narrow(t, v);
         }

@@ -2,6 +2,8 @@
  * functions with an f. So only values that are double in the body are computed in double. */
 #include "codegen/code/code.h"
 
+#include "ir/interpret.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -311,6 +313,18 @@ static Text reindexed(Code *c, const Ins *i, const CodeEnv *e)
                   CHOICE};
 }
 
+/* Of halves, as half.h and device.h have it: operands, then the key and the number of the bits. */
+static Text stochastic(Code *c, const Ins *i, const CodeEnv *e)
+{
+    const char *all = "";
+    for (uint32_t k = 0; k < i->nin; k++)
+        all = arena_printf(c->a, "%s%s, ", all, code_eval(c, i->in[k], e).s);
+    const char *x = arena_printf(c->a, "mg_stochastic_bf16(%sUINT64_C(0x%llx), %lld)", all,
+                                 (unsigned long long)ir_key(name_str(c->m->names, i->attrs.key)),
+                                 (long long)i->attrs.at);
+    return (Text){c->dialect->widened ? arena_printf(c->a, "mg_from_bf16(%s)", x) : x, CALLED};
+}
+
 static Text expression(Code *c, const Ins *i, const CodeEnv *e)
 {
     DType t = type_of(c->m, i->out[0])->dtype;
@@ -324,6 +338,8 @@ static Text expression(Code *c, const Ins *i, const CodeEnv *e)
         return reindexed(c, i, e);
     if (i->op == OP_rename || i->op == OP_pick || i->op == OP_window)
         return moved(c, i, e);
+    if (i->op == OP_stochastic_round)
+        return stochastic(c, i, e);
     if (i->op == OP_cast)
         return code_cast(c, type_of(c->m, i->in[0])->dtype, t, code_eval(c, i->in[0], e));
     Text x[3] = {0};

@@ -180,6 +180,12 @@ static Text cast(Formula *f, const Ins *i)
                   NAMED};
 }
 
+/* "stochastic(m * a + b)": where its bits are from is not shown. */
+static Text stochastic(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "stochastic(%s)", at(f, i->in[0], CHOICE)), NAMED};
+}
+
 static Text itself(Formula *f, const Ins *i)
 {
     return (Text){at(f, i->in[0], CHOICE), CHOICE};
@@ -235,10 +241,13 @@ static Text reduced(Formula *f, const Ins *i)
 
 /* Notation other than an operator; NULL: a function of the op's name. */
 static Text (*const notation[OP_count])(Formula *f, const Ins *i) = {
-    [OP_const] = number,  [OP_neg] = negated,    [OP_select] = chosen,     [OP_iota] = index_of,
-    [OP_cast] = cast,     [OP_copy] = itself,    [OP_rename] = itself,     [OP_pick] = picked,
-    [OP_window] = window, [OP_rotate] = rotated, [OP_reindex] = reindexed, [OP_sum] = reduced,
-    [OP_rmax] = reduced,
+    [OP_const] = number,      [OP_neg] = negated,
+    [OP_select] = chosen,     [OP_iota] = index_of,
+    [OP_cast] = cast,         [OP_copy] = itself,
+    [OP_rename] = itself,     [OP_pick] = picked,
+    [OP_window] = window,     [OP_rotate] = rotated,
+    [OP_reindex] = reindexed, [OP_sum] = reduced,
+    [OP_rmax] = reduced,      [OP_stochastic_round] = stochastic,
 };
 
 static Text expression(Formula *f, Value v)

@@ -30,6 +30,20 @@ typedef struct Kept {
     bool there;       /* an earlier walk stored it */
 } Kept;
 
+enum { DRAWS_MAX = 8 };
+
+/* The words of a stretch of the innermost loop, drawn before it. */
+typedef struct Draw {
+    const Ins *like; /* one of the roundings that read them */
+    LLVMValueRef words;
+} Draw;
+
+typedef struct Draws {
+    int n;
+    Draw draw[DRAWS_MAX];
+    LLVMValueRef index, from; /* of that loop: its index, and where the stretch begins */
+} Draws;
+
 typedef struct Gen {
     LlvmModule *l;
     const Kernel *k;
@@ -48,7 +62,8 @@ typedef struct Gen {
     LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
     LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
     LLVMValueRef ahead[MAX_OPERANDS];  /* elements from the tile of an operand to the next tile's */
-    int64_t apart[MAX_OPERANDS];       /* packed operands: their stride in memory; 0: of others */
+    Draws draws;
+    int64_t apart[MAX_OPERANDS]; /* packed operands: their stride in memory; 0: of others */
 } Gen;
 
 typedef struct LoopCode {
@@ -92,6 +107,16 @@ Bounds *gen_block_bounds(Gen *g, LLVMValueRef block, Bounds *b);
 /* The value at the indices of e; computed once between two gen_forget. */
 LLVMValueRef gen_eval(Gen *g, Value v, const Env *e);
 void gen_store_result(Gen *g, size_t k, const Env *e);
+
+/* ---- llvm_random.c ---- */
+
+enum { DRAW_STRETCH = 512 /* elements whose words are drawn together */ };
+/* Whether words can be drawn for the innermost loop of the nest. */
+bool gen_may_draw(const Gen *g, int loop);
+/* Draws them for the n elements from index `from` of that loop on, whose indices e has. */
+void gen_draw(Gen *g, int loop, const Env *e, LLVMValueRef from, LLVMValueRef n);
+/* A stochastic_round at the indices of e. */
+LLVMValueRef gen_stochastic_round(Gen *g, const Ins *i, const Env *e);
 
 /* ---- llvm_tile.c ---- */
 

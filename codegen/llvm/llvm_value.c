@@ -22,17 +22,17 @@ static int env_find(const Env *e, Name d)
     return -1;
 }
 
+LLVMValueRef gen_index(const Env *e, Name d)
+{
+    const int at = env_find(e, d);
+    return at < 0 ? NULL : e->index[at];
+}
+
 static void env_enter(Env *e, Name d, LLVMValueRef index, Known known)
 {
     e->dim[e->n] = d;
     e->index[e->n] = index;
     e->known[e->n++] = known;
-}
-
-LLVMValueRef gen_index(const Env *e, Name dim)
-{
-    const int d = env_find(e, dim);
-    return d < 0 ? NULL : e->index[d];
 }
 
 LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset)
@@ -211,6 +211,25 @@ static Bounds within(Gen *g, const Bounds *b, int64_t from, int64_t to)
                     LLVMBuildSelect(at, sooner, b->to, hi, "")};
 }
 
+/* A loop over the stretches of [b->from, b->to), each with its words: *b becomes one of them. */
+static LoopCode begin_stretches(Gen *g, int loop, const Env *e, const Known *piece, Bounds *b)
+{
+    LLVMBuilderRef at = g->l->b;
+    LLVMValueRef length = gen_int(g, DRAW_STRETCH), more = gen_int(g, DRAW_STRETCH - 1);
+    LLVMValueRef all = LLVMBuildNSWSub(at, b->to, b->from, "");
+    LLVMValueRef n = LLVMBuildSDiv(at, LLVMBuildNSWAdd(at, all, more, ""), length, "");
+    LoopCode c = gen_loop_begin(g, gen_int(g, 0), n);
+    LLVMValueRef from = LLVMBuildNSWAdd(at, b->from, LLVMBuildNSWMul(at, c.index, length, ""), "");
+    LLVMValueRef to = LLVMBuildNSWAdd(at, from, length, "");
+    to = LLVMBuildSelect(at, LLVMBuildICmp(at, LLVMIntSLT, to, b->to, ""), to, b->to, "");
+    Env first = *e;
+    enter_loop(g, &first, loop, from, piece);
+    gen_forget(g);
+    gen_draw(g, loop, &first, from, LLVMBuildNSWSub(at, to, from, ""));
+    *b = (Bounds){from, to};
+    return c;
+}
+
 /* The inner loops [at, end) that satisfy `which` (-1: all, 0: kept, 1: reduced), then the leaf. A
  * loop runs in pieces. last: bounds of the last loop. */
 void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Bounds *last,
@@ -235,12 +254,21 @@ void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Boun
         Bounds of = {gen_int(g, lo), gen_int(g, hi)};
         if (shared)
             of = pieces > 1 ? within(g, last, lo, hi) : *last;
+        const int loop = g->nest.nouter + at;
+        const bool draws = places && gen_may_draw(g, loop);
+        LoopCode stretches = {0};
+        if (draws)
+            stretches = begin_stretches(g, loop, e, &piece, &of);
         LoopCode c = gen_loop_begin(g, of.from, of.to);
         Env inner = *e;
         g->inner_index[at] = c.index;
-        enter_loop(g, &inner, g->nest.nouter + at, c.index, &piece);
+        enter_loop(g, &inner, loop, c.index, &piece);
+        g->draws.index = c.index;
         gen_nest_loops(g, at + 1, end, which, &inner, last, leaf, ctx);
         LLVMValueRef back = gen_loop_end(g, &c);
+        g->draws.n = 0;
+        if (draws)
+            gen_loop_end(g, &stretches);
         if (g->sum_length && at == end - 1)
             widen_sum(g, back, shared ? g->sum_length : hi - lo);
         else if (g->k->columns)
@@ -381,6 +409,8 @@ static LLVMValueRef eval_ins(Gen *g, const Ins *i, const Env *e)
         return eval_reindex(g, i, e);
     if (i->op == OP_rename || i->op == OP_pick || i->op == OP_window)
         return eval_moved(g, i, e);
+    if (i->op == OP_stochastic_round)
+        return gen_stochastic_round(g, i, e);
     if (i->op == OP_cast)
         return llvm_cast(g->l, gen_eval(g, i->in[0], e), type_of(m, i->in[0])->dtype, t);
     LLVMValueRef x[3] = {0};

@@ -116,6 +116,41 @@ template <> __device__ inline mg_f16 mg_narrow<mg_f16>(float x)
     return y;
 }
 
+/* ---- random bits --------------------------------------------------------------------------- */
+
+/* Philox4x32-10, as kernels/random.c has it. */
+__device__ static inline void mg_philox_words(uint64_t block, uint64_t step, uint64_t key,
+                                              uint32_t w[4])
+{
+    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = (uint32_t)step,
+             c3 = (uint32_t)(step >> 32), k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    MG_UNROLL
+    for (int round = 0; round < 10; round++) {
+        const uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    w[0] = c0, w[1] = c1, w[2] = c2, w[3] = c3;
+}
+
+/* A float rounded up or down at random, as mg_stochastic_bf16 in runtime/half.h says. */
+__device__ static inline mg_bf16 mg_stochastic_bf16(float x, int32_t row, int32_t col, int64_t seed,
+                                                    int64_t step, uint64_t key, int at)
+{
+    uint32_t w[4];
+    mg_bf16 y;
+    mg_philox_words((uint64_t)(uint32_t)row << 32 | (uint32_t)col / 4, (uint64_t)step,
+                    (uint64_t)seed ^ key, w);
+    const uint32_t word = col & 2 ? (col & 1 ? w[3] : w[2]) : (col & 1 ? w[1] : w[0]);
+    const uint32_t bits = __float_as_uint(x), add = word >> 16 * at & 0xffff;
+    y.bits = (uint16_t)(x != x ? bits >> 16 | 0x40 : (bits + add) >> 16);
+    return y;
+}
+
 /* N elements that are read and written at once; their address is a multiple of their size. */
 template <class T, int N> struct alignas(sizeof(T) * N) mg_vec {
     T x[N];

@@ -3,24 +3,6 @@
 #ifndef MG_CUDA_RANDOM_H
 #define MG_CUDA_RANDOM_H
 
-__device__ static inline void mg_philox_words(uint64_t block, uint64_t step, uint64_t key,
-                                              uint32_t w[4])
-{
-    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = (uint32_t)step,
-             c3 = (uint32_t)(step >> 32), k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    MG_UNROLL
-    for (int round = 0; round < 10; round++) {
-        const uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9e3779b9u;
-        k1 += 0xbb67ae85u;
-    }
-    w[0] = c0, w[1] = c1, w[2] = c2, w[3] = c3;
-}
-
 /* A thread computes the four words of a block of Philox, of which the first and the last block of
  * a tensor have perhaps not all. */
 template <class T>

@@ -62,7 +62,7 @@ static Level level_of(const Module *m, const Tensor *t)
 
 static bool is_elementwise(Op op)
 {
-    return op_is(op, POINTWISE) || op == OP_cast;
+    return op_is(op, POINTWISE) || op == OP_cast || op == OP_stochastic_round;
 }
 
 static bool sums_along(const Ins *i, Name dim)

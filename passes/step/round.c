@@ -19,8 +19,6 @@
 #include "passes/simplify/simplify.h"
 #include "passes/walk.h"
 
-#define SLOT "rounded"
-
 typedef struct Round {
     Module *m;
     Fn *fn;         /* at hand */
@@ -47,8 +45,10 @@ static void new_copy(Round *r, uint32_t of)
 {
     Module *m = r->m;
     Tensor t = m->tensors.data[of];
-    t.name = name_intern(m->names, arena_printf(m->arena, SLOT ".%s", name_str(m->names, t.name)));
-    t.slot = name_intern(m->names, SLOT);
+    t.name = name_intern(m->names,
+                         arena_printf(m->arena, ROUNDED_SLOT ".%s", name_str(m->names, t.name)));
+    t.slot = name_intern(m->names, ROUNDED_SLOT);
+    t.rounded = true;
     t.type.dtype = m->train.half;
     t.init = INIT_const;
     t.formula = 0;

@@ -1,4 +1,5 @@
 /* schedule_call.c - instructions that are one call of the runtime's library: their descriptors. */
+#include "ir/interpret.h"
 #include "ir/collective.h"
 #include "passes/library/attention.h"
 #include "passes/library/conv.h"
@@ -329,15 +330,6 @@ void call_head(Sched *s, const Ins *i, int home)
     price(s, a, c);
 }
 
-/* FNV-1a, as mg_key of the runtime. */
-static uint64_t key_of(const char *s)
-{
-    uint64_t h = 14695981039346656037u;
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 1099511628211u;
-    return h;
-}
-
 void call_random(Sched *s, const Ins *i, int home)
 {
     (void)home;
@@ -347,7 +339,7 @@ void call_random(Sched *s, const Ins *i, int home)
     op[3] = operand_of(s, i->out[0], false, true);
     Action *a = action_new(s, ACT_random, i, 4, op);
     a->random = (mg_random_desc){.dtype = abi_dtype(op[3].type.dtype),
-                                 .key = key_of(name_str(s->m->names, i->attrs.key)),
+                                 .key = ir_key(name_str(s->m->names, i->attrs.key)),
                                  .elements = type_elements(&op[3].type)};
     priced(s, a, i);
 }

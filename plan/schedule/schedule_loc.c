@@ -45,8 +45,8 @@ static bool is_received(const Module *m, Value v)
     return k < def->attrs.carried && is_received(m, def->body->results.data[k]);
 }
 
-/* Gradients are told from activations by their type: that of a parameter, or of what a rank has of
- * its copy. */
+/* Gradients are told from activations by their type: the dims of a parameter, or of what a rank has
+ * of its copy, in the type of computation. */
 static Owner owner_of(const Sched *s, Value v)
 {
     const ValueInfo *info = &s->m->values.data[v];
@@ -54,7 +54,7 @@ static Owner owner_of(const Sched *s, Value v)
         return OWN_comm;
     for (size_t i = 0; i < s->m->tensors.n; i++)
         if (type_same_dims(&info->type, &s->m->tensors.data[i].type) &&
-            info->type.dtype == s->m->tensors.data[s->m->tensors.data[i].parameter].type.dtype)
+            info->type.dtype == s->m->train.compute)
             return OWN_grads;
     return OWN_activations;
 }

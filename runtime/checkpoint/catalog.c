@@ -50,8 +50,8 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
         return "a rank over MG_RANK_MAX";
     if (t->role == MG_ROUNDED && (!p->half || t->dtype != p->half))
         return "another dtype than the program's halves";
-    if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64)
-        return "a dtype other than f32 and f64";
+    if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64 && t->dtype != MG_BF16)
+        return "a dtype other than f32, f64 and bf16";
     for (int i = 0; i < t->rank; i++)
         if (t->size[i] < 1 || t->valid[i] < 1 ||
             t->valid[i] > t->size[i] * rt_ranks_of(p, t->axes[i]))
@@ -389,6 +389,10 @@ static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_
         for (int64_t i = 0; i < n; i++)
             memcpy(get ? dense + i * 4 : stored + i * stride * 4,
                    get ? stored + i * stride * 4 : dense + i * 4, 4);
+    } else if (size == 2) {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(get ? dense + i * 2 : stored + i * stride * 2,
+                   get ? stored + i * stride * 2 : dense + i * 2, 2);
     } else {
         for (int64_t i = 0; i < n; i++)
             memcpy(get ? dense + i * 8 : stored + i * stride * 8,

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/half.h"
 #include "runtime/json.h"
 #include "runtime/number.h"
 
@@ -383,6 +384,8 @@ static void convert_and_put(void *ctx, int64_t begin, int64_t end, void *scratch
         double v = rt_number(m->dtype, m->in, i);
         if (to == MG_F64)
             ((double *)m->converted)[i] = v;
+        else if (to == MG_BF16)
+            ((uint16_t *)m->converted)[i] = mg_to_bf16((float)v);
         else
             ((float *)m->converted)[i] = (float)v;
     }

@@ -273,6 +273,14 @@ static void not_finite(void **state)
     compare_random(t->like, DT_f32, true, t->programs / 2, t->seen);
 }
 
+static void rounding(void **state)
+{
+    const Tests *t = *state;
+    if (!t->like->halves)
+        skip();
+    compare_rounding(t->like);
+}
+
 static void each_kind(void **state)
 {
     const Tests *t = *state;
@@ -286,6 +294,7 @@ int compare_all(const Comparison *like, int programs)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(shipped, &t),    cmocka_unit_test_prestate(random_f64, &t),
         cmocka_unit_test_prestate(random_f32, &t), cmocka_unit_test_prestate(random_halves, &t),
-        cmocka_unit_test_prestate(not_finite, &t), cmocka_unit_test_prestate(each_kind, &t)};
+        cmocka_unit_test_prestate(not_finite, &t), cmocka_unit_test_prestate(each_kind, &t),
+        cmocka_unit_test_prestate(rounding, &t)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,4 +29,7 @@ struct Comparison {
  * not finite. What main() returns. */
 int compare_all(const Comparison *like, int programs);
 
+/* One of them, in rounding.c: what is rounded at random. */
+void compare_rounding(const Comparison *like);
+
 #endif

@@ -223,6 +223,18 @@ class Cuda(shim.Case):
         self.follows("tree.mg", "-D", "batch=8", "--microbatch", 1)
         self.assertIn(b"mg_add_apart(", self.read("kernels.cu"))
 
+    def test_narrow(self):
+        """State, or parameters as well, kept in bf16."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read().replace("rank >= 2)", "rank >= 2, state = bf16)")
+        self.write("kept.mg", text)
+        self.follows("kept.mg", steps=6)
+        self.assertIn(b"mg_stochastic_bf16(", self.read("kernels.cu"))
+        self.write("master.mg", text.replace("precision f32", "precision bf16 (master = bf16)"))
+        self.both("master.mg")
+        for (a, _), (b, _) in zip(self.losses("./cpu", "--steps", 6), self.losses("./gpu", "--steps", 6), strict=True):
+            self.assertLess(abs(a - b), 5e-3 * abs(a))
+
     def test_mixtral(self):
         self.follows(MIXTRAL)
 

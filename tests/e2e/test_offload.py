@@ -69,8 +69,15 @@ class Offload(shim.Case):
     def test_bf16(self):
         self.same("--precision", "bf16")
 
-    def test_muon(self):
+    def test_gpt2(self):
         self.same("--precision", "bf16", base=os.path.join(mgctest.SOURCE, "tests/parity/gpt2_small.mg"))
+
+    def test_narrow_state(self):
+        """State in bf16, whose rounding depends on the place of an element in all of its tensor."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn("adamw(", text)
+        self.same("--precision", "bf16", text=text.replace("adamw(", "adamw(state = bf16, "))
 
     def test_windows(self):
         """A tensor that no repeat stacks is updated in windows."""

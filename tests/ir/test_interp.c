@@ -416,6 +416,12 @@ static void random_numbers(void **state)
         assert_true(ir_random(0, 0, 0, e) == (words[e] >> 8) * 0x1p-24);
         assert_true(ir_random(fnv("x"), 0, fnv("x"), e) == (words[e] >> 8) * 0x1p-24);
     }
+    for (uint32_t c = 0; c < 40; c++) { /* the same words: their upper 24 bits */
+        const uint64_t element = (uint64_t)5 << 34 | c;
+        const uint32_t upper = (uint32_t)(ir_random(3, 9, fnv("w"), element) * 0x1p24);
+        assert_int_equal(ir_round_bits(3, 9, fnv("w"), 5, c, 1), upper >> 8);
+        assert_int_equal(ir_round_bits(3, 9, fnv("w"), 5, c, 0) >> 8, upper & 0xff);
+    }
     World w;
     world_open(&w);
     Module *m =
@@ -425,6 +431,42 @@ static void random_numbers(void **state)
     for (uint64_t e = 0; e < 6; e++)
         assert_true(r[0].data[e] == ir_random(42, 7, fnv("layers.drop"), 3 * 6 + e));
     covered[OP_random] = true;
+    world_close(&w);
+}
+
+/* 1 + k / 2^9 lies k / 4 of the way from 1 to the next bf16: the share of the bits with which it
+ * goes up. What is a bf16 stays one. In double nothing is rounded. */
+static void stochastic_rounding(void **state)
+{
+    (void)state;
+    World w;
+    world_open(&w);
+    const char *args[] = {"x: f32[i=3]", "r: i32[i=3]", "c: i32[]", "s: i64[]", "t: i64[]", NULL};
+    /* A program of f64 keeps nothing in bf16: none that the verifier lets pass. */
+    Module *m = world_read(
+        &w, program_text(w.a, args,
+                         "%y: bf16[i=3] = stochastic_round %x, %r, %c, %s, %t {at=0, key=\"w\"}\n"
+                         "give %y",
+                         1));
+    assert_non_null(m);
+    for (int k = 0; k <= 4; k++) {
+        int up = 0;
+        for (int c = 0; c < 1000; c++) {
+            const char *x = arena_printf(w.a, "%.17g %.17g -0", 1 + k / 512.0, -1 - k / 512.0);
+            const char *col = arena_printf(w.a, "%d", c);
+            Tensor64 *r = run_program(&w, m, (const char *[]){x, "0 1 2", col, "42", "7"}, true);
+            up += r[0].data[0] != 1;
+            up += r[0].data[1] != -1;
+            assert_true(r[0].data[0] == 1 || r[0].data[0] == 1 + 1 / 128.0);
+            assert_true(r[0].data[1] == -1 || r[0].data[1] == -1 - 1 / 128.0);
+            assert_true(r[0].data[2] == 0);
+        }
+        assert_true(abs(up - 500 * k) <= (k % 4 ? 90 : 0)); /* four deviations */
+        Tensor64 *r =
+            run_program(&w, m, (const char *[]){"1.001 2 3", "0 1 2", "5", "1", "0"}, false);
+        assert_true(r[0].data[0] == (double)1.001f || r[0].data[0] == 1.001);
+    }
+    covered[OP_stochastic_round] = true;
     world_close(&w);
 }
 
@@ -496,8 +538,11 @@ static void shaking(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand),      cmocka_unit_test(random_numbers),
-        cmocka_unit_test(none_missing), cmocka_unit_test(rounding),
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(random_numbers),
+        cmocka_unit_test(stochastic_rounding),
+        cmocka_unit_test(none_missing),
+        cmocka_unit_test(rounding),
         cmocka_unit_test(shaking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

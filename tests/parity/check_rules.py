@@ -56,6 +56,7 @@ def main():
     part = 1 if os.environ.get("MGC_FULL") else 3  # those of a file turn with the commit
     turn = int(os.environ.get("MGC_TURN", "0")) % part
     names = sys.argv[2:] or [n for n in rules if n not in declared or declared.index(n) % part == turn]
+    names = [n for n in names if rules[n].get("precision", precision) == precision]
     return 0 if all([check(n, rules[n], precision, golden) for n in names]) else 1
 
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from transformers.optimization import Adafactor
 
 import generate
+import kept
 from generate import HERE, Llama, rate
 
 STEPS = 12
@@ -156,6 +157,12 @@ RULES = {
               with_rules),
 }
 
+# Kept in fewer bits, which programs of f64 have not.
+KEPT = {
+    "kept": ("adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2, state = bf16)",
+             lambda w: kept.AdamW(w, (0.9, 0.95), 1e-8, 0.1)),
+}
+
 # Those of optimizers.mg.
 DECLARED = {
     "own_adamw": ("own_adamw(betas = (0.9, 0.95), decay = 0.1 where rank >= 2)",
@@ -203,11 +210,14 @@ def main():
     tokens = golden["batch"].long()
     out = {}
     declared = {name: (optimizer, "", make) for name, (optimizer, make) in DECLARED.items()}
-    for name, (optimizer, lines, make) in (RULES | declared).items():
+    few = {name: (optimizer, "", make) for name, (optimizer, make) in KEPT.items()}
+    for name, (optimizer, lines, make) in (RULES | few | declared).items():
         losses, norms = train(make, start, tokens)
         out[name] = {"optimizer": optimizer, "lines": lines, "losses": losses, "norms": norms}
         if name in DECLARED:
             out[name]["declared"] = True
+        if name in KEPT:
+            out[name]["precision"] = "f32"
         print(name, losses[0], "->", losses[-1])
     with open(os.path.join(HERE, "golden/rules.json"), "w", encoding="utf-8") as f:
         json.dump(out, f, indent=1)

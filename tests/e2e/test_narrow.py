@@ -1,0 +1,188 @@
+"""What is kept in bf16, by real programs: `state = bf16` and `master = bf16` are rounded at random, with bits of an element alone. So a
+run has the same bits under every layout, resumed, and on any number of threads; memory and checkpoints are what they are said to be;
+and a mean that moves by less than half a step of bf16 moves all the same, unless the nearest is asked for."""
+
+import json
+import os
+import re
+import struct
+
+import mgctest
+from mgctest import some
+
+PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
+DP = "batch -> dp\n"
+Z1, Z3 = DP + "state -> dp\n", DP + "state, grads, params -> dp\n"
+LAYOUTS = {"dp1": ("dp = 1", DP), "dp2": ("dp = 2", DP), "dp4_zero1": ("dp = 4", Z1), "dp2_zero3": ("dp = 2", Z3), "dp4_zero3": ("dp = 4", Z3)}
+TP = {"tp2": ("tp = 2", "kv_heads, ffn, vocab -> tp\n"), "tp2_dp2": ("tp = 2, dp = 2", "kv_heads, ffn, vocab -> tp\n" + Z1),
+      "dp2_tp2_zero3": ("dp = 2, tp = 2", "kv_heads, ffn, vocab -> tp\n" + Z3)}
+KEPT = {"state": (", state = bf16", "f32 (reduce = tree)"), "master": ("", "bf16 (master = bf16, reduce = tree)"),
+        "both": (", state = bf16", "bf16 (master = bf16, reduce = tree)")}
+
+# Classes have no sum over them in a gradient: ranks with some of them each compute what one rank does.
+APART = """dim batch = 8, features = 24, classes = 64
+model apart(x[batch, features], y[batch, classes]) {
+    w : param[features, classes] ~ normal(0.1) as "w" [classes, features]
+    b : param[classes] = 0
+    d = x @ w over features + b - y
+    loss = mean(d * d)
+}
+train {
+    optimizer adamw(state = bf16)
+    lr        1e-2
+    precision f32
+}
+layout { device cpu  mesh tp = 1  classes -> tp  microbatch 8 }
+"""
+
+
+CONSTANT = """dim batch = 1, one = 1, many = 512
+model constant(x[batch, one]) {
+    w : param[many] = 0
+    loss = sum(mean(x, over (batch, one)) * w)
+}
+train {
+    optimizer adamw(betas = (0.9, 0.999), state = bf16)
+    lr        1e-6
+    precision f32
+}
+"""
+
+
+def tensors(data):
+    """The dtype of each tensor of a safetensors file, and its bytes."""
+    n = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + n])
+    return {k: (v["dtype"], data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
+            for k, v in head.items() if k != "__metadata__"}
+
+
+class Narrow(mgctest.Case):
+    def rows(self, inputs):
+        """A data file of inputs by name: rows, columns, numbers."""
+        head, data = {}, b""
+        for name, (rows, columns, numbers) in inputs.items():
+            more = struct.pack(f"<{len(numbers)}f", *numbers)
+            head[name] = {"dtype": "F32", "shape": [rows, columns], "data_offsets": [len(data), len(data) + len(more)]}
+            data += more
+        text = json.dumps(head).encode()
+        self.write("rows.safetensors", struct.pack("<Q", len(text)) + text + data)
+
+    def source(self, kept):
+        state, precision = KEPT[kept]
+        with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f:
+            text = f.read().replace("rank >= 2)", f"rank >= 2{state})")
+        self.write(f"{kept}.mg", re.sub(r"precision +f32", "precision " + precision, text))
+        return f"{kept}.mg"
+
+    def make(self, source, name):
+        mesh, rules = {**LAYOUTS, **TP}[name]
+        self.write(f"{name}.mg", f"layout {name} {{\n device cpu\n mesh {mesh}\n{rules} microbatch 1\n}}\n")
+        program = f"{source[:-3]}-{name}"
+        self.compiles(source, "--layout", f"./{name}.mg", "-D", "batch=8", "-o", program)
+        return "./" + program
+
+    def trained(self, program, steps, out, *argv):
+        data = "rows.safetensors" if os.path.exists(self.path("rows.safetensors")) else "text1.txt"
+        self.trains(program, "--data", data, "--steps", steps, "--out", out, "--threads", 1, *argv, timeout=300)
+        return [self.read(f"{out}/ckpt/step-{steps:08d}/{kind}.safetensors") for kind in ("model", "optimizer")]
+
+    def follow(self, kept, names, first):
+        source = self.source(kept)
+        want = self.trained(self.make(source, first), 8, f"run-{kept}-{first}")
+        for name in names:
+            with self.subTest(kept=kept, layout=name):
+                self.assertTrue(want == self.trained(self.make(source, name), 8, f"run-{kept}-{name}"), "other bits")
+        return want
+
+    def test_layouts(self):
+        """Ranks with other parts of state, parameters and gradients; and those at the same tp."""
+        self.text(8000)
+        for kept in some(("state", "both", "master")):
+            model, optimizer = self.follow(kept, some(list(LAYOUTS)[1:], 2), "dp1")
+            self.assertEqual({t for t, _ in tensors(model).values()}, {"F32" if kept == "state" else "BF16"})
+            self.assertEqual({t for t, _ in tensors(optimizer).values()}, {"F32" if kept == "master" else "BF16"})
+        self.follow("both", list(TP)[1:][:1], "tp2")
+
+    def test_split_columns(self):
+        """A parameter that is split along its rows in files, which are its columns here, from a column of 32 on."""
+        self.write("apart.mg", APART)
+        self.rows({"x": (64, 24, [(i * 37 % 101) / 50 - 1 for i in range(24 * 64)]),
+                   "y": (64, 64, [(i * 53 % 89) / 40 - 1 for i in range(64 * 64)])})
+        got = []
+        for tp in (1, 2):
+            self.compiles("apart.mg", "-D", f"tp={tp}", "-o", f"apart{tp}")
+            got.append(self.trained(f"./apart{tp}", 10, f"apart-{tp}"))
+        self.assertTrue(got[0] == got[1], "other bits")
+
+    def test_resumes_bit_for_bit(self):
+        self.text(8000)
+        source = self.source("both")
+        program = self.make(source, "dp1")
+        whole = self.trained(program, 8, "whole")
+        self.trained(program, 5, "broken", "--threads", 2)
+        self.assertTrue(whole == self.trained(program, 8, "broken", "--resume"), "other bits")
+
+    def test_memory(self):
+        """Half of the bytes of state, in the plan, at run time and in checkpoints."""
+        self.text(8000)
+        bytes_of = {}
+        for kept in ("f32", "state"):
+            path = os.path.join(PARITY, "llama_small.mg") if kept == "f32" else self.source(kept)
+            plan = json.loads(self.compiles(path, "--plan=json").out)
+            bytes_of[kept] = plan["arena_bytes"]
+            self.compiles(path, "-o", kept)
+            _, optimizer = self.trained(f"./{kept}", 2, f"run-{kept}")
+            saved = sum(len(data) for _, data in tensors(optimizer).values())
+            elements = saved // (4 if kept == "f32" else 2)
+        self.assertGreaterEqual(bytes_of["f32"] - bytes_of["state"], 2 * elements - 64 * 64)
+        self.assertLessEqual(bytes_of["f32"] - bytes_of["state"], 2 * elements + 64 * 64)
+
+    def test_kernels_in_c(self):
+        """The same program with its kernels in C: losses within what other sums of gradients make of roundings."""
+        self.text(8000)
+        source = self.source(some(("state", "both"))[0])
+        self.compiles(source, "-o", "llvm")
+        self.compiles_in_c("c", source)
+        for program in ("llvm", "c"):
+            self.trained(f"./{program}", 10, f"run-{program}")
+        a, b = ([l["loss"] for l in self.metrics(f"run-{p}") if "loss" in l] for p in ("llvm", "c"))
+        for x, y in zip(a, b, strict=True):
+            self.assertLess(abs(x - y), 1e-3 * x)
+
+    def test_means_move(self):
+        """A gradient of 1 for ever: the second moment after n steps is 1 - 0.999^n. Rounded to the nearest it stops where a step is
+        below half a unit of its last place, near 1/3."""
+        self.rows({"x": (8, 1, [1.0] * 8)})
+        for kept, least, most in (("bf16", 0.61, 0.66), ("bf16(nearest)", 0.2, 0.55)):
+            self.write("constant.mg", CONSTANT.replace("bf16", kept))
+            self.compiles("constant.mg", "-o", "constant")
+            _, optimizer = self.trained("./constant", 1000, kept[:5] + str(len(kept)))
+            (second,) = (data for name, (_, data) in tensors(optimizer).items() if "exp_avg_sq" in name)
+            numbers = [struct.unpack("<f", b"\0\0" + second[i:i + 2])[0] for i in range(0, len(second), 2)]
+            mean = sum(numbers) / len(numbers)
+            self.assertTrue(least < mean < most, f"{kept}: {mean}")
+
+    def test_refused(self):
+        with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f:
+            text = f.read()
+        for change, code in ((("rank >= 2)", "rank >= 2, state = f16)"), "MG0307"),
+                             (("rank >= 2)", "rank >= 2, state = bf16(up))"), "MG0307"),
+                             (("rank >= 2)", "rank >= 2, state = f32(nearest))"), "MG0308"),
+                             (("precision f32", "precision f32 (master = bf16)"), "MG0311"),
+                             (("precision f32", "precision f16 (master = bf16)"), "MG0311")):
+            self.write("wrong.mg", text.replace(*change))
+            r = self.mgc("wrong.mg", "--check")
+            self.assertNotEqual(r.returncode, 0)
+            self.assertIn(code, r.err + r.out)
+        self.write("wrong.mg", text.replace("rank >= 2)", "rank >= 2, state = bf16)").replace("precision f32", "precision f64"))
+        self.assertIn("MG0311", self.mgc("wrong.mg", "--check").err)
+        self.write("right.mg", text.replace("rank >= 2)", "rank >= 2, state = bf16)"))
+        self.compiles("right.mg", "--check", "--precision", "f64")
+        average = text.replace("precision f32", "precision bf16 (master = bf16)\n    average 0.9")
+        self.write("wrong.mg", average)
+        self.assertIn("MG0532", self.mgc("wrong.mg", "--check").err)
+
+
+if __name__ == "__main__":
+    mgctest.main()
