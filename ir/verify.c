@@ -4,7 +4,6 @@
  * that one run shows all there are. */
 #include "ir/initial.h"
 #include "ir/verify.h"
-#include "ir/external.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -25,13 +24,13 @@ void verify_broken(Verifier *v, const Ins *i, int invariant, const char *fmt, ..
         ir_print_ins(v->m, i, v->out);
 }
 
-static const char *str(const Verifier *v, Name n)
+const char *verify_name(const Verifier *v, Name n)
 {
     return name_str(v->m->names, n);
 }
 
 /* I1: a type has a dtype, at most MAX_RANK dims of different names, each of size 1 or more. */
-static void check_type(Verifier *v, const Ins *i, const Type *t)
+void verify_type(Verifier *v, const Ins *i, const Type *t)
 {
     if (t->dtype <= DT_none || t->dtype >= DT_count || t->rank < 0 || t->rank > MAX_RANK) {
         verify_broken(v, i, 1, "a type without dtype or with a bad rank");
@@ -40,17 +39,17 @@ static void check_type(Verifier *v, const Ins *i, const Type *t)
     int64_t n = 1;
     for (int k = 0; k < t->rank; k++) {
         if (!t->dims[k].name || t->dims[k].size < 1)
-            verify_broken(v, i, 1, "dim '%s' of size %lld", str(v, t->dims[k].name),
+            verify_broken(v, i, 1, "dim '%s' of size %lld", verify_name(v, t->dims[k].name),
                           (long long)t->dims[k].size);
         else if (__builtin_mul_overflow(n, t->dims[k].size, &n) || n >= (int64_t)1 << 58)
             n = 1, verify_broken(v, i, 1, "too many elements");
         for (int j = 0; j < k; j++)
             if (t->dims[j].name == t->dims[k].name)
-                verify_broken(v, i, 1, "dim '%s' twice in a type", str(v, t->dims[k].name));
+                verify_broken(v, i, 1, "dim '%s' twice in a type", verify_name(v, t->dims[k].name));
         Dim d = t->dims[k];
         if (d.size % mesh_pieces(v->m, d.axes, d.zigzag))
-            verify_broken(v, i, 11, "dim '%s' of %lld cannot be in zigzag order", str(v, d.name),
-                          (long long)d.size);
+            verify_broken(v, i, 11, "dim '%s' of %lld cannot be in zigzag order",
+                          verify_name(v, d.name), (long long)d.size);
     }
 }
 
@@ -75,7 +74,7 @@ static void define(Verifier *v, const Ins *i, Value x, const Ins *def, const Reg
     if (info->def != def || info->home != home)
         verify_broken(v, i, 3, "value %u does not know where it is defined", x);
     v->seen[x] = v->island;
-    check_type(v, i, &info->type);
+    verify_type(v, i, &info->type);
 }
 
 static bool superset(const Type *big, const Type *small)
@@ -222,7 +221,7 @@ static void check_fused(Verifier *v, const Ins *i)
         if (!op_is(b->ins.data[k]->op, FUSE))
             verify_broken(v, i, 6, "fused: %s cannot be in a kernel",
                           op_info[b->ins.data[k]->op].name);
-    const char *kind = str(v, i->attrs.kind);
+    const char *kind = verify_name(v, i->attrs.kind);
     if (strcmp(kind, "map") && strcmp(kind, "row") && strcmp(kind, "col"))
         verify_broken(v, i, 6, "fused: no kernel is of the kind '%s'", kind);
 }
@@ -423,102 +422,6 @@ static void check_roles(Verifier *v, const Fn *f)
     check_metrics(v, f);
 }
 
-static bool external_form(const Tensor *t)
-{
-    int rank = t->type.rank - t->stacked, merged = 0;
-    unsigned seen = 0;
-    if (t->numbered < 0 || t->stacked < t->numbered || rank < 0 || t->external_rank < 0 ||
-        t->external_rank > MAX_RANK)
-        return false;
-    for (int k = 0; k < rank; k++)
-        seen |= t->order[k] < MAX_RANK ? 1u << t->order[k] : 0;
-    for (int k = 0; k < t->external_rank; k++) {
-        merged += t->merge[k];
-        if (!t->merge[k] && !(t->part_of && k == t->part_dim))
-            return false;
-    }
-    if (t->part_of && (t->part_dim >= t->external_rank || t->part_at < 0 ||
-                       t->part_at > t->part_of - external_size(t, t->part_dim)))
-        return false;
-    return seen == ((1u << t->type.rank) - 1) - ((1u << t->stacked) - 1) && merged == rank;
-}
-
-/* A state may lack dims of its parameter (a mean over them), but has no others. */
-static int64_t whole_size(const Module *m, const Tensor *t, int dim)
-{
-    return dim_whole(m, t->type.dims[dim]) * mesh_size(m, t->axes[dim]);
-}
-
-/* All dims of t are dims of `of`, of the same whole sizes. */
-static bool dims_within(const Module *m, const Tensor *t, const Tensor *of)
-{
-    for (int i = 0; i < t->type.rank; i++) {
-        int at = type_find(&of->type, t->type.dims[i].name);
-        if (at < 0 || whole_size(m, of, at) != whole_size(m, t, i))
-            return false;
-    }
-    return true;
-}
-
-/* A follower is of the form of what it follows, which leads to no circle, and has no gradient. */
-static void check_follower(Verifier *v, const Tensor *t)
-{
-    const Tensor *all = v->m->tensors.data, *of = t;
-    size_t far = 0;
-    if (!t->follows)
-        return;
-    while (of->follows && of->follows <= v->m->tensors.n && far++ < v->m->tensors.n)
-        of = &all[of->follows - 1];
-    if (of->follows) {
-        verify_broken(v, NULL, 8, "tensor '%s' follows none", str(v, t->name));
-        return;
-    }
-    of = &all[t->follows - 1];
-    if (of->slot || of->type.dtype != t->type.dtype || of->type.rank != t->type.rank ||
-        !dims_within(v->m, t, of) || of->external_rank != t->external_rank)
-        verify_broken(v, NULL, 8, "tensor '%s' is of another form than '%s', which it follows",
-                      str(v, t->name), str(v, of->name));
-    if (t->every < 1 || !t->beta || !step_formula_valid(str(v, t->beta)) || !(t->slot || t->frozen))
-        verify_broken(v, NULL, 8, "tensor '%s' cannot follow '%s'", str(v, t->name),
-                      str(v, of->name));
-}
-
-/* I8: a tensor's external form is a permutation of its dims that are not stacked, merged in groups
- * that cover it; a part lies in its whole, along a dim that may be of none; padding only adds. A
- * parameter is its own, a state that of a parameter with its dims. */
-static void check_tensor(Verifier *v, uint32_t at)
-{
-    const Tensor *t = &v->m->tensors.data[at];
-    int before = v->broken;
-    check_type(v, NULL, &t->type);
-    if (v->broken > before)
-        return;
-    if (!external_form(t))
-        verify_broken(v, NULL, 8, "tensor '%s' has no external form", str(v, t->name));
-    for (int k = 0; k < t->type.rank; k++) {
-        int64_t whole = whole_size(v->m, t, k);
-        if (t->type.dims[k].size % mesh_pieces(v->m, t->axes[k], t->zigzag[k]))
-            verify_broken(v, NULL, 11, "tensor '%s': %lld cannot be in zigzag order",
-                          str(v, t->name), (long long)t->type.dims[k].size);
-        if (t->valid[k] < 1 || t->valid[k] > whole)
-            verify_broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
-                          (long long)t->valid[k], (long long)whole);
-    }
-    if ((t->init == INIT_formula) != (t->formula != 0) ||
-        (t->formula && (t->slot || !initial_valid(str(v, t->formula)))))
-        verify_broken(v, NULL, 8, "tensor '%s' has no initial value", str(v, t->name));
-    check_follower(v, t);
-    const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
-    if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
-        verify_broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
-    else if (dtype_is_half(t->type.dtype) &&
-             t->type.dtype != (t->rounded ? v->m->train.half : tensor_kept(v->m, t)))
-        verify_broken(v, NULL, 8, "tensor '%s' is of halves, and the program keeps it in none",
-                      str(v, t->name));
-    else if (tensor_is_rounded(t) && (!t->slot || t->type.rank != p->type.rank))
-        verify_broken(v, NULL, 8, "tensor '%s' is no copy of its parameter", str(v, t->name));
-}
-
 /* I9: functions and tensors have names, each its own. */
 static void check_names(Verifier *v)
 {
@@ -527,13 +430,15 @@ static void check_names(Verifier *v)
     for (size_t i = 0; i < v->m->tensors.n; i++) {
         Name name = v->m->tensors.data[i].name;
         if (!name || tensor[name])
-            verify_broken(v, NULL, 9, "tensor %zu is called '%s', as another", i, str(v, name));
+            verify_broken(v, NULL, 9, "tensor %zu is called '%s', as another", i,
+                          verify_name(v, name));
         tensor[name] = true;
     }
     for (size_t i = 0; i < v->m->fns.n; i++) {
         Name name = v->m->fns.data[i]->name;
         if (!name || fn[name])
-            verify_broken(v, NULL, 9, "function %zu is called '%s', as another", i, str(v, name));
+            verify_broken(v, NULL, 9, "function %zu is called '%s', as another", i,
+                          verify_name(v, name));
         fn[name] = true;
     }
 }
@@ -588,12 +493,12 @@ int ir_verify(const Module *m, FILE *out)
     check_halves(&v);
     check_names(&v);
     for (size_t i = 0; i < m->tensors.n; i++)
-        check_tensor(&v, (uint32_t)i);
+        verify_tensor(&v, (uint32_t)i);
     v.seen = NEW_ARRAY(v.tmp, uint32_t, m->values.n);
     size_t nfns = v.broken ? 0 : m->fns.n; /* roles speak of tensors */
     for (size_t i = 0; i < nfns; i++) {
         const Fn *f = m->fns.data[i];
-        v.fn = str(&v, f->name);
+        v.fn = verify_name(&v, f->name);
         v.island = ++v.islands;
         check_region(&v, f->body, NULL, NULL);
         check_roles(&v, f);

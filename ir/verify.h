@@ -19,6 +19,13 @@ typedef struct Verifier {
 void verify_broken(Verifier *v, const Ins *i, int invariant, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* The text of a name. */
+const char *verify_name(const Verifier *v, Name n);
+/* I1, of a type; i: as above. */
+void verify_type(Verifier *v, const Ins *i, const Type *t);
+
+/* verify_tensors.c: I8, of tensor number `at`. */
+void verify_tensor(Verifier *v, uint32_t at);
 /* verify_stages.c: I12, of all functions. */
 void verify_stages(Verifier *v);
 
