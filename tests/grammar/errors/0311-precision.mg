@@ -5,7 +5,7 @@ model m(tokens[batch, seq] : token(vocab)) {
     x = table[tokens]
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
-train { optimizer sgd()  lr 0.1  precision bf16 (master = bf16, reduce = f32) }
-# CHECK: 0311-precision.mg:8:59: error[MG0311]: master = bf16 beside precision bf16
+train { optimizer sgd()  lr 0.1  precision f16 (master = bf16, reduce = f32) }
+# CHECK: 0311-precision.mg:8:58: error[MG0311]: master = bf16 beside precision f16
 # CHECK: help: master = f32
 # CHECK-NOT: {{error|warning}}[MG
