@@ -25,6 +25,8 @@ typedef struct Way {
 typedef struct Tried {
     bool fits;
     double seconds, again;
+    int64_t always; /* bytes that no way to recompute changes: parameters, state and gradients */
+    int64_t of[OFFLOAD_count]; /* of those, of each class */
 } Tried;
 
 static Layout with(const Module *m, const Way *w)
@@ -36,6 +38,18 @@ static Layout with(const Module *m, const Way *w)
     return l;
 }
 
+static void count(const Plan *p, Tried *t)
+{
+    t->always = p->persistent_bytes + p->memory[OWN_grads];
+    for (size_t k = 0; k < p->module->tensors.n; k++) {
+        const Tensor *x = &p->module->tensors.data[k];
+        if (tensor_is_rounded(x) || (!x->slot && !x->master))
+            continue;
+        t->of[x->slot ? OFFLOAD_state : OFFLOAD_masters] +=
+            p->buffers.data[p->tensor_buffer.data[k]].bytes;
+    }
+}
+
 static Tried try(const Module *module, const Device *d, const Way *w)
 {
     Arena *a = arena_new();
@@ -45,6 +59,8 @@ static Tried try(const Module *module, const Device *d, const Way *w)
     const KeepPlan *kept = open ? frontier_choose(m, d, a) : NULL;
     Plan *p = frontier_plan(m, d, kept, NULL, a);
     Tried t = {.fits = p && p->train && plan_bytes(p) <= plan_budget(m, d) && plan_levels_fit(p)};
+    if (p)
+        count(p, &t);
     if (t.fits) {
         plan_streams(p);
         plan_timeline(p);
@@ -64,6 +80,15 @@ static Level below(const Device *d)
     return LEVEL_device;
 }
 
+/* Could it fit, if all bytes of the classes of a way left the device? `nothing` was tried. */
+static bool may_fit(const Module *m, const Device *d, const Tried *nothing, unsigned which)
+{
+    int64_t left = nothing->always;
+    for (int k = 0; k < OFFLOAD_count; k++)
+        left -= which >> k & 1 ? nothing->of[k] : 0;
+    return left <= plan_budget(m, d);
+}
+
 static bool has_masters(const Module *m)
 {
     return m->train.half != DT_none; /* pass round makes them of what is rounded */
@@ -75,12 +100,13 @@ void offload_choose(Module *m, const Device *d)
     Way best = {0};
     if (!m->layout.offload_auto)
         return;
-    Tried least = to ? try(m, d, &best) : (Tried){0};
+    const Tried nothing = to ? try(m, d, &best) : (Tried){0};
+    Tried least = nothing;
     for (unsigned which = 1; to && which < 1U << OFFLOAD_count; which++) {
         Way w = {0};
         if (least.fits && least.again <= LITTLE * least.seconds)
             break;
-        if (which >> OFFLOAD_masters & 1 && !has_masters(m))
+        if ((which >> OFFLOAD_masters & 1 && !has_masters(m)) || !may_fit(m, d, &nothing, which))
             continue;
         for (int k = 0; k < OFFLOAD_count; k++)
             w.level[k] = which >> k & 1 ? to : LEVEL_device;
