@@ -179,6 +179,14 @@ static Exit write_device(Session *s, const HostRuns *c)
         "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown", 1.0,
         /* A guess: the network between machines is not measured. Ten gigabits of Ethernet. */
         "node_ranks", 256, "node_bandwidth", 1.1e9, "node_seconds", 3e-5, "streams", 1);
+    CalibratedDisk disk;
+    if (calibrate_disk(&disk)) {
+        json_object_set_new(o, "disk_memory", json_integer((json_int_t)digits(disk.memory)));
+        json_object_set_new(o, "disk_in", json_real(digits(disk.in)));
+        json_object_set_new(o, "disk_out", json_real(digits(disk.out)));
+        json_object_set_new(o, "disk_both", json_real(digits(disk.both)));
+        json_object_set_new(o, "disk_seconds", json_real(digits(disk.seconds)));
+    }
     Output out;
     Exit status = output_open(s, &out, s->o->out);
     if (!status) {
