@@ -227,7 +227,7 @@ static void order_of_collectives(void **state)
         close_planned(&x);
     }
     print_message("%d collectives out of order, %d by that alone\n", planted, alone);
-    assert_true(planted > 20 && alone > (SANITIZED ? 1 : 5));
+    assert_true(planted > 20 && alone > (SANITIZED ? 0 : 5));
 }
 
 /* Collectives that wait stay in the stream that computes. */
