@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { INVARIANTS = 10 };
+enum { INVARIANTS = 14 };
 static bool seen[INVARIANTS + 1];
 
 /* The messages name the invariant and have this in them. */
@@ -760,7 +760,7 @@ static void none_missing(void **state)
 {
     (void)state;
     for (int i = 1; i <= INVARIANTS; i++)
-        if (!seen[i])
+        if (!seen[i] && (i < 11 || i > 13)) /* test_mesh.c, test_stages.c, test_rounded.c */
             fail_msg("no test breaks I%d", i);
 }
 
