@@ -269,9 +269,14 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
         return (Wrong){
             arena_printf(a, "there is no processor '%s', only those of --cpu", d->processor), NULL,
             -1};
+    const bool cuda = !strcmp(d->target, "cuda");
+    if (json_object_get(root, cuda ? "disk_memory" : "host_memory"))
+        return cuda ? (Wrong){"is of target \"host\": a disk below a GPU is not built",
+                              "disk_memory", -1}
+                    : (Wrong){"is of target \"cuda\": a processor has its host's memory itself",
+                              "host_memory", -1};
     Wrong wrong = only_of(a, root, d);
-    wrong = wrong.text ? wrong : whole_level(a, root, "host");
-    return wrong.text ? wrong : whole_level(a, root, "disk");
+    return wrong.text ? wrong : whole_level(a, root, cuda ? "host" : "disk");
 }
 
 /* The line of a key in the file's text, or of a row of its list. The parser does not tell. */

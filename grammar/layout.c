@@ -511,8 +511,8 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
     recompute(e, &s, &l);
     for (size_t i = 0; i < s.offloads.n; i++)
         layout_offload(e, s.offloads.data[i], &l);
-    if (chosen && e->options->offload && !l.mesh.n)
-        override_offload(e->options->offload, &l);
+    if (chosen && e->options->offload)
+        override_offload(e, n, &l);
     for (size_t i = 0; i < s.asserts.n; i++)
         assertion(e, s.asserts.data[i], &l);
     read_pads(e, &s.pads, chosen);

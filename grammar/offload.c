@@ -13,11 +13,6 @@ static void offload_way(Layout *l, bool chosen_later)
     l->offload_auto = chosen_later;
 }
 
-void override_offload(const char *way, Layout *l)
-{
-    offload_way(l, strcmp(way, open_ways[1]) == 0);
-}
-
 static void only_one_rank(Elab *e, const Node *n, const Layout *l)
 {
     if (l->mesh.n)
@@ -58,4 +53,12 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
     l->offload_auto = false;
     l->offload_span = n->span;
     only_one_rank(e, n, l);
+}
+
+void override_offload(Elab *e, const Node *layout, Layout *l)
+{
+    const bool chosen_later = strcmp(e->options->offload, open_ways[1]) == 0;
+    offload_way(l, chosen_later);
+    if (chosen_later)
+        only_one_rank(e, layout, l);
 }

@@ -22,10 +22,10 @@
  *       and the table is a schedule (pipeline/pipeline.h)
  *   P9  a GPU's graphs have the nodes that the plan says, and no item beside the arena takes more
  *       than it counts
+ *   P10 the copy of a parameter is its rounding whenever a program begins: @round makes it so, and
+ *       every other program leaves it so (I13 of ir/README.md, of the program as it is planned)
  *   P11 what another level of memory has is read by fetches and written by offloads alone, which
- * have their other end on the device P10 the copy of a parameter is its rounding whenever a program
- * begins: @round makes it so, and every other program leaves it so (I13 of ir/README.md, of the
- * program as it is planned) */
+ *       have their other end on the device */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 

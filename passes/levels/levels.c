@@ -14,8 +14,7 @@
  * cut, because it sums along the dim or is no arithmetic on elements, is transferred whole.
  *
  * why here: types say no more how values lie over the mesh, so that pieces are of what a rank has;
- * before what is prefetched is chosen, which transfers are, and before kernels are made, which are
- * then a piece's. */
+ * before kernels are made, which are then a piece's. */
 #include "passes/passes.h"
 #include "passes/walk.h"
 

@@ -4,6 +4,8 @@
  *   0  rest         ... dy ------ dx ------ norm' ------ add ------ ... -- the next that touches
  *   1  products             \---- dw -------------------/               its bytes
  *   2  collectives  gather --/ ... \----- reduce_scatter ----/
+ *   3  fetches      from another level of memory, one after the other
+ *   4  offloads     to it
  *
  * Gradients of weights are needed at the end of an iteration, those of activations at once: while a
  * product of the first kind computes, kernels that only move bytes run beside it. A collective uses

@@ -3,6 +3,7 @@ memory); killed and resumed too; and what is refused."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -56,10 +57,11 @@ class Offload(shim.Case):
         """Programs with and without: all losses and all that they save are the same bytes."""
         self.text(6000)
         ends = []
+        first = len(os.listdir(self.dir))
         for classes in ((), ("state",), ("state", "masters")):
             name = self.model("m.mg", "disk", *classes, **model)
             self.compiles(name, "--layout", "off", *options, "-o", "train")
-            run = f"run{len(ends)}"
+            run = f"run{first}-{len(ends)}"
             ends.append((self.train("./train", run), [(l["loss"], l["grad_norm"]) for l in self.metrics(run) if "loss" in l]))
             self.assertEqual(ends[-1], ends[0], classes)
 
@@ -145,6 +147,20 @@ class Offload(shim.Case):
         r = self.mgc("auto.mg", "--layout", "off", "--device", self.device("cpu2t"), "--plan")  # no other level: nothing to choose
         self.assertEqual(r.returncode, 0, r.err)
 
+    def test_ranks(self):
+        r = self.mgc(mgctest.model("llama7b.mg"), "--layout", "node8", "--offload", "auto", "--plan")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("MG0346", r.err)
+
+    def test_whole(self):
+        """Rules that sum along the dim that is cut, or multiply matrices: tensors come as a whole where they must."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read()
+        for rule in ("muon(", "adafactor("):
+            other = re.sub(r"adamw\(.*? where rank >= 2\)", rule + ")", text)
+            self.assertIn(rule, other)
+            self.same("--precision", "bf16", text=other)
+
     def refused(self, expected, name, *options, code=1):
         r = self.mgc(name, "--layout", "off", *options)
         self.assertEqual(r.returncode, code, r.err)
@@ -160,8 +176,11 @@ class Offload(shim.Case):
             r = self.mgc("bad.mg", "--layout", "off", "--plan")
             self.assertIn("MG0346", r.err)
             self.assertIn(what, r.err)
-        half = self.device("cpu2t", host_memory=1 << 30)
-        self.refused("'host_seconds' is missing, where there is 'host_memory'", "m.mg", "--device", half, "--plan", code=2)
+        for name, level in (("h200", "disk"), ("cpu2t", "host")):
+            other = self.device(name, **{level + "_memory": 1 << 30})
+            self.refused(f"'{level}_memory' is of target", "m.mg", "--device", other, "--plan", code=2)
+        half = self.device("cpu2t", disk_memory=1 << 30)
+        self.refused("'disk_seconds' is missing, where there is 'disk_memory'", "m.mg", "--device", half, "--plan", code=2)
 
     def test_no_room(self):
         self.text(6000)
