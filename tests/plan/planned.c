@@ -1,5 +1,6 @@
 /* planned.c - see planned.h. */
 #include "tests/plan/planned.h"
+#include "plan/check/check.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -177,6 +178,23 @@ void lower_physical(Model *t)
 Plan *plan_for(Model *t, const Device *d)
 {
     return must_make(t, d, "fuse", "timeline");
+}
+
+int plan_breaks(const Plan *p, char **text)
+{
+    size_t size;
+    FILE *f = open_memstream(text, &size);
+    int n = plan_check(p, f);
+    fclose(f);
+    return n;
+}
+
+void must_hold(const Plan *p)
+{
+    char *text;
+    if (plan_breaks(p, &text))
+        fail_msg("%s", text);
+    free(text);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

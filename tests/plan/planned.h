@@ -45,6 +45,11 @@ void lower_physical(Model *t);
 /* Plan with offsets; fails the test if there is none. */
 Plan *plan_for(Model *t, const Device *d);
 
+/* How many invariants a plan breaks; text: which, to be freed. Fails the test unless it is proved.
+ */
+int plan_breaks(const Plan *p, char **text);
+void must_hold(const Plan *p);
+
 /* ---- running ----------------------------------------------------------------------------------
  */
 

@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "plan/check/check.h"
 #include "plan/order/streams.h"
 #include "tests/plan/planned.h"
 
@@ -23,30 +22,13 @@ static Plan *open_offloaded(Model *t, int model, uint64_t number)
     return plan_for(t, &test_device);
 }
 
-static int broken_in(const Plan *p, char **text)
-{
-    size_t size;
-    FILE *f = open_memstream(text, &size);
-    int n = plan_check(p, f);
-    fclose(f);
-    return n;
-}
-
 /* Is an invariant broken, and said to be number `which`? */
 static void must_break(const Plan *p, const char *which, const char *what)
 {
     char *text;
-    const int n = broken_in(p, &text);
+    const int n = plan_breaks(p, &text);
     if (!n || !strstr(text, which))
         fail_msg("%s: %s is not found broken, but: %s", what, which, text);
-    free(text);
-}
-
-static void must_hold(const Plan *p)
-{
-    char *text;
-    if (broken_in(p, &text))
-        fail_msg("%s", text);
     free(text);
 }
 

@@ -15,7 +15,6 @@
 #include "passes/walk.h"
 #include "tests/plan/sharded.h"
 #include "plan/place/place.h"
-#include "plan/check/check.h"
 
 static const Small models[] = {
     {"llama7b.mg",
@@ -197,12 +196,6 @@ static Plan *plan_as(const Model *t, Model *copy, const Device *d, bool overlap,
         copy->m->layout.ahead.n = 0;
     lower_physical(copy);
     return plan_for(copy, d);
-}
-
-static void must_hold(const Plan *p)
-{
-    if (plan_check(p, stderr))
-        fail_msg("the plan is not proved");
 }
 
 /* Sums of the same numbers in another order. */

@@ -79,24 +79,6 @@ static void close_planned(Planned *x)
     model_close(&x->r.t);
 }
 
-/* How many invariants a plan breaks; text: which, to be freed. */
-static int broken_in(const Plan *p, char **text)
-{
-    size_t size;
-    FILE *f = open_memstream(text, &size);
-    int n = plan_check(p, f);
-    fclose(f);
-    return n;
-}
-
-static void must_hold(const Plan *p)
-{
-    char *text;
-    if (broken_in(p, &text))
-        fail_msg("%s", text);
-    free(text);
-}
-
 static bool sends(const Action *a)
 {
     return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
@@ -162,7 +144,7 @@ static void each_wait(void **state)
                     uint32_t *wait = &all[n]->actions.data[i].wait[s], was = *wait;
                     char *text;
                     *wait = 0;
-                    if (was && !broken_in(x.p, &text))
+                    if (was && !plan_breaks(x.p, &text))
                         fail_msg("case %zu: action %zu need not wait for %u", k, i, was - 1);
                     if (was)
                         free(text);
@@ -217,7 +199,7 @@ static void order_of_collectives(void **state)
             if (!sends(&bad->train->actions.data[i]) || !leaves_its_stream(bad->train, i))
                 continue;
             char *text;
-            broken_in(bad, &text);
+            plan_breaks(bad, &text);
             if (!strstr(text, "P7 is broken"))
                 fail_msg("collective %zu may run before the one before it: %s", i, text);
             planted++;
