@@ -416,7 +416,10 @@ static void add_entry(Fmt *f, const Node *n)
         add_cell(line, take(f));
         put_list(f, &n->list, ", ");
         if (n->more.n) {
-            put(f, n->list.n ? " where " : "where ");
+            const char *word = n->more.data[0]->kind == N_AXIS ? "->" : "where";
+            put(f, n->list.n ? " " : "");
+            put(f, word);
+            put(f, " ");
             put_list(f, &n->more, ", ");
         }
     }

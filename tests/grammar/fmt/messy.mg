@@ -45,6 +45,7 @@ state->dp
 pad a to 5,b to 6
 assert peak<76   GB,e<=10%,s<5 ms
 recompute auto
+offload state,masters->host
 microbatch 1} # end
 layout n:default{}
 setting 0<=rho<1 # its range
