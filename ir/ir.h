@@ -362,8 +362,15 @@ typedef struct ScanForm {
     const char *why; /* 1: what is not linear, or NULL: it would be no faster */
 } ScanForm;
 
-/* Tensors and values that may lie on another level of memory than the device. */
-typedef enum OffloadClass { OFFLOAD_state, OFFLOAD_masters, OFFLOAD_count } OffloadClass;
+/* Tensors and values that may lie on another level of memory than the device (passes/levels/). */
+typedef enum OffloadClass {
+    OFFLOAD_state,
+    OFFLOAD_masters,
+    OFFLOAD_parameters, /* of layers, as they read them */
+    OFFLOAD_gradients,  /* of those */
+    OFFLOAD_kept,       /* of layers, for the backward part */
+    OFFLOAD_count
+} OffloadClass;
 extern const char *const offload_names[OFFLOAD_count]; /* as in the language and the text */
 
 /* The layout that was chosen, checked. */

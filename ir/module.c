@@ -6,7 +6,8 @@
 const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens",
                                       "weight", "lr",      "scale",  "step",  "seed",
                                       "pos",    "filled",  "before", "total", "place"};
-const char *const offload_names[OFFLOAD_count] = {"state", "masters"};
+const char *const offload_names[OFFLOAD_count] = {"state", "masters", "parameters", "gradients",
+                                                  "kept"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
 const char *const result_role_names[] = {"loss",  "norm", "metric", "logits",
                                          "total", "grad", "update"};

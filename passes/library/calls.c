@@ -410,10 +410,11 @@ static void fit_collective(Builder *b, Ins *i)
     contiguous(b, &i->in[0]);
 }
 
+/* Nothing is copied on another level. */
 static void fit_transfer(Builder *b, Ins *i)
 {
-    (void)b;
-    (void)i;
+    if (!type_of(b->m, i->in[0])->level)
+        contiguous(b, &i->in[0]);
 }
 
 static void fit_random(Builder *b, Ins *i)

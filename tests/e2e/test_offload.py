@@ -58,7 +58,8 @@ class Offload(shim.Case):
         self.text(6000)
         ends = []
         first = len(os.listdir(self.dir))
-        for classes in ((), ("state",), ("state", "masters")):
+        each = (("state",), ("state", "masters"), ("parameters",), ("gradients",), ("kept",))
+        for classes in ((), *mgctest.some(each), ("state", "masters", "parameters", "gradients", "kept")):
             name = self.model("m.mg", "disk", *classes, **model)
             self.compiles(name, "--layout", "off", *options, "-o", "train")
             run = f"run{first}-{len(ends)}"

@@ -165,8 +165,8 @@ void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, boo
 
 void offload_some(Model *t, uint64_t number)
 {
-    t->m->layout.offload[OFFLOAD_state] = number % 3 ? LEVEL_host : LEVEL_device;
-    t->m->layout.offload[OFFLOAD_masters] = number % 3 == 2 ? LEVEL_host : LEVEL_device;
+    for (int k = 0; k < OFFLOAD_count; k++)
+        t->m->layout.offload[k] = number >> k & 1 ? LEVEL_host : LEVEL_device;
     t->m->layout.piece = (int64_t)(16 << number % 7);
 }
 

@@ -38,7 +38,7 @@ void open_model(Model *t, const Small *s, DType compute);
 void open_kept(Model *t, const Small *s, DType compute, uint64_t keep);
 /* A random program of 4 sequences likewise. keep: what it keeps of its repeats is drawn as well. */
 void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, bool keep);
-/* Offloads by a number: nothing, or to the host the state, or it and masters; in small pieces. */
+/* Offloads by a number to the host: class k of OffloadClass if bit k is set, in small pieces. */
 void offload_some(Model *t, uint64_t number);
 /* The passes between local and the plan. */
 void lower_physical(Model *t);

@@ -13,6 +13,13 @@
 #include "plan/order/streams.h"
 #include "tests/plan/planned.h"
 
+/* Numbers for offload_some. */
+enum {
+    NOTHING = 0,
+    UPDATES = 1 << OFFLOAD_state | 1 << OFFLOAD_masters,
+    ALL = (1 << OFFLOAD_count) - 1
+};
+
 /* In halves there are masters. */
 static Plan *open_offloaded(Model *t, int model, uint64_t number)
 {
@@ -40,7 +47,7 @@ static void each_wait(void **state)
         Model t;
         if (!sampled((uint64_t)k, SANITIZED ? 6 : 2))
             continue;
-        Plan *p = open_offloaded(&t, k, 2);
+        Plan *p = open_offloaded(&t, k, k % 3 ? ALL : UPDATES);
         must_hold(p);
         for (size_t i = 0; i < p->train->actions.n; i++)
             for (int s = 0; s < MAX_STREAMS; s++) {
@@ -75,7 +82,7 @@ static void mistakes(void **state)
 {
     (void)state;
     Model t;
-    Plan *p = open_offloaded(&t, 1, 2); /* with layers */
+    Plan *p = open_offloaded(&t, 1, UPDATES); /* with layers */
     Action *fetch = some_transfer(p, ACT_fetch, 1), *offload = some_transfer(p, ACT_offload, 1);
     Action fetch_was = *fetch, offload_was = *offload;
     fetch->operand = NEW_ARRAY(t.a, Operand, 2);
@@ -133,7 +140,7 @@ static void bytes(void **state)
     (void)state;
     for (int k = 0; k < small_model_count; k++) {
         Model t, whole;
-        Plan *p = open_offloaded(&t, k, 2), *all = open_offloaded(&whole, k, 0);
+        Plan *p = open_offloaded(&t, k, UPDATES), *all = open_offloaded(&whole, k, NOTHING);
         double in = 0, out = 0, far = 0;
         for (size_t i = 0; i < p->train->actions.n; i++) {
             const Action *a = &p->train->actions.data[i];
