@@ -6,11 +6,13 @@
  * more than was computed, the choice is made again with as much less. */
 #include "decide/frontier.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/quantity.h"
 #include "decide/make.h"
+#include "plan/order/order.h"
 #include "plan/place/place.h"
 
 enum { SEGMENT_MAX = 32, TRIES = 8, LINES = 12 };
@@ -26,6 +28,8 @@ struct Frontier {
     KeepKind kind[KEEP_LOOPS][KEEP_KINDS];
     KeepProblem problem;
     int64_t outside;
+    bool offloads; /* what is kept lies on another level */
+    int64_t room;  /* bytes there, beside what else is offloaded */
     double fastest; /* seconds of a step whose repeats all take their fastest option */
 };
 
@@ -67,14 +71,41 @@ static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segmen
     return kept;
 }
 
-static bool price(const Frontier *f, const KeepPlan *kept, KeepPrice *p)
+/* Seconds of a step with transfers, which run beside the rest as far as there is room for them. */
+static double seconds_beside(const Frontier *f, const KeepPlan *kept, Arena *a)
+{
+    Module *m = module_copy(f->m, NULL, diag_silent(f->m->diag, a), a);
+    m->layout.overlap = true;
+    Plan *plan = frontier_plan(m, f->d, kept, "train", a);
+    if (!plan)
+        return INFINITY;
+    plan_streams(plan);
+    plan_timeline(plan);
+    return plan->train->seconds;
+}
+
+/* Bytes on the level of what is kept that are there beside it, and all that it has. */
+static void read_room(Frontier *f, const Plan *p, const KeepPrice *price)
+{
+    const Level l = f->m->layout.offload[OFFLOAD_kept];
+    int64_t kept = 0;
+    for (int k = 0; k < f->loops; k++)
+        kept += price->range[k].far * f->problem.iterations[k];
+    f->room = f->d->level[l].memory - (p->level_bytes[l] - kept);
+}
+
+static bool price(Frontier *f, const KeepPlan *kept, KeepPrice *p)
 {
     Arena *tmp = arena_new();
     int ranges = 0;
     for (size_t l = 0; l < kept->loops.n; l++)
         ranges += (int)kept->loops.data[l].n;
-    Plan *plan = frontier_plan(f->m, f->d, kept, "train", tmp);
+    Plan *plan = frontier_plan(f->m, f->d, kept, f->offloads ? NULL : "train", tmp);
     bool ok = plan && keep_price(plan, ranges, tmp, p);
+    if (ok && f->offloads) {
+        read_room(f, plan, p);
+        p->seconds = seconds_beside(f, kept, tmp);
+    }
     arena_free(tmp);
     return ok;
 }
@@ -122,6 +153,7 @@ static bool price_options(Frontier *f, int l, double *least)
                                                        .stored = r->stored,
                                                        .fixed = r->fixed,
                                                        .transient = larger(r->forward, r->backward),
+                                                       .far = r->far,
                                                        .seconds = p.seconds / iterations};
         f->problem.start[l] = start_of(f, r->fixed);
         f->problem.between = larger(f->problem.between, p.between);
@@ -141,16 +173,17 @@ static void drop_beaten(Frontier *f, int l)
     for (int k = 0; k < n; k++) {
         bool beaten = false;
         for (int i = 0; i < n && !beaten; i++) {
-            bool as_good = kind[i].stored <= kind[k].stored &&
+            bool as_good = kind[i].stored <= kind[k].stored && kind[i].far <= kind[k].far &&
                            kind[i].transient <= kind[k].transient &&
                            kind[i].seconds <= kind[k].seconds;
-            bool same = kind[i].stored == kind[k].stored &&
+            bool same = kind[i].stored == kind[k].stored && kind[i].far == kind[k].far &&
                         kind[i].transient == kind[k].transient &&
                         kind[i].seconds == kind[k].seconds;
             beaten = i != k && as_good && (!same || i < k) && i >= left;
         }
         for (int i = 0; i < left && !beaten; i++)
-            beaten = kind[i].stored <= kind[k].stored && kind[i].transient <= kind[k].transient &&
+            beaten = kind[i].stored <= kind[k].stored && kind[i].far <= kind[k].far &&
+                     kind[i].transient <= kind[k].transient &&
                      kind[i].seconds <= kind[k].seconds;
         if (!beaten)
             kind[left++] = kind[k];
@@ -197,7 +230,8 @@ Frontier *frontier_open(const Module *m, const Device *d)
 {
     Arena *a = arena_new();
     Frontier *f = NEW(a, Frontier);
-    *f = (Frontier){.a = a, .m = m, .d = d};
+    *f = (Frontier){
+        .a = a, .m = m, .d = d, .offloads = m->layout.offload[OFFLOAD_kept] != LEVEL_device};
     f->loops = keep_loops(m, f->loop, KEEP_LOOPS);
     f->problem.loops = f->loops;
     bool ok = f->loops > 0;
@@ -214,7 +248,7 @@ Frontier *frontier_open(const Module *m, const Device *d)
         /* The others' fastest option is the last by estimate; what the plan says counts. */
         f->fastest = l == 0 || least < f->fastest ? least : f->fastest;
     }
-    for (int l = 0; l < f->loops && ok; l++)
+    for (int l = 0; l < f->loops && ok && !f->offloads; l++)
         price_segments(f, l);
     if (ok)
         return f;
@@ -224,6 +258,39 @@ Frontier *frontier_open(const Module *m, const Device *d)
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
+/* What is kept lies on another level: those kinds count that fit the device, and by their bytes
+ * there. */
+static bool choose_far(const Frontier *f, int64_t limit, KeepChoice *c, Arena *tmp)
+{
+    KeepProblem far = f->problem;
+    int *number[KEEP_LOOPS];
+    far.limit = f->room;
+    far.between = 0;
+    for (int l = 0; l < far.loops; l++) {
+        far.kind[l] = NEW_ARRAY(tmp, KeepKind, f->problem.kinds[l] + 1);
+        number[l] = NEW_ARRAY(tmp, int, f->problem.kinds[l] + 1);
+        far.kinds[l] = 0;
+        for (int k = 0; k < f->problem.kinds[l]; k++) {
+            KeepKind kind = f->kind[l][k];
+            const int64_t here = kind.stored * far.iterations[l] + kind.fixed;
+            if (here + larger(kind.transient, f->problem.between) > limit)
+                continue;
+            kind.stored = kind.far;
+            kind.fixed = kind.transient = 0;
+            number[l][far.kinds[l]] = k;
+            far.kind[l][far.kinds[l]++] = kind;
+        }
+        if (!far.kinds[l])
+            return false;
+    }
+    if (f->room < 0 || !keep_choose(&far, c, tmp))
+        return false;
+    for (int r = 0; r < c->n; r++)
+        c->range[r].kind = number[c->range[r].loop][c->range[r].kind];
+    keep_measure(&f->problem, c);
+    return true;
+}
+
 /* limit: bytes beside what is persistent. */
 static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
 {
@@ -231,7 +298,7 @@ static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
         return false;
     Arena *tmp = arena_new();
     f->problem.limit = limit;
-    bool found = keep_choose(&f->problem, c, tmp);
+    bool found = f->offloads ? choose_far(f, limit, c, tmp) : keep_choose(&f->problem, c, tmp);
     arena_free(tmp);
     if (found)
         c->peak = larger(c->peak, f->outside);
@@ -359,9 +426,10 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
         return frontier_alike(m, d, a);
     int64_t budget = plan_budget(m, d), persistent = 0;
     int64_t bytes = bytes_with(m, d, NULL, &persistent);
-    if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda)
+    const bool offloads = m->layout.offload[OFFLOAD_kept] != LEVEL_device;
+    if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda && !offloads)
         return frontier_more(m, d, a);
-    if (bytes <= budget || persistent >= budget)
+    if ((bytes <= budget && !offloads) || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
     Frontier *f = frontier_open(m, d);
     if (!f)

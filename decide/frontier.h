@@ -21,6 +21,7 @@ typedef struct RangePrice {
     int64_t stored,
         fixed; /* of an iteration of its loop (a segment where it has those); of the range */
     int64_t forward, backward;
+    int64_t far; /* stored on another level of memory, of an iteration */
 } RangePrice;
 
 typedef struct KeepPrice {
@@ -44,6 +45,7 @@ typedef struct KeepKind {
     int64_t stored;    /* bytes of a segment */
     int64_t fixed;     /* ... of the range, whatever its length */
     int64_t transient; /* bytes beside all that is stored, while it runs one way or the other */
+    int64_t far;       /* bytes of an iteration on another level of memory */
     double seconds;    /* of an iteration, more than the fastest */
 } KeepKind;
 

@@ -1,11 +1,13 @@
-/* overlap.c - whether collectives take memory to run beside the rest, and what is reduced and
- * gathered where there is a rest: by plans that are made with it.
+/* overlap.c - whether collectives and transfers take memory to run beside the rest, and what is
+ * reduced, gathered and fetched where there is a rest: by plans that are made with it.
  *
  *   1  as it is: what the program needs anyway is all there is
- *   2  with what the device has left, what a collective touches is alive as long as it may run
+ *   2  with what the device has left, what a collective or a transfer touches is alive as long as
+ *      it may run
  *   3  and gradients of layers are reduced in the iterations that make them (buckets.c)
- *   4  and those gathers are made an iteration ahead (prefetch_gathers.c) that are waited for in
- * the better of these 5  and what is sent is made earlier, by kernels that read more (fuse_delay.c)
+ *   4  and what is waited for, of gathers and fetches, comes an iteration ahead
+ *      (prefetch_gathers.c), in the better of these
+ *   5  and what is sent is made earlier, by kernels that read more (fuse_delay.c)
  *
  * The fastest that fits is taken, by times in which collectives take half as long again
  * (PLAN_LATE). So a program that fits does so still. */
@@ -49,11 +51,13 @@ static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Ar
     return job.plan;
 }
 
-/* A gather in a loop that nothing, or next to nothing, runs beside. */
+/* A gather or a fetch in a loop that nothing, or next to nothing, runs beside. */
 static bool is_waited_for(const Module *m, const Action *a)
 {
-    return a->kind == ACT_comm && a->comm.kind == MG_ALL_GATHER && a->around >= 0 &&
-           a->operand[1].value < m->values.n && a->exposed > WORTH * a->seconds;
+    const bool brings =
+        a->kind == ACT_fetch || (a->kind == ACT_comm && a->comm.kind == MG_ALL_GATHER);
+    return brings && a->around >= 0 && a->operand[1].value < m->values.n &&
+           a->exposed > WORTH * a->seconds;
 }
 
 static void note_gathers(const Module *m, const Program *g, Layout *as)
@@ -91,12 +95,21 @@ static double send_flops(const Program *g)
     return computes > 0 && bytes > 0 ? flops / computes * sends / bytes : 0;
 }
 
+/* Does anything lie on another level of memory? */
+static bool offloads(const Module *m)
+{
+    bool any = false;
+    for (int k = 0; k < OFFLOAD_count; k++)
+        any |= m->layout.offload[k] != LEVEL_device;
+    return any;
+}
+
 void overlap_choose(Module *m, const Device *d)
 {
     /* Times what a message costs at least, its bytes have to take; and of a step has to be saved,
      * for it may take as much memory as all gradients. */
     const double WORTH_SENDING = 4, WORTH_MEMORY = 0.01;
-    if (d->streams < 2 || d->collectives_wait || !m->layout.mesh.n)
+    if (d->streams < 2 || (!offloads(m) && (d->collectives_wait || !m->layout.mesh.n)))
         return;
     Arena *tmp = arena_new();
     Layout as = m->layout;

@@ -50,7 +50,7 @@ static int64_t *live_bytes(const Plan *p, Arena *a)
     int64_t *live = NEW_ARRAY(a, int64_t, p->train->actions.n + 2);
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
-        if (b->persistent || b->program != 0 || b->first < 0)
+        if (b->persistent || b->level || b->program != 0 || b->first < 0)
             continue;
         live[b->first] += b->bytes;
         live[b->last + 1] -= b->bytes;
@@ -93,6 +93,10 @@ bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
                 t->dims[0].name != f->dim.name || t->dims[0].size != f->dim.size ||
                 buf->first < from || buf->first > f->end || buf->last < b->begin)
                 continue;
+            if (buf->level) {
+                x->far += type_bytes(t) / f->dim.size;
+                continue;
+            }
             x->stored += type_bytes(t) / f->dim.size;
             x->fixed += buf->bytes - type_bytes(t);
         }

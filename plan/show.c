@@ -472,6 +472,13 @@ static const char *stage_set_name(StageSet at)
     return names[at] ? names[at] : "";
 }
 
+/* A wait for what meets all streams says nothing: those begin there. */
+static void print_wait(const Action *by, FILE *out)
+{
+    if (by->id != UINT32_MAX)
+        fprintf(out, " | after %u", by->id);
+}
+
 static void print_program(const Plan *p, const Program *prog, const char *name, FILE *out)
 {
     const Names *names = p->module->names;
@@ -505,7 +512,7 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
                     name_str(names, prog->loops.data[a->begins[n]].dim.name));
         for (int s = 0; s < MAX_STREAMS; s++)
             if (a->wait[s])
-                fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);
+                print_wait(&prog->actions.data[a->wait[s] - 1], out);
         if (a->on != AT_ALL && p->module->layout.pipeline.axis)
             fprintf(out, " | %s", stage_set_name(a->on));
         if (a->exposed > 0)

@@ -69,12 +69,14 @@ static void emit_body(Writer *w)
             if (w->called)
                 fputc('\n', out);
             depth = emit_loop_begin(w, a, depth);
+            emit_point(w, a, depth);
             w->called = false;
         } else if (a->kind == ACT_phase) {
             emit_pipe_phase(w->e, w->p, a, depth);
             w->called = false;
         } else if (a->kind == ACT_end) {
             depth = emit_loop_end(w, a, depth);
+            emit_point(w, a, depth);
             w->called = true;
             if (death_at(w->e->p, w->p, i))
                 fprintf(out, "%*smg_ended(r, %u);\n", depth * 4, "", death_event(w->e->p, w->p, i));

@@ -296,11 +296,16 @@ void emit_waits(const Writer *w, const Action *a, int depth)
             fprintf(w->e->out, "%*smg_wait(r, %d);\n", depth * 4, "", w->point[a->wait[s] - 1] - 1);
 }
 
-static void emit_record(const Writer *w, const Action *a, int depth)
+void emit_point(const Writer *w, const Action *a, int depth)
 {
     int point = w->point[a - w->p->actions.data];
     if (point)
         fprintf(w->e->out, "%*smg_record(r, %d);\n", depth * 4, "", point - 1);
+}
+
+static void emit_record(const Writer *w, const Action *a, int depth)
+{
+    emit_point(w, a, depth);
     if (a->stream)
         fprintf(w->e->out, "%*smg_stream(r, 0);\n", depth * 4, "");
     if (w->beside[a - w->p->actions.data])

@@ -23,5 +23,6 @@ typedef struct Writer {
 /* Writes the call of an action, with its waits before it and its point after it. */
 void emit_call(Writer *w, const Action *a, int depth);
 void emit_waits(const Writer *w, const Action *a, int depth);
+void emit_point(const Writer *w, const Action *a, int depth); /* what is waited for is behind it */
 
 #endif

@@ -31,7 +31,7 @@ typedef struct Group {
     bool done;
 } Group;
 
-/* What is stored of a value that is computed in pieces, per level. */
+/* A value that is computed in pieces, as it is stored, per level. */
 typedef struct Whole {
     bool wanted[LEVEL_count];
     Value value[LEVEL_count];
@@ -149,7 +149,7 @@ typedef struct LastStage {
     int stage;
 } LastStage;
 
-/* What is cut has to be whole for an instruction that is not. */
+/* A value that is cut has to be whole for an instruction that is not. */
 static void note_stage(void *ctx, Value *use)
 {
     LastStage *s = ctx;
@@ -216,6 +216,18 @@ static void note_reader(void *ctx, Value *use)
     r->only[*use] = r->of;
 }
 
+/* Is an instruction that nothing cuts, or an earlier stage does, part of group g, which alone reads
+ * it? */
+static bool joins(const Cut *c, const Ins *i, uint32_t g)
+{
+    const Group *to = &c->groups.data[g - 1];
+    const uint32_t of = c->of[i->out[0]];
+    if (!is_elementwise(i->op) || !gives_pieces(c->m, i, to))
+        return false;
+    return !of || (c->groups.data[of - 1].dim.name == to->dim.name &&
+                   c->groups.data[of - 1].stage < to->stage);
+}
+
 /* Backward: what is computed for one group alone, element by element, is part of it. Nothing of its
  * size is stored then. */
 static void note_operands(Cut *c)
@@ -224,13 +236,11 @@ static void note_operands(Cut *c)
     Readers readers = {NEW_ARRAY(c->tmp, uint32_t, c->nvalues), NEW_ARRAY(c->tmp, bool, c->nvalues),
                        0};
     for (size_t k = 0; k < r->results.n; k++)
-        if (!c->of[r->results.data[k]])
-            readers.others[r->results.data[k]] = true;
+        readers.others[r->results.data[k]] = true;
     for (size_t n = r->ins.n; n-- > 0;) {
         Ins *i = r->ins.data[n];
         const Value v = i->nout == 1 ? i->out[0] : 0;
-        if (v && !c->of[v] && readers.only[v] && !readers.others[v] && is_elementwise(i->op) &&
-            gives_pieces(c->m, i, &c->groups.data[readers.only[v] - 1]))
+        if (v && readers.only[v] && !readers.others[v] && joins(c, i, readers.only[v]))
             c->of[v] = readers.only[v];
         readers.of = v ? c->of[v] : 0;
         each_use(i, note_reader, &readers);
@@ -267,7 +277,7 @@ static bool is_again(const Cut *c, Value v, uint32_t g)
     return true;
 }
 
-/* What group g reads, also to compute something again. */
+/* Operands of group g have to be stored, also those of what it computes again. */
 static void want_operands(Cut *c, const Ins *i, uint32_t g)
 {
     for (uint32_t k = 0; k < i->nin; k++) {

@@ -128,7 +128,7 @@ static int64_t bytes_per_iteration(const Type *t)
     return type_bytes(t) / t->dims[0].size;
 }
 
-/* What loops over layers give, in the regions in which the layers stand. */
+/* Results of loops over layers, in the regions in which those stand. */
 static void mark_results(Stored *s, const Region *r)
 {
     const Module *m = s->m;

@@ -18,7 +18,7 @@ typedef struct Transfer {
     VEC(Value) here; /* per value of another level: what it is on the device, or 0 */
     VEC(Value) set;  /* of which of those, in the regions that are open */
     Builder b;
-    bool windows;
+    const Level *want; /* per result of the region that is open */
 } Transfer;
 
 static Value transfer(Builder *b, Value v, Level to)
@@ -90,11 +90,21 @@ static void loop(Transfer *t, Region *r, Ins *i)
     region(t, i->body, want, false);
 }
 
+/* A result of the region goes to its level once it is known. */
+static void give(Transfer *t, Region *r, Value v)
+{
+    for (size_t k = 0; k < r->results.n; k++)
+        if (r->results.data[k] == v && t->want[k])
+            r->results.data[k] = levels_bring(&t->b, v, t->want[k]);
+}
+
 static void rest(void *ctx, Region *r, Ins *i)
 {
     Transfer *t = ctx;
     Module *m = t->m;
     t->b = builder_at(m, r, i);
+    for (size_t k = 0; !r->ins.n && k < r->args.n; k++)
+        give(t, r, r->args.data[k]);
     if (i->op == OP_repeat) {
         loop(t, r, i);
         return;
@@ -104,14 +114,19 @@ static void rest(void *ctx, Region *r, Ins *i)
     for (uint32_t k = 0; k < i->nin; k++)
         i->in[k] = seen ? levels_bring(&t->b, i->in[k], seen) : fetched(t, i->in[k]);
     vec_push(m->arena, &r->ins, i);
+    for (uint32_t k = 0; k < i->nout; k++)
+        give(t, r, i->out[k]);
 }
 
 /* want: the level of each result. */
 static void region(Transfer *t, Region *r, const Level *want, bool windows)
 {
     const size_t open = t->set.n;
+    const Level *outside = t->want;
     LevelUse use = {.ctx = t, .rest = rest};
+    t->want = want;
     levels_cut(t->m, r, want, windows, &t->depth, &use, t->tmp);
+    t->want = outside;
     for (size_t k = 0; k < r->results.n; k++) {
         t->b = (Builder){.m = t->m, .region = r, .block = t->b.block};
         Value *v = &r->results.data[k];

@@ -1,5 +1,5 @@
-/* prefetch_gathers.c - what an iteration of a loop begins with is gathered in the iteration
- * before. (And what a loop stacks to be reduced is reduced in its iterations: buckets.c.)
+/* prefetch_gathers.c - what an iteration of a loop begins with is gathered, or fetched, in the
+ * iteration before. (And what a loop stacks to be reduced is reduced in its iterations: buckets.c.)
  *
  *   before:  x = repeat layers[32] (x, slice w, slice v) {
  *                a = all_gather w;  x1 = dot x, a ... b = all_gather v;  x2 = dot x1, b
@@ -17,7 +17,8 @@
  * loop: once their last reader is done, those of the next iteration are gathered into the same
  * place, while the rest of the iteration computes; it takes no second buffer and no copy. What an
  * iteration needs at its end stays where it is: it is gathered beside the iteration's beginning,
- * and would have less to run beside at the end of the iteration before.
+ * and would have less to run beside at the end of the iteration before. What comes from another
+ * level of memory, parameters and what is kept, is fetched likewise.
  *
  * The last iteration stands by itself, as there is nothing to gather for the next: what ranks send
  * is what they sent before. Loops of ranges and segments are loops like any other, with their own
@@ -59,13 +60,50 @@ static Value made_of(const Module *m, Value v)
     return v;
 }
 
-static bool is_parameter(const Ahead *a, Value v)
+/* The argument of the function that v is made of, or a slice of what is; -1: there is none. */
+static int argument_of(const Ahead *a, Value v)
 {
     Value from;
     for (v = made_of(a->m, v); slice_loop(a->m, v, &from);)
         v = made_of(a->m, from);
-    int k = arg_index(a->m, v);
-    return k >= 0 && !a->m->values.data[v].home->owner && a->fn->args.data[k].role <= ARG_rounded;
+    return a->m->values.data[v].home->owner ? -1 : arg_index(a->m, v);
+}
+
+static bool is_parameter(const Ahead *a, Value v)
+{
+    const int k = argument_of(a, v);
+    return k >= 0 && a->fn->args.data[k].role <= ARG_rounded;
+}
+
+/* Does a loop give the new value of what it takes slices of? That is written in its place. */
+static bool is_updated(const Ahead *a, const Ins *loop, Value stacked)
+{
+    const int k = argument_of(a, stacked);
+    for (size_t r = 0; r < a->fn->results.n; r++)
+        if (a->fn->results.data[r].role == RES_update &&
+            a->fn->results.data[r].tensor == a->fn->args.data[k].tensor &&
+            a->m->values.data[a->fn->body->results.data[r]].def == loop)
+            return true;
+    return false;
+}
+
+static bool is_carried(const Ins *loop, Value v)
+{
+    for (int64_t k = 0; k < loop->attrs.carried; k++)
+        if (loop->out[k] == v)
+            return true;
+    return false;
+}
+
+/* Is it stored on another level by a loop before, which alone writes it? */
+static bool is_kept(const Module *m, Value v)
+{
+    for (;;) {
+        const Ins *def = m->values.data[v].def;
+        if (!def || !op_is(def->op, VIEW))
+            return def && def->op == OP_repeat && !is_carried(def, v);
+        v = def->in[0];
+    }
 }
 
 static bool is_asked_for(const Ahead *a, Value v)
@@ -105,16 +143,24 @@ static bool gains(const Ahead *a, const Region *body, const int *last, Value v)
     return after > before;
 }
 
+static bool may_come_early(const Ahead *a, const Ins *loop, const Ins *i, Value stacked)
+{
+    const bool parameter = is_parameter(a, stacked);
+    if (i->op == OP_all_gather)
+        return parameter;
+    return parameter ? !is_updated(a, loop, stacked) : is_kept(a->m, stacked);
+}
+
 static EarlyList early_gathers(const Ahead *a, const Ins *loop)
 {
     EarlyList list = {0};
     const int *last = last_uses(a->m, loop->body, a->tmp);
     for (size_t k = 0; k < loop->body->ins.n; k++) {
         const Ins *i = loop->body->ins.data[k];
-        if (i->op != OP_all_gather || !is_asked_for(a, i->out[0]))
+        if (!OP_AMONG(i->op, OP_all_gather, OP_transfer) || !is_asked_for(a, i->out[0]))
             continue;
         Value slice = made_of(a->m, i->in[0]), stacked = 0;
-        if (slice_loop(a->m, slice, &stacked) == loop && is_parameter(a, stacked) &&
+        if (slice_loop(a->m, slice, &stacked) == loop && may_come_early(a, loop, i, stacked) &&
             gains(a, loop->body, last, i->out[0]))
             vec_push(a->tmp, &list, ((Early){k, (uint32_t)arg_index(a->m, slice)}));
     }

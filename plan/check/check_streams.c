@@ -68,7 +68,8 @@ static bool wait_for_all(Check *c, const Action *a, const Done *before, const ui
     return a->stream == 0;
 }
 
-/* Fills what is done before action `at` of the stretch that begins at `from`. */
+/* Fills what is done before action `at` of the stretch that begins at `from`. It may wait for what
+ * meets all streams there. */
 static bool follow(Check *c, size_t from, size_t at, const Done *done, const uint32_t *last,
                    Done *before)
 {
@@ -86,7 +87,8 @@ static bool follow(Check *c, size_t from, size_t at, const Done *done, const uin
         uint32_t w = a->wait[s];
         if (!w)
             continue;
-        if (w - 1 < from || w - 1 >= at || c->prog->actions.data[w - 1].stream != s) {
+        const bool meeting = s == 0 && from && w == from && meets(&c->prog->actions.data[w - 1]);
+        if ((w - 1 < from && !meeting) || w - 1 >= at || c->prog->actions.data[w - 1].stream != s) {
             broken(c, 6, "it waits for action %u, which is not before it in stream %d", w - 1, s);
             return false;
         }

@@ -251,6 +251,7 @@ static void order_actions(Lives *s)
         int end = stretch_end(g, from);
         if (end - from > 1)
             any |= arrange_stretch(s->p, g, s->program, from, end, limit, s->tmp);
+        any |= place_fetches(s->p, g, from, end, s->tmp);
         from = end;
     }
     if (any) {

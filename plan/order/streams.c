@@ -31,6 +31,8 @@ static const double WORTH = 0.1;
 
 enum { REST, PRODUCTS, COLLECTIVES, FETCHES, OFFLOADS, USED };
 
+static const size_t NONE = SIZE_MAX;
+
 /* The actions that are done before one begins: per stream, 1 + the last one of the stretch. */
 typedef struct Before {
     uint32_t upto[USED];
@@ -123,14 +125,25 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
     return a->kind == ACT_offload ? OFFLOADS : REST;
 }
 
-/* A stream begins after an action of the rest, which has met all streams. */
+/* The action before the stretch, where all streams meet and transfers may begin. NONE: the
+ * program begins. (A pipeline's rounds have no place for it.) */
+static size_t meeting(const Stretch *s)
+{
+    return s->from && !s->g->pipe ? s->from - 1 : NONE;
+}
+
+/* A stream begins after an action of the rest, which has met all streams, or where they meet. */
 static bool can_leave(const Stretch *s, size_t i)
 {
     const Action *act = s->g->actions.data;
     size_t k = s->from;
+    if (s->points + 3 > MG_POINTS_MAX)
+        return false;
+    if (action_transfers(&act[i]) && meeting(s) != NONE)
+        return true;
     while (k < i && act[k].stream != REST)
         k++;
-    return k < i && s->points + 2 <= MG_POINTS_MAX;
+    return k < i;
 }
 
 /* ---- who waits for whom --------------------------------------------------------------------- */
@@ -168,7 +181,7 @@ static void find_waits(Stretch *s, size_t i, bool all)
             wait_for(s, i, k);
     }
     if (act[i].stream != REST && !b->upto[REST])
-        wait_for(s, i, first);
+        wait_for(s, i, action_transfers(&act[i]) && meeting(s) != NONE ? meeting(s) : first);
 }
 
 /* Streams of the actions [from, end), and who waits; the one at `end` comes after all of them.
@@ -187,6 +200,7 @@ static void choose(Stretch *s, bool seen)
     s->points = points;
     for (size_t i = s->from; i < s->end; i++)
         s->points += s->point[i];
+    s->points += meeting(s) != NONE && s->point[meeting(s)];
 }
 
 static void forget(Stretch *s)
@@ -198,6 +212,10 @@ static void forget(Stretch *s)
         s->before[i] = (Before){0};
         memset(act[i].wait, 0, sizeof act[i].wait);
         act[i].stream = REST;
+    }
+    if (meeting(s) != NONE) {
+        s->points -= s->point[meeting(s)];
+        s->point[meeting(s)] = false;
     }
     s->before[s->end] = (Before){0};
     memset(act[s->end].wait, 0, sizeof act[s->end].wait);

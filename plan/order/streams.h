@@ -46,6 +46,11 @@ double *queue_late(const Program *g, int from, Arena *tmp);
  * returns when all are done. */
 double timeline_stretch(const Plan *p, Program *g, int from, int end, double now);
 
+/* fetches.c: puts those fetches of the stretch [from, end) that nothing in it reads, as they are
+ * for the next iteration, where the way from another level has nothing more urgent to bring. Before
+ * buffers are placed. Did anything move? */
+bool place_fetches(const Plan *p, Program *g, int from, int end, Arena *tmp);
+
 /* sink.c: before an order is made in stretches. Did anything move? */
 bool sink_waits(const Plan *p, Program *g, Arena *tmp);
 

@@ -43,7 +43,7 @@ static bool may_begin(const Clock *c, int i)
         before--;
     bool may = before < c->from || is_done(&c->act[before]);
     for (int s = 0; s < MAX_STREAMS; s++)
-        may &= !a->wait[s] || is_done(&c->act[a->wait[s] - 1]);
+        may &= (int)a->wait[s] <= c->from || is_done(&c->act[a->wait[s] - 1]);
     return may;
 }
 
