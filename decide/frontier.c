@@ -28,8 +28,8 @@ struct Frontier {
     KeepKind kind[KEEP_LOOPS][KEEP_KINDS];
     KeepProblem problem;
     int64_t outside;
-    bool offloads; /* what is kept lies on another level */
-    int64_t room;  /* bytes there, beside what else is offloaded */
+    bool offloads;  /* what is kept lies on another level */
+    int64_t room;   /* bytes there, beside what else is offloaded */
     double fastest; /* seconds of a step whose repeats all take their fastest option */
 };
 
@@ -53,7 +53,7 @@ Plan *frontier_plan(const Module *module, const Device *d, const KeepPlan *kept,
 
 /* All iterations of one repeat take an option, in segments or not (an iteration that is left over
  * by itself); those of the others their last, the fastest. */
-static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segment)
+static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segment, bool here)
 {
     KeepPlan *kept = NEW(f->a, KeepPlan);
     *kept = (KeepPlan){0};
@@ -63,9 +63,13 @@ static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segmen
         int64_t iterations = f->loop[l]->attrs.dim.size,
                 rest = l == loop ? iterations % segment : 0;
         vec_push(f->a, &ranges,
-                 ((KeepRange){iterations - rest, l == loop ? segment : 1, keep, NULL}));
+                 ((KeepRange){.iterations = iterations - rest,
+                              .segment = l == loop ? segment : 1,
+                              .keep = keep,
+                              .here = here && l == loop}));
         if (rest)
-            vec_push(f->a, &ranges, ((KeepRange){rest, 1, keep, NULL}));
+            vec_push(f->a, &ranges,
+                     ((KeepRange){.iterations = rest, .segment = 1, .keep = keep, .here = here}));
         vec_push(f->a, &kept->loops, ranges);
     }
     return kept;
@@ -140,29 +144,40 @@ static double start_of(const Frontier *f, int64_t carried)
     return times * (copy > f->d->launch ? copy : f->d->launch);
 }
 
+/* One option for all iterations, where it is stored. */
+static bool price_option(Frontier *f, int l, int option, bool here, double *least)
+{
+    const double iterations = (double)f->problem.iterations[l];
+    KeepPrice p;
+    if (!price(f, uniform(f, l, option, 1, here), &p))
+        return false;
+    const RangePrice *r = &p.range[l];
+    *least = f->problem.kinds[l] == 0 || p.seconds < *least ? p.seconds : *least;
+    f->kind[l][f->problem.kinds[l]++] = (KeepKind){.option = option,
+                                                   .segment = 1,
+                                                   .stored = r->stored,
+                                                   .fixed = r->fixed,
+                                                   .transient = larger(r->forward, r->backward),
+                                                   .far = r->far,
+                                                   .here = here,
+                                                   .seconds = p.seconds / iterations};
+    f->problem.start[l] = start_of(f, r->fixed);
+    f->problem.between = larger(f->problem.between, p.between);
+    f->outside = larger(f->outside, p.outside);
+    return true;
+}
+
 static bool price_options(Frontier *f, int l, double *least)
 {
-    double iterations = (double)f->problem.iterations[l];
-    for (int o = 0; o < f->options[l]; o++) {
-        KeepPrice p;
-        if (!price(f, uniform(f, l, o, 1), &p))
-            return false;
-        const RangePrice *r = &p.range[l];
-        f->kind[l][f->problem.kinds[l]++] = (KeepKind){.option = o,
-                                                       .segment = 1,
-                                                       .stored = r->stored,
-                                                       .fixed = r->fixed,
-                                                       .transient = larger(r->forward, r->backward),
-                                                       .far = r->far,
-                                                       .seconds = p.seconds / iterations};
-        f->problem.start[l] = start_of(f, r->fixed);
-        f->problem.between = larger(f->problem.between, p.between);
-        f->outside = larger(f->outside, p.outside);
-        *least = o == 0 || p.seconds < *least ? p.seconds : *least;
+    bool ok = true;
+    for (int o = 0; o < f->options[l] && ok; o++) {
+        ok = price_option(f, l, o, false, least);
+        if (ok && f->offloads)
+            ok = price_option(f, l, o, true, least);
     }
     for (int k = 0; k < f->problem.kinds[l]; k++)
-        f->kind[l][k].seconds -= *least / iterations;
-    return true;
+        f->kind[l][k].seconds -= *least / (double)f->problem.iterations[l];
+    return ok;
 }
 
 /* Options that another one beats in all that counts are left out. */
@@ -183,8 +198,7 @@ static void drop_beaten(Frontier *f, int l)
         }
         for (int i = 0; i < left && !beaten; i++)
             beaten = kind[i].stored <= kind[k].stored && kind[i].far <= kind[k].far &&
-                     kind[i].transient <= kind[k].transient &&
-                     kind[i].seconds <= kind[k].seconds;
+                     kind[i].transient <= kind[k].transient && kind[i].seconds <= kind[k].seconds;
         if (!beaten)
             kind[left++] = kind[k];
     }
@@ -200,7 +214,7 @@ static void price_segments(Frontier *f, int l)
     for (int o = 0; o < options && may_segment(f, l); o++) {
         const KeepKind plain = f->kind[l][o];
         KeepPrice p;
-        if (!price(f, uniform(f, l, plain.option, 2), &p))
+        if (!price(f, uniform(f, l, plain.option, 2, plain.here), &p))
             return;
         const RangePrice *r = &p.range[l];
         double all = p.seconds - f->fastest;
@@ -258,37 +272,24 @@ Frontier *frontier_open(const Module *m, const Device *d)
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-/* What is kept lies on another level: those kinds count that fit the device, and by their bytes
- * there. */
-static bool choose_far(const Frontier *f, int64_t limit, KeepChoice *c, Arena *tmp)
+/* The problem without the kinds for which the level of what is kept has too little room, if all
+ * iterations were of it. number: of each kind that is left, in f. */
+static KeepProblem with_room(const Frontier *f, int *number[KEEP_LOOPS], Arena *tmp)
 {
-    KeepProblem far = f->problem;
-    int *number[KEEP_LOOPS];
-    far.limit = f->room;
-    far.between = 0;
-    for (int l = 0; l < far.loops; l++) {
-        far.kind[l] = NEW_ARRAY(tmp, KeepKind, f->problem.kinds[l] + 1);
+    KeepProblem p = f->problem;
+    for (int l = 0; l < p.loops; l++) {
+        p.kind[l] = NEW_ARRAY(tmp, KeepKind, f->problem.kinds[l] + 1);
         number[l] = NEW_ARRAY(tmp, int, f->problem.kinds[l] + 1);
-        far.kinds[l] = 0;
+        p.kinds[l] = 0;
         for (int k = 0; k < f->problem.kinds[l]; k++) {
-            KeepKind kind = f->kind[l][k];
-            const int64_t here = kind.stored * far.iterations[l] + kind.fixed;
-            if (here + larger(kind.transient, f->problem.between) > limit)
+            const KeepKind *kind = &f->kind[l][k];
+            if (kind->far && kind->far * p.iterations[l] > f->room)
                 continue;
-            kind.stored = kind.far;
-            kind.fixed = kind.transient = 0;
-            number[l][far.kinds[l]] = k;
-            far.kind[l][far.kinds[l]++] = kind;
+            number[l][p.kinds[l]] = k;
+            p.kind[l][p.kinds[l]++] = *kind;
         }
-        if (!far.kinds[l])
-            return false;
     }
-    if (f->room < 0 || !keep_choose(&far, c, tmp))
-        return false;
-    for (int r = 0; r < c->n; r++)
-        c->range[r].kind = number[c->range[r].loop][c->range[r].kind];
-    keep_measure(&f->problem, c);
-    return true;
+    return p;
 }
 
 /* limit: bytes beside what is persistent. */
@@ -297,8 +298,12 @@ static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
     if (limit < f->outside)
         return false;
     Arena *tmp = arena_new();
+    int *number[KEEP_LOOPS];
     f->problem.limit = limit;
-    bool found = f->offloads ? choose_far(f, limit, c, tmp) : keep_choose(&f->problem, c, tmp);
+    const KeepProblem p = with_room(f, number, tmp);
+    bool found = keep_choose(&p, c, tmp);
+    for (int r = 0; found && r < c->n; r++)
+        c->range[r].kind = number[c->range[r].loop][c->range[r].kind];
     arena_free(tmp);
     if (found)
         c->peak = larger(c->peak, f->outside);
@@ -342,8 +347,10 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
             const KeepKind *k = &f->kind[l][c->range[r].kind];
             bool *keep = NEW_ARRAY(a, bool, f->m->values.n);
             memcpy(keep, f->option[l][k->option].keep, f->m->values.n * sizeof *keep);
-            const char *says = arena_printf(a, "%s", f->option[l][k->option].names);
-            vec_push(a, &ranges, ((KeepRange){c->range[r].iterations, k->segment, keep, says}));
+            const char *says =
+                arena_printf(a, "%s%s", f->option[l][k->option].names, k->far ? ", offloaded" : "");
+            vec_push(a, &ranges,
+                     ((KeepRange){c->range[r].iterations, k->segment, keep, says, k->here}));
         }
         vec_push(a, &kept->loops, ranges);
         vec_push(a, &kept->dims, f->loop[l]->attrs.dim.name);
@@ -379,7 +386,8 @@ static const char *described(const Frontier *f, const KeepChoice *c)
                            (long long)(at + c->range[r].iterations - 1));
         if (k->segment > 1)
             all = arena_printf(f->a, "%s in segments of %lld", all, (long long)k->segment);
-        all = arena_printf(f->a, "%s keep %s", all, f->option[l][k->option].names);
+        all = arena_printf(f->a, "%s keep %s%s", all, f->option[l][k->option].names,
+                           k->far ? ", offloaded" : "");
         at += c->range[r].iterations;
     }
     return all;
@@ -466,9 +474,10 @@ static void print_options(const Frontier *f, int l, FILE *out)
     for (int k = 0; k < f->problem.kinds[l]; k++) {
         const KeepKind *kind = &f->kind[l][k];
         if (kind->segment == 1)
-            fprintf(out, "  %14s %12s  %s\n", text_bytes(f->a, (double)kind->stored),
+            fprintf(out, "  %14s %12s  %s%s\n",
+                    text_bytes(f->a, (double)(kind->stored + kind->far)),
                     kind->seconds > 0 ? text_seconds(f->a, kind->seconds) : "0",
-                    f->option[l][kind->option].names);
+                    f->option[l][kind->option].names, kind->far ? ", offloaded" : "");
     }
 }
 

@@ -46,6 +46,7 @@ typedef struct KeepKind {
     int64_t fixed;     /* ... of the range, whatever its length */
     int64_t transient; /* bytes beside all that is stored, while it runs one way or the other */
     int64_t far;       /* bytes of an iteration on another level of memory */
+    bool here;         /* ... where it has none, though the layout offloads what is kept */
     double seconds;    /* of an iteration, more than the fastest */
 } KeepKind;
 

@@ -34,7 +34,8 @@ static KeepPlan *with(const More *f, int l, const KeepOption *option)
     for (int n = 0; n < f->loops; n++) {
         KeepRanges ranges = {0};
         const KeepOption *o = n == l ? option : &f->kept[n];
-        vec_push(f->a, &ranges, ((KeepRange){f->loop[n]->attrs.dim.size, 1, o->keep, o->names}));
+        vec_push(f->a, &ranges,
+                 ((KeepRange){f->loop[n]->attrs.dim.size, 1, o->keep, o->names, false}));
         vec_push(f->a, &plan->loops, ranges);
         vec_push(f->a, &plan->dims, f->loop[n]->attrs.dim.name);
     }

@@ -10,7 +10,15 @@
 
 #include <string.h>
 
-/* The loop over microbatches, -1: there is none. */
+static bool has_loops(const Program *prog, size_t loop)
+{
+    for (size_t l = 0; l < prog->loops.n; l++)
+        if (prog->loops.data[l].parent == (int)loop)
+            return true;
+    return false;
+}
+
+/* The loop over microbatches, the first that has others in it; -1: there is none. */
 static int micro_loop(const Plan *p)
 {
     const Program *prog = p->train;
@@ -18,7 +26,7 @@ static int micro_loop(const Plan *p)
     if (p->module->layout.microbatch == p->module->batch.size)
         return -1;
     for (size_t l = 0; l < prog->loops.n; l++)
-        if (prog->loops.data[l].parent < 0 &&
+        if (prog->loops.data[l].parent < 0 && has_loops(prog, l) &&
             (micro < 0 || prog->loops.data[l].begin < prog->loops.data[micro].begin))
             micro = (int)l;
     return micro;

@@ -295,6 +295,7 @@ typedef struct KeepRange {
                         and run again together; it divides `iterations` */
     const bool *keep; /* per value of the module as it was before recompute.c: it is kept */
     const char *says; /* for people: what is kept; NULL: nobody asked */
+    bool here; /* what is kept stays on the device, though Layout.offload has another level */
 } KeepRange;
 typedef VEC(KeepRange) KeepRanges;
 

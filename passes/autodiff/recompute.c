@@ -156,6 +156,7 @@ static void segmented(Splitter *s, const KeepRange *range, int64_t first, const 
     Ins *outer = build_typed(&s->b, OP_repeat, &a, (int)loop->nin, outside, (int)loop->nout, types,
                              b.region);
     outer->keep = true;
+    outer->attrs.here = range->here;
     for (uint32_t k = 0; k < loop->nout; k++)
         out[k] = k < carried ? outer->out[k] : build(&s->b, OP_merge, &halves, 1, &outer->out[k]);
 }
@@ -181,6 +182,7 @@ static void one_range(Splitter *s, const KeepRange *range, int64_t first, Value 
         Ins *copy = repeat_part(&s->b, loop, range->iterations, here,
                                 s->counts ? integer(&s->b, first) : 0);
         copy->keep = true;
+        copy->attrs.here = range->here;
         memcpy(out, copy->out, loop->nout * sizeof *out);
     }
     memcpy(in, out, carried * sizeof *in);
@@ -240,6 +242,7 @@ static PassStatus split_loops(Job *j, Region *r)
             return pass_bug(j, i, "ranges of %lld iterations", (long long)iterations);
         if (ranges->n == 1 && ranges->data[0].segment == 1) {
             mark_range(m, i->body, ranges->data[0].keep);
+            i->attrs.here = ranges->data[0].here;
             vec_push(m->arena, &r->ins, i);
             continue;
         }

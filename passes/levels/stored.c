@@ -148,7 +148,7 @@ static void mark_results(Stored *s, const Region *r)
             const Type *t = type_of(m, i->out[k]);
             if (!dtype_is_float(t->dtype))
                 continue;
-            if (s->sliced[i->out[k]] && bytes_per_iteration(t) * SMALL >= largest)
+            if (s->sliced[i->out[k]] && !i->attrs.here && bytes_per_iteration(t) * SMALL >= largest)
                 set(s, i->out[k], to[OFFLOAD_kept]);
             else if (!s->sliced[i->out[k]] && is_gradient(m, t))
                 set(s, i->out[k], to[OFFLOAD_gradients]);

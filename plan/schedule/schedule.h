@@ -19,7 +19,8 @@ typedef struct Loc {
 
 /* A place a value should be computed in. `free_from`: the last position (in its region) at which
  * what is there is still read; an instruction at just that position may take it over if it reads
- * `occupant` in place. `start`: an accumulating instruction's result belongs there, and the value
+ * `occupant` in place; where that is the root of a larger value, the place is its elements from
+ * `from` on. `start`: an accumulating instruction's result belongs there, and the value
  * only starts it: if it cannot be computed there, the instruction copies it. `chain`: behind what a
  * loop stacks there, one more slot is for the carried value that it is a stack of. */
 typedef struct Want {
@@ -27,6 +28,7 @@ typedef struct Want {
     Loc to;
     int free_from;
     Value occupant;
+    int64_t from;
     bool start, chain;
 } Want;
 

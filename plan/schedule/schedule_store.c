@@ -526,7 +526,8 @@ static void plan_join(Planner *p, const Ins *i, int at)
     }
     w.set = true;
     s->want[out] = w;
-    Part part = {.root = w.occupant};
+    const View over = w.occupant ? view_of(s->m, w.occupant) : (View){0};
+    Part part = {.root = over.root, .from = over.offset + w.from};
     Strided whole = {.type = type_of(s->m, out)};
     memcpy(whole.stride, w.to.stride, sizeof whole.stride);
     for (uint32_t k = 0; k < i->nin; k++) {
@@ -538,6 +539,7 @@ static void plan_join(Planner *p, const Ins *i, int at)
         if (w.occupant && outermost) {
             one.free_from = last_read(p, &part);
             one.occupant = operand_at(s->m, i->in[k], &part);
+            one.from = one.occupant == part.root ? part.from : 0;
         }
         ask(p, i->in[k], &one);
         part.from = part.to;

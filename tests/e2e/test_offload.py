@@ -119,9 +119,10 @@ class Offload(shim.Case):
         self.text(6000)
         device = self.device("h200", host_memory=1 << 30, host_in=25e9, host_out=25e9, host_both=40e9, host_seconds=1e-5)
         ends = []
-        for classes in ((), ("state, masters",)):
+        seeds = 21 if mgctest.FULL else 4
+        for classes in ((), ("state, masters",), ("state, masters, parameters, gradients, kept",)):
             self.gpu(self.model("m.mg", "host", *classes), "--layout", "off", "--precision", "bf16", device=("--device", device))
-            for seed in range(1, 5 if classes else 2):
+            for seed in range(1, seeds if classes else 2):
                 ends.append(self.train("./gpu", f"gpu{len(ends)}", SHIM_SEED=str(seed)))
                 self.assertEqual(ends[-1], ends[0], (classes, seed))
         text = self.read("program.c").decode()

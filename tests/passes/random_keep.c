@@ -39,7 +39,8 @@ void random_keep(Model *t, uint64_t seed)
             for (size_t v = 0; v < t->m->values.n; v++)
                 keep[v] = draw_int(&rng, share) == 0;
             int64_t segment = may_nest(t->m, i) ? draw_divisor(&rng, iterations) : 1;
-            vec_push(t->a, &ranges, ((KeepRange){iterations, segment, keep, NULL}));
+            vec_push(t->a, &ranges,
+                     ((KeepRange){iterations, segment, keep, NULL, draw_int(&rng, 2) == 0}));
             left -= iterations;
         }
         vec_push(t->a, &plan->loops, ranges);
