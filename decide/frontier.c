@@ -6,7 +6,6 @@
  * more than was computed, the choice is made again with as much less. */
 #include "decide/frontier.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,12 @@
 #include "plan/order/order.h"
 #include "plan/place/place.h"
 
-enum { SEGMENT_MAX = 32, TRIES = 8, LINES = 12 };
+enum {
+    SEGMENT_MAX = 32,
+    TRIES = 8,
+    LINES = 12,
+    OFFLOADED = 6 /* options that are looked at on another level: those of the fewest bytes */
+};
 
 struct Frontier {
     Arena *a;
@@ -75,19 +79,6 @@ static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segmen
     return kept;
 }
 
-/* Seconds of a step with transfers, which run beside the rest as far as there is room for them. */
-static double seconds_beside(const Frontier *f, const KeepPlan *kept, Arena *a)
-{
-    Module *m = module_copy(f->m, NULL, diag_silent(f->m->diag, a), a);
-    m->layout.overlap = true;
-    Plan *plan = frontier_plan(m, f->d, kept, "train", a);
-    if (!plan)
-        return INFINITY;
-    plan_streams(plan);
-    plan_timeline(plan);
-    return plan->train->seconds;
-}
-
 /* Bytes on the level of what is kept that are there beside it, and all that it has. */
 static void read_room(Frontier *f, const Plan *p, const KeepPrice *price)
 {
@@ -104,12 +95,16 @@ static bool price(Frontier *f, const KeepPlan *kept, KeepPrice *p)
     int ranges = 0;
     for (size_t l = 0; l < kept->loops.n; l++)
         ranges += (int)kept->loops.data[l].n;
-    Plan *plan = frontier_plan(f->m, f->d, kept, f->offloads ? NULL : "train", tmp);
-    bool ok = plan && keep_price(plan, ranges, tmp, p);
-    if (ok && f->offloads) {
-        read_room(f, plan, p);
-        p->seconds = seconds_beside(f, kept, tmp);
+    Module *m = module_copy(f->m, NULL, diag_silent(f->m->diag, tmp), tmp);
+    m->layout.overlap = f->offloads; /* transfers run beside the rest as far as there is room */
+    Plan *plan = frontier_plan(m, f->d, kept, f->offloads ? NULL : "train", tmp);
+    if (plan && f->offloads) {
+        plan_streams(plan);
+        plan_timeline(plan);
     }
+    bool ok = plan && keep_price(plan, ranges, tmp, p);
+    if (ok && f->offloads)
+        read_room(f, plan, p);
     arena_free(tmp);
     return ok;
 }
@@ -171,9 +166,9 @@ static bool price_options(Frontier *f, int l, double *least)
 {
     bool ok = true;
     for (int o = 0; o < f->options[l] && ok; o++) {
-        ok = price_option(f, l, o, false, least);
-        if (ok && f->offloads)
-            ok = price_option(f, l, o, true, least);
+        ok = price_option(f, l, o, f->offloads, least);
+        if (ok && f->offloads && o < OFFLOADED)
+            ok = price_option(f, l, o, false, least);
     }
     for (int k = 0; k < f->problem.kinds[l]; k++)
         f->kind[l][k].seconds -= *least / (double)f->problem.iterations[l];

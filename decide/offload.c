@@ -1,14 +1,11 @@
 /* offload.c - what is offloaded, by plans that are made with it.
  *
- *   0  nothing
- *   1  the optimizer's state
- *   2  masters
- *   3  both
- *
- * Each way is planned with what the backward part keeps best then (frontier.c): where the state
- * leaves, layers may keep more, so transfers are weighed against what is computed again. The
- * fastest that fits is taken. If nothing has to leave and next to nothing is computed again, no
- * other way is tried, for transfers only take time. */
+ * Each way is planned with what the backward part keeps best then (frontier.c): where something
+ * leaves, layers may keep more, so transfers are weighed against what is computed again. What moves
+ * once a step leaves before what moves with each microbatch; of that, what is kept, of which the
+ * frontier takes as many layers as it wants; then parameters, which only come; then gradients,
+ * which come and go. The fastest that fits is taken. If nothing has to leave and next to nothing is
+ * computed again, no other way is tried, for transfers only take time. */
 #include "decide/offload.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
@@ -17,6 +14,25 @@
 
 /* Of a step's time: what is computed again that is not worth another try. */
 static const double LITTLE = 0.01;
+
+enum {
+    STATE = 1 << OFFLOAD_state,
+    MASTERS = 1 << OFFLOAD_masters,
+    PARAMETERS = 1 << OFFLOAD_parameters,
+    GRADIENTS = 1 << OFFLOAD_gradients,
+    KEPT = 1 << OFFLOAD_kept
+};
+
+/* The ways, as sets of classes, behind nothing. */
+static const unsigned ways[] = {
+    STATE,
+    MASTERS,
+    STATE | MASTERS,
+    STATE | MASTERS | KEPT,
+    STATE | MASTERS | KEPT | PARAMETERS,
+    STATE | MASTERS | KEPT | GRADIENTS,
+    STATE | MASTERS | KEPT | PARAMETERS | GRADIENTS,
+};
 
 typedef struct Way {
     Level level[OFFLOAD_count];
@@ -38,16 +54,29 @@ static Layout with(const Module *m, const Way *w)
     return l;
 }
 
+/* The class of a tensor; OFFLOAD_count: none of it may leave. */
+static OffloadClass class_of(const Tensor *x)
+{
+    if (x->slot && !tensor_is_rounded(x))
+        return OFFLOAD_state;
+    if (x->master)
+        return OFFLOAD_masters;
+    return x->stacked ? OFFLOAD_parameters : OFFLOAD_count;
+}
+
 static void count(const Plan *p, Tried *t)
 {
     t->always = p->persistent_bytes + p->memory[OWN_grads];
     for (size_t k = 0; k < p->module->tensors.n; k++) {
         const Tensor *x = &p->module->tensors.data[k];
-        if (tensor_is_rounded(x) || (!x->slot && !x->master))
-            continue;
-        t->of[x->slot ? OFFLOAD_state : OFFLOAD_masters] +=
-            p->buffers.data[p->tensor_buffer.data[k]].bytes;
+        const OffloadClass class = class_of(x);
+        if (class < OFFLOAD_count)
+            t->of[class] += p->buffers.data[p->tensor_buffer.data[k]].bytes;
+        if (x->stacked && !x->slot) /* sums of gradients are f32 at most, or f64 as all is */
+            t->of[OFFLOAD_gradients] += type_elements(&x->type) * (x->type.dtype == DT_f64 ? 8 : 4);
     }
+    if (t->of[OFFLOAD_gradients] > p->memory[OWN_grads])
+        t->of[OFFLOAD_gradients] = p->memory[OWN_grads];
 }
 
 static Tried try(const Module *module, const Device *d, const Way *w)
@@ -102,11 +131,17 @@ void offload_choose(Module *m, const Device *d)
         return;
     const Tried nothing = to ? try(m, d, &best) : (Tried){0};
     Tried least = nothing;
-    for (unsigned which = 1; to && which < 1U << OFFLOAD_count; which++) {
+    for (size_t n = 0; to && n < sizeof ways / sizeof *ways; n++) {
+        unsigned which = ways[n];
         Way w = {0};
         if (least.fits && least.again <= LITTLE * least.seconds)
             break;
-        if ((which >> OFFLOAD_masters & 1 && !has_masters(m)) || !may_fit(m, d, &nothing, which))
+        if (!has_masters(m)) {
+            if (which == MASTERS || which == (STATE | MASTERS))
+                continue;
+            which &= ~(unsigned)MASTERS;
+        }
+        if (!may_fit(m, d, &nothing, which))
             continue;
         for (int k = 0; k < OFFLOAD_count; k++)
             w.level[k] = which >> k & 1 ? to : LEVEL_device;

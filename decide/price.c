@@ -7,6 +7,7 @@
  * of F0 and the end of B0 belongs to a range: everything from F(i) to F(i+1), and from B(i+1) to
  * the end of B(i). */
 #include "decide/frontier.h"
+#include "plan/order/order.h"
 
 #include <string.h>
 
@@ -52,16 +53,30 @@ static int children(const Plan *p, int parent, int *child, int max)
     return n;
 }
 
+/* Per buffer: when the step needs it. */
+typedef struct Needed {
+    int *first, *last;
+} Needed;
+
+static Needed needed(const Plan *p, Arena *a)
+{
+    Needed n = {NEW_ARRAY(a, int, p->buffers.n + 1), NEW_ARRAY(a, int, p->buffers.n + 1)};
+    for (size_t i = 0; i < p->buffers.n; i++)
+        n.first[i] = n.last[i] = -1;
+    plan_touched(p, p->train, n.first, n.last);
+    return n;
+}
+
 /* Bytes alive at each action of the step, but for what is persistent. */
-static int64_t *live_bytes(const Plan *p, Arena *a)
+static int64_t *live_bytes(const Plan *p, const Needed *n, Arena *a)
 {
     int64_t *live = NEW_ARRAY(a, int64_t, p->train->actions.n + 2);
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
-        if (b->persistent || b->level || b->program != 0 || b->first < 0)
+        if (b->persistent || b->level || b->program != 0 || n->first[i] < 0)
             continue;
-        live[b->first] += b->bytes;
-        live[b->last + 1] -= b->bytes;
+        live[n->first[i]] += b->bytes;
+        live[n->last[i] + 1] -= b->bytes;
     }
     for (size_t i = 1; i <= p->train->actions.n; i++)
         live[i] += live[i - 1];
@@ -83,7 +98,8 @@ bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
     const Loop *loop = p->train->loops.data;
     if (n < 2 * ranges || ranges > KEEP_RANGES)
         return false;
-    const int64_t *live = live_bytes(p, a);
+    const Needed when = needed(p, a);
+    const int64_t *live = live_bytes(p, &when, a);
     int64_t below = 0; /* stored by the ranges before */
     int last = (int)p->train->actions.n - 1;
     *price = (KeepPrice){.seconds = p->train->seconds};
@@ -99,7 +115,7 @@ bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
             const Type *t = buf->value ? type_of(p->module, buf->value) : NULL;
             if (buf->persistent || buf->program != 0 || !t || !t->rank ||
                 t->dims[0].name != f->dim.name || t->dims[0].size != f->dim.size ||
-                buf->first < from || buf->first > f->end || buf->last < b->begin)
+                when.first[i] < from || when.first[i] > f->end || when.last[i] < b->begin)
                 continue;
             if (buf->level) {
                 x->far += type_bytes(t) / f->dim.size;

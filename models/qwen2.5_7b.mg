@@ -57,18 +57,14 @@ layout {
     offload    auto
 }
 
-layout rtx4090 {
+layout rtx4090 : default {
     device     rtx4090
     microbatch 16
-    recompute  auto
-    offload    state, masters, parameters, gradients, kept -> host
 }
 
-layout rtx5060ti {
+layout rtx5060ti : default {
     device     rtx5060ti
     microbatch 16
-    recompute  auto
-    offload    state, masters, parameters, gradients, kept -> host
 }
 
 config {

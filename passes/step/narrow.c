@@ -24,7 +24,9 @@ typedef struct Narrow {
     Module *m;
     Fn *fn; /* at hand */
     ValueMap map;
-    Value seed, step; /* 0: not read yet */
+    VEC(Ins *) gathers; /* of rows that are narrow; */
+    VEC(Value) tables;  /* of what each */
+    Value seed, step;   /* 0: not read yet */
 } Narrow;
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -121,21 +123,47 @@ static void read_mapped(void *ctx, Value *use)
     *use = map_get(ctx, *use);
 }
 
-/* Casts of v to the type that it now has are v itself, which stays as it is there. */
-static void drop_casts(Narrow *n, Region *r, Value v)
+/* Rows that are looked up in v are widened, not v. */
+static Ins *widen_rows(const Narrow *n, Region *r, Ins *gather)
 {
-    size_t kept = 0;
+    Module *m = n->m;
+    const Value wide = gather->out[0];
+    Type t = *type_of(m, wide);
+    t.dtype = type_of(m, gather->in[0])->dtype;
+    gather->out[0] = value_new(m, r, t, m->values.data[wide].name);
+    m->values.data[gather->out[0]].def = gather;
+    Region apart = {.owner = r->owner, .parent = r->parent};
+    Builder b = builder_at(m, &apart, gather);
+    Ins *cast = build_typed(&b, OP_cast, NULL, 1, gather->out, 1, type_of(m, wide), NULL);
+    cast->out[0] = wide;
+    cast->home = r;
+    m->values.data[wide].def = cast;
+    return cast;
+}
+
+/* Casts of v to the type that it now has are v itself, which stays as it is there. */
+static void read_narrow(Narrow *n, Region *r, Value v)
+{
+    VEC(Ins *) all = {0};
     for (size_t k = 0; k < r->ins.n; k++) {
         Ins *i = r->ins.data[k];
         if (i->body)
-            drop_casts(n, i->body, v);
+            read_narrow(n, i->body, v);
         if (i->op == OP_cast && i->in[0] == v &&
-            type_of(n->m, i->out[0])->dtype == type_of(n->m, v)->dtype)
+            type_of(n->m, i->out[0])->dtype == type_of(n->m, v)->dtype) {
             map_set(n->m, &n->map, i->out[0], v);
-        else
-            r->ins.data[kept++] = i;
+            continue;
+        }
+        vec_push(n->m->arena, &all, i);
+        if (i->op == OP_gather && i->in[0] == v &&
+            type_of(n->m, i->out[0])->dtype != type_of(n->m, v)->dtype) {
+            vec_push(n->m->arena, &all, widen_rows(n, r, i));
+            vec_push(n->m->arena, &n->gathers, i);
+            vec_push(n->m->arena, &n->tables, v);
+        }
     }
-    r->ins.n = kept;
+    r->ins.data = all.data;
+    r->ins.n = r->ins.cap = all.n;
 }
 
 /* The arguments that are narrow are widened where the function begins. */
@@ -153,7 +181,7 @@ static void narrow_arguments(Narrow *n)
         if (!to)
             continue;
         m->values.data[v].type.dtype = to;
-        drop_casts(n, body, v);
+        read_narrow(n, body, v);
         vec_push(m->arena, &from, v);
     }
     const size_t had = body->ins.n;
@@ -173,6 +201,8 @@ static void narrow_arguments(Narrow *n)
     }
     body->ins.data = all.data;
     body->ins.n = body->ins.cap = all.n;
+    for (size_t k = 0; k < n->gathers.n; k++)
+        n->gathers.data[k]->in[0] = n->tables.data[k];
     for (size_t k = 0; k < body->results.n; k++)
         read_mapped(&n->map, &body->results.data[k]);
 }

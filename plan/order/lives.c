@@ -28,6 +28,21 @@ static int loop_under(const Program *p, int around, int home)
     return under;
 }
 
+void plan_touched(const Plan *p, const Program *g, int *first, int *last)
+{
+    for (size_t i = 0; i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        for (int k = 0; k < a->noperands; k++) {
+            const uint32_t b = a->operand[k].at.buffer;
+            const int l = loop_under(g, a->around, p->buffers.data[b].home);
+            const int begin = l < 0 ? (int)i : g->loops.data[l].begin;
+            const int end = l < 0 ? (int)i : g->loops.data[l].end;
+            first[b] = first[b] < 0 || begin < first[b] ? begin : first[b];
+            last[b] = end > last[b] ? end : last[b];
+        }
+    }
+}
+
 /* While microbatches are under way: what has slots, and what messages lie in. */
 static void pipe_lifetimes(Lives *s)
 {
@@ -49,17 +64,16 @@ static void pipe_lifetimes(Lives *s)
 
 static void set_lifetimes(Lives *s)
 {
-    Program *p = s->prog;
-    for (size_t i = 0; i < p->actions.n; i++) {
-        const Action *a = &p->actions.data[i];
-        for (int k = 0; k < a->noperands; k++) {
-            Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
-            int l = loop_under(p, a->around, b->home);
-            int first = l < 0 ? (int)i : p->loops.data[l].begin;
-            int last = l < 0 ? (int)i : p->loops.data[l].end;
-            b->first = b->first < 0 || first < b->first ? first : b->first;
-            b->last = last > b->last ? last : b->last;
-        }
+    const size_t n = s->p->buffers.n;
+    int *first = NEW_ARRAY(s->tmp, int, n + 1), *last = NEW_ARRAY(s->tmp, int, n + 1);
+    for (size_t b = 0; b < n; b++) {
+        first[b] = s->p->buffers.data[b].first;
+        last[b] = s->p->buffers.data[b].last;
+    }
+    plan_touched(s->p, s->prog, first, last);
+    for (size_t b = 0; b < n; b++) {
+        s->p->buffers.data[b].first = first[b];
+        s->p->buffers.data[b].last = last[b];
     }
     pipe_lifetimes(s);
 }

@@ -7,6 +7,10 @@
 /* lives.c: orders the actions of each program by their seconds, and sets when buffers are alive in
  * that order. After plan_rates. */
 void plan_order(Plan *p);
+/* The first and the last action of a program that touches each buffer, or the loop in which one
+ * does; -1 and what was there before: none. Buffers may be alive for longer, so that what runs
+ * beside the rest has room. */
+void plan_touched(const Plan *p, const Program *g, int *first, int *last);
 /* streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
 void plan_streams(Plan *p);
 /* In how many the step is; no fewer than the device has for what computes. */

@@ -120,7 +120,7 @@ class Offload(shim.Case):
         device = self.device("h200", host_memory=1 << 30, host_in=25e9, host_out=25e9, host_both=40e9, host_seconds=1e-5)
         ends = []
         seeds = 21 if mgctest.FULL else 4
-        for classes in ((), ("state, masters",), ("state, masters, parameters, gradients, kept",)):
+        for classes in ((), ("state, masters, parameters, gradients, kept",)):
             self.gpu(self.model("m.mg", "host", *classes), "--layout", "off", "--precision", "bf16", device=("--device", device))
             for seed in range(1, seeds if classes else 2):
                 ends.append(self.train("./gpu", f"gpu{len(ends)}", SHIM_SEED=str(seed)))
