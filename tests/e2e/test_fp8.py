@@ -1,0 +1,70 @@
+"""Training with `precision fp8`, by real programs on processors, which multiply halves of the same value: losses follow those of bf16,
+scales are of the tensor on all ranks together, and what is computed again has the bits that it had."""
+
+import os
+
+import mgctest
+from mgctest import some
+
+PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
+GRADIENTS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)"}
+LAYOUTS = {"dp2": ("dp = 2", "batch -> dp", 2), "zero3": ("dp = 2", "batch -> dp\nstate, grads, params -> dp", 2),
+           "pp2": ("pp = 2", "layers -> pp", 4)}
+
+
+class Fp8(mgctest.Case):
+    def source(self, model, precision, name):
+        with open(os.path.join(PARITY, model), encoding="utf-8") as f:
+            text = f.read()
+        old = [line for line in text.splitlines() if line.strip().startswith("precision ")]
+        self.assertEqual(len(old), 1)
+        self.write(f"{name}.mg", text.replace(old[0], f"    precision {precision}"))
+        return f"{name}.mg"
+
+    def losses(self, source, name, *argv, steps=20):
+        self.compiles(source, *argv, "-o", name)
+        self.trains(f"./{name}", "--data", "text1.txt", "--steps", steps, "--out", f"run-{name}", "--threads", 1)
+        return [(line["loss"], line["grad_norm"]) for line in self.metrics(f"run-{name}") if "loss" in line]
+
+    def test_follows_bf16(self):
+        self.text(6000)
+        for model in some(("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg"), 2):
+            base = self.losses(self.source(model, "bf16", "base"), "base")
+            for kind, precision in GRADIENTS.items():
+                with self.subTest(model=model, gradients=kind):
+                    ours = self.losses(self.source(model, precision, kind), kind)
+                    off = max(abs(a[0] - b[0]) / a[0] for a, b in zip(base, ours, strict=True))
+                    self.assertLess(off, 0.01)
+                    self.assertGreater(off, 1e-6)  # they were rounded
+                    self.assertLess(max(abs(a[1] - b[1]) / a[1] for a, b in zip(base, ours)), 0.1)
+
+    def test_kinds_of_gradients_differ(self):
+        """In the gradients alone: the first loss is the same."""
+        self.text(6000)
+        a, b = (self.losses(self.source("llama_small.mg", p, k), k, steps=2) for k, p in GRADIENTS.items())
+        self.assertEqual(a[0][0], b[0][0])
+        self.assertNotEqual(a[0][1], b[0][1])
+
+    def test_scales_are_of_all_ranks(self):
+        """Rows are computed as by one rank. So the loss before the first update is the same but for the order of its own sum; with a
+        scale for the rows of each rank it is not by a thousand times as much."""
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "model")
+        for name, (mesh, rules, each) in LAYOUTS.items():
+            with self.subTest(layout=name):
+                alone = self.write(f"alone_{name}.mg", "layout alone {\n device cpu\n microbatch 4\n}\n")
+                many = self.write(f"{name}.mg", f"layout {name} {{\n device cpu\n mesh {mesh}\n{rules}\n microbatch {each}\n}}\n")
+                want = self.losses(source, f"one_{name}", "--layout", alone, steps=3)
+                got = self.losses(source, name, "--layout", many, steps=3)
+                self.assertLess(abs(want[0][0] - got[0][0]) / want[0][0], 1e-7)
+                self.assertLess(max(abs(a[0] - b[0]) / a[0] for a, b in zip(want, got, strict=True)), 1e-3)
+
+    def test_computed_again(self):
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "model")
+        kept = self.losses(source, "kept", "--recompute", "none", steps=6)
+        self.assertEqual(kept, self.losses(source, "again", "--recompute", "all", steps=6))
+
+
+if __name__ == "__main__":
+    mgctest.main()
