@@ -127,20 +127,13 @@ void override_precision(const char *name, Train *t)
 
 bool fp8_fits(Elab *e, Train *t)
 {
-    const ElaborateOptions *o = e->options;
-    const char *device = text(e, e->module->layout.device);
-    const bool gpu = o->is_gpu && o->is_gpu(o->who, device);
-    if (!t->fp8 || (!gpu && !t->tree))
+    static const char instead[] = "bf16 (reduce = tree)";
+    if (!t->fp8 || !t->tree)
         return true;
-    const char *instead = gpu ? "bf16" : "bf16 (reduce = tree)";
-    if (gpu)
-        fail(e, t->precision_span, 311,
-             "precision fp8 on a GPU, %s: programs for GPUs have no products of fp8", device);
-    else
-        fail(e, t->tree_span, 311,
-             "reduce = tree beside precision fp8, whose scales are of all sequences that ranks "
-             "compute at once");
-    if (t->precision_span.file)
+    fail(e, t->tree_span, 311,
+         "reduce = tree beside precision fp8, whose scales are of all sequences that ranks compute "
+         "at once");
+    if (t->precision_by == PRECISION_by_source)
         remedy(e, t->precision_span, instead, "precision %s", instead);
     else
         help(e, "--precision bf16");

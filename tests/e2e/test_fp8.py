@@ -59,6 +59,30 @@ class Fp8(mgctest.Case):
                 self.assertLess(abs(want[0][0] - got[0][0]) / want[0][0], 1e-7)
                 self.assertLess(max(abs(a[0] - b[0]) / a[0] for a, b in zip(want, got, strict=True)), 1e-3)
 
+    def refused(self, code, says, *argv):
+        r = self.mgc(*argv)
+        self.assertEqual(r.returncode, code, r.err)
+        for part in says:
+            self.assertIn(part, r.err)
+
+    def test_refused(self):
+        source = self.source("llama_small.mg", "fp8", "model")
+        says = ("error[MG0311]", "precision fp8 on a GPU, h100", "help: precision bf16")
+        self.refused(1, says, source, "--device", "h100", "--check")
+        self.refused(1, ("error[MG0311]", "h100", "help: --precision bf16"), os.path.join(PARITY, "llama_small.mg"),
+                     "--precision", "fp8", "--device", "h100", "--check")
+        self.write("after.mgir", self.compiles(source, "--print-after=quantize").out)
+        self.refused(1, says, "--from=after.mgir", "--device", "h100", "--check")
+        self.compiles("--from=after.mgir", "--check")
+        tree = self.source("llama_small.mg", "f32 (reduce = tree)", "tree")
+        self.refused(1, ("error[MG0311]", "reduce = tree beside precision fp8", "help: --precision bf16"), tree, "--precision", "fp8", "--check")
+
+    def test_nothing_to_round(self):
+        """A program without layers is one of bf16, and says so."""
+        r = self.compiles(self.source("mlp_small.mg", "fp8", "flat"), "--check")
+        self.assertIn("warning[MG0533]", r.err)
+        self.assertNotIn("MG0533", self.compiles(self.source("llama_small.mg", "fp8", "model"), "--check").err)
+
     def test_computed_again(self):
         self.text(6000)
         source = self.source("llama_small.mg", "fp8", "model")
