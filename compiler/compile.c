@@ -387,9 +387,25 @@ static Exit check_after(Session *s, const Compiled *c, const char *after)
     return EXIT_done;
 }
 
+/* Refuses what the device cannot compute in. */
+static bool takes_precision(const Session *s, const Compiled *c)
+{
+    const Train *t = &c->module->train;
+    const bool option = t->precision_by == PRECISION_by_option;
+    if (!t->fp8 || c->device.target != TARGET_cuda)
+        return true;
+    diag_error(s->diag, option ? (Span){0} : t->precision_span, 311,
+               "precision fp8 on a GPU, %s: programs for GPUs have no products of fp8",
+               c->device.name);
+    diag_help(s->diag, "%s", option ? "--precision bf16" : "precision bf16");
+    return false;
+}
+
 /* Passes, decisions and planning, from behind `after` on. */
 static Exit run_steps(Session *s, Compiled *c, const char *after, const char *until)
 {
+    if (!takes_precision(s, c))
+        return EXIT_source;
     PlanJob job = {.m = c->module,
                    .d = &c->device,
                    .a = s->arena,

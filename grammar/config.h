@@ -25,6 +25,8 @@ void override_precision(const char *name, Train *t);
 /* The precision that nobody gave: bf16 on a GPU, f32 on a processor. To call after read_layout,
  * which finds the device. */
 void default_precision(const Elab *e, Train *t);
+/* After default_precision: whether the program can be in fp8, if it says so; else told. */
+bool fp8_fits(Elab *e, Train *t);
 /* After default_precision: whether the program can keep optimizer state as it says; else told. With
  * --precision f64 it is kept in f64. */
 bool state_fits(Elab *e, Train *t);

@@ -363,6 +363,7 @@ static Module *elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const 
     read_layout(e);
     default_precision(e, &m->train);
     state_fits(e, &m->train);
+    fp8_fits(e, &m->train);
     check_goals(e);
     if (diag_errors(d) == errors && input) {
         m->name = model->name;

@@ -2,10 +2,11 @@
  *
  *   precision bf16                                    products in bf16, all else in f32
  *   precision f16 (scale = 65536, window = 1000)      the same in f16, with a scale of the loss
+ *   precision fp8 (gradients = e4m3)                  bf16, and products of layers in fp8
  *
  * `master` (parameters) and `reduce` (sums of gradients) may be said; they are f32 with bf16, f16
- * and tf32, and as all the rest with f32 and f64. `master = bf16` beside bf16 keeps parameters as
- * they are multiplied: updates are rounded at random. `reduce = tree` makes those sums, of these
+ * fp8 and tf32, and as all the rest with f32 and f64. `master = bf16` beside bf16 keeps parameters
+ * as they are multiplied: updates are rounded at random. `reduce = tree` makes those sums, of these
  * numbers, in an order that no layout changes. Without the setting a program for a GPU
  * computes in bf16, and one for a processor in f32. */
 #include "grammar/config.h"
@@ -13,10 +14,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { F32, F64, TF32, BF16, F16, TREE };
-static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", NULL};
+enum { F32, F64, TF32, BF16, F16, FP8, TREE };
+static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", NULL};
 /* `reduce`: what sums of gradients are of, or the order in which they are made. */
-static const char *const sums[] = {"f32", "f64", "tf32", "bf16", "f16", "tree", NULL};
+static const char *const sums[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", "tree", NULL};
+/* `gradients`: what they are multiplied as. */
+static const char *const gradients[] = {"e4m3", "e5m2", NULL};
 
 /* DeepSpeed's defaults. */
 static const Train scaled = {
@@ -26,7 +29,9 @@ static void set(Train *t, int which)
 {
     t->compute = which == F64 ? DT_f64 : DT_f32;
     t->tf32 = which == TF32;
-    t->half = which == BF16 ? DT_bf16 : which == F16 ? DT_f16 : DT_none;
+    t->half = which == BF16 || which == FP8 ? DT_bf16 : which == F16 ? DT_f16 : DT_none;
+    t->fp8 = which == FP8 ? DT_e4m3 : DT_none;
+    t->fp8_gradients = which == FP8 ? DT_e5m2 : DT_none;
     t->master = which == BF16 ? t->master : DT_none;
     t->scale = which == F16 ? scaled.scale : 0;
     t->scale_least = scaled.scale_least;
@@ -72,15 +77,16 @@ static void loss_scale(Elab *e, const Node *const *slot, Train *t)
 
 void read_precision(Elab *e, const Node *value, Train *t)
 {
-    enum { MASTER, REDUCE, SCALE, ARGUMENTS = 6 };
-    static const char *const args[] = {"master", "reduce",     "scale", "least",
-                                       "window", "hysteresis", NULL};
+    enum { MASTER, REDUCE, SCALE, GRADIENTS = 6, ARGUMENTS };
+    static const char *const args[] = {"master", "reduce",     "scale",     "least",
+                                       "window", "hysteresis", "gradients", NULL};
     const Node *slot[ARGUMENTS];
     int which = config_choice(e, value, "precision", names, 307);
     if (which < 0 || !config_args(e, value, args, slot, NULL, 308))
         return;
     set(t, which);
     t->precision_by = PRECISION_by_source;
+    t->precision_span = value->span;
     int rest = which == F64 ? F64 : F32;
     for (int i = MASTER; i <= REDUCE; i++) {
         const Node *v = value_of(slot[i]);
@@ -96,11 +102,17 @@ void read_precision(Elab *e, const Node *value, Train *t)
         }
     }
     for (int i = SCALE; i < ARGUMENTS; i++)
-        if (slot[i] && which != F16) {
-            fail(e, slot[i]->span, 308, "precision %s has no scale of the loss", names[which]);
+        if (slot[i] && which != (i == GRADIENTS ? FP8 : F16)) {
+            fail(e, slot[i]->span, 308, "precision %s has no %s", names[which],
+                 i == GRADIENTS ? "gradients of fp8" : "scale of the loss");
             remedy(e, value->span, names[which], "precision %s", names[which]);
             return;
         }
+    if (slot[GRADIENTS]) {
+        const int is =
+            config_choice(e, value_of(slot[GRADIENTS]), "type of gradients", gradients, 307);
+        t->fp8_gradients = is == 0 ? DT_e4m3 : DT_e5m2;
+    }
     if (which == F16)
         loss_scale(e, slot + SCALE, t);
 }
@@ -111,6 +123,21 @@ void override_precision(const char *name, Train *t)
     for (int i = 0; names[i]; i++)
         if (!strcmp(name, names[i]))
             set(t, i);
+}
+
+bool fp8_fits(Elab *e, Train *t)
+{
+    static const char instead[] = "bf16 (reduce = tree)";
+    if (!t->fp8 || !t->tree)
+        return true;
+    fail(e, t->tree_span, 311,
+         "reduce = tree beside precision fp8, whose scales are of all sequences that ranks compute "
+         "at once");
+    if (t->precision_by == PRECISION_by_source)
+        remedy(e, t->precision_span, instead, "precision %s", instead);
+    else
+        help(e, "--precision bf16");
+    return false;
 }
 
 bool state_fits(Elab *e, Train *t)

@@ -158,6 +158,12 @@ static double narrow(double x, int bits, int least, double top)
     return fabs(y) > top ? copysign(INFINITY, x) : y;
 }
 
+/* Of fp8 the largest number stands for all beyond it. */
+static double saturated(double x, DType t)
+{
+    return fabs(x) > dtype_largest(t) ? copysign(dtype_largest(t), x) : x;
+}
+
 double interp_rounded(double x, DType t)
 {
     switch (t) {
@@ -167,6 +173,10 @@ double interp_rounded(double x, DType t)
         return narrow(x, 8, -133, 0x1.fep127);
     case DT_f16:
         return narrow(x, 11, -24, 65504);
+    case DT_e4m3:
+        return narrow(saturated(x, t), 4, -9, 448);
+    case DT_e5m2:
+        return narrow(saturated(x, t), 3, -16, 57344);
     case DT_bool:
         return x != 0;
     case DT_i32:
@@ -356,7 +366,12 @@ static void round_results(Interp *in, const Ins *i)
 
 static double rounding_unit(DType t)
 {
-    return t == DT_f64 ? DBL_EPSILON : t == DT_f32 ? FLT_EPSILON : t == DT_bf16 ? 0x1p-7 : 0x1p-10;
+    return t == DT_f64    ? DBL_EPSILON
+           : t == DT_f32  ? FLT_EPSILON
+           : t == DT_e4m3 ? 0x1p-3
+           : t == DT_e5m2 ? 0x1p-2
+           : t == DT_bf16 ? 0x1p-7
+                          : 0x1p-10;
 }
 
 /* Ops whose results are numbers of their operands, or come from the ops of their body. */

@@ -114,6 +114,8 @@ static inline bool op_is_product(Op op)
 {
     return op >= OP_dot && op <= OP_dot_gelu_grad;
 }
+/* Attribute fp8 of a dot: what its operands are. */
+enum { FP8_none, FP8_values, FP8_gradient /* the first is a gradient */ };
 /* The value of a pointwise op on doubles (comparisons give 0 or 1): ir/op_value.c. */
 double op_evaluate(Op op, double a, double b, double c);
 

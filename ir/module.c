@@ -1,6 +1,7 @@
 /* module.c - modules, types, regions, values: the containers of the IR. */
 #include "ir/ir.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens",
@@ -41,9 +42,24 @@ bool dtype_is_half(DType t)
     return t == DT_bf16 || t == DT_f16;
 }
 
+bool dtype_is_fp8(DType t)
+{
+    return t == DT_e4m3 || t == DT_e5m2;
+}
+
+bool dtype_is_narrow(DType t)
+{
+    return dtype_is_half(t) || dtype_is_fp8(t);
+}
+
 DType dtype_wide(DType t)
 {
-    return dtype_is_half(t) ? DT_f32 : t;
+    return dtype_is_narrow(t) ? DT_f32 : t;
+}
+
+double dtype_largest(DType t)
+{
+    return t == DT_e4m3 ? 448 : t == DT_e5m2 ? 57344 : INFINITY;
 }
 
 int type_find(const Type *t, Name dim)

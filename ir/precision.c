@@ -3,7 +3,11 @@
 
 const char *precision_name(const Train *t)
 {
-    return t->half ? dtype_name(t->half) : t->compute == DT_f64 ? "f64" : t->tf32 ? "tf32" : "f32";
+    return t->fp8                 ? "fp8"
+           : t->half              ? dtype_name(t->half)
+           : t->compute == DT_f64 ? "f64"
+           : t->tf32              ? "tf32"
+                                  : "f32";
 }
 
 const char *precision_reason(const Train *t)

@@ -66,7 +66,7 @@ const char *rule_is_float(Rule *r, const Type *t, const char *side)
 /* A float that is computed with: halves are cast to f32 before. */
 static const char *is_number(Rule *r, const Type *t, const char *side)
 {
-    if (dtype_is_half(t->dtype))
+    if (dtype_is_narrow(t->dtype))
         WRONG(r, "%s is %s where f32 is wanted", side, dtype_name(t->dtype));
     return rule_is_float(r, t, side);
 }
@@ -81,7 +81,7 @@ const char *rule_has_type(Rule *r, int nth, const Type *t, DType dtype, const ch
 /* The dtypes that a pointwise op is for. Halves are stored and chosen, never computed with. */
 static bool takes(Op op, DType t)
 {
-    const Takes least = dtype_is_half(t)    ? TAKES_ANY
+    const Takes least = dtype_is_narrow(t)  ? TAKES_ANY
                         : t == DT_bool      ? TAKES_STORED
                         : dtype_is_float(t) ? TAKES_REAL
                                             : TAKES_NUMBER;
@@ -222,6 +222,14 @@ static const char *added(Rule *r, int nth)
     return NULL;
 }
 
+/* Operands of fp8: one is e4m3, the other either. The product is f32, since their scales are
+ * still to come. */
+static bool fp8_product(const Rule *r)
+{
+    return dtype_is_fp8(r->in[0]->dtype) && dtype_is_fp8(r->in[1]->dtype) &&
+           (r->in[0]->dtype == DT_e4m3 || r->in[1]->dtype == DT_e4m3);
+}
+
 static const char *product(Rule *r)
 {
     const DimList *over = &r->attrs->over;
@@ -232,10 +240,13 @@ static const char *product(Rule *r)
         wrong = rule_is_float(r, r->in[0], "the left side");
     if (wrong)
         return wrong;
-    if (r->in[0]->dtype != r->in[1]->dtype)
+    const bool fp8 = fp8_product(r);
+    if (!fp8 && r->in[0]->dtype != r->in[1]->dtype)
         WRONG(r, "the left side is %s and the right side %s", dtype_name(r->in[0]->dtype),
               dtype_name(r->in[1]->dtype));
-    r->out[0] = (Type){.dtype = r->in[0]->dtype};
+    if (!fp8 && dtype_is_fp8(r->in[0]->dtype))
+        WRONG(r, "both sides are %s: one is e4m3", dtype_name(r->in[0]->dtype));
+    r->out[0] = (Type){.dtype = fp8 ? DT_f32 : r->in[0]->dtype};
     wrong = rule_add_dims(r, &r->out[0], r->in[0], over);
     return wrong ? wrong : rule_add_dims(r, &r->out[0], r->in[1], over);
 }

@@ -78,6 +78,10 @@ void text_read_train(Reader *r)
     t->as_ready = text_take_word(r, "as_ready");
     if (text_take_word(r, "half"))
         t->half = text_read_dtype(r);
+    if (text_take_word(r, "fp8")) {
+        t->fp8 = text_read_dtype(r);
+        t->fp8_gradients = text_read_dtype(r);
+    }
     if (text_take_word(r, "master"))
         t->master = text_read_dtype(r);
     if (text_take_word(r, "scale")) {

@@ -503,6 +503,8 @@ static void print_header(const Module *m, FILE *out)
             t->tree ? " tree" : "", t->as_ready ? " as_ready" : "");
     if (t->half)
         fprintf(out, " half %s", dtype_name(t->half));
+    if (t->fp8)
+        fprintf(out, " fp8 %s %s", dtype_name(t->fp8), dtype_name(t->fp8_gradients));
     if (t->master)
         fprintf(out, " master %s", dtype_name(t->master));
     if (t->scale != 0) {

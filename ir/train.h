@@ -65,8 +65,12 @@ typedef struct Train {
     bool tf32;     /* f32 whose products a GPU may round to 10 bits before it multiplies */
     DType half;    /* compute f32: what operands of products and what is kept are rounded to;
                       DT_none: nothing is */
-    DType master;  /* what parameters are kept in, rounded at random; DT_none: in `compute` */
+    DType fp8,
+        fp8_gradients; /* half bf16: what operands of layers' products are rounded to, with
+               a scale for each tensor, and what their gradients are; DT_none: to half alone */
+    DType master;      /* what parameters are kept in, rounded at random; DT_none: in `compute` */
     PrecisionBy precision_by; /* for people */
+    Span precision_span;      /* where a source says so; no place: not in a text */
     /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */
     double scale, scale_least;
     int64_t scale_window, scale_hysteresis;

@@ -23,8 +23,16 @@ int64_t dtype_bytes(DType t);
 bool dtype_is_float(DType t);
 /* bf16, f16: for storage and as operands of products; arithmetic on them is done in f32. */
 bool dtype_is_half(DType t);
-/* The type of statistics over values of t (losses, normalisers): f32 for halves, else t. */
+/* e4m3 (OCP's FP8 of 4 bits of exponent and 3 of mantissa: no infinity) and e5m2: operands of
+ * products that are scaled. A cast to one rounds to the nearest, ties to even; what is beyond its
+ * largest number, an infinity too, becomes that number. A NaN stays one. */
+bool dtype_is_fp8(DType t);
+/* Halves and fp8: numbers that are stored and multiplied, and computed with as f32. */
+bool dtype_is_narrow(DType t);
+/* The type of statistics over values of t (losses, normalisers): f32 for narrow ones, else t. */
 DType dtype_wide(DType t);
+/* The largest number of e4m3 and e5m2, 448 and 57344; infinity of other types. */
+double dtype_largest(DType t);
 
 /* A set of axes of the mesh: bit n is Layout.mesh[n]. */
 typedef uint32_t Axes;

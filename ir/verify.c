@@ -443,21 +443,22 @@ static void check_names(Verifier *v)
     }
 }
 
-/* Does the program compute with halves of this type, or keep something in it? */
-static bool has_half(const Train *t, DType half)
+/* Does the program compute with narrow numbers of this type, or keep something in it? */
+static bool has_narrow(const Train *t, DType narrow)
 {
-    bool is = t->half == half || t->master == half;
+    bool is = t->half == narrow || t->master == narrow || t->fp8 == narrow ||
+              (t->fp8 && t->fp8_gradients == narrow);
     for (int i = 0; i < t->goals; i++)
-        is |= t->goal[i].state == half;
+        is |= t->goal[i].state == narrow;
     return is;
 }
 
-/* Values that are halves where the program has none of them would meet what knows no halves. */
-static void check_halves(Verifier *v)
+/* Narrow values where the program has none of them would meet what knows none. */
+static void check_narrow(Verifier *v)
 {
     for (size_t i = 1; i < v->m->values.n; i++) {
         DType t = v->m->values.data[i].type.dtype;
-        if (dtype_is_half(t) && !has_half(&v->m->train, t)) {
+        if (dtype_is_narrow(t) && !has_narrow(&v->m->train, t)) {
             verify_broken(v, v->m->values.data[i].def, 10,
                           "a value is %s, which the program does not say", dtype_name(t));
             return;
@@ -476,6 +477,11 @@ static void check_header(Verifier *v)
     if (m->train.half && (!dtype_is_half(m->train.half) || m->train.compute != DT_f32))
         verify_broken(v, NULL, 10, "the program stores %s beside %s", dtype_name(m->train.half),
                       dtype_name(m->train.compute));
+    if (m->train.fp8 && (m->train.half != DT_bf16 || m->train.fp8 != DT_e4m3 ||
+                         !dtype_is_fp8(m->train.fp8_gradients)))
+        verify_broken(v, NULL, 10, "the program multiplies %s and gradients of %s beside %s",
+                      dtype_name(m->train.fp8), dtype_name(m->train.fp8_gradients),
+                      dtype_name(m->train.half));
     if (part < 1 || m->batch.size < 1 || m->batch.size % part)
         verify_broken(v, NULL, 10, "microbatches of %lld for a batch of %lld", (long long)part,
                       (long long)m->batch.size);
@@ -490,7 +496,7 @@ int ir_verify(const Module *m, FILE *out)
 {
     Verifier v = {.m = m, .out = out, .fn = "module", .tmp = arena_new()};
     check_header(&v);
-    check_halves(&v);
+    check_narrow(&v);
     check_names(&v);
     for (size_t i = 0; i < m->tensors.n; i++)
         verify_tensor(&v, (uint32_t)i);

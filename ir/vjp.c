@@ -308,7 +308,7 @@ static Value factor(Vjp *v, int mine, int others)
 {
     Type t = operand_type(v, mine), u = operand_type(v, others);
     DType multiplied = u.dtype;
-    Attrs a = {0};
+    Attrs a = {.fp8 = v->ins->attrs.fp8 ? FP8_gradient : 0};
     DimList alone = {0};
     for (int i = 0; i < u.rank; i++) {
         if (type_find(&t, u.dims[i].name) >= 0)

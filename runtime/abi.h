@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      28
+#define MG_ABI      29
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -224,8 +224,9 @@ typedef struct mg_program {
     const char *cpu_features; /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
     mg_dtype compute;         /* MG_F32 or MG_F64: type of parameters and arithmetic */
     mg_dtype half;            /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
-    int64_t arena_bytes;      /* all tensors */
-    int64_t persistent_bytes; /* parameters and state: the first bytes of the arena */
+    mg_dtype fp8, fp8_gradients;    /* of layers' products, and of gradients in them; 0: half */
+    int64_t arena_bytes;            /* all tensors */
+    int64_t persistent_bytes;       /* parameters and state: the first bytes of the arena */
     int64_t level_bytes[MG_LEVELS]; /* of the arenas of other levels */
     int64_t scratch_bytes;          /* per thread, outside the arena */
     int64_t batch, seq, vocab; /* of a step: sequences, targets of each; valid token ids < vocab */

@@ -6,11 +6,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
+typedef enum mg_dtype {
+    MG_F32 = 1,
+    MG_F64,
+    MG_BF16,
+    MG_F16,
+    MG_I32,
+    MG_I64,
+    MG_BOOL,
+    MG_E4M3,
+    MG_E5M2
+} mg_dtype;
 
 static inline int64_t mg_dtype_bytes(mg_dtype t)
 {
-    return t == MG_F64 || t == MG_I64 ? 8 : t == MG_BF16 || t == MG_F16 ? 2 : t == MG_BOOL ? 1 : 4;
+    return t == MG_F64 || t == MG_I64                     ? 8
+           : t == MG_BF16 || t == MG_F16                  ? 2
+           : t == MG_BOOL || t == MG_E4M3 || t == MG_E5M2 ? 1
+                                                          : 4;
 }
 
 /* A convolution: a product whose first operand is read through indices that are sums of others.

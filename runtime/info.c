@@ -56,10 +56,13 @@ void rt_info(const mg_run *r)
     row("fingerprint", "%016" PRIx64, p->fingerprint);
     row("parameters", "%" PRId64 " in %d tensors, %s", parameters, r->params.n,
         r->params.n && r->params.item[0].form->tensor->dtype == MG_BF16 ? "bf16"
-        : p->half == MG_BF16                                            ? "f32, products in bf16"
-        : p->half == MG_F16                                             ? "f32, products in f16"
-        : p->compute == MG_F64                                          ? "f64"
-                                                                        : "f32");
+        : p->fp8 == MG_E4M3 && p->fp8_gradients == MG_E4M3
+            ? "f32, products in bf16, of layers in e4m3"
+        : p->fp8 == MG_E4M3    ? "f32, products in bf16, of layers in e4m3 and e5m2"
+        : p->half == MG_BF16   ? "f32, products in bf16"
+        : p->half == MG_F16    ? "f32, products in f16"
+        : p->compute == MG_F64 ? "f64"
+                               : "f32");
     row("optimizer", "%s, %s of state", p->optimizer, rt_bytes_text((double)r->slots.bytes).text);
     row("step",
         "%" PRId64 " x %" PRId64 " tokens, vocabulary %" PRId64 ", %d actions, %s, predicted %s",

@@ -96,24 +96,25 @@ static bool has_maximum(const Emitter *e, DType t)
     return any;
 }
 
-/* Does any kernel read, store or round to halves? */
-static bool has_halves(const Emitter *e)
+/* Does any kernel read, store or round to such numbers? */
+static bool has(const Emitter *e, bool (*such)(DType))
 {
     bool any = false;
     for (size_t i = 0; i < e->p->kernels.n; i++) {
         const Kernel *k = &e->p->kernels.data[i];
         const Region *body = k->ins->body;
         for (int o = 0; o < k->noperands; o++)
-            any |= dtype_is_half(k->operand[o].type.dtype);
+            any |= such(k->operand[o].type.dtype);
         for (size_t n = 0; n < body->ins.n; n++)
-            any |= dtype_is_half(type_of(e->m, body->ins.data[n]->out[0])->dtype);
+            any |= such(type_of(e->m, body->ins.data[n]->out[0])->dtype);
     }
     return any;
 }
 
 void c_kernels_include(const Emitter *e)
 {
-    fputs(has_halves(e) ? "#include \"half.h\"\n\n" : "\n", e->out);
+    fputs(has(e, dtype_is_fp8) ? "#include \"fp8.h\"\n" : "", e->out);
+    fputs(has(e, dtype_is_half) ? "#include \"half.h\"\n\n" : "\n", e->out);
     fputs("#include <math.h>\n", e->out);
 }
 

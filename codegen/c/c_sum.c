@@ -16,7 +16,7 @@ static DType dtype_of(const CGen *g, Value v)
 static void add(CGen *g, const Ins *i, const char *sum, bool stored, Text x)
 {
     const DType t = dtype_of(g, i->out[0]);
-    if (i->op == OP_sum && !(stored && dtype_is_half(t))) {
+    if (i->op == OP_sum && !(stored && dtype_is_narrow(t))) {
         code_line(&g->c, "%s += %s;", sum, x.s);
         return;
     }

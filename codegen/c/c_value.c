@@ -6,11 +6,6 @@
 
 enum { LONG = 70 /* characters of an expression that gets a name of its own */ };
 
-static const char *half_name(DType half)
-{
-    return half == DT_bf16 ? "bf16" : "f16";
-}
-
 static Text from_half(Code *c, DType half, Text x)
 {
     (void)c, (void)half;
@@ -19,28 +14,28 @@ static Text from_half(Code *c, DType half, Text x)
 
 static Text to_half(Code *c, DType half, Text x)
 {
-    const char *name = half_name(half);
+    const char *name = dtype_name(half);
     return (Text){arena_printf(c->a, "mg_from_%s(mg_to_%s(%s))", name, name, x.s), CALLED};
 }
 
 Text c_loaded(CGen *g, DType t, const char *element)
 {
     Arena *a = g->c.a;
-    if (dtype_is_half(t))
-        return (Text){arena_printf(a, "mg_from_%s(%s)", half_name(t), element), CALLED};
+    if (dtype_is_narrow(t))
+        return (Text){arena_printf(a, "mg_from_%s(%s)", dtype_name(t), element), CALLED};
     return t == DT_bool ? (Text){arena_printf(a, "%s != 0", element), COMPARED}
                         : (Text){element, NAMED};
 }
 
 const char *c_stored(CGen *g, DType t, Text x)
 {
-    if (!dtype_is_half(t))
+    if (!dtype_is_narrow(t))
         return x.s;
-    const char *from = arena_printf(g->c.a, "mg_from_%s(", half_name(t));
+    const char *from = arena_printf(g->c.a, "mg_from_%s(", dtype_name(t));
     const size_t n = strlen(from);
     if (x.level == CALLED && !strncmp(x.s, from, n)) /* it is one already */
         return arena_strndup(g->c.a, x.s + n, strlen(x.s) - n - 1);
-    return arena_printf(g->c.a, "mg_to_%s(%s)", half_name(t), x.s);
+    return arena_printf(g->c.a, "mg_to_%s(%s)", dtype_name(t), x.s);
 }
 
 static Text load(Code *c, int o, const CodeEnv *e)
@@ -99,7 +94,10 @@ static const char *offset(Code *c, const char *sum)
 }
 
 const Dialect c_dialect = {
-    .half = {[DT_bf16] = "uint16_t", [DT_f16] = "uint16_t"},
+    .half = {[DT_bf16] = "uint16_t",
+             [DT_f16] = "uint16_t",
+             [DT_e4m3] = "uint8_t",
+             [DT_e5m2] = "uint8_t"},
     .widened = true,
     .from_half = from_half,
     .to_half = to_half,

@@ -16,12 +16,12 @@ const char *code_stored(const Dialect *d, DType t)
                                                 [DT_i32] = "int32_t",
                                                 [DT_i64] = "int64_t",
                                                 [DT_bool] = "uint8_t"};
-    return dtype_is_half(t) ? d->half[t] : names[t];
+    return dtype_is_narrow(t) ? d->half[t] : names[t];
 }
 
 const char *code_computed(const Dialect *d, DType t)
 {
-    return t == DT_bool ? "bool" : dtype_is_half(t) && d->widened ? "float" : code_stored(d, t);
+    return t == DT_bool ? "bool" : dtype_is_narrow(t) && d->widened ? "float" : code_stored(d, t);
 }
 
 void code_begin(Code *c, const Dialect *d, const Module *m, const Kernel *k, Arena *a)
@@ -172,7 +172,7 @@ Text code_number(Code *c, DType t, double x)
 {
     if (t == DT_bool)
         return (Text){x != 0 ? "true" : "false", NAMED};
-    if (dtype_is_half(t))
+    if (dtype_is_narrow(t))
         return c->dialect->to_half(c, t, real(c, DT_f32, x));
     if (dtype_is_float(t))
         return real(c, t, x);
@@ -192,11 +192,11 @@ Text code_cast(Code *c, DType from, DType to, Text x)
 {
     if (from == to)
         return x;
-    if (dtype_is_half(from))
+    if (dtype_is_narrow(from))
         return code_cast(c, DT_f32, to, c->dialect->from_half(c, from, x));
     if (to == DT_bool)
         return code_pointwise(c, OP_ne, from, 2, (Text[]){x, code_number(c, from, 0)});
-    if (dtype_is_half(to))
+    if (dtype_is_narrow(to))
         return c->dialect->to_half(c, to, code_cast(c, from, DT_f32, x));
     return (Text){
         arena_printf(c->a, "(%s)%s", code_computed(c->dialect, to), code_at(c, x, CALLED)), SIGNED};

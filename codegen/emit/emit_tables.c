@@ -397,9 +397,10 @@ static const char *config_line(const Emitter *e)
     for (int k = 1; k < t->goals; k++)
         goals = arena_printf(e->a, "%s, %s by %s", goals, str(e, t->goal[k].loss),
                              goal_line(e, &t->goal[k]));
-    return arena_printf(
-        e->a, "%s, %s%s, microbatch %lld", goals, dtype_name(t->half ? t->half : t->compute),
-        t->as_ready ? ", updated as ready" : "", (long long)e->m->layout.microbatch);
+    return arena_printf(e->a, "%s, %s%s, microbatch %lld", goals,
+                        t->fp8 ? precision_name(t) : dtype_name(t->half ? t->half : t->compute),
+                        t->as_ready ? ", updated as ready" : "",
+                        (long long)e->m->layout.microbatch);
 }
 
 static void named(const Emitter *e, const char *field, const char *text)
@@ -544,6 +545,9 @@ void emit_program(Emitter *e)
     fprintf(out, "    .compute = %s, ", emit_dtype(t->compute));
     if (t->half)
         fprintf(out, ".half = %s, ", emit_dtype(t->half));
+    if (t->fp8)
+        fprintf(out, ".fp8 = %s, .fp8_gradients = %s, ", emit_dtype(t->fp8),
+                emit_dtype(t->fp8_gradients));
     fprintf(out, ".arena_bytes = %lld, .persistent_bytes = %lld, .scratch_bytes = %lld,\n",
             (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->scratch_bytes);
     if (p->level_bytes[LEVEL_host] || p->level_bytes[LEVEL_disk])

@@ -20,10 +20,14 @@ typedef struct LlvmModule {
 } LlvmModule;
 
 LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t); /* as stored: bool is a byte */
-/* Converts a half between memory and a register, where it is a float. narrow: the number is already
- * the value of a half. */
-LLVMValueRef llvm_widen(LlvmModule *l, DType half, LLVMValueRef x);
-LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x);
+/* Converts a half, or a number of fp8, between memory and a register, where it is a float. narrow:
+ * the number is already a value of the type. */
+LLVMValueRef llvm_widen(LlvmModule *l, DType t, LLVMValueRef x);
+LLVMValueRef llvm_narrow(LlvmModule *l, DType t, LLVMValueRef x);
+/* codegen/llvm/llvm_fp8.c: the same of fp8; and a float rounded to it and back. */
+LLVMValueRef llvm_fp8_widen(LlvmModule *l, DType t, LLVMValueRef x);
+LLVMValueRef llvm_fp8_narrow(LlvmModule *l, DType t, LLVMValueRef x);
+LLVMValueRef llvm_fp8_rounded(LlvmModule *l, DType t, LLVMValueRef x);
 LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t); /* as computed: bool is a bit */
 
 /* codegen/llvm/llvm_pointwise.c: a pointwise op on registers x of dtype t (the condition of a

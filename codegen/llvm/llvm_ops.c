@@ -29,6 +29,8 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
     case DT_f32:
     case DT_bf16:
     case DT_f16:
+    case DT_e4m3:
+    case DT_e5m2:
     case DT_none:
     case DT_count:
         break;
@@ -38,7 +40,9 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
 
 LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
 {
-    return t == DT_bool ? l->i8 : dtype_is_half(t) ? l->i16 : llvm_register_type(l, t);
+    return t == DT_bool || dtype_is_fp8(t) ? l->i8
+           : dtype_is_half(t)              ? l->i16
+                                           : llvm_register_type(l, t);
 }
 
 LLVMValueRef llvm_intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
@@ -87,29 +91,35 @@ static LLVMValueRef bf16_bits(LlvmModule *l, LLVMValueRef x)
     return LLVMBuildSelect(b, nan, quiet, nearest, "");
 }
 
-/* A float, rounded to a half and back. */
+/* A float, rounded to a half, or to fp8, and back. */
 static LLVMValueRef rounded(LlvmModule *l, DType half, LLVMValueRef x)
 {
     LLVMBuilderRef b = l->b;
+    if (dtype_is_fp8(half))
+        return llvm_fp8_rounded(l, half, x);
     if (half == DT_f16)
         return LLVMBuildFPExt(b, LLVMBuildFPTrunc(b, x, l->f16, ""), l->f32, "");
     LLVMValueRef kept = LLVMBuildAnd(b, bf16_bits(l, x), bits32(l, 0xffff0000), "");
     return LLVMBuildBitCast(b, kept, l->f32, "");
 }
 
-LLVMValueRef llvm_widen(LlvmModule *l, DType half, LLVMValueRef x)
+LLVMValueRef llvm_widen(LlvmModule *l, DType t, LLVMValueRef x)
 {
     LLVMBuilderRef b = l->b;
-    if (half == DT_f16)
+    if (dtype_is_fp8(t))
+        return llvm_fp8_widen(l, t, x);
+    if (t == DT_f16)
         return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, l->f16, ""), l->f32, "");
     x = LLVMBuildShl(b, LLVMBuildZExt(b, x, l->i32, ""), bits32(l, 16), "");
     return LLVMBuildBitCast(b, x, l->f32, "");
 }
 
-LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x)
+LLVMValueRef llvm_narrow(LlvmModule *l, DType t, LLVMValueRef x)
 {
     LLVMBuilderRef b = l->b;
-    if (half == DT_f16)
+    if (dtype_is_fp8(t))
+        return llvm_fp8_narrow(l, t, x);
+    if (t == DT_f16)
         return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, l->f16, ""), l->i16, "");
     x = LLVMBuildLShr(b, LLVMBuildBitCast(b, x, l->i32, ""), bits32(l, 16), "");
     return LLVMBuildTrunc(b, x, l->i16, "");
@@ -293,5 +303,5 @@ LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
         x = LLVMBuildFPToSI(b, x, type, "");
     else
         x = from == DT_bool ? LLVMBuildZExt(b, x, type, "") : LLVMBuildIntCast2(b, x, type, 1, "");
-    return dtype_is_half(to) ? rounded(l, to, x) : x;
+    return dtype_is_narrow(to) ? rounded(l, to, x) : x;
 }

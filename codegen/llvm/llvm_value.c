@@ -63,7 +63,7 @@ LLVMValueRef gen_load(Gen *g, DType t, LLVMValueRef from)
 {
     LLVMValueRef x = LLVMBuildLoad2(g->l->b, llvm_memory_type(g->l, t), from, "");
     LLVMSetAlignment(x, (unsigned)dtype_bytes(t));
-    if (dtype_is_half(t))
+    if (dtype_is_narrow(t))
         return llvm_widen(g->l, t, x);
     return t == DT_bool ? LLVMBuildICmp(g->l->b, LLVMIntNE, x, LLVMConstInt(g->l->i8, 0, 0), "")
                         : x;
@@ -73,7 +73,7 @@ void gen_store(Gen *g, DType t, LLVMValueRef x, LLVMValueRef to)
 {
     if (t == DT_bool)
         x = LLVMBuildZExt(g->l->b, x, g->l->i8, "");
-    else if (dtype_is_half(t))
+    else if (dtype_is_narrow(t))
         x = llvm_narrow(g->l, t, x);
     LLVMSetAlignment(LLVMBuildStore(g->l->b, x, to), (unsigned)dtype_bytes(t));
 }
@@ -389,7 +389,7 @@ static LLVMValueRef eval_leaf(Gen *g, const Ins *i, DType t, const Env *e)
 {
     LLVMTypeRef type = llvm_register_type(g->l, t);
     if (i->op == OP_const)
-        return dtype_is_half(t)    ? llvm_cast(g->l, LLVMConstReal(type, i->attrs.value), DT_f32, t)
+        return dtype_is_narrow(t)  ? llvm_cast(g->l, LLVMConstReal(type, i->attrs.value), DT_f32, t)
                : dtype_is_float(t) ? LLVMConstReal(type, i->attrs.value)
                                    : LLVMConstInt(type, (uint64_t)(int64_t)i->attrs.value, 1);
     LLVMValueRef at = e->index[env_find(e, i->attrs.dim.name)];

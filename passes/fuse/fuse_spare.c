@@ -59,8 +59,8 @@ static bool slice(Slice *s, Value v)
     const bool stores = s->n > 0 && s->f->owner[at] == s->from;
     /* One number a row can be stored instead, and so can a half, in half the bytes. */
     const bool small = value_elements(s->f, v) * FUSE_SMALL <= s->size;
-    if (stores &&
-        ((small && s->from->shape.kind == KIND_row) || dtype_is_half(type_of(s->f->m, v)->dtype))) {
+    if (stores && ((small && s->from->shape.kind == KIND_row) ||
+                   dtype_is_narrow(type_of(s->f->m, v)->dtype))) {
         s->stored += !is_stored(s->from, v);
         return true;
     }

@@ -172,7 +172,7 @@ static void widen_again(Split *s, Ins *i)
 {
     for (uint32_t k = 0; k < i->nin && op_is(i->op, FUSE | POINTWISE); k++) {
         const Ins *def = s->m->values.data[i->in[k]].def;
-        if (!def || def->op != OP_cast || !dtype_is_half(type_of(s->m, def->in[0])->dtype))
+        if (!def || def->op != OP_cast || !dtype_is_narrow(type_of(s->m, def->in[0])->dtype))
             continue;
         Value was = i->in[k];
         Type t = *type_of(s->m, was);

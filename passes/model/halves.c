@@ -13,10 +13,15 @@
  * arithmetic is done in f32, on what was widened again: norms, activations, softmax, losses, the
  * optimizer, and every sum of a product. Parameters stay f32 (the master copy); products read a
  * copy that is rounded once a step. So a rounding is an instruction, made before differentiation:
- * its transpose is one too, and no later pass decides what is rounded. */
+ * its transpose is one too, and no later pass decides what is rounded.
+ *
+ * With `precision fp8` the products of layers with their parameters are marked in @train: pass
+ * quantize rounds their operands, and those of their gradients, once more. */
 #include "passes/model/halves.h"
 #include "passes/view.h"
 #include "passes/walk.h"
+
+enum { FP8_SIDE = 16 }; /* of what a matrix of fp8 has a multiple of rows and of columns */
 
 typedef struct Halves {
     Module *m;
@@ -25,6 +30,8 @@ typedef struct Halves {
     Uses uses;
     ValueMap wide; /* a value as it was: the f32 that stands for it */
     ValueMap half_of;
+    bool fp8;    /* marks the products that pass quantize makes fp8 */
+    int marked;  /* how many were */
     bool *exact; /* per value as it was: a product that a bias is added to */
     size_t values;
 } Halves;
@@ -185,6 +192,43 @@ static Value rounded(Halves *h, Builder *b, Value v)
     return build_cast(b, narrow(h, v), DT_f32);
 }
 
+/* Is r in the body of a repeat over layers, and in no scan? */
+static bool in_layers(const Region *r)
+{
+    bool layers = false;
+    for (; r->owner; r = r->parent) {
+        if (r->owner->attrs.scan)
+            return false;
+        layers = true;
+    }
+    return layers;
+}
+
+static bool are_sixteens(const Type *t, const DimList *over)
+{
+    int64_t summed = 1, left = 1;
+    for (int i = 0; i < t->rank; i++)
+        *(dims_have(over, t->dims[i].name) ? &summed : &left) *= t->dims[i].size;
+    return summed % FP8_SIDE == 0 && left % FP8_SIDE == 0;
+}
+
+/* Does v show a tensor's elements at computed places? Such products are another kernel's. */
+static bool is_shown(const Halves *h, Value v)
+{
+    const Ins *def = h->m->values.data[v].def;
+    return def && (def->op == OP_reindex ||
+                   ((def->op == OP_cast || op_is(def->op, VIEW)) && is_shown(h, def->in[0])));
+}
+
+/* Is this a layer's product with one of its parameters, of sides that tensor cores take in fp8? */
+static bool is_layers_product(const Halves *h, const Ins *i)
+{
+    const bool second = is_parameter(h->m, i->in[1]);
+    return i->op == OP_dot && in_layers(i->home) && second != is_parameter(h->m, i->in[0]) &&
+           are_sixteens(type_of(h->m, i->in[second]), &i->attrs.over) &&
+           !is_shown(h, i->in[!second]);
+}
+
 static void instruction(Halves *h, Region *r, Ins *i, Ins *const *after, size_t n)
 {
     Builder b = builder_at(h->m, r, i);
@@ -202,6 +246,8 @@ static void instruction(Halves *h, Region *r, Ins *i, Ins *const *after, size_t 
         return;
     }
     bool halved = multiplies[i->op].operands && is_f32(h, i->in[0]);
+    if (h->fp8 && halved && is_layers_product(h, i))
+        h->marked += i->attrs.fp8 = FP8_values;
     for (uint32_t k = 0; halved && k < multiplies[i->op].operands; k++)
         i->in[k] = narrow(h, i->in[k]);
     vec_push(h->m->arena, &r->ins, i);
@@ -241,10 +287,19 @@ void halves_module(Module *m, Arena *tmp)
         Region *body = m->fns.data[f]->body;
         Halves h = {.m = m,
                     .half = m->train.half,
+                    .fp8 = m->train.fp8 && m->fns.data[f] == module_fn(m, "train"),
                     .tmp = tmp,
                     .values = m->values.n,
                     .uses = ir_uses(m, body, tmp)};
         h.exact = NEW_ARRAY(tmp, bool, m->values.n);
         region(&h, body);
+        if (h.fp8 && !h.marked) {
+            diag_warning(m->diag, m->train.precision_span, 533,
+                         "precision fp8: all products are of bf16, for none is one of layers");
+            diag_help(m->diag,
+                      "precision bf16; fp8 is for products in a repeat with a parameter "
+                      "whose rows and columns are multiples of %d",
+                      FP8_SIDE);
+        }
     }
 }

@@ -90,13 +90,16 @@ static bool lossless(DType from, DType to)
     case DT_f64:
         return from != DT_i64;
     case DT_f32:
-        return from == DT_bf16 || from == DT_f16 || from == DT_bool;
+        return dtype_is_narrow(from) || from == DT_bool;
     case DT_i64:
         return from == DT_i32 || from == DT_bool;
     case DT_i32:
         return from == DT_bool;
     case DT_bf16:
     case DT_f16:
+        return dtype_is_fp8(from);
+    case DT_e4m3:
+    case DT_e5m2:
     case DT_bool:
     case DT_none:
     case DT_count:

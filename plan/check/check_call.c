@@ -73,6 +73,8 @@ mg_dtype check_dtype(DType t)
            : t == DT_f64  ? MG_F64
            : t == DT_bf16 ? MG_BF16
            : t == DT_f16  ? MG_F16
+           : t == DT_e4m3 ? MG_E4M3
+           : t == DT_e5m2 ? MG_E5M2
            : t == DT_i32  ? MG_I32
            : t == DT_i64  ? MG_I64
                           : MG_BOOL;

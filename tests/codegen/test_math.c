@@ -64,7 +64,7 @@ static double max_off(Op op)
 
 static bool is_taken(Op op, DType t)
 {
-    const Takes least = dtype_is_half(t)    ? TAKES_ANY
+    const Takes least = dtype_is_narrow(t)  ? TAKES_ANY
                         : t == DT_bool      ? TAKES_STORED
                         : dtype_is_float(t) ? TAKES_REAL
                                             : TAKES_NUMBER;
@@ -194,7 +194,7 @@ static double any_number(uint64_t *state, Op op, DType t, int k)
         return draw_int(state, 2);
     if (!dtype_is_float(t))
         return draw_int(state, 101) - 50;
-    if (dtype_is_half(t) || (k == 1 && draw_int(state, 2)) || (op == OP_pow && k == 1))
+    if (dtype_is_narrow(t) || (k == 1 && draw_int(state, 2)) || (op == OP_pow && k == 1))
         return draw(state, -30, 30);
     double x = any_float(state, t);
     return op == OP_pow ? fabs(x) : x;

@@ -67,7 +67,8 @@ class Halves(mgctest.Case):
         alone = self.write("alone.mg", "layout alone {\n    device cpu\n    microbatch 2\n}\n")
         zero1 = self.write("zero1.mg", "layout zero1 {\n    device cpu\n    mesh dp = 2\n    batch -> dp\n"
                            "    state -> dp\n    microbatch 1\n}\n")
-        for name, layout, precision in (("alone", alone, "bf16"), ("zero1", zero1, "bf16"), ("scaled", alone, "f16")):
+        for name, layout, precision in (("alone", alone, "bf16"), ("zero1", zero1, "bf16"), ("scaled", alone, "f16"),
+                                        ("eighths", zero1, "fp8")):
             with self.subTest(name):
                 self.compiles(os.path.join(PARITY, "gpt2_small.mg"), "--precision", precision, "--layout", layout, "-o",
                               name)

@@ -49,7 +49,7 @@ static void whole(void **state)
     assert_int_equal(o.status, PASS_ok);
     assert_string_equal(o.seen.text,
                         "attention evaluate chunk precision recompute differentiate sink "
-                        "distribute microbatch update narrow round shard "
+                        "distribute microbatch update narrow round quantize shard "
                         "simplify ");
     free(o.log);
     model_close(&t);
@@ -91,7 +91,8 @@ static void stop_and_go_on(void **state)
     u.m->update_rule = mg_update_rule;
     Outcome second = run_range(&u, "microbatch", "simplify");
     assert_int_equal(second.status, PASS_ok);
-    assert_string_equal(second.seen.text, "microbatch update narrow round shard simplify ");
+    assert_string_equal(second.seen.text,
+                        "microbatch update narrow round quantize shard simplify ");
     char *a = printed(&t, false), *b = printed(&u, false);
     assert_string_equal(a, b);
     free(a);

@@ -41,6 +41,27 @@ static uint16_t half_bits(double value, DType t)
     return (uint16_t)(bits | (signbit(x) ? 0x8000 : 0));
 }
 
+/* The number of fp8 of these bits. */
+static double fp8_at(uint8_t bits, DType t)
+{
+    const int fraction = t == DT_e4m3 ? 3 : 2, bias = t == DT_e4m3 ? 7 : 15;
+    const int size = bits & 0x7f, exponent = size >> fraction, f = size & ((1 << fraction) - 1);
+    double x = exponent ? ldexp((1 << fraction) + f, exponent - bias - fraction)
+                        : ldexp(f, 1 - bias - fraction);
+    if (size >= (t == DT_e4m3 ? 0x7f : 0x7c))
+        x = size == 0x7c ? INFINITY : NAN;
+    return bits >> 7 ? -x : x;
+}
+
+/* The bits of what is rounded already: found among all. */
+static uint8_t fp8_bits(double x, DType t)
+{
+    int bits = 0;
+    while (bits < 0x7f && fp8_at((uint8_t)bits, t) != fabs(x))
+        bits++;
+    return (uint8_t)(bits | (signbit(x) ? 0x80 : 0));
+}
+
 double number_at(const void *p, DType t, int64_t i)
 {
     switch (t) {
@@ -55,6 +76,9 @@ double number_at(const void *p, DType t, int64_t i)
     case DT_bf16:
     case DT_f16:
         return half_at(((const uint16_t *)p)[i], t);
+    case DT_e4m3:
+    case DT_e5m2:
+        return fp8_at(((const uint8_t *)p)[i], t);
     case DT_f32:
         return ((const float *)p)[i];
     case DT_none:
@@ -82,6 +106,10 @@ void number_put(void *p, DType t, int64_t i, double x)
     case DT_bf16:
     case DT_f16:
         ((uint16_t *)p)[i] = half_bits(x, t);
+        break;
+    case DT_e4m3:
+    case DT_e5m2:
+        ((uint8_t *)p)[i] = fp8_bits(interp_rounded(x, t), t);
         break;
     case DT_f32:
         ((float *)p)[i] = (float)x;

@@ -93,7 +93,9 @@ static void open_step(Model *t, const Small *s, DType half)
     t->m->layout.pipeline = (Pipeline){0};
     t->m->train.goal[0].eps = 1e-3; /* so that tiny gradients compare after the update */
     t->m->train.compute = half ? DT_f32 : DT_f64;
-    t->m->train.half = half;
+    t->m->train.half = dtype_is_fp8(half) ? DT_bf16 : half;
+    t->m->train.fp8 = dtype_is_fp8(half) ? DT_e4m3 : DT_none;
+    t->m->train.fp8_gradients = dtype_is_fp8(half) ? half : DT_none;
 }
 
 /* keep: as Reference has it. */
@@ -102,7 +104,7 @@ static void to_update(Model *t, uint64_t keep)
     must_make(t, NULL, "evaluate", "precision");
     if (keep)
         random_keep(t, keep);
-    must_make(t, NULL, "precision", "round");
+    must_make(t, NULL, "precision", "quantize");
 }
 
 static Tensor64 *arguments(Model *t, const Fn *fn)

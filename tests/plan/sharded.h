@@ -17,7 +17,7 @@ typedef struct Reference {
     const Small *small;
     int64_t at_once; /* sequences computed at once, of all ranks */
     uint64_t keep;   /* not 0: what many ranks keep of repeats is drawn from it */
-    DType half;      /* DT_none: the program has no halves */
+    DType half;      /* DT_none: the program has no halves; fp8: what gradients are, beside bf16 */
     Tensor64 *args[SHARDED], *want[SHARDED]; /* per function; NULL where there is none */
 } Reference;
 

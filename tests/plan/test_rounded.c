@@ -57,6 +57,25 @@ static void follow(void **state)
     }
 }
 
+/* Layers' products of fp8: a scale is of the largest number of all ranks. */
+static void fp8_follow(void **state)
+{
+    (void)state;
+    uint64_t n = 0;
+    for (int k = 0; k < MODELS; k++) {
+        Reference r;
+        int products = 0;
+        open_reference_in(&r, &models[k], AT_ONCE, k % 2 ? DT_e4m3 : DT_e5m2);
+        for (size_t v = 1; v < r.t.m->values.n; v++)
+            products += dtype_is_fp8(r.t.m->values.data[v].type.dtype);
+        assert_true(products > 10);
+        for (int l = 0; l < LAYOUTS; l++, n++)
+            if (sampled(n, SANITIZED ? 4 : 2) && !layout_follows(&r, layouts[l]))
+                fail_msg("%s, layout %s: refused", models[k].file, layouts[l]);
+        model_close(&r.t);
+    }
+}
+
 /* ---- masters --------------------------------------------------------------------------------- */
 
 static Axes axes_of(const Tensor *t)
@@ -275,7 +294,7 @@ static void is_noticed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(follow),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(follow), cmocka_unit_test(fp8_follow),
                                        cmocka_unit_test(masters_lie_as_state),
                                        cmocka_unit_test(is_noticed)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,7 @@ static const char *const words[] = {
     "tf32",
     "bf16",
     "f16",
+    "fp8",
     "reduce = tree",
     "master =",
     "decay ",

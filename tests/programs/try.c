@@ -59,7 +59,7 @@ static void check_format(const char *text)
 /* Draws the options that mgc is given. */
 static void draw_options(Options *o, const char *text, bool change, uint64_t *rng)
 {
-    static const char *const precisions[] = {"f32", "bf16", "f16", "tf32", "f64"};
+    static const char *const precisions[] = {"f32", "bf16", "f16", "tf32", "f64", "fp8"};
     static const char *const defines[] = {"layers=2", "batch=4",  "tp=1",
                                           "dp=2",     "hidden=8", "c1=2"};
     static const char *const keeps[] = {"auto", "none", "all"};
@@ -93,7 +93,7 @@ static void draw_options(Options *o, const char *text, bool change, uint64_t *rn
         break;
     }
     if (gen_random(rng) % 6 == 0)
-        o->precision = precisions[gen_random(rng) % 5];
+        o->precision = precisions[gen_random(rng) % 6];
     if (gen_random(rng) % 12 == 0)
         o->recompute = keeps[gen_random(rng) % 3];
     if (change && gen_random(rng) % 20 == 0)

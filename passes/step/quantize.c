@@ -1,0 +1,240 @@
+/* quantize.c - products that are marked read operands of fp8, each with a scale for the tensor.
+ *
+ *   before:  %y: bf16[m, n] = dot %x, %w {over=[k], fp8=1}
+ *   after:   %largest: f32 = rmax (abs (cast %x)) {over=[m, k]}           (once, for all that read
+ * %x) %s: f32 = cast (div 448, (max (cast %largest) 1e-12))        (in f64) %q: e4m3[m, k] = cast
+ * (mul (cast %x) %s)                     and %i = div 1, %s %p: f32[m, n] = dot %q, %q_w {over=[k]}
+ * (the same of %w) %y: bf16[m, n] = cast (mul %p (mul %i %i_w))
+ *
+ * This is the rule of torchao's dynamic scaling of whole tensors, to the bit. Scales are just in
+ * time: of the tensor at hand, and no history. A gradient that is an operand is rounded to the type
+ * that the program says. What is kept for the backward part is the half, of which the same is made
+ * again.
+ *
+ * Of a parameter in a stack of layers the whole stack is rounded, once a step, with a scale for
+ * each layer; loops take slices of both.
+ *
+ * why here: the gradients' products are marked by the differentiator, and parameters have copies
+ * that are halves. Before shard: the largest number is one of the tensor on all ranks together, and
+ * what is gathered of parameters is what was rounded. */
+#include "passes/passes.h"
+#include "passes/view.h"
+#include "passes/walk.h"
+
+#include <string.h>
+
+/* A value in fp8 and what its numbers are multiplied by to be those of the value: a number for each
+ * index of the dims `each`. */
+typedef struct Scaled {
+    Value of;
+    DType dtype;
+    DimList each;
+    Value number, inverse;
+} Scaled;
+
+typedef struct Quantize {
+    Module *m;
+    Fn *fn;
+    const Ins *dot; /* at hand */
+    Arena *tmp;
+    VEC(Scaled) known;
+} Quantize;
+
+static bool same_dims(const DimList *a, const DimList *b)
+{
+    bool same = a->n == b->n;
+    for (int i = 0; same && i < a->n; i++)
+        same = dims_have(b, a->dim[i].name);
+    return same;
+}
+
+static const Scaled *known(const Quantize *q, Value v, DType t, const DimList *each)
+{
+    for (size_t k = q->known.n; k-- > 0;) {
+        const Scaled *s = &q->known.data[k];
+        if (s->of == v && s->dtype == t && same_dims(&s->each, each))
+            return s;
+    }
+    return NULL;
+}
+
+/* ---- parameters and their views -------------------------------------------------------------- */
+
+/* A parameter or its copy, a layer's slice of one, or a view of either. */
+static bool is_parameter(const Quantize *q, Value v)
+{
+    const ValueInfo *x = &q->m->values.data[v];
+    Value stacked;
+    if (x->def)
+        return op_is(x->def->op, VIEW) && is_parameter(q, x->def->in[0]);
+    if (slice_loop(q->m, v, &stacked))
+        return is_parameter(q, stacked);
+    const int at = x->home->owner ? -1 : arg_index(q->m, v);
+    return at >= 0 && q->fn->args.data[at].role <= ARG_rounded;
+}
+
+static void without(DimList *l, Name d)
+{
+    int n = 0;
+    for (int i = 0; i < l->n; i++)
+        if (l->dim[i].name != d)
+            l->dim[n++] = l->dim[i];
+    l->n = n;
+}
+
+static void with(DimList *l, Dim d)
+{
+    l->dim[l->n++] = d;
+}
+
+/* How the operand of a view has scales, so that the result has one for each index of `each`: in
+ * *in. *moved: scales are seen through the view as numbers are. False: they would not be scales of
+ * the result alone. */
+static bool behind_view(const Ins *view, const DimList *each, DimList *in, bool *moved)
+{
+    const Attrs *a = &view->attrs;
+    const Op op = view->op;
+    *in = *each;
+    *moved = true;
+    if (op == OP_pick) {
+        with(in, a->dim);
+        return true;
+    }
+    const Name d = op == OP_rename ? a->to.name : op == OP_window ? a->along.name : a->dim.name;
+    *moved = dims_have(each, d);
+    if (op == OP_rename && *moved) {
+        without(in, d);
+        with(in, a->dim);
+    } else if (op == OP_split) {
+        without(in, a->to.name);
+        return *moved == dims_have(each, a->to.name);
+    } else if (op == OP_merge && *moved) {
+        with(in, a->to);
+    }
+    return op != OP_window || *moved;
+}
+
+static Scaled scaled(Quantize *q, Value v, DType t, const DimList *each);
+
+static bool parameters(Quantize *q, Value v, Scaled *s)
+{
+    Module *m = q->m;
+    const ValueInfo x = m->values.data[v];
+    Value stacked;
+    DimList in = s->each;
+    if (!x.def && slice_loop(m, v, &stacked)) {
+        with(&in, x.home->owner->attrs.dim);
+        const Scaled all = scaled(q, stacked, s->dtype, &in);
+        s->number = repeat_slice(m, x.home->owner, all.number);
+        s->inverse = repeat_slice(m, x.home->owner, all.inverse);
+        return true;
+    }
+    bool moved;
+    if (!x.def || !behind_view(x.def, &s->each, &in, &moved))
+        return false;
+    const Scaled all = scaled(q, x.def->in[0], s->dtype, &in);
+    Builder b = builder_at(m, x.home, x.def);
+    s->number = build(&b, x.def->op, &x.def->attrs, 1, &all.number);
+    s->inverse = moved ? build(&b, x.def->op, &x.def->attrs, 1, &all.inverse) : all.inverse;
+    return true;
+}
+
+/* ---- scales ---------------------------------------------------------------------------------- */
+
+static Value largest(Builder *b, Value wide, const DimList *each)
+{
+    const Type *t = type_of(b->m, wide);
+    Attrs a = {0};
+    for (int i = 0; i < t->rank; i++)
+        if (!dims_have(each, t->dims[i].name))
+            with(&a.over, t->dims[i]);
+    Value size = build1(b, OP_abs, wide);
+    return a.over.n ? build(b, OP_rmax, &a, 1, &size) : size;
+}
+
+static void round_whole(Quantize *q, Value v, Scaled *s)
+{
+    static const double least = 1e-12; /* so that a tensor of zeros has a scale */
+    Module *m = q->m;
+    const ValueInfo x = m->values.data[v];
+    Builder b = builder_at(m, x.home, x.def ? x.def : q->dot);
+    Value wide = build_cast(&b, v, DT_f32);
+    Value top = build_cast(&b, largest(&b, wide, &s->each), DT_f64);
+    top = build2(&b, OP_max, top, build_const(&b, DT_f64, least));
+    Value scale = build2(&b, OP_div, build_const(&b, DT_f64, dtype_largest(s->dtype)), top);
+    scale = build_cast(&b, scale, DT_f32);
+    s->number = build_cast(&b, build2(&b, OP_mul, wide, scale), s->dtype);
+    s->inverse = build2(&b, OP_div, build_const(&b, DT_f32, 1), scale);
+    m->values.data[s->number].name = x.name;
+}
+
+/* v in fp8, made where v is, or as soon as something asks for it. */
+static Scaled scaled(Quantize *q, Value v, DType t, const DimList *each)
+{
+    const Scaled *was = known(q, v, t, each);
+    if (was)
+        return *was;
+    Scaled s = {.of = v, .dtype = t, .each = *each};
+    if (!is_parameter(q, v) || !parameters(q, v, &s))
+        round_whole(q, v, &s);
+    vec_push(q->tmp, &q->known, s);
+    return s;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* i is what v is the result of, from now on. */
+static void gives(Module *m, Ins *i, Value v)
+{
+    i->out[0] = v;
+    m->values.data[v].def = i;
+}
+
+static void product(Quantize *q, Region *r, const Ins *i)
+{
+    Module *m = q->m;
+    const DimList whole = {0};
+    const Train *t = &m->train;
+    q->dot = i;
+    const Scaled x =
+        scaled(q, i->in[0], i->attrs.fp8 == FP8_gradient ? t->fp8_gradients : t->fp8, &whole);
+    const Scaled y = scaled(q, i->in[1], t->fp8, &whole);
+    Builder b = builder_at(m, r, i);
+    const Type want = *type_of(m, i->out[0]);
+    Type wide = want;
+    wide.dtype = DT_f32;
+    const Attrs a = {.over = i->attrs.over};
+    Ins *dot = build_typed(&b, OP_dot, &a, 2, (Value[]){x.number, y.number}, 1, &wide, NULL);
+    dot->exact = i->exact;
+    Value scale = build2(&b, OP_mul, x.inverse, y.inverse);
+    Value in[] = {dot->out[0], scale};
+    Ins *last = build_typed(&b, OP_mul, NULL, 2, in, 1, &wide, NULL);
+    if (want.dtype != DT_f32)
+        last = build_typed(&b, OP_cast, NULL, 1, last->out, 1, &want, NULL);
+    gives(m, last, i->out[0]);
+}
+
+static void region(Quantize *q, Region *r)
+{
+    Ins **old = r->ins.data;
+    const size_t n = r->ins.n;
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < n; k++) {
+        if (old[k]->body)
+            region(q, old[k]->body);
+        if (old[k]->op == OP_dot && old[k]->attrs.fp8)
+            product(q, r, old[k]);
+        else
+            vec_push(q->m->arena, &r->ins, old[k]);
+    }
+}
+
+PassStatus pass_quantize(Job *j)
+{
+    for (size_t f = 0; j->m->train.fp8 && f < j->m->fns.n; f++) {
+        Quantize q = {.m = j->m, .fn = j->m->fns.data[f], .tmp = j->tmp};
+        region(&q, q.fn->body);
+    }
+    return PASS_ok;
+}

@@ -1,0 +1,114 @@
+"""Training with `precision fp8`, by real programs on processors, which multiply halves of the same value: losses follow those of bf16,
+scales are of the tensor on all ranks together, and what is computed again has the bits that it had."""
+
+import os
+
+import mgctest
+from mgctest import some
+
+PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
+GRADIENTS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)"}
+# Mesh, rules, sequences a rank computes at once, how far the first loss may be off: sums over tp and cp are in another order.
+LAYOUTS = {"dp2": ("dp = 2", "batch -> dp", 2, 1e-7), "zero3": ("dp = 2", "batch -> dp\nstate, grads, params -> dp", 2, 1e-7),
+           "pp2": ("pp = 2", "layers -> pp", 4, 1e-7), "tp2": ("tp = 2", "kv_heads, ffn, vocab -> tp", 4, 1e-3),
+           "cp2": ("cp = 2", "seq -> cp (zigzag)", 4, 1e-3), "zb": ("pp = 2, dp = 2", "layers -> pp (schedule = zb-h1)\nbatch -> dp", 2, 1e-7)}
+
+
+class Fp8(mgctest.Case):
+    def source(self, model, precision, name):
+        with open(os.path.join(PARITY, model), encoding="utf-8") as f:
+            text = f.read()
+        old = [line for line in text.splitlines() if line.strip().startswith("precision ")]
+        self.assertEqual(len(old), 1)
+        self.write(f"{name}.mg", text.replace(old[0], f"    precision {precision}"))
+        return f"{name}.mg"
+
+    def losses(self, source, name, *argv, steps=20):
+        self.compiles(source, *argv, "-o", name)
+        self.trains(f"./{name}", "--data", "text1.txt", "--steps", steps, "--out", f"run-{name}", "--threads", 1)
+        return [(line["loss"], line["grad_norm"]) for line in self.metrics(f"run-{name}") if "loss" in line]
+
+    def test_follows_bf16(self):
+        self.text(6000)
+        for model in some(("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg"), 2):
+            base = self.losses(self.source(model, "bf16", "base"), "base")
+            for kind, precision in GRADIENTS.items():
+                with self.subTest(model=model, gradients=kind):
+                    ours = self.losses(self.source(model, precision, kind), kind)
+                    off = max(abs(a[0] - b[0]) / a[0] for a, b in zip(base, ours, strict=True))
+                    self.assertLess(off, 0.01)
+                    self.assertGreater(off, 1e-6)  # they were rounded
+                    self.assertLess(max(abs(a[1] - b[1]) / a[1] for a, b in zip(base, ours)), 0.1)
+
+    def test_thousand_steps(self):
+        """As far as bf16 goes: means of the last 100 losses."""
+        if not mgctest.FULL:
+            self.skipTest("minutes")
+        self.text(400000)
+        for model in ("gpt2_small.mg", "llama_small.mg"):
+            last = {}
+            for name in ("bf16", "fp8"):
+                losses = [loss for loss, _ in self.losses(self.source(model, name, name), name, steps=1000)]
+                last[name] = sum(losses[-100:]) / 100
+                self.assertLess(last[name], 0.7 * losses[0])
+            self.assertLess(abs(last["fp8"] - last["bf16"]) / last["bf16"], 0.02)
+
+    def test_kinds_of_gradients_differ(self):
+        """In the gradients alone: the first loss is the same."""
+        self.text(6000)
+        a, b = (self.losses(self.source("llama_small.mg", p, k), k, steps=2) for k, p in GRADIENTS.items())
+        self.assertEqual(a[0][0], b[0][0])
+        self.assertNotEqual(a[0][1], b[0][1])
+
+    def test_scales_are_of_all_ranks(self):
+        """Rows are computed as by one rank. So the loss before the first update is the same but for the order of its own sum; with a
+        scale for the rows of each rank it is another, by a hundred times as much."""
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "model")
+        for name in ("dp2", *some(list(LAYOUTS)[1:], 2)):
+            mesh, rules, each, bound = LAYOUTS[name]
+            with self.subTest(layout=name):
+                alone = self.write(f"alone_{name}.mg", "layout alone {\n device cpu\n microbatch 4\n}\n")
+                many = self.write(f"{name}.mg", f"layout {name} {{\n device cpu\n mesh {mesh}\n{rules}\n microbatch {each}\n}}\n")
+                want = self.losses(source, f"one_{name}", "--layout", alone, steps=3)
+                got = self.losses(source, name, "--layout", many, steps=3)
+                self.assertLess(abs(want[0][0] - got[0][0]) / want[0][0], bound)
+                self.assertLess(max(abs(a[0] - b[0]) / a[0] for a, b in zip(want, got, strict=True)), 1e-3)
+
+    def refused(self, code, says, *argv):
+        r = self.mgc(*argv)
+        self.assertEqual(r.returncode, code, r.err)
+        for part in says:
+            self.assertIn(part, r.err)
+
+    def test_refused(self):
+        source = self.source("llama_small.mg", "fp8", "model")
+        says = ("error[MG0311]", "precision fp8 on a GPU, h100", "help: precision bf16")
+        self.refused(1, says, source, "--device", "h100", "--check")
+        self.refused(1, ("error[MG0311]", "h100", "help: --precision bf16"), os.path.join(PARITY, "llama_small.mg"),
+                     "--precision", "fp8", "--device", "h100", "--check")
+        text = self.compiles(source, "--print-after=quantize").out
+        self.write("after.mgir", text)
+        functions = {part.split()[0]: part for part in text.split("\nfn @")[1:]}
+        self.assertIn("e4m3[", functions["train"])
+        self.assertNotIn("e4m3[", functions["eval"])  # which does not depend on the rows computed at once
+        self.refused(1, says, "--from=after.mgir", "--device", "h100", "--check")
+        self.compiles("--from=after.mgir", "--check")
+        tree = self.source("llama_small.mg", "f32 (reduce = tree)", "tree")
+        self.refused(1, ("error[MG0311]", "reduce = tree beside precision fp8", "help: --precision bf16"), tree, "--precision", "fp8", "--check")
+
+    def test_nothing_to_round(self):
+        """A program without layers is one of bf16, and says so."""
+        r = self.compiles(self.source("mlp_small.mg", "fp8", "flat"), "--check")
+        self.assertIn("warning[MG0533]", r.err)
+        self.assertNotIn("MG0533", self.compiles(self.source("llama_small.mg", "fp8", "model"), "--check").err)
+
+    def test_computed_again(self):
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "model")
+        kept = self.losses(source, "kept", "--recompute", "none", steps=6)
+        self.assertEqual(kept, self.losses(source, "again", "--recompute", "all", steps=6))
+
+
+if __name__ == "__main__":
+    mgctest.main()
