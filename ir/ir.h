@@ -86,7 +86,7 @@ typedef struct OpInfo {
     const char *name;
     int min, max, results; /* 250: any number */
     unsigned flags;
-    unsigned attrs; /* bit per AttrId */
+    uint64_t attrs; /* bit per AttrId */
     /* Of pointwise ops: */
     Takes takes;
     double flops;      /* per element */

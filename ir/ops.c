@@ -6,7 +6,7 @@
 /* The attribute list of a row, as bits: BITS(over, along) is bit(over) | bit(along). More than
  * BITS12 has room for do not compile. */
 enum {
-#define ATTR(name, kind) BIT_##name = 1u << ATTR_##name,
+#define ATTR(name, kind) BIT_##name = 1ull << ATTR_##name,
 #include "ir/attrs.def"
     BIT_ = 0
 };

@@ -214,13 +214,13 @@ static bool read_attr_name(Reader *r, Between *b, const char *name, bool optiona
 
 static void read_attrs(Reader *r, Op op, Attrs *attrs)
 {
-    unsigned have = op_info[op].attrs;
+    uint64_t have = op_info[op].attrs;
     if (!have)
         return;
     Between between = BEFORE_ALL;
     text_want_mark(r, '{');
 #define ATTR(name, kind)                                                                           \
-    if (have & 1u << ATTR_##name &&                                                                \
+    if (have >> ATTR_##name & 1 &&                                                                 \
         read_attr_name(r, &between, #name, TEXT_OPTIONAL_##kind, TEXT_ALONE_##kind))               \
         read_attr_##kind(r, &attrs->name);
 #include "ir/attrs.def"

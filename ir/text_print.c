@@ -211,13 +211,13 @@ static void print_attr_FACTORS(const Module *m, const Factors *f, FILE *out)
 #define print_attr_TAPS text_print_taps
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
 {
-    unsigned have = op_info[i->op].attrs;
+    uint64_t have = op_info[i->op].attrs;
     const char *comma = "";
     if (!have)
         return;
     fputs(" {", out);
 #define ATTR(name, kind)                                                                           \
-    if (have & 1u << ATTR_##name && !TEXT_UNSET_##kind(i->attrs.name)) {                           \
+    if (have >> ATTR_##name & 1 && !TEXT_UNSET_##kind(i->attrs.name)) {                            \
         fprintf(out, "%s" #name, comma);                                                           \
         print_attr_##kind(m, &i->attrs.name, out);                                                 \
         comma = ", ";                                                                              \

@@ -1,10 +1,12 @@
 /* quantize.c - products that are marked read operands of fp8, each with a scale for the tensor.
  *
- *   before:  %y: bf16[m, n] = dot %x, %w {over=[k], fp8=1}
- *   after:   %largest: f32 = rmax (abs (cast %x)) {over=[m, k]}           (once, for all that read
- * %x) %s: f32 = cast (div 448, (max (cast %largest) 1e-12))        (in f64) %q: e4m3[m, k] = cast
- * (mul (cast %x) %s)                     and %i = div 1, %s %p: f32[m, n] = dot %q, %q_w {over=[k]}
- * (the same of %w) %y: bf16[m, n] = cast (mul %p (mul %i %i_w))
+ *   before:  y: bf16 = dot x, w {over=[k], fp8=1}
+ *   after:   largest = rmax (abs (cast x)) {all dims}        once, for all that read x
+ *            s = cast (div 448, (max (cast largest) 1e-12))  in f64
+ *            q: e4m3 = cast (mul (cast x) s)
+ *            i = div 1, s                                    the same of w
+ *            p: f32 = dot q, q_w {over=[k]}
+ *            y: bf16 = cast (mul p (mul i i_w))
  *
  * This is the rule of torchao's dynamic scaling of whole tensors, to the bit. Scales are just in
  * time: of the tensor at hand, and no history. A gradient that is an operand is rounded to the type
