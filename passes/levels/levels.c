@@ -13,6 +13,10 @@
  * PIECE bytes at most (but for the number of PARTS), in one row of instructions. What cannot be
  * cut, because it sums along the dim or is no arithmetic on elements, is transferred whole.
  *
+ * Of several ranks each updates its part of what is split, and may gather the parameter behind
+ * that. Such a collective is no part of the update: it stands behind the loops, and reads the
+ * pieces stacked.
+ *
  * why here: types say no more how values lie over the mesh, so that pieces are of what a rank has;
  * before kernels are made, which are then a piece's. */
 #include "passes/passes.h"
@@ -30,8 +34,11 @@ typedef struct Update {
     int64_t bytes; /* of the largest */
 } Update;
 
-/* A result of the function that an update computes; its windows until they are joined. */
+/* A value that others read of an update: a result of the function, or what a collective sends; its
+ * windows until they are joined. */
 typedef struct Result {
+    Value of; /* before */
+    Level level;
     Value v; /* 0: it is as it was */
     VEC(Value) parts;
 } Result;
@@ -41,11 +48,12 @@ typedef struct Offload {
     Fn *fn;
     Arena *tmp;
     Builder b;
-    uint32_t *of;   /* per value: 1 + the parameter whose update it is part of; 0: of none */
-    Value *here;    /* per value of another level: all of it on the device, or 0 */
-    size_t nvalues; /* that there were before */
-    Update *update; /* per parameter */
-    Result *result; /* per result of the function */
+    uint32_t *of;       /* per value: 1 + the parameter whose update it is part of; 0: of none */
+    uint32_t *behind;   /* per value: 1 + the parameter behind whose update it is computed; or 0 */
+    Value *here;        /* per value of another level: all of it on the device, or 0 */
+    size_t nvalues;     /* that there were before */
+    Update *update;     /* per parameter */
+    VEC(Result) result; /* those of the function, in its order, and then others */
 } Offload;
 
 static Level level_of(const Module *m, const Tensor *t)
@@ -107,33 +115,45 @@ static void note_arguments(Offload *o)
     }
 }
 
+/* The one parameter that a list names for operands of an instruction; 0: none, *two: several. */
+static uint32_t one_of(const uint32_t *list, const Ins *i, bool *two)
+{
+    uint32_t of = 0;
+    for (uint32_t k = 0; k < i->nin; k++) {
+        *two |= of && list[i->in[k]] && list[i->in[k]] != of;
+        of = list[i->in[k]] ? list[i->in[k]] : of;
+    }
+    return of;
+}
+
+static void transfer_whole(Offload *o, uint32_t of)
+{
+    if (of)
+        o->update[of - 1].whole = true;
+}
+
 /* Forward: what is computed from them. */
 static void note_results(Offload *o)
 {
     const Module *m = o->m;
     for (size_t n = 0; n < o->fn->body->ins.n; n++) {
         const Ins *i = o->fn->body->ins.data[n];
-        uint32_t of = 0;
         bool two = false;
-        for (uint32_t k = 0; k < i->nin; k++) {
-            two |= of && o->of[i->in[k]] && o->of[i->in[k]] != of;
-            of = o->of[i->in[k]] ? o->of[i->in[k]] : of;
-        }
-        if (!of)
-            continue;
-        Update *u = &o->update[of - 1];
-        bool cut = !two && u->dim.name && can_be_cut(i, u);
+        const uint32_t of = one_of(o->of, i, &two), behind = one_of(o->behind, i, &two);
+        const Update *u = of ? &o->update[of - 1] : NULL;
+        const bool sends = u && op_is(i->op, COMM) && !two && !behind && u->dim.name &&
+                           !type_of(m, i->in[0])->level;
+        bool cut = u && !two && !behind && u->dim.name && can_be_cut(i, u);
         for (uint32_t k = 0; k < i->nout && cut; k++)
             cut = has_dim(m, i->out[k], u->dim);
-        if (!cut) {
-            u->whole = true;
-            for (uint32_t k = 0; k < i->nin; k++)
-                if (o->of[i->in[k]])
-                    o->update[o->of[i->in[k]] - 1].whole = true;
-            continue;
+        for (uint32_t k = 0; k < i->nin && !cut && !sends && (two || of); k++) {
+            transfer_whole(o, o->of[i->in[k]]);
+            transfer_whole(o, o->behind[i->in[k]]);
         }
-        for (uint32_t k = 0; k < i->nout; k++)
-            o->of[i->out[k]] = of;
+        for (uint32_t k = 0; k < i->nout && !two; k++) {
+            o->of[i->out[k]] = cut ? of : 0;
+            o->behind[i->out[k]] = sends ? of : !of ? behind : 0;
+        }
     }
 }
 
@@ -173,12 +193,15 @@ static void note_operands(Offload *o)
     }
 }
 
-/* An update that is not cut has no instructions of its own. */
+/* An update that is not cut has no instructions of its own, and none behind it. */
 static void forget_whole(Offload *o)
 {
-    for (size_t v = 0; v < o->nvalues; v++)
+    for (size_t v = 0; v < o->nvalues; v++) {
         if (o->of[v] && o->update[o->of[v] - 1].whole)
             o->of[v] = 0;
+        if (o->behind[v] && o->update[o->behind[v] - 1].whole)
+            o->behind[v] = 0;
+    }
 }
 
 /* ---- transfers ------------------------------------------------------------------------------ */
@@ -242,22 +265,33 @@ static void resize(DimList *l, const Piece *p)
             l->dim[k].size = p->n;
 }
 
-/* The level on which result k of the function is to be. */
-static Level result_level(const Offload *o, size_t k)
+/* Lists what others read: the results of the function, on their levels, and of what a collective
+ * sends all that an update computes. */
+static void note_read(Offload *o)
 {
-    const FnResult r = o->fn->results.data[k];
-    return r.role == RES_update ? o->m->tensors.data[r.tensor].type.level : LEVEL_device;
+    const Region *r = o->fn->body;
+    for (size_t k = 0; k < r->results.n; k++) {
+        const FnResult f = o->fn->results.data[k];
+        const Level to =
+            f.role == RES_update ? o->m->tensors.data[f.tensor].type.level : LEVEL_device;
+        vec_push(o->tmp, &o->result, ((Result){.of = r->results.data[k], .level = to}));
+    }
+    for (size_t n = 0; n < r->ins.n; n++) {
+        const Ins *i = r->ins.data[n];
+        if (i->nout && o->behind[i->out[0]] && o->of[i->in[0]]) /* a collective: one operand */
+            vec_push(o->tmp, &o->result, ((Result){.of = i->in[0]}));
+    }
 }
 
 /* A piece of a result goes where that is to be. */
 static void give(Piece *p, Value v, Value piece)
 {
     Offload *o = p->o;
-    for (size_t k = 0; k < o->fn->results.n; k++) {
-        Result *r = &o->result[k];
-        if (o->fn->body->results.data[k] != v)
+    for (size_t k = 0; k < o->result.n; k++) {
+        Result *r = &o->result.data[k];
+        if (r->of != v)
             continue;
-        const Value there = transfer(&p->b, piece, result_level(o, k));
+        const Value there = transfer(&p->b, piece, r->level);
         if (p->n)
             vec_push(o->tmp, &r->parts, there);
         else
@@ -328,15 +362,15 @@ static void in_windows(Offload *o, const Region *was, const Update *u, const boo
         p.b = p.outside = (Builder){.m = m, .region = o->fn->body};
         compute_all(&p, was, mine);
     }
-    for (size_t k = 0; k < o->fn->results.n; k++) {
-        Result *r = &o->result[k];
+    for (size_t k = 0; k < o->result.n; k++) {
+        Result *r = &o->result.data[k];
         Attrs join = {.dim = u->dim};
         Builder b = {.m = m, .region = o->fn->body, .block = name_intern(m->names, "optimizer")};
         if (!r->parts.n)
             continue;
         r->v = r->parts.n == 1 ? r->parts.data[0]
                                : build(&b, OP_join, &join, (int)r->parts.n, r->parts.data);
-        m->values.data[r->v].name = m->values.data[o->fn->body->results.data[k]].name;
+        m->values.data[r->v].name = m->values.data[r->of].name;
         r->parts.n = 0;
     }
 }
@@ -347,6 +381,11 @@ static void use_transferred(void *ctx, Value *use)
 {
     Offload *o = ctx;
     const Module *m = o->m;
+    for (size_t k = o->fn->results.n; k < o->result.n; k++)
+        if (o->result.data[k].of == *use) {
+            *use = o->result.data[k].v;
+            return;
+        }
     if (*use >= o->nvalues || !type_of(m, *use)->level)
         return;
     if (!o->here[*use])
@@ -354,13 +393,16 @@ static void use_transferred(void *ctx, Value *use)
     *use = o->here[*use];
 }
 
-/* All other instructions, which read tensors as a whole. */
-static void leave_the_rest(Offload *o, const Region *was)
+/* All other instructions, which read tensors as a whole: those before the updates, or those behind
+ * them. */
+static void leave_the_rest(Offload *o, const Region *was, bool behind)
 {
     Region *r = o->fn->body;
     for (size_t n = 0; n < was->ins.n; n++) {
         Ins *i = was->ins.data[n];
-        if (i->nout && o->of[i->out[0]])
+        if (i->nout && (o->of[i->out[0]] || (o->behind[i->out[0]] != 0) != behind))
+            continue;
+        if (!i->nout && behind)
             continue;
         o->b = builder_at(o->m, r, i);
         each_use(i, use_transferred, o);
@@ -399,23 +441,24 @@ static void offload_fn(Offload *o)
     Region *r = o->fn->body;
     o->nvalues = m->values.n;
     o->of = NEW_ARRAY(o->tmp, uint32_t, o->nvalues);
+    o->behind = NEW_ARRAY(o->tmp, uint32_t, o->nvalues);
     o->here = NEW_ARRAY(o->tmp, Value, o->nvalues);
     o->update = NEW_ARRAY(o->tmp, Update, m->tensors.n + 1);
-    o->result = NEW_ARRAY(o->tmp, Result, o->fn->results.n + 1);
     note_arguments(o);
     note_results(o);
     forget_whole(o);
     note_operands(o);
+    note_read(o);
     const Region was = *r;
     r->ins.data = NULL;
     r->ins.n = r->ins.cap = 0;
-    leave_the_rest(o, &was);
+    leave_the_rest(o, &was, false);
     cut_updates(o, &was);
-    for (size_t k = 0; k < o->fn->results.n; k++) {
+    leave_the_rest(o, &was, true);
+    for (size_t k = 0; k < r->results.n; k++) {
+        const Result *x = &o->result.data[k];
         o->b = (Builder){.m = m, .region = r, .block = name_intern(m->names, "optimizer")};
-        r->results.data[k] = o->result[k].v
-                                 ? o->result[k].v
-                                 : transfer(&o->b, r->results.data[k], result_level(o, k));
+        r->results.data[k] = x->v ? x->v : transfer(&o->b, x->of, x->level);
     }
 }
 
