@@ -21,7 +21,7 @@ MODELS = {**{name: LLAMA for name in LAYOUTS}, **{name: os.path.join(PARITY, "mi
           **{name: os.path.join(mgctest.SOURCE, "models/mamba2.mg") for name in SCANS}}
 DEVICES = os.path.join(mgctest.SOURCE, "compiler/devices")
 SMALL = {**{name: ("-D", "layers=4") for name in (*LAYOUTS, *EXPERTS)},
-         **{name: ("-D", "layers=2", "-D", "hidden=32", "-D", "heads=4", "-D", "head=16", "-D", "state=8", "-D", "seq=32", "-D", "vocab=128")
+         **{name: ("-D", "layers=2", "-D", "hidden=32", "-D", "heads=4", "-D", "head=16", "-D", "state=8", "-D", "seq=32", "-D", "vocab=256")
             for name in SCANS}}
 WAYS = ("state", "state, masters")
 STEPS = 6
