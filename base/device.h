@@ -28,7 +28,8 @@ typedef struct AttentionShare {
 } AttentionShare;
 
 /* A level of memory below the device's: what it holds, and how fast bytes come to the device (in),
- * and go there (out); both ways at once no more than `both`. memory 0: there is none. */
+ * and go there (out); both ways at once no more than `both`. memory 0: there is none. Its bytes are
+ * of a machine, whose ranks share them; so are a disk's rates, where a host's are of one rank. */
 typedef struct DeviceLevel {
     int64_t memory;
     double in, out, both; /* bytes/s */

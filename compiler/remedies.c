@@ -168,8 +168,8 @@ static const char *halves(const Plan *p)
 static bool can_offload(const Plan *p)
 {
     const DeviceLevel *l = p->device->level;
-    return (l[LEVEL_host].memory || l[LEVEL_disk].memory) && !p->module->layout.mesh.n &&
-           !p->level_bytes[LEVEL_host] && !p->level_bytes[LEVEL_disk];
+    return (l[LEVEL_host].memory || l[LEVEL_disk].memory) && !p->level_bytes[LEVEL_host] &&
+           !p->level_bytes[LEVEL_disk];
 }
 
 static void each_alone(Search *q)

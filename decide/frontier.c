@@ -11,6 +11,7 @@
 
 #include "base/quantity.h"
 #include "decide/make.h"
+#include "plan/levels.h"
 #include "plan/order/order.h"
 #include "plan/place/place.h"
 
@@ -86,7 +87,7 @@ static void read_room(Frontier *f, const Plan *p, const KeepPrice *price)
     int64_t kept = 0;
     for (int k = 0; k < f->loops; k++)
         kept += price->range[k].far * f->problem.iterations[k];
-    f->room = f->d->level[l].memory - (p->level_bytes[l] - kept);
+    f->room = levels_share(f->m, f->d, l).memory - (p->level_bytes[l] - kept);
 }
 
 static bool price(Frontier *f, const KeepPlan *kept, KeepPrice *p)

@@ -25,6 +25,7 @@
 #include "plan/asserts.h"
 #include "plan/check/check.h"
 #include "plan/order/order.h"
+#include "plan/levels.h"
 #include "plan/place/place.h"
 #include "plan/rates.h"
 #include "plan/schedule/actions.h"
@@ -88,7 +89,7 @@ static PassStatus step_order(PlanJob *j)
 static PassStatus step_place(PlanJob *j)
 {
     const bool fits = plan_place(j->plan);
-    return !plan_levels_fit(j->plan) ? PASS_error : fits ? PASS_ok : PASS_infeasible;
+    return !levels_fit(j->plan) ? PASS_error : fits ? PASS_ok : PASS_infeasible;
 }
 
 static PassStatus step_streams(PlanJob *j)

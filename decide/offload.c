@@ -9,6 +9,7 @@
 #include "decide/offload.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
+#include "plan/levels.h"
 #include "plan/order/order.h"
 #include "plan/place/place.h"
 
@@ -87,7 +88,8 @@ static Tried try(const Module *module, const Device *d, const Way *w)
     const bool open = m->layout.recompute == RECOMPUTE_auto && module_fn(m, "train");
     const KeepPlan *kept = open ? frontier_choose(m, d, a) : NULL;
     Plan *p = frontier_plan(m, d, kept, NULL, a);
-    Tried t = {.fits = p && p->train && plan_bytes(p) <= plan_budget(m, d) && plan_levels_fit(p)};
+    Tried t = {.fits = p && p->train && plan_bytes(p) <= plan_budget(m, d) && levels_fit(p) &&
+                       levels_asserted(p)};
     if (p)
         count(p, &t);
     if (t.fits) {

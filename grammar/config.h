@@ -37,7 +37,7 @@ bool pad_by_default(Elab *e);
 void undo_padding(Elab *e);
 /* offload.c: a line `offload ...` of a layout, whose mesh is known. */
 void layout_offload(Elab *e, const Node *setting, Layout *l);
-void override_offload(Elab *e, const Node *layout, Layout *l); /* by the command line */
+void override_offload(const Elab *e, Layout *l); /* by the command line */
 /* Checks a layout for `reduce = tree` (tree.c); `at` is the place of its microbatch. */
 void check_tree(Elab *e, const Layout *l, Span at);
 /* stages.c: options of a rule's axis; the pipeline of a rule of the chosen layout, if it is one;

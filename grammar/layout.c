@@ -414,8 +414,10 @@ static double unit_bytes(const char *unit)
 
 static void assertion(Elab *e, const Node *n, Layout *l)
 {
-    static const char *const names[] = {"peak", "exposed_comm", "step", NULL};
-    static const char *const examples[] = {"peak < 76 GB", "exposed_comm < 10%", "step < 500 ms"};
+    enum { PEAK, EXPOSED, STEP, HOST, DISK };
+    static const char *const names[] = {"peak", "exposed_comm", "step", "host", "disk", NULL};
+    static const char *const examples[] = {"peak < 76 GB", "exposed_comm < 10%", "step < 500 ms",
+                                           "host < 60 GB", "disk < 500 GB"};
     if (n->kind != N_BINARY || (n->op != B_LT && n->op != B_LE)) {
         fail(e, n->span, 327, "an assertion bounds a quantity from above");
         help(e, "assert peak < 76 GB");
@@ -427,23 +429,26 @@ static void assertion(Elab *e, const Node *n, Layout *l)
     bool fraction = n->b->kind == N_QUANTITY && strcmp(n->b->unit, "%") == 0;
     bool size = n->b->kind == N_QUANTITY && unit_bytes(n->b->unit) > 0;
     bool time = n->b->kind == N_QUANTITY && !fraction && !size;
-    if (which == 0 ? !size : which == 1 ? !fraction : !time) {
+    if (which == EXPOSED ? !fraction : which == STEP ? !time : !size) {
         fail(e, n->b->span, 328, "'%s' is bounded by a %s", names[which],
-             which == 0   ? "number of bytes"
-             : which == 1 ? "percentage"
-                          : "time");
+             which == EXPOSED ? "percentage"
+             : which == STEP  ? "time"
+                              : "number of bytes");
         help(e, "assert %s", examples[which]);
-    } else if (which == 0) {
+    } else if (which == PEAK) {
         l->assert_peak = n->b->number * unit_bytes(n->b->unit);
         l->assert_span = n->span;
-    } else if (which == 2) {
+    } else if (which == HOST || which == DISK) {
+        const Level level = which == HOST ? LEVEL_host : LEVEL_disk;
+        l->assert_level[level] = n->b->number * unit_bytes(n->b->unit);
+        l->assert_level_span[level] = n->span;
+    } else if (which == STEP) {
         const char *unit = n->b->unit;
         l->assert_step = n->b->number * (!strcmp(unit, "us")   ? 1e-6
                                          : !strcmp(unit, "ms") ? 1e-3
                                                                : 1);
         l->assert_step_span = n->span;
-    }
-    if (which == 1 && fraction) {
+    } else {
         l->assert_exposed = n->b->number / 100;
         l->assert_exposed_span = n->span;
     }
@@ -512,7 +517,7 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
     for (size_t i = 0; i < s.offloads.n; i++)
         layout_offload(e, s.offloads.data[i], &l);
     if (chosen && e->options->offload)
-        override_offload(e, n, &l);
+        override_offload(e, &l);
     for (size_t i = 0; i < s.asserts.n; i++)
         assertion(e, s.asserts.data[i], &l);
     read_pads(e, &s.pads, chosen);

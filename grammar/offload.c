@@ -13,13 +13,6 @@ static void offload_way(Layout *l, bool chosen_later)
     l->offload_auto = chosen_later;
 }
 
-static void only_one_rank(Elab *e, const Node *n, const Layout *l)
-{
-    if (l->mesh.n)
-        fail(e, n->span, 346,
-             "offload is built for one rank, and this layout has a mesh of several");
-}
-
 /* `offload state, masters -> host`, `offload auto` or `offload none`; a later line replaces what an
  * earlier one says of the same class. */
 void layout_offload(Elab *e, const Node *n, Layout *l)
@@ -32,8 +25,6 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
         const int which = value ? config_choice(e, value, "way to offload", open_ways, 346) : -1;
         if (which >= 0)
             offload_way(l, which == 1);
-        if (which == 1)
-            only_one_rank(e, n, l);
         l->offload_span = n->span;
         return;
     }
@@ -52,13 +43,9 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
     }
     l->offload_auto = false;
     l->offload_span = n->span;
-    only_one_rank(e, n, l);
 }
 
-void override_offload(Elab *e, const Node *layout, Layout *l)
+void override_offload(const Elab *e, Layout *l)
 {
-    const bool chosen_later = strcmp(e->options->offload, open_ways[1]) == 0;
-    offload_way(l, chosen_later);
-    if (chosen_later)
-        only_one_rank(e, layout, l);
+    offload_way(l, strcmp(e->options->offload, open_ways[1]) == 0);
 }

@@ -405,9 +405,10 @@ typedef struct Layout {
         offload_auto; /* what is offloaded is chosen when the program is known (decide/offload.c) */
     int64_t piece;    /* bytes of a window of what no repeat stacks, at most; 0: the pass's own */
     Span offload_span;
-    double assert_peak, assert_step; /* bytes, seconds; 0: none */
-    double assert_exposed;           /* part of the step that waits for communication; 0: none */
-    Span assert_span, assert_step_span, assert_exposed_span;
+    double assert_peak, assert_step;  /* bytes, seconds; 0: none */
+    double assert_exposed;            /* part of the step that waits for communication; 0: none */
+    double assert_level[LEVEL_count]; /* bytes that the ranks of a machine offload; 0: none */
+    Span assert_span, assert_step_span, assert_exposed_span, assert_level_span[LEVEL_count];
 } Layout;
 
 /* The dim of the loops in which keys go round: none of a source is called so. */

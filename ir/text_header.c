@@ -102,6 +102,15 @@ void text_read_train(Reader *r)
     }
 }
 
+/* Reads an assertion, which a layout need not have. */
+static void read_assert(Reader *r, const char *word, double *limit, Span *span)
+{
+    if (text_take_word(r, word)) {
+        *limit = text_want_real(r);
+        *span = text_read_place(r);
+    }
+}
+
 void text_read_layout(Reader *r)
 {
     Layout *l = &r->m->layout;
@@ -128,14 +137,10 @@ void text_read_layout(Reader *r)
     text_want_word(r, "assert_peak");
     l->assert_peak = text_want_real(r);
     l->assert_span = text_read_place(r);
-    if (text_take_word(r, "assert_step")) {
-        l->assert_step = text_want_real(r);
-        l->assert_step_span = text_read_place(r);
-    }
-    if (text_take_word(r, "assert_exposed")) {
-        l->assert_exposed = text_want_real(r);
-        l->assert_exposed_span = text_read_place(r);
-    }
+    read_assert(r, "assert_step", &l->assert_step, &l->assert_step_span);
+    read_assert(r, "assert_exposed", &l->assert_exposed, &l->assert_exposed_span);
+    read_assert(r, "assert_host", &l->assert_level[LEVEL_host], &l->assert_level_span[LEVEL_host]);
+    read_assert(r, "assert_disk", &l->assert_level[LEVEL_disk], &l->assert_level_span[LEVEL_disk]);
 }
 
 static void read_pipeline(Reader *r)

@@ -488,6 +488,14 @@ static void print_goal(const Module *m, const Goal *t, FILE *out)
         fprintf(out, " state %s%s", dtype_name(t->state), t->nearest ? " nearest" : "");
 }
 
+static void print_assert(const Module *m, const char *name, double limit, Span at, FILE *out)
+{
+    if (limit == 0)
+        return;
+    print_setting(name, limit, out);
+    print_place(m, at, out);
+}
+
 static void print_header(const Module *m, FILE *out)
 {
     const Train *t = &m->train;
@@ -537,14 +545,12 @@ static void print_header(const Module *m, FILE *out)
             fprintf(out, " offload %s %s", offload_names[k], level_names[m->layout.offload[k]]);
     print_setting("assert_peak", m->layout.assert_peak, out);
     print_place(m, m->layout.assert_span, out);
-    if (m->layout.assert_step != 0) {
-        print_setting("assert_step", m->layout.assert_step, out);
-        print_place(m, m->layout.assert_step_span, out);
-    }
-    if (m->layout.assert_exposed != 0) {
-        print_setting("assert_exposed", m->layout.assert_exposed, out);
-        print_place(m, m->layout.assert_exposed_span, out);
-    }
+    print_assert(m, "assert_step", m->layout.assert_step, m->layout.assert_step_span, out);
+    print_assert(m, "assert_exposed", m->layout.assert_exposed, m->layout.assert_exposed_span, out);
+    print_assert(m, "assert_host", m->layout.assert_level[LEVEL_host],
+                 m->layout.assert_level_span[LEVEL_host], out);
+    print_assert(m, "assert_disk", m->layout.assert_level[LEVEL_disk],
+                 m->layout.assert_level_span[LEVEL_disk], out);
     fputc('\n', out);
     print_mesh(m, out);
     for (size_t i = 0; i < m->inputs.n; i++) {

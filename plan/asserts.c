@@ -5,6 +5,7 @@
 #include "plan/volume.h"
 #include "ir/propose.h"
 #include "plan/asserts.h"
+#include "plan/levels.h"
 
 int plan_costliest(const Program *p, Costly *top, int limit)
 {
@@ -126,5 +127,5 @@ static bool communication_is_hidden(const Plan *p)
 bool plan_asserts(const Plan *p)
 {
     bool shorter = step_is_short(p), hidden = communication_is_hidden(p);
-    return shorter && hidden;
+    return levels_asserted(p) && shorter && hidden;
 }

@@ -6,8 +6,9 @@
  *
  * Invariants
  *   P1  an operand's bytes lie inside its buffer for every index of the loops around the action
- *   P2  a buffer is placed inside the arena; buffers alive at the same time do not overlap, but
- *       where one action's output takes over an input in place (Kernel.alias)
+ *   P2  a buffer is placed inside the arena of its level, and a machine has room for those of other
+ *       levels of all its ranks; buffers alive at the same time do not overlap, but where one
+ *       action's output takes over an input in place (Kernel.alias)
  *   P3  each read sees the bytes the program's meaning says (the value's last write)
  *   P4  nothing writes a parameter or state before the guard
  *   P5  loop begin and end are balanced; an action's loops are those around it

@@ -35,6 +35,7 @@
 #include "plan/rates.h"
 
 #include "ir/collective.h"
+#include "plan/levels.h"
 #include "plan/convolution.h"
 #include "plan/volume.h"
 #include "runtime/sizes.h"
@@ -237,8 +238,8 @@ static void rate(const Plan *p, Program *g)
         if (a->kind == ACT_conv && d->target == TARGET_cuda)
             a->seconds = convolution_seconds(p, a);
         if (action_transfers(a)) {
-            const DeviceLevel *l = &d->level[action_level(a)];
-            a->seconds = l->seconds + a->bytes_moved / (a->kind == ACT_fetch ? l->in : l->out);
+            const DeviceLevel l = levels_share(p->module, d, action_level(a));
+            a->seconds = l.seconds + a->bytes_moved / (a->kind == ACT_fetch ? l.in : l.out);
         }
         if (action_sends(a))
             a->seconds =

@@ -6,6 +6,7 @@
 #include "plan/volume.h"
 #include "plan/whole.h"
 #include "plan/asserts.h"
+#include "plan/levels.h"
 #include "plan/outside.h"
 #include "plan/place/place.h"
 #include "plan/show.h"
@@ -307,11 +308,17 @@ static void print_levels(const Plan *p, FILE *out)
 {
     Arena *a = p->module->arena;
     double exposed, all = transfer_seconds(p->train, &exposed);
-    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
-        if (p->level_bytes[l])
-            fprintf(out, "  %-12s %s of %s, offloaded\n", level_names[l],
-                    text_bytes(a, (double)p->level_bytes[l]),
-                    text_bytes(a, (double)p->device->level[l].memory));
+    const int64_t ranks = levels_ranks(p->module, p->device);
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
+        const double each = (double)p->level_bytes[l];
+        const char *has = text_bytes(a, (double)p->device->level[l].memory);
+        if (p->level_bytes[l] && ranks == 1)
+            fprintf(out, "  %-12s %s of %s, offloaded\n", level_names[l], text_bytes(a, each), has);
+        else if (p->level_bytes[l])
+            fprintf(out, "  %-12s %s, offloaded; %lld ranks of a machine: %s of %s\n",
+                    level_names[l], text_bytes(a, each), (long long)ranks,
+                    text_bytes(a, each * (double)ranks), has);
+    }
     if (all > 0)
         fprintf(out, "  transfers    %s a step, of them %s in which nothing computes\n",
                 text_seconds(a, all), text_seconds(a, exposed));
@@ -373,7 +380,8 @@ static json_t *levels_json(const Plan *p)
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
         if (p->level_bytes[l])
             json_object_set_new(all, level_names[l],
-                                json_pack("{s:I, s:I}", "bytes", (json_int_t)p->level_bytes[l],
+                                json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)p->level_bytes[l],
+                                          "ranks", (json_int_t)levels_ranks(p->module, p->device),
                                           "capacity_bytes",
                                           (json_int_t)p->device->level[l].memory));
     if (seconds > 0) {

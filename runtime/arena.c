@@ -2,13 +2,13 @@
  * has enough. */
 #include "runtime/levels.h"
 #include "runtime/net/ranks.h"
+#include "runtime/room.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20 };
@@ -16,37 +16,17 @@ enum { HUGE_PAGE = 2 << 20 };
  * use. */
 #define OTHER_BYTES ((int64_t)16 << 20) /* a process */
 
-/* The number after `key` in a file of "key number" lines, or the file's number if key is "". */
-static int64_t read_number(const char *path, const char *key)
+/* The most of a tensor of a file that is in memory together because it lies on another level. */
+static int64_t copied(const rt_catalog *c)
 {
-    char line[256];
-    int64_t n = -1;
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return -1;
-    while (n < 0 && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0)
-            if (sscanf(line + strlen(key), "%" SCNd64, &n) != 1)
-                n = -1;
-    fclose(f);
-    return n;
-}
-
-static void least(rt_memory *m, int64_t available, const char *limit)
-{
-    if (available < 0)
-        available = 0;
-    if (m->available < 0 || available < m->available) {
-        m->available = available;
-        m->limit = limit;
+    int64_t most = 0;
+    for (int i = 0; i < c->n; i++) {
+        const rt_form *x = c->item[i].form;
+        const int64_t bytes = x->whole * mg_dtype_bytes(x->tensor->dtype);
+        if (MG_LEVEL(x->tensor->offset) && bytes > most)
+            most = bytes;
     }
-}
-
-static void limit_by_cgroup(rt_memory *m, const char *max, const char *used)
-{
-    int64_t a = read_number(max, ""), b = read_number(used, "");
-    if (a > 0 && a < INT64_MAX / 2 && b >= 0)
-        least(m, a - b, "the memory limit of this container");
+    return most;
 }
 
 /* Memory of the leader: its lists of tensors, and the list of entries of a save or a resume: the
@@ -54,8 +34,9 @@ static void limit_by_cgroup(rt_memory *m, const char *max, const char *used)
 static int64_t lists(const mg_run *r)
 {
     const rt_catalog *p = &r->params, *s = &r->slots;
+    const int64_t a = copied(p), b = copied(s);
     return p->memory + s->memory + (p->entries > s->entries ? p->entries : s->entries) +
-           rt_followers_bytes(r);
+           rt_followers_bytes(r) + (a > b ? a : b);
 }
 
 rt_memory rt_memory_plan(const mg_run *r)
@@ -65,20 +46,9 @@ rt_memory rt_memory_plan(const mg_run *r)
     rt_memory m = {.arena = p->arena_bytes * ranks,
                    .scratch = p->scratch_bytes * r->threads * ranks,
                    .other = (OTHER_BYTES + rt_comm_bytes(r)) * ranks + lists(r),
-                   .available = -1,
                    .limit = "unknown"};
     m.total = m.arena + m.scratch + m.other;
-    int64_t kib = read_number("/proc/meminfo", "MemAvailable:");
-    if (kib >= 0)
-        least(&m, kib * 1024, "MemAvailable of /proc/meminfo");
-    limit_by_cgroup(&m, "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
-    limit_by_cgroup(&m, "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                    "/sys/fs/cgroup/memory/memory.usage_in_bytes");
-    struct rlimit space;
-    int64_t pages = read_number("/proc/self/statm", "");
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && pages >= 0)
-        least(&m, (int64_t)space.rlim_cur - pages * rt_page(),
-              "the address space limit (ulimit -v)");
+    m.available = rt_room_memory(&m.limit);
     return m;
 }
 
@@ -88,8 +58,8 @@ static int64_t used_by(int pid)
 {
     char *status = rt_printf("/proc/%d/status", pid),
          *rollup = rt_printf("/proc/%d/smaps_rollup", pid);
-    int64_t max = read_number(status, "VmHWM:"), now = read_number(status, "VmRSS:");
-    int64_t share = read_number(rollup, "Pss:");
+    int64_t max = rt_room_number(status, "VmHWM:"), now = rt_room_number(status, "VmRSS:");
+    int64_t share = rt_room_number(rollup, "Pss:");
     free(status);
     free(rollup);
     return max < 0 || now < 0 || share < 0 ? -1 : (share + max - now) * 1024;
@@ -184,6 +154,7 @@ void rt_arena_map(mg_run *r)
         if (rt_is_first_here(r))
             check_memory(r); /* one check for all ranks, before any rank takes memory */
         rt_meet(r, RT_ALL_AXES);
+        rt_levels_open(r);
         rt_pool_run(r->pool, bytes / page, HUGE_PAGE / page, touch, r->arena);
         rt_pool_scratch(r->pool, r->program->scratch_bytes);
         rt_comm_open(r);

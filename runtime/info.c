@@ -1,5 +1,6 @@
 /* info.c - prints --info, the table for a bug report, and --dry-run, the checks before a start. */
-#include "runtime/run.h"
+#include "runtime/levels.h"
+#include "runtime/net/ranks.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -173,6 +174,17 @@ static void check_memory(const mg_run *r, rt_exit *code)
            planned.text, m.available, there.text);
 }
 
+static void check_levels(const mg_run *r, rt_exit *code)
+{
+    rt_exit reason;
+    char *text = rt_levels_room(r, rt_ranks_here(r), &reason);
+    if (text && reason == RT_DONE)
+        ok("%s", text);
+    else if (text)
+        fail(code, reason, "%s", text);
+    free(text);
+}
+
 /* OUT, or the nearest existing directory above it. */
 static char *existing_part(const char *out)
 {
@@ -258,6 +270,7 @@ rt_exit rt_dry_run(mg_run *r)
     rt_exit code = RT_DONE;
     check_machine(r, &code);
     check_memory(r, &code);
+    check_levels(r, &code);
     check_out(r, &code);
     check_resume(r, &code);
     /* The data check is last: bad data ends the program with its own message. */

@@ -1,15 +1,18 @@
 /* levels.c - a file below the memory of a processor: what a program offloads.
  *
  * The file has no name, so that it is gone when the process is, however it ends; a run goes on from
- * its checkpoints, never from it. All its bytes are taken from the disk at the start: if the disk
- * is too small, the program ends there, and not in a step. */
+ * its checkpoints, never from it. Each rank has its own. All bytes are taken from the disk at the
+ * start: if it is too small for all ranks of the machine, the program ends there, before any of
+ * them takes some, and not in a step. */
 #include "runtime/levels.h"
+#include "runtime/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -25,16 +28,70 @@ static int64_t size_of(const mg_run *r)
     return r->program->level_bytes[2];
 }
 
-static _Noreturn void no_room(const mg_run *r, const char *where, const char *why)
+static const char *directory(const mg_run *r)
 {
+    return r->options->offload_dir ? r->options->offload_dir : ".";
+}
+
+static int make_file(const mg_run *r)
+{
+    return open(directory(r), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
+
+char *rt_levels_room(const mg_run *r, int ranks, rt_exit *code)
+{
+    const int64_t all = size_of(r) * ranks;
     struct statvfs s;
-    const int64_t all = size_of(r);
-    const int64_t left = statvfs(where, &s) ? -1 : (int64_t)s.f_bavail * (int64_t)s.f_frsize;
-    rt_die(RT_IO,
-           "this program offloads %" PRId64 " bytes (%s) to a file in '%s', where %" PRId64
-           " (%s) are free: %s; --offload-dir names another directory",
-           all, rt_bytes_text((double)all).text, where, left, rt_bytes_text((double)left).text,
-           why);
+    *code = RT_DONE;
+    if (!all)
+        return NULL;
+    const int file = make_file(r);
+    if (file < 0 || fstatvfs(file, &s)) {
+        *code = RT_IO;
+        return rt_printf("no file to offload to can be made in '%s': %s; --offload-dir names "
+                         "another directory",
+                         directory(r), strerror(errno));
+    }
+    close(file);
+    const int64_t left = (int64_t)s.f_bavail * (int64_t)s.f_frsize;
+    char *who = ranks > 1 ? rt_printf("%d ranks of this machine offload", ranks)
+                          : rt_printf("this program offloads");
+    if (all > left)
+        *code = RT_IO;
+    char *text =
+        rt_printf("%s %" PRId64 " bytes (%s) to %s in '%s', where %" PRId64 " (%s) are free%s", who,
+                  all, rt_bytes_text((double)all).text, ranks > 1 ? "files" : "a file",
+                  directory(r), left, rt_bytes_text((double)left).text,
+                  all > left ? "; --offload-dir names another directory" : "");
+    free(who);
+    return text;
+}
+
+/* Ranks of this machine whose files are on the same file system, of which this is the first; 0: it
+ * is not. */
+static int alike(mg_run *r, int file)
+{
+    const struct rt_ranks *k = r->ranks;
+    struct stat s = {0};
+    int n = 0, first = -1;
+    fstat(file, &s);
+    k->shared->slot[r->rank].disk = 1 + (uint64_t)s.st_dev;
+    rt_meet(r, RT_ALL_AXES);
+    for (int i = 0; i < k->nhere; i++)
+        if (k->shared->slot[k->here[i]].disk == 1 + (uint64_t)s.st_dev) {
+            first = n ? first : k->here[i];
+            n++;
+        }
+    return first == r->rank ? n : 0;
+}
+
+static void check_room(const mg_run *r, int ranks)
+{
+    rt_exit code;
+    char *text = rt_levels_room(r, ranks, &code);
+    if (code != RT_DONE)
+        rt_die(code, "%s", text);
+    free(text);
 }
 
 void rt_levels_open(mg_run *r)
@@ -42,17 +99,21 @@ void rt_levels_open(mg_run *r)
     const int64_t all = size_of(r);
     if (!all)
         return;
-    rt_levels *l = r->levels = rt_alloc(1, sizeof *l);
-    l->where = r->options->offload_dir ? r->options->offload_dir : ".";
-    l->file = open(l->where, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (l->file < 0)
-        rt_die(RT_IO,
-               "no file to offload to can be made in '%s': %s; --offload-dir names another "
-               "directory",
-               l->where, strerror(errno));
-    const int e = posix_fallocate(l->file, 0, (off_t)all);
+    const int file = make_file(r);
+    if (file < 0 || !r->ranks)
+        check_room(r, 1);
+    const int ranks = r->ranks ? alike(r, file) : 0;
+    if (ranks)
+        check_room(r, ranks);
+    if (r->ranks)
+        rt_meet(r, RT_ALL_AXES);
+    const int e = posix_fallocate(file, 0, (off_t)all); /* others may have taken it meanwhile */
     if (e)
-        no_room(r, l->where, strerror(e));
+        rt_die(RT_IO, "%" PRId64 " bytes (%s) of a file in '%s' to offload to: %s", all,
+               rt_bytes_text((double)all).text, directory(r), strerror(e));
+    r->levels = rt_alloc(1, sizeof *r->levels);
+    r->levels->where = directory(r);
+    r->levels->file = file;
 }
 
 void rt_levels_close(mg_run *r)

@@ -7,15 +7,20 @@
 
 typedef struct rt_levels rt_levels;
 
-/* Makes them, all zeros; ends the program with what is missing if there is no room. Nothing, where
- * the program plans none. */
+/* Says in words (the caller frees them) what `ranks` ranks offload to one place of this machine,
+ * and what is free there; *code: RT_DONE, or how a program ends that has no room. NULL: nothing is
+ * offloaded. */
+char *rt_levels_room(const mg_run *r, int ranks, rt_exit *code);
+/* Makes this rank's, all zeros; ends the program with what is missing if there is no room for those
+ * of all ranks of the machine, before any takes some. All ranks call it. Nothing, where the program
+ * plans none. */
 void rt_levels_open(mg_run *r);
 void rt_levels_close(mg_run *r);
 /* Copies bytes to and from other memory of the host. */
 void rt_level_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 void rt_level_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);
-/* Of a processor: rt_stored_open and rt_stored_close of a tensor that lies there. Parts of one
- * tensor are open together. */
+/* Of a processor, with one rank: rt_stored_open and rt_stored_close of a tensor that lies there.
+ * Parts of one tensor are open together. (With several: images.c.) */
 char *rt_level_open(mg_run *r, const rt_external *x, bool read);
 void rt_level_close(mg_run *r, const rt_external *x, bool changed);
 

@@ -1,5 +1,5 @@
 /* machine.h - the shared memory of the ranks on one machine; private to ranks.c, wait.c,
- * rendezvous.c, watchdog.c, images.c, comm.c and pipe.c.
+ * rendezvous.c, watchdog.c, images.c, comm.c, pipe.c and levels.c.
  *
  * The memory has no name: the first rank of the machine makes it, and the other ranks inherit it (a
  * bare start) or get it over a socket (a launcher's). The kernel frees it with the last process
@@ -32,6 +32,7 @@ typedef struct rt_slot {
     _Atomic int peer;                    /* the rank on another machine for which it waits, or -1 */
     _Atomic int held;        /* 1 + the collective in which its device waits for others, or 0 */
     _Atomic uint64_t device; /* id of its GPU, or 0 */
+    _Atomic uint64_t disk;   /* 1 + the file system that it offloads to, or 0 */
     _Atomic int parted;      /* 1 + its exit code, if it ended itself, or 0 */
     _Atomic int pid;
     _Atomic uint64_t pid_space; /* the namespace of that process id */
@@ -68,7 +69,9 @@ struct rt_ranks {
     rt_wire *wire;                    /* to ranks of other machines; NULL: none */
     char *in, *out;                   /* of comm.c: buffers for messages on the wire */
     struct rt_async_comm *async_comm; /* async_comm.c; NULL: all collectives are synchronous */
-    _Atomic uint32_t *meetings;       /* shared: by rank, by set of axes, RT_MEETINGS each */
+    char **far; /* rank 0: images of open tensors that lie on other levels, by the part's number */
+    int nfar;
+    _Atomic uint32_t *meetings; /* shared: by rank, by set of axes, RT_MEETINGS each */
     rt_watchdog *watchdog;
 };
 

@@ -66,6 +66,33 @@ static void check_disjoint(Check *c)
     free(sorted);
 }
 
+/* The arenas of other levels end where the last of their buffers does, and a machine has room for
+ * those of all its ranks. */
+static void check_levels(Check *c)
+{
+    const Plan *p = c->p;
+    int64_t end[LEVEL_count] = {0}, ranks = 0;
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        const Buffer *b = &p->buffers.data[i];
+        if (b->level && b->offset + b->bytes > end[b->level])
+            end[b->level] = b->offset + b->bytes;
+    }
+    while (ranks < p->device->node_ranks && ranks < mesh_ranks(c->m))
+        ranks++;
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
+        const int64_t has = p->device->level[l].memory;
+        if (end[l] != p->level_bytes[l])
+            broken(c, 2, "it claims %lld bytes of the %s and uses %lld",
+                   (long long)p->level_bytes[l], level_names[l], (long long)end[l]);
+        for (int64_t r = 0, left = has; r < ranks && end[l]; r++, left -= end[l])
+            if (left < end[l]) {
+                broken(c, 2, "the %s of a machine has %lld bytes, too few for %lld ranks",
+                       level_names[l], (long long)has, (long long)ranks);
+                break;
+            }
+    }
+}
+
 void check_bytes(Check *c)
 {
     const Plan *p = c->p;
@@ -80,6 +107,8 @@ void check_bytes(Check *c)
             broken(c, 2, "tensor '%s' has no buffer of its own",
                    name_str(c->m->names, c->m->tensors.data[i].name));
     }
+    if (!c->broken)
+        check_levels(c);
     if (!c->broken)
         check_disjoint(c);
 }

@@ -333,30 +333,6 @@ static bool fits(Plan *p, const Program *prog, int number)
     return false;
 }
 
-bool plan_levels_fit(const Plan *p)
-{
-    bool fit = true;
-    for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
-        const int64_t all = p->level_bytes[l], has = p->device->level[l].memory;
-        Arena *a = p->module->arena;
-        if (all <= has)
-            continue;
-        fit = false;
-        diag_error(p->module->diag, p->module->layout.offload_span, 556,
-                   "what is offloaded needs %lld bytes (%s) of the %s, and the device '%s' has "
-                   "%lld (%s) there",
-                   (long long)all, text_bytes(a, (double)all), level_names[l], p->device->name,
-                   (long long)has, text_bytes(a, (double)has));
-        for (int k = LEVEL_device + 1; k < LEVEL_count; k++)
-            if (p->device->level[k].memory >= all)
-                diag_help(p->module->diag, "offload to '%s': there are %s", level_names[k],
-                          text_bytes(a, (double)p->device->level[k].memory));
-        diag_help(p->module->diag, "offload none: all is on the device, which has %s",
-                  text_bytes(a, (double)p->device->memory));
-    }
-    return fit;
-}
-
 /* The program that needs most; its number. */
 static const Program *fullest_of(const Plan *p, int *number)
 {

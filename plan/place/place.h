@@ -7,8 +7,6 @@
 /* Sets every offset, arena_bytes and peaks, by the lifetimes of buffers. False: it does not fit,
  * told with the live tensors at the peak; the plan is placed all the same. */
 bool plan_place(Plan *p);
-/* Does what a placed plan has on other levels fit there? False: not, told. */
-bool plan_levels_fit(const Plan *p);
 /* Bytes that a plan may need: the device's memory, or the limit that the layout asserts. */
 int64_t plan_budget(const Module *m, const Device *d);
 /* Bytes that a plan needs: the arena, scratch space for each thread, and on a GPU what is taken

@@ -229,6 +229,14 @@ static void place_part(rt_form *x)
     x->shape[t->part_dim] = t->part_of;
 }
 
+int64_t rt_form_bytes(const rt_form *x)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < x->ndims; i++)
+        elements += ((x->split ? x->part[i] : x->dim[i]) - 1) * x->stride[i];
+    return elements * mg_dtype_bytes(x->tensor->dtype);
+}
+
 static rt_form form_of(const mg_program *p, const mg_tensor *t)
 {
     int64_t stride[MG_RANK_MAX];
@@ -258,6 +266,8 @@ static rt_form form_of(const mg_program *p, const mg_tensor *t)
     }
     place_part(&x);
     coalesce(&x);
+    if (x.copies > 1 && MG_LEVEL(t->offset)) /* images.c has its parts side by side */
+        x.apart = rt_whole_pages(rt_form_bytes(&x));
     return x;
 }
 
@@ -425,7 +435,7 @@ static void move_parts(const rt_external *x, char *stored, const int *place, int
 {
     size_t size = (size_t)mg_dtype_bytes(x->form->tensor->dtype);
     int ranks = rt_ranks_of(x->form->split, ~(uint32_t)0);
-    int64_t stride = rt_arena_stride(x->form->split);
+    int64_t stride = x->form->apart;
     for (int k = 0; k < ranks; k++)
         if ((!x->stands || x->stands[k] == k) && has(x, k, place)) {
             move_run(stored + k * stride + at * (int64_t)size, x->form->stride[x->form->ndims - 1],

@@ -16,8 +16,8 @@ typedef struct rt_form {
     int64_t dim[MG_RANK_MAX], stride[MG_RANK_MAX];
     /* For a tensor that is split over ranks: the part of each dim that a rank has, and the axes of
      * the split. */
-    int copies; /* if all arenas have it: number of arenas, and bytes between them */
-    int64_t apart;
+    int copies;    /* number of arenas, */
+    int64_t apart; /* and bytes between those of two neighbours, or between their images */
     const mg_program *split; /* NULL: each rank has all of it */
     int64_t part[MG_RANK_MAX];
     uint32_t axes[MG_RANK_MAX], zigzag[MG_RANK_MAX];
@@ -48,6 +48,8 @@ typedef struct rt_catalog {
 /* Ends the program (78) if the program's table contradicts itself. */
 rt_catalog rt_catalog_new(const mg_program *p, mg_role role);
 void rt_catalog_free(rt_catalog *c);
+/* Bytes of a rank's part of an external tensor, from its first to its last element. */
+int64_t rt_form_bytes(const rt_form *x);
 /* True if the rank has a part of the tensor. */
 bool rt_external_has(const rt_external *x, int rank);
 /* Elements [begin, begin + n) in external order, of a part in its own, read from and written to the

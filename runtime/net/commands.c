@@ -351,6 +351,7 @@ void rt_ranks_end(mg_run *r)
     rt_pipe_free(k->pipe);
     rt_pool_beside(r->pool, NULL, NULL);
     free(k->async_comm);
+    free(k->far);
     free(k->first);
     free(k);
     r->ranks = NULL;

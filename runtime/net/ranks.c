@@ -341,7 +341,7 @@ void rt_ranks_join(mg_run *r)
     rt_at_parting(part);
     k->watchdog = rt_watchdog_new(r);
     rt_meet(r, RT_ALL_AXES);
-    if (r->rank == 0 && (k->wire || !rt_arenas_are_shared))
+    if (r->rank == 0)
         rt_images_settle(r);
 }
 
@@ -402,6 +402,5 @@ void rt_ranks_start(mg_run *r)
         k->link[i] = pair[0];
     }
     k->watchdog = rt_watchdog_new(r);
-    if (!rt_arenas_are_shared)
-        rt_images_settle(r);
+    rt_images_settle(r);
 }

@@ -1,4 +1,5 @@
-"""Random layouts of a model: a mesh of a few ranks, rules for some of its dims, classes, microbatches, what is computed again."""
+"""Random layouts of a model: a mesh of a few ranks, rules for some of its dims, classes, microbatches, what is computed again and
+what is offloaded."""
 
 from dataclasses import dataclass
 
@@ -56,6 +57,11 @@ def stages_of(r, dims):
     return f"{r.choice(dims.layers)} -> pp (schedule = {schedule}{chunks})"
 
 
+def offload_of(r):
+    """What lies on another level of memory, which text() names: a third of layouts offload something."""
+    return [f"offload {r.choice(('state', 'masters', 'state, masters', 'parameters', 'gradients', 'kept', 'state, masters, parameters, gradients, kept'))} -> LEVEL"] if r.random() < 0.33 else []
+
+
 def draw(r, dims, ranks=(2, 4, 4), stages=0.15):
     """The number of ranks, and the lines of a layout."""
     n = r.choice(ranks)
@@ -67,10 +73,11 @@ def draw(r, dims, ranks=(2, 4, 4), stages=0.15):
     else:
         mesh = mesh_of(r, n)
         lines = rules_of(r, dims, mesh)
-    lines += [f"microbatch {r.choice((1, 2, 4))}", f"recompute {r.choice(('auto', 'none', 'all'))}"]
+    lines += [f"microbatch {r.choice((1, 2, 4))}", f"recompute {r.choice(('auto', 'none', 'all'))}", *offload_of(r)]
     return n, [f"mesh {', '.join(f'{a} = {size}' for a, size in mesh.items())}", *lines]
 
 
 def text(lines, device="cpu"):
     """The layout as a file has it."""
-    return "\n    ".join(["layout it {", f"device {device}", *lines]) + "\n}\n"
+    level = "disk" if device.startswith("cpu") else "host"
+    return "\n    ".join(["layout it {", f"device {device}", *lines]).replace("LEVEL", level) + "\n}\n"

@@ -149,11 +149,6 @@ class Offload(shim.Case):
         r = self.mgc("auto.mg", "--layout", "off", "--device", self.device("cpu2t"), "--plan")  # no other level: nothing to choose
         self.assertEqual(r.returncode, 0, r.err)
 
-    def test_ranks(self):
-        r = self.mgc(mgctest.model("llama7b.mg"), "--layout", "node8", "--offload", "auto", "--plan")
-        self.assertEqual(r.returncode, 1)
-        self.assertIn("MG0346", r.err)
-
     def test_whole(self):
         """Rules that sum along the dim that is cut, or multiply matrices: tensors come as a whole where they must."""
         with open(LLAMA, encoding="utf-8") as f:

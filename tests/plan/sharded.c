@@ -56,6 +56,10 @@ void lay_out(Model *t, const char *spec)
         static const char *const classes[] = {"", "state", "grads", "params"};
         LayoutRule r = {0};
         part += strspn(part, " ");
+        if (!strncmp(part, "offload ", 8)) {
+            offload_some(t, strtoull(part + 8, NULL, 10));
+            continue;
+        }
         size_t n = strcspn(part, " ");
         const char *dim = arena_strndup(t->a, part, n);
         for (int c = 1; c < 4; c++)
@@ -250,7 +254,8 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
             int b = buffer_of_argument(p, prog, fn->args.data[k]);
             assert_true(b >= 0);
             for (int64_t e = 0; e < type_elements(&x->type) && has_buffer(many, p, r, b); e++)
-                number_put(arena[r] + p->buffers.data[b].offset, x->type.dtype, e, x->data[e]);
+                number_put(arena[r] + memory_offset(p, &p->buffers.data[b]), x->type.dtype, e,
+                           x->data[e]);
         }
     }
     assert_true(run_plan_ranks(p, prog, arena, order));
@@ -262,7 +267,8 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
             x->data = NEW_ARRAY(many->a, double, type_elements(&x->type));
             for (int64_t e = 0; e < type_elements(&x->type); e++)
                 x->data[e] = has_buffer(many, p, r, b)
-                                 ? number_at(arena[r] + p->buffers.data[b].offset, x->type.dtype, e)
+                                 ? number_at(arena[r] + memory_offset(p, &p->buffers.data[b]),
+                                             x->type.dtype, e)
                                  : NAN;
         }
         free(arena[r]);
@@ -381,6 +387,10 @@ bool layout_follows(const Reference *r, const char *spec)
         compare_all(r, &t, l, spec, "shard");
         must_pass(&t, pass_local);
         compare_all(r, &t, l, spec, "local");
+        if (strstr(spec, "; offload")) {
+            must_pass(&t, pass_levels);
+            compare_all(r, &t, l, spec, "levels");
+        }
     } else { /* without an error the batch is too small */
         static const char *const known[] = {"error[MG0332]", "error[MG0333]", "error[MG0345]",
                                             "error[MG0343]", "error[MG0344]"};
@@ -496,7 +506,7 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
     int max = draw_int(rng, 4), axis = draw_int(rng, n);
     for (int c = 0; c < max; c++)
         s = arena_printf(a, "%s; %s %s", s, classes[c], axes[(first + axis) % 3]);
-    return s;
+    return draw_int(rng, 3) ? s : arena_printf(a, "%s; offload %d", s, 1 + draw_int(rng, 31));
 }
 
 /* ---- reduce = tree --------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
  * precision: loss, norm, every new parameter and state of a step, evaluation and sample.
  *
  * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "seq
- * cp~": in zigzag order. Axes that are not in the mesh are left out of rules, as axes of one rank
- * are. */
+ * cp~": in zigzag order; "offload 2": what offload_some does with that number. Axes that are not in
+ * the mesh are left out of rules, as axes of one rank are. */
 #ifndef MGC_TESTS_SHARDED_H
 #define MGC_TESTS_SHARDED_H
 
@@ -32,8 +32,9 @@ void open_reference_in(Reference *r, const Small *s, int64_t at_once, DType half
 void lay_out(Model *t, const char *spec);
 
 /* Whether all ranks of a layout compute what one does, within SHARD_BOUND of the largest element of
- * each result, after pass shard and after pass local. False: the layout is refused, for sizes that
- * do not come out even or an axis that splits nothing; anything else fails the test. */
+ * each result, after pass shard, after pass local and, where it offloads, after pass levels. False:
+ * the layout is refused, for sizes that do not come out even or an axis that splits nothing;
+ * anything else fails the test. */
 bool layout_follows(const Reference *r, const char *spec);
 #define SHARD_BOUND 1e-10
 
@@ -42,7 +43,7 @@ bool layout_follows(const Reference *r, const char *spec);
 double layout_error(const Reference *r, const char *spec);
 
 /* A mesh of up to three axes and 64 ranks, sometimes with pipeline stages beside them; rules for
- * some of the model's dims, in any order; classes each with those before it. */
+ * some of the model's dims, in any order; classes each with those before it; a third offloads. */
 const char *random_layout(const Reference *r, Arena *a, uint64_t *rng);
 
 /* ---- what tests that damage a program need ----------------------------------------------------

@@ -9,5 +9,5 @@ train { optimizer sgd()  lr 0.1 }
 layout { assert peek < 3 GB }
 # CHECK: 0327-assert.mg:9:17: error[MG0327]: there is no quantity 'peek'
 # CHECK: help: did you mean 'peak'?
-# CHECK: help: there is: peak, exposed_comm, step
+# CHECK: help: there is: peak, exposed_comm, step, host, disk
 # CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,87 @@
+/* levels.c - what a machine has of other levels of memory, for all of its ranks.
+ *
+ * The memory of a host, and a disk, are the machine's: all its ranks run one plan, so each may have
+ * an equal share of the bytes. They transfer at the same time. A GPU has a link of its own to the
+ * host; a disk is one, so each rank has a share of its rates, too. */
+#include "plan/levels.h"
+
+#include "base/quantity.h"
+
+int64_t levels_ranks(const Module *m, const Device *d)
+{
+    const int64_t all = mesh_ranks(m);
+    return all < d->node_ranks ? all : d->node_ranks;
+}
+
+DeviceLevel levels_share(const Module *m, const Device *d, Level l)
+{
+    const int64_t ranks = levels_ranks(m, d);
+    DeviceLevel share = d->level[l];
+    share.memory /= ranks;
+    if (l == LEVEL_disk) {
+        share.in /= (double)ranks;
+        share.out /= (double)ranks;
+        share.both /= (double)ranks;
+    }
+    return share;
+}
+
+/* "4 ranks of a machine offload 8192 bytes (8 KiB) to the disk, 2048 each"; of one rank: "8192
+ * bytes (8 KiB) are offloaded to the disk". */
+static const char *said(const Plan *p, Level l)
+{
+    Arena *a = p->module->arena;
+    const int64_t ranks = levels_ranks(p->module, p->device), each = p->level_bytes[l];
+    const char *bytes = text_bytes(a, (double)(each * ranks));
+    if (ranks == 1)
+        return arena_printf(a, "%lld bytes (%s) are offloaded to the %s", (long long)each, bytes,
+                            level_names[l]);
+    return arena_printf(a, "%lld ranks of a machine offload %lld bytes (%s) to the %s, %lld each",
+                        (long long)ranks, (long long)(each * ranks), bytes, level_names[l],
+                        (long long)each);
+}
+
+static void tell_too_small(const Plan *p, Level l)
+{
+    const Module *m = p->module;
+    const Device *d = p->device;
+    const int64_t all = p->level_bytes[l] * levels_ranks(m, d), has = d->level[l].memory;
+    diag_error(m->diag, m->layout.offload_span, 556,
+               "%s, and the device '%s' has %lld (%s) there%s", said(p, l), d->name, (long long)has,
+               text_bytes(m->arena, (double)has), levels_ranks(m, d) > 1 ? " for all of them" : "");
+    for (int k = LEVEL_device + 1; k < LEVEL_count; k++)
+        if (d->level[k].memory >= all)
+            diag_help(m->diag, "offload to '%s': there are %s", level_names[k],
+                      text_bytes(m->arena, (double)d->level[k].memory));
+    diag_help(m->diag, "offload none: all is on the device, which has %s",
+              text_bytes(m->arena, (double)d->memory));
+}
+
+bool levels_fit(const Plan *p)
+{
+    bool fit = true;
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
+        if (p->level_bytes[l] > levels_share(p->module, p->device, (Level)l).memory) {
+            tell_too_small(p, (Level)l);
+            fit = false;
+        }
+    return fit;
+}
+
+bool levels_asserted(const Plan *p)
+{
+    const Module *m = p->module;
+    bool good = true;
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
+        const double limit = m->layout.assert_level[l];
+        const int64_t all = p->level_bytes[l] * levels_ranks(m, p->device);
+        if (limit == 0 || (double)all <= limit)
+            continue;
+        good = false;
+        diag_error(m->diag, m->layout.assert_level_span[l], 557,
+                   "%s, where the layout asserts less than %lld (%s)", said(p, (Level)l),
+                   (long long)limit, text_bytes(m->arena, limit));
+        diag_help(m->diag, "offload fewer classes, or assert more");
+    }
+    return good;
+}

@@ -1,0 +1,17 @@
+/* levels.h - see levels.c. */
+#ifndef MGC_PLAN_LEVELS_H
+#define MGC_PLAN_LEVELS_H
+
+#include "plan/plan.h"
+
+/* Ranks of the mesh that are on one machine, at most. */
+int64_t levels_ranks(const Module *m, const Device *d);
+/* A level of memory as each of these ranks has it while all transfers: its share of the machine's
+ * bytes, and of a disk's rates. */
+DeviceLevel levels_share(const Module *m, const Device *d, Level l);
+/* Does what the ranks of a machine offload fit there? False: not, told (MG0556). */
+bool levels_fit(const Plan *p);
+/* Is it as little as the layout asserts? False: not, told (MG0557). */
+bool levels_asserted(const Plan *p);
+
+#endif
