@@ -14,7 +14,9 @@ void levels_mark(Module *m, Fn *fn, Arena *tmp);
  * results to their level; what is as large as all layers is computed a piece at a time (cut.c). */
 void levels_transfer(Module *m, Fn *fn, Arena *tmp);
 
-/* Is a value stacked by loops over layers, of which its first dim is one? */
+/* The dims that loops over layers run over, and tensors are stacked along. */
+DimList levels_depth(const Module *m);
+/* Is a value stacked along one, which is its first? */
 bool levels_stacked(const DimList *depth, const Type *t);
 
 /* A value on level `to`: itself, or what a transfer at the builder's end gives. */

@@ -28,6 +28,16 @@ typedef struct Stored {
     bool changed;
 } Stored;
 
+DimList levels_depth(const Module *m)
+{
+    DimList depth = depth_dims(m);
+    for (size_t k = 0; k < m->tensors.n; k++)
+        for (int d = 0; d < m->tensors.data[k].stacked; d++)
+            if (!dims_have(&depth, m->tensors.data[k].type.dims[d].name) && depth.n < MAX_RANK)
+                depth.dim[depth.n++] = m->tensors.data[k].type.dims[d];
+    return depth;
+}
+
 bool levels_stacked(const DimList *depth, const Type *t)
 {
     return t->rank && dims_have(depth, t->dims[0].name);
@@ -196,7 +206,7 @@ void levels_mark(Module *m, Fn *fn, Arena *tmp)
     Stored s = {.m = m,
                 .fn = fn,
                 .tmp = tmp,
-                .depth = depth_dims(m),
+                .depth = levels_depth(m),
                 .sliced = NEW_ARRAY(tmp, bool, m->values.n)};
     mark_arguments(&s);
     each_ins(fn->body, note_slices, &s);

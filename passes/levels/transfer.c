@@ -138,7 +138,7 @@ static void region(Transfer *t, Region *r, const Level *want, bool windows)
 
 void levels_transfer(Module *m, Fn *fn, Arena *tmp)
 {
-    Transfer t = {.m = m, .tmp = tmp, .depth = depth_dims(m)};
+    Transfer t = {.m = m, .tmp = tmp, .depth = levels_depth(m)};
     Level *want = NEW_ARRAY(tmp, Level, fn->results.n + 1);
     for (size_t k = 0; k < fn->results.n; k++)
         if (fn->results.data[k].role == RES_update)
