@@ -123,12 +123,26 @@ typedef struct Made {
     bool exact;
 } Made;
 
+/* Has w a dim that is called as one that taps read, of another size? It is w's own: ranks that
+ * split it may have gathered what is read. */
+static bool other_dim_called_so(const Type *x, const Type *w, const Taps *t)
+{
+    for (int i = 0; i < t->n; i++) {
+        const int read = type_find(x, t->tap[i].dim.name), own = type_find(w, t->tap[i].dim.name);
+        if (read >= 0 && own >= 0 && x->dims[read].size != w->dims[own].size &&
+            !counted_by(t, t->tap[i].dim.name))
+            return true;
+    }
+    return false;
+}
+
 /* Sets the order of the sums; false: no such call is there. */
 static bool fits(Pass *p, Made *c, const Type *result)
 {
     Type shown, x = *type_at(p, c->x);
     DimList over = {0};
-    if (!has_taps(&c->attrs.taps) || !shown_type(p, c->x, &c->attrs.taps, &shown))
+    if (!has_taps(&c->attrs.taps) || !shown_type(p, c->x, &c->attrs.taps, &shown) ||
+        other_dim_called_so(&x, type_at(p, c->w), &c->attrs.taps))
         return false;
     for (int i = 0; i < shown.rank; i++)
         if (dims_have(&c->attrs.over, shown.dims[i].name))
