@@ -16,6 +16,13 @@ void text_put_real(FILE *out, double x);
 size_t label_stem(const char *label, size_t length);
 
 void text_print_dim(const Module *m, Dim d, FILE *out);
+void text_print_axes(const Module *m, Axes axes, FILE *out);
+void text_print_type(const Module *m, const Type *t, FILE *out);
+/* " @line:column" of the model's source; nothing for another place. */
+void text_print_place(const Module *m, Span s, FILE *out);
+
+/* text_print_header.c: all that comes before the functions. */
+void text_print_header(const Module *m, FILE *out);
 
 /* text_taps.c: "=[row=8 at 2 half_row=4, 1 down=3, -1 every 1]" */
 void text_print_taps(const Module *m, const Taps *t, FILE *out);

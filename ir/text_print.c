@@ -18,7 +18,7 @@ typedef struct Printer {
     const char **label; /* per value, NULL until named */
 } Printer;
 
-static void print_axes(const Module *m, Axes axes, FILE *out)
+void text_print_axes(const Module *m, Axes axes, FILE *out)
 {
     const char *dot = "";
     for (size_t i = 0; i < m->layout.mesh.n; i++)
@@ -47,11 +47,11 @@ static void print_partial(const Module *m, const char *what, Axes axes, FILE *ou
     if (!axes)
         return;
     fprintf(out, "{%s: ", what);
-    print_axes(m, axes, out);
+    text_print_axes(m, axes, out);
     fputc('}', out);
 }
 
-static void print_type(const Module *m, const Type *t, FILE *out)
+void text_print_type(const Module *m, const Type *t, FILE *out)
 {
     fprintf(out, "%s[", dtype_name(t->dtype));
     for (int i = 0; i < t->rank && i < MAX_RANK; i++) { /* messages show types that are none */
@@ -192,7 +192,7 @@ static void print_attr_NAME(const Module *m, const Name *v, FILE *out)
 static void print_attr_AXES(const Module *m, const Axes *v, FILE *out)
 {
     fputc('=', out);
-    print_axes(m, *v, out);
+    text_print_axes(m, *v, out);
 }
 
 #define print_attr_MARK(m, v, out) ((void)0) /* its name says it */
@@ -229,7 +229,7 @@ static void print_attrs(const Module *m, const Ins *i, FILE *out)
 static void print_region(const Printer *p, const Region *r, int depth);
 
 /* Of the model's source alone, whose path the header has: a layout may come from another file. */
-static void print_place(const Module *m, Span s, FILE *out)
+void text_print_place(const Module *m, Span s, FILE *out)
 {
     int line, column;
     if (!s.file || !m->source || strcmp(diag_path(m->diag, s.file), m->source) != 0)
@@ -247,7 +247,7 @@ static void print_head(const Printer *p, const Ins *i)
             fputs(", ", out);
         print_value(p, i->out[k]);
         fputs(": ", out);
-        print_type(p->m, type_of(p->m, i->out[k] < p->m->values.n ? i->out[k] : 0), out);
+        text_print_type(p->m, type_of(p->m, i->out[k] < p->m->values.n ? i->out[k] : 0), out);
     }
     fprintf(out, "%s%s", i->nout ? " = " : "", op_info[i->op].name);
     for (uint32_t k = 0; k < i->nin; k++) {
@@ -255,7 +255,7 @@ static void print_head(const Printer *p, const Ins *i)
         print_value(p, i->in[k]);
     }
     print_attrs(p->m, i, out);
-    print_place(p->m, i->span, out);
+    text_print_place(p->m, i->span, out);
     if (i->path) {
         fputs(" in ", out);
         text_put_string(out, name_str(p->m->names, i->path));
@@ -290,7 +290,7 @@ static void print_region(const Printer *p, const Region *r, int depth)
         fprintf(p->out, "%*sarg ", depth * 2, "");
         print_value(p, r->args.data[i]);
         fputs(": ", p->out);
-        print_type(p->m, type_of(p->m, r->args.data[i]), p->out);
+        text_print_type(p->m, type_of(p->m, r->args.data[i]), p->out);
         fputc('\n', p->out);
     }
     for (size_t i = 0; i < r->ins.n; i++)
@@ -324,12 +324,12 @@ static void print_fn(Printer *p, const Fn *f)
         if (a.role == ARG_input || a.role == ARG_total || (a.role == ARG_lr && a.tensor))
             fprintf(p->out, " %u", a.tensor);
         if (a.role == ARG_place)
-            print_axes(p->m, a.tensor, p->out);
+            text_print_axes(p->m, a.tensor, p->out);
         fputs(a.role == ARG_total && f->totals.data[a.tensor] ? " max\n" : "\n", p->out);
     }
     if (f->batch) {
         fputs("  batch ", p->out);
-        print_axes(p->m, f->batch, p->out);
+        text_print_axes(p->m, f->batch, p->out);
         fputc('\n', p->out);
     }
     print_region(p, f->body, 1);
@@ -352,226 +352,9 @@ static void print_fn(Printer *p, const Fn *f)
     fputs("}\n", p->out);
 }
 
-static void print_text(const char *word, const char *text, FILE *out)
-{
-    fprintf(out, "%s ", word);
-    text_put_string(out, text);
-}
-
-static void print_tensor(const Module *m, const Tensor *t, FILE *out)
-{
-    static const char *const inits[] = {"const", "normal", "uniform", "formula"};
-    print_text("tensor", name_str(m->names, t->name), out);
-    fputc(' ', out);
-    Type shown = t->type;
-    for (int i = 0; i < shown.rank; i++)
-        shown.dims[i].axes |= t->axes[i], shown.dims[i].zigzag |= t->zigzag[i];
-    print_type(m, &shown, out);
-    print_text(" external", name_str(m->names, t->external), out);
-    print_text(" slot", name_str(m->names, t->slot), out);
-    fprintf(out, " of %u stacked %d ", t->parameter, t->stacked);
-    if (t->numbered)
-        fprintf(out, "numbered %d ", t->numbered);
-    fputs("valid [", out);
-    for (int i = 0; i < t->type.rank; i++)
-        fprintf(out, "%s%lld", i ? ", " : "", (long long)t->valid[i]);
-    fputs("] order [", out);
-    for (int i = 0; i < t->type.rank - t->stacked; i++)
-        fprintf(out, "%s%d", i ? ", " : "", t->order[i]);
-    fputs("] merge [", out);
-    for (int i = 0; i < t->external_rank; i++)
-        fprintf(out, "%s%d", i ? ", " : "", t->merge[i]);
-    if (t->part_of)
-        fprintf(out, "] part %d at %lld of %lld init %s ", t->part_dim, (long long)t->part_at,
-                (long long)t->part_of, inits[t->init]);
-    else
-        fprintf(out, "] init %s ", inits[t->init]);
-    if (t->formula)
-        text_put_string(out, name_str(m->names, t->formula));
-    else
-        text_put_real(out, t->a), fputc(' ', out), text_put_real(out, t->b);
-    fputs(" decay ", out);
-    text_put_real(out, t->decay);
-    fputs(" rate ", out);
-    text_put_real(out, t->rate);
-    if (t->goal)
-        fprintf(out, " goal %d", t->goal);
-    if (t->follows) {
-        fprintf(out, " follows %u every %lld beta ", t->follows - 1, (long long)t->every);
-        text_put_string(out, name_str(m->names, t->beta));
-    }
-    fputs(t->frozen ? " frozen" : "", out);
-    fputs(t->master ? " master" : "", out);
-    for (int k = 0; k < 3 && t->at; k++)
-        fprintf(out, "%s%s%s", k ? "" : " at", t->at >> k & 1 ? " " : "",
-                t->at >> k & 1 ? stage_names[k] : "");
-    print_place(m, t->span, out);
-    fputc('\n', out);
-}
-
-static void print_pipeline(const Module *m, FILE *out)
-{
-    const Pipeline *p = &m->layout.pipeline;
-    if (!p->axis)
-        return;
-    fputs("pipeline ", out);
-    text_put_name(out, name_str(m->names, p->dim));
-    fputs(" on ", out);
-    print_axes(m, p->axis, out);
-    print_text(" schedule", name_str(m->names, p->schedule), out);
-    if (p->table)
-        print_text(" table", p->table, out);
-    fprintf(out, " chunks %d group %d", p->chunks, p->group);
-    for (size_t s = 0; s < p->layers.n; s++)
-        fprintf(out, "%s%lld", s ? ", " : " layers [", (long long)p->layers.data[s]);
-    fputs(p->layers.n ? "]" : "", out);
-    print_place(m, p->span, out);
-    fputc('\n', out);
-}
-
-static void print_mesh(const Module *m, FILE *out)
-{
-    const Layout *l = &m->layout;
-    for (size_t i = 0; i < l->mesh.n; i++) {
-        fprintf(out, "axis %s %lld", name_str(m->names, l->mesh.data[i].name),
-                (long long)l->mesh.data[i].size);
-        print_place(m, l->mesh.data[i].span, out);
-        fputc('\n', out);
-    }
-    for (size_t i = 0; i < l->rules.n; i++) {
-        const LayoutRule *r = &l->rules.data[i];
-        fputs(r->of ? "rule class " : "rule ", out);
-        text_put_name(out, r->of ? class_names[r->of] : name_str(m->names, r->dim));
-        for (int k = 0; k < r->n; k++)
-            fprintf(out, " on %s%s", name_str(m->names, l->mesh.data[r->axis[k]].name),
-                    r->zigzag >> r->axis[k] & 1 ? " zigzag" : "");
-        print_place(m, r->span, out);
-        fputc('\n', out);
-    }
-    print_pipeline(m, out);
-    if (m->local)
-        fputs("local\n", out);
-}
-
-static void print_setting(const char *name, double value, FILE *out)
-{
-    fprintf(out, " %s ", name);
-    text_put_real(out, value);
-}
-
-static void print_goal(const Module *m, const Goal *t, FILE *out)
-{
-    if (optimizer_find(t->optimizer->name))
-        fprintf(out, " %s", t->optimizer->name);
-    else
-        print_text(" declared", t->optimizer->name, out);
-    for (int i = 0; i < OWN_MAX && t->optimizer->own[i].name; i++) {
-        print_text(" own", t->optimizer->own[i].name, out);
-        fputc(' ', out);
-        text_put_real(out, t->own[i]);
-    }
-#define NUMBER(name, ...) print_setting(#name, t->name, out);
-#include "ir/optimizers.def"
-    print_setting("clip", t->clip, out);
-    print_setting("peak", t->peak, out);
-    print_setting("floor", t->floor, out);
-#define FLAG(name) fputs(t->name != 0 ? " " #name : "", out);
-#include "ir/optimizers.def"
-    fprintf(out, " lr %s warmup %lld steps %lld last %lld %s%s", schedule_names[t->schedule],
-            (long long)t->warmup, (long long)t->steps, (long long)t->last,
-            descent_names[t->descent], t->log ? " log" : "");
-    if (t->average) {
-        fputs(" average ", out);
-        text_put_string(out, name_str(m->names, t->average));
-    }
-    if (t->state)
-        fprintf(out, " state %s%s", dtype_name(t->state), t->nearest ? " nearest" : "");
-}
-
-static void print_assert(const Module *m, const char *name, double limit, Span at, FILE *out)
-{
-    if (limit == 0)
-        return;
-    print_setting(name, limit, out);
-    print_place(m, at, out);
-}
-
-static void print_header(const Module *m, FILE *out)
-{
-    const Train *t = &m->train;
-    print_text("mgir 1\nmodel", name_str(m->names, m->name), out);
-    print_text(" source", m->source ? m->source : "", out);
-    fputs("\nbatch ", out);
-    text_print_dim(m, m->batch, out);
-    fputs(" seq ", out);
-    text_print_dim(m, m->seq, out);
-    fprintf(out, " vocab %lld\ntrain", (long long)m->vocab);
-    print_goal(m, &t->goal[0], out);
-    fprintf(out, " compute %s%s%s%s", dtype_name(t->compute), t->tf32 ? " tf32" : "",
-            t->tree ? " tree" : "", t->as_ready ? " as_ready" : "");
-    if (t->half)
-        fprintf(out, " half %s", dtype_name(t->half));
-    if (t->fp8)
-        fprintf(out, " fp8 %s %s", dtype_name(t->fp8), dtype_name(t->fp8_gradients));
-    if (t->master)
-        fprintf(out, " master %s", dtype_name(t->master));
-    if (t->scale != 0) {
-        print_setting("scale", t->scale, out);
-        print_setting("least", t->scale_least, out);
-        fprintf(out, " window %lld hysteresis %lld", (long long)t->scale_window,
-                (long long)t->scale_hysteresis);
-    }
-    for (int i = 1; i < t->goals; i++) {
-        print_text("\ngoal", name_str(m->names, t->goal[i].loss), out);
-        print_goal(m, &t->goal[i], out);
-    }
-    print_text("\nlayout", name_str(m->names, m->layout.name), out);
-    print_text(" device", name_str(m->names, m->layout.device), out);
-    fprintf(out, " microbatch %lld recompute %s", (long long)m->layout.microbatch,
-            recompute_names[m->layout.recompute]);
-    for (size_t i = 0; i < m->layout.keep.n; i++) {
-        fputc(' ', out);
-        text_put_string(out, name_str(m->names, m->layout.keep.data[i].name));
-    }
-    if (m->layout.chunk)
-        fprintf(out, " chunk %lld", (long long)m->layout.chunk);
-    fputs(m->layout.overlap ? " overlap" : "", out);
-    if (m->layout.send_flops > 0)
-        print_setting("send_flops", m->layout.send_flops, out);
-    if (m->layout.offload_auto)
-        fputs(" offload_auto", out);
-    for (int k = 0; k < OFFLOAD_count; k++)
-        if (m->layout.offload[k])
-            fprintf(out, " offload %s %s", offload_names[k], level_names[m->layout.offload[k]]);
-    print_setting("assert_peak", m->layout.assert_peak, out);
-    print_place(m, m->layout.assert_span, out);
-    print_assert(m, "assert_step", m->layout.assert_step, m->layout.assert_step_span, out);
-    print_assert(m, "assert_exposed", m->layout.assert_exposed, m->layout.assert_exposed_span, out);
-    print_assert(m, "assert_host", m->layout.assert_level[LEVEL_host],
-                 m->layout.assert_level_span[LEVEL_host], out);
-    print_assert(m, "assert_disk", m->layout.assert_level[LEVEL_disk],
-                 m->layout.assert_level_span[LEVEL_disk], out);
-    fputc('\n', out);
-    print_mesh(m, out);
-    for (size_t i = 0; i < m->inputs.n; i++) {
-        print_text("input", name_str(m->names, m->inputs.data[i].name), out);
-        fprintf(out, " limit %lld\n", (long long)m->inputs.data[i].limit);
-    }
-    for (size_t i = 0; i < m->metrics.n; i++) {
-        print_text("metric", name_str(m->names, m->metrics.data[i]), out);
-        fputc('\n', out);
-    }
-    if (m->config) {
-        print_text("config", m->config, out);
-        fputc('\n', out);
-    }
-}
-
 void ir_print(const Module *m, FILE *out)
 {
-    print_header(m, out);
-    for (size_t i = 0; i < m->tensors.n; i++)
-        print_tensor(m, &m->tensors.data[i], out);
+    text_print_header(m, out);
     for (size_t i = 0; i < m->fns.n; i++) {
         Arena *tmp = arena_new();
         Printer p = {.m = m, .out = out, .tmp = tmp, .used = names_new(tmp)};
