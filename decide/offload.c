@@ -80,16 +80,34 @@ static void count(const Plan *p, Tried *t)
         t->of[OFFLOAD_gradients] = p->memory[OWN_grads];
 }
 
+static bool fits(const Plan *p, const Module *m, const Device *d)
+{
+    return p && p->train && plan_bytes(p) <= plan_budget(m, d) && levels_fit(p) &&
+           levels_asserted(p);
+}
+
+/* Where what is kept leaves, nothing needs less than to keep no more than each layer's input: does
+ * that fit? */
+static bool least_fits(const Module *module, const Device *d, Arena *a)
+{
+    Module *m = module_copy(module, NULL, module->diag, a);
+    m->layout.recompute = RECOMPUTE_all;
+    return fits(frontier_plan(m, d, NULL, NULL, a), m, d);
+}
+
 static Tried try(const Module *module, const Device *d, const Way *w)
 {
     Arena *a = arena_new();
     Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
     m->layout = with(module, w);
     const bool open = m->layout.recompute == RECOMPUTE_auto && module_fn(m, "train");
+    if (open && w->level[OFFLOAD_kept] && !least_fits(m, d, a)) {
+        arena_free(a);
+        return (Tried){0};
+    }
     const KeepPlan *kept = open ? frontier_choose(m, d, a) : NULL;
     Plan *p = frontier_plan(m, d, kept, NULL, a);
-    Tried t = {.fits = p && p->train && plan_bytes(p) <= plan_budget(m, d) && levels_fit(p) &&
-                       levels_asserted(p)};
+    Tried t = {.fits = fits(p, m, d)};
     if (p)
         count(p, &t);
     if (t.fits) {
