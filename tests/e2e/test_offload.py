@@ -24,6 +24,7 @@ model table(tokens[batch, seq] : token(vocab)) {
 """
 
 
+@mgctest.in_turns
 class Offload(shim.Case):
     STEPS = 12
 

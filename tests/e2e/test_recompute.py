@@ -19,6 +19,7 @@ def small(name):
     return [x for d, n in SMALL.items() if re.search(rf"(?m)^dim\b.*\b{d} *=", text) for x in ("-D", f"{d}={n}")]
 
 
+@mgctest.in_turns
 class Recompute(mgctest.Case):
     def layout(self, name, setting):
         """The model with another way to recompute, or an assertion."""
