@@ -32,7 +32,8 @@ class Vector(mgctest.Case):
                     # glibc's routine, or it on another number of lanes; and one lane of it.
                     vector = set(re.findall(r"_ZGV\w+_(\w+)@PLT|lane_([a-z]+)_\d+", " ".join(calls)))
                     vector = {a or b for a, b in vector}
-                    alone = {c for c in calls if not re.match(r"_ZGV|mem|lane_[a-z]+_\d+$", c)}
+                    # mg_round_bits draws the bits of many elements at once.
+                    alone = {c for c in calls if not re.match(r"_ZGV|mem|lane_[a-z]+_\d+$|mg_round_bits@", c)}
                     self.assertTrue(all(c.startswith("lane_") for c in alone), alone)
                     alone = {c.removeprefix("lane_") for c in alone}
                     once = bool(alone & SCALARS)
