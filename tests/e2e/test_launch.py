@@ -77,6 +77,7 @@ def runs(pid):
         return False
 
 
+@mgctest.in_turns_of(2)
 class Launch(mgctest.Case):
     hosts_made = 0
 

@@ -22,6 +22,7 @@ FEW = some(EXPERTS, 2)
 SAMPLE = some(LAYOUTS, 4)
 
 
+@mgctest.in_turns_of(2)
 class Layouts(mgctest.Case):
     def make(self, path, name, precision="f64"):
         """The program ./NAME-PRECISION of a layout; the batch is the same under all."""

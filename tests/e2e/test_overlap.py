@@ -23,6 +23,7 @@ LAYOUTS = {  # ranks, and what the layout says beside the mesh
 }
 
 
+@mgctest.in_turns_of(2)
 class Overlap(mgctest.Case):
     args, start, run_it = test_launch.Launch.args, test_launch.Launch.start, test_launch.Launch.run_it
     by_hand, saved = test_launch.Launch.by_hand, test_launch.Launch.saved

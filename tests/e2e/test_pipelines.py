@@ -66,6 +66,7 @@ def legal(kind, pp, m):
     return not kind.startswith("interleaved") or (m >= pp and (m % pp == 0 or m % pp >= pp))
 
 
+@mgctest.in_turns_of(2)
 class Pipelines(mgctest.Case):
     tensors = test_layouts.Layouts.tensors
     run_one = test_layouts.Layouts.run_one

@@ -49,6 +49,7 @@ REST = [n for n in LAYOUTS if n != "dp1"]
 SAMPLE = some(REST, 4)
 
 
+@mgctest.in_turns_of(2)
 class Tree(mgctest.Case):
     def setUp(self):
         super().setUp()
