@@ -86,8 +86,8 @@ static bool fits(const Plan *p, const Module *m, const Device *d)
            levels_asserted(p);
 }
 
-/* Where what is kept leaves, nothing needs less than to keep no more than each layer's input: does
- * that fit? */
+/* The least fits? Where what is kept leaves, nothing needs less than to keep no more than each
+ * layer's input. */
 static bool least_fits(const Module *module, const Device *d, Arena *a)
 {
     Module *m = module_copy(module, NULL, module->diag, a);
