@@ -9,6 +9,7 @@
 #include "decide/offload.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
+#include "passes/levels/levels.h"
 #include "plan/levels.h"
 #include "plan/order/order.h"
 #include "plan/place/place.h"
@@ -55,22 +56,12 @@ static Layout with(const Module *m, const Way *w)
     return l;
 }
 
-/* The class of a tensor; OFFLOAD_count: none of it may leave. */
-static OffloadClass class_of(const Tensor *x)
-{
-    if (x->slot && !tensor_is_rounded(x))
-        return OFFLOAD_state;
-    if (x->master)
-        return OFFLOAD_masters;
-    return x->stacked ? OFFLOAD_parameters : OFFLOAD_count;
-}
-
 static void count(const Plan *p, Tried *t)
 {
     t->always = p->persistent_bytes + p->memory[OWN_grads];
     for (size_t k = 0; k < p->module->tensors.n; k++) {
         const Tensor *x = &p->module->tensors.data[k];
-        const OffloadClass class = class_of(x);
+        const OffloadClass class = levels_class(x);
         if (class < OFFLOAD_count)
             t->of[class] += p->buffers.data[p->tensor_buffer.data[k]].bytes;
         if (x->stacked && !x->slot) /* sums of gradients are f32 at most, or f64 as all is */

@@ -5,14 +5,13 @@
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 
-static Level level_of(const Module *m, const Tensor *t)
+OffloadClass levels_class(const Tensor *t)
 {
-    const Level *to = m->layout.offload;
     if (t->slot && !tensor_is_rounded(t))
-        return to[OFFLOAD_state];
+        return OFFLOAD_state;
     if (t->master)
-        return to[OFFLOAD_masters];
-    return t->stacked ? to[OFFLOAD_parameters] : LEVEL_device;
+        return OFFLOAD_masters;
+    return t->stacked ? OFFLOAD_parameters : OFFLOAD_count;
 }
 
 PassStatus pass_levels(Job *j)
@@ -21,8 +20,11 @@ PassStatus pass_levels(Job *j)
     bool any = false;
     for (int k = 0; k < OFFLOAD_count; k++)
         any |= m->layout.offload[k] != LEVEL_device;
-    for (size_t t = 0; t < m->tensors.n; t++)
-        m->tensors.data[t].type.level = level_of(m, &m->tensors.data[t]);
+    for (size_t t = 0; t < m->tensors.n; t++) {
+        const OffloadClass class = levels_class(&m->tensors.data[t]);
+        m->tensors.data[t].type.level =
+            class < OFFLOAD_count ? m->layout.offload[class] : LEVEL_device;
+    }
     for (size_t f = 0; f < m->fns.n && any; f++) {
         levels_mark(m, m->fns.data[f], j->tmp);
         levels_transfer(m, m->fns.data[f], j->tmp);

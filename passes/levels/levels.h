@@ -5,6 +5,9 @@
 
 #include "ir/ir.h"
 
+/* levels.c: the class that a tensor is offloaded with; OFFLOAD_count: with none. */
+OffloadClass levels_class(const Tensor *t);
+
 /* stored.c: types say on which level the values of a function are stored, as Layout.offload has it:
  * arguments, what loops over layers stack, and what goes round the loop over microbatches. The
  * program is not legal until levels_transfer has run. */

@@ -22,7 +22,6 @@ enum { SMALL = 16 };
 typedef struct Stored {
     Module *m;
     Fn *fn;
-    Arena *tmp;
     DimList depth;
     bool *sliced; /* per value: a loop over layers takes slices of it */
     bool changed;
@@ -203,11 +202,8 @@ static void follow(void *ctx, Ins *i)
 
 void levels_mark(Module *m, Fn *fn, Arena *tmp)
 {
-    Stored s = {.m = m,
-                .fn = fn,
-                .tmp = tmp,
-                .depth = levels_depth(m),
-                .sliced = NEW_ARRAY(tmp, bool, m->values.n)};
+    Stored s = {
+        .m = m, .fn = fn, .depth = levels_depth(m), .sliced = NEW_ARRAY(tmp, bool, m->values.n)};
     mark_arguments(&s);
     each_ins(fn->body, note_slices, &s);
     mark_results(&s, fn->body);

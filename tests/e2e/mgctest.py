@@ -20,8 +20,8 @@ TURN = int(os.environ.get("MGC_TURN", "0"))
 
 
 def in_turns_of(turns):
-    """A class of which CI runs every so manieth test; which ones turns with the commit. MGC_FULL=1 runs all, and so does a
-    test's name on the command line."""
+    """A class of which CI runs every so manieth test; which ones turns with the commit, but not as what tests
+    choose by TURN does. MGC_FULL=1 runs all, and so does a test's name on the command line."""
     def chosen(cls):
         for i, name in enumerate(sorted(n for n in vars(cls) if n.startswith("test_"))):
             if not FULL and len(sys.argv) < 2 and (i + TURN // 7) % turns:
@@ -31,7 +31,7 @@ def in_turns_of(turns):
 
 
 def in_turns(cls):
-    """Every fifth (not by two, as what tests choose from turns)."""
+    """Every fifth."""
     return in_turns_of(5)(cls)
 
 
