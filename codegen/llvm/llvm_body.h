@@ -7,11 +7,9 @@
 
 enum { ENV_EXTRA = 8 };
 
-/* An index, as far as it is known when the code is written: in [from, to), of a rotated dim in half
- * 0 or 1; else -1. */
+/* An index, as far as it is known when the code is written: in [from, to). */
 typedef struct Known {
     int64_t from, to;
-    int8_t half;
 } Known;
 
 /* The index of every dim, as LLVM values. Dims that only exist inside the body (the operand of a

@@ -189,15 +189,15 @@ static void enter_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, const
         const bool whole = size == nest_loop(&g->nest, loop)->dim.size;
         if (g->nest.loop[i] == loop)
             env_enter(e, g->nest.dim[i].name, index_of(g, i, index),
-                      whole ? *piece : (Known){0, size, piece->half});
+                      whole ? *piece : (Known){0, size});
         else if (g->nest.loop[i] < 0 && env_find(e, g->nest.dim[i].name) < 0)
-            env_enter(e, g->nest.dim[i].name, NULL, (Known){0, size, -1});
+            env_enter(e, g->nest.dim[i].name, NULL, (Known){0, size});
     }
 }
 
 void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index)
 {
-    enter_loop(g, e, loop, index, &(Known){0, nest_loop(&g->nest, loop)->dim.size, -1});
+    enter_loop(g, e, loop, index, &(Known){0, nest_loop(&g->nest, loop)->dim.size});
 }
 
 /* The part [from, to) of a loop of which a unit runs the part b. */
@@ -242,7 +242,6 @@ void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Boun
         leaf(g, e, ctx);
         return;
     }
-    const NestLoop *l = &g->nest.inner[at];
     const bool innermost = at == end - 1, shared = last && innermost;
     /* The order of a sum in parts, and the tiles of a product's columns, are of the whole loop. */
     const bool places = innermost && !g->sum_length && !g->k->columns;
@@ -250,7 +249,7 @@ void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Boun
     const int pieces = nest_pieces(&g->nest, g->body, g->nest.nouter + at, places, cut);
     for (int p = 0; p < pieces; p++) {
         const int64_t lo = cut[p], hi = cut[p + 1];
-        const Known piece = {lo, hi, (int8_t)(!l->rotated ? -1 : lo >= l->dim.size / 2)};
+        const Known piece = {lo, hi};
         Bounds of = {gen_int(g, lo), gen_int(g, hi)};
         if (shared)
             of = pieces > 1 ? within(g, last, lo, hi) : *last;
@@ -303,19 +302,30 @@ static LLVMValueRef eval_elsewhere(Gen *g, Value v, const Env *e)
     return x;
 }
 
+/* x[i + n/2] negated in the first half, x[i - n/2] in the second. Loops over a rotated dim are cut
+ * in its middle; an index that was counted may lie on either side. */
 static LLVMValueRef eval_rotate(Gen *g, const Ins *i, const Env *e)
 {
+    LLVMBuilderRef b = g->l->b;
     int d = env_find(e, i->attrs.dim.name);
     const Type *t = type_of(g->l->m, i->in[0]);
-    int64_t half = t->dims[type_find(t, i->attrs.dim.name)].size / 2;
+    const int64_t half = t->dims[type_find(t, i->attrs.dim.name)].size / 2;
     const Known at = e->known[d];
-    const bool low = at.half == 0;
-    const int64_t by = low ? half : -half;
+    const bool low = at.to <= half, known = low || at.from >= half;
+    LLVMValueRef first = NULL, by = gen_int(g, low ? half : -half);
+    if (!known) {
+        first = LLVMBuildICmp(b, LLVMIntSLT, e->index[d], gen_int(g, half), "");
+        by = LLVMBuildSelect(b, first, gen_int(g, half), by, "");
+    }
     Env other = *e;
-    other.index[d] = LLVMBuildNSWAdd(g->l->b, e->index[d], gen_int(g, by), "");
-    other.known[d] = (Known){at.from + by, at.to + by, low ? 1 : 0};
+    other.index[d] = LLVMBuildNSWAdd(b, e->index[d], by, "");
+    other.known[d] = !known ? (Known){0, 2 * half}
+                     : low  ? (Known){at.from + half, at.to + half}
+                            : (Known){at.from - half, at.to - half};
     LLVMValueRef x = eval_elsewhere(g, i->in[0], &other);
-    return low ? LLVMBuildFNeg(g->l->b, x, "") : x;
+    if (known)
+        return low ? LLVMBuildFNeg(b, x, "") : x;
+    return LLVMBuildSelect(b, first, LLVMBuildFNeg(b, x, ""), x, "");
 }
 
 /* Ops that only change indices. */
@@ -327,13 +337,13 @@ static LLVMValueRef eval_moved(Gen *g, const Ins *i, const Env *e)
         env_enter(&other, i->attrs.dim.name, e->index[d], e->known[d]);
     } else if (i->op == OP_pick) {
         env_enter(&other, i->attrs.dim.name, gen_int(g, i->attrs.at),
-                  (Known){i->attrs.at, i->attrs.at + 1, -1});
+                  (Known){i->attrs.at, i->attrs.at + 1});
     } else {
         const int64_t by = i->attrs.at;
         int d = env_find(e, i->attrs.along.name);
         env_enter(&other, i->attrs.along.name,
                   LLVMBuildNSWAdd(g->l->b, e->index[d], gen_int(g, by), ""),
-                  (Known){e->known[d].from + by, e->known[d].to + by, -1});
+                  (Known){e->known[d].from + by, e->known[d].to + by});
     }
     return eval_elsewhere(g, i->in[0], &other);
 }
@@ -341,7 +351,7 @@ static LLVMValueRef eval_moved(Gen *g, const Ins *i, const Env *e)
 /* The places that are counted, [from, to), before they are divided. */
 static Known counted(const Attrs *a, const Env *e)
 {
-    Known places = {a->at, a->at + 1, -1};
+    Known places = {a->at, a->at + 1};
     for (int k = 0; k < a->over.n; k++) {
         const int64_t by = a->factors.by[k];
         const Known *index = &e->known[env_find(e, a->over.dim[k].name)];
@@ -380,7 +390,7 @@ static LLVMValueRef eval_reindex(Gen *g, const Ins *i, const Env *e)
     LLVMValueRef below = LLVMBuildICmp(b, LLVMIntSLT, at, gen_int(g, a->dim.size), "");
     there = LLVMBuildAnd(b, there, below, "");
     env_enter(&other, a->dim.name, LLVMBuildSelect(b, there, at, zero, ""),
-              (Known){0, a->dim.size, -1});
+              (Known){0, a->dim.size});
     LLVMValueRef x = eval_elsewhere(g, i->in[0], &other);
     return LLVMBuildSelect(b, there, x, LLVMConstNull(LLVMTypeOf(x)), "");
 }

@@ -1,7 +1,7 @@
 /* test_places.c - pointwise kernels that read places along their innermost loop, some of them
- * outside (shifts, joins of many parts, strides, backwards, every other one), beside a row whose
- * elements lie apart: each result is what a loop over all elements with a question at each gives.
- */
+ * outside (shifts, joins of many parts, strides, backwards, every other one), of tensors as they
+ * are and rotated, beside a row whose elements lie apart: each result is what a loop over all
+ * elements with a question at each gives. */
 #include "plan/nest.h"
 #include "tests/codegen/native.h"
 
@@ -20,6 +20,7 @@ typedef struct Case {
     Dim row, column;
     Attrs at[PARTS]; /* of part i, which is operand i; the row of weights is the operand behind them
                       */
+    bool rotated[PARTS], all_rotated; /* part i along at[i].dim, and along the column */
     Kernel kernel;
 } Case;
 
@@ -40,12 +41,31 @@ static Attrs draw_places(Model *t, uint64_t *rng, int i, Dim column, int64_t *jo
     return a;
 }
 
+static bool draws_rotation(uint64_t *rng, Dim d)
+{
+    return d.size % 2 == 0 && draw_int(rng, 2) == 0;
+}
+
+/* Halves are not computed with, nor added up. */
+static Value wide(Builder *b, Value x)
+{
+    return dtype_is_half(type_of(b->m, x)->dtype) ? build_cast(b, x, DT_f32) : x;
+}
+
+static Value rotate(Builder *b, Value x, Dim d)
+{
+    Attrs a = {.dim = d};
+    x = wide(b, x);
+    return build(b, OP_rotate, &a, 1, &x);
+}
+
 static void add_case(Model *t, Plan *p, uint64_t *rng, Case *c)
 {
     static const DType dtypes[] = {DT_f32, DT_f32, DT_f64, DT_bf16, DT_f16};
     *c = (Case){.dtype = dtypes[draw_int(rng, 5)], .parts = 1 + draw_int(rng, PARTS)};
     c->row = dim_of(t, "row", 1 + draw_int(rng, 90));
     c->column = dim_of(t, "column", 1 + draw_int(rng, LAST));
+    c->all_rotated = draws_rotation(rng, c->column);
     Region *body = region_new(t->m, t->fn->body);
     Builder inner = {.m = t->m, .region = body};
     Value in[PARTS + 1], sum = 0;
@@ -62,10 +82,13 @@ static void add_case(Model *t, Plan *p, uint64_t *rng, Case *c)
         k.operand[i].stride[1] = 1;
         in[i] = value_new(t->m, t->fn->body, type, 0);
         Value x = region_arg(t->m, body, type, 0);
-        if (part)
+        if (part) {
+            c->rotated[i] = draws_rotation(rng, c->at[i].dim);
+            x = c->rotated[i] ? rotate(&inner, x, c->at[i].dim) : x;
             x = build(&inner, OP_reindex, &c->at[i], 1, &x);
-        if (dtype_is_half(c->dtype)) /* they are not added up as halves */
-            x = build_cast(&inner, x, DT_f32);
+            x = c->all_rotated ? rotate(&inner, x, c->column) : x;
+        }
+        x = wide(&inner, x);
         sum = sum ? build2(&inner, OP_add, sum, x) : x;
     }
     Type all = type_in(c->dtype, 2, (Dim[]){c->row, c->column});
@@ -83,15 +106,28 @@ static void add_case(Model *t, Plan *p, uint64_t *rng, Case *c)
     vec_push(t->a, &p->kernels, k);
 }
 
+/* Where a rotation reads what it gives at `at`, and with which sign. */
+static int64_t opposite(int64_t at, int64_t size, int *sign)
+{
+    const int64_t half = size / 2;
+    *sign = at < half ? -*sign : *sign;
+    return at < half ? at + half : at - half;
+}
+
 static double expected(const Case *c, void *const *at, int64_t row, int64_t column)
 {
     const int w = c->parts;
     double sum = number_at(at[w], c->dtype, column * c->kernel.operand[w].stride[0]);
     for (int i = 0; i < c->parts; i++) {
         const Attrs *a = &c->at[i];
-        const int64_t x = a->at + a->factors.by[0] * column;
-        if (x >= 0 && x % a->every == 0 && x / a->every < a->dim.size)
-            sum += number_at(at[i], c->dtype, row * a->dim.size + x / a->every);
+        int sign = 1;
+        const int64_t from = c->all_rotated ? opposite(column, c->column.size, &sign) : column;
+        const int64_t place = a->at + a->factors.by[0] * from;
+        if (place < 0 || place % a->every != 0 || place / a->every >= a->dim.size)
+            continue;
+        int64_t x = place / a->every;
+        x = c->rotated[i] ? opposite(x, a->dim.size, &sign) : x;
+        sum += sign * number_at(at[i], c->dtype, row * a->dim.size + x);
     }
     return sum;
 }
