@@ -4,6 +4,7 @@
 #include "ir/ir.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -171,10 +172,16 @@ void stats_summary(const Stats *s)
            s->loss, s->gradients, s->plan, s->ranks, s->not_finite);
 }
 
-/* The shares are well below what is drawn (35% accepted, 37% planned, 12% on several ranks), so
-   that a sample of some hundreds does not fall below them by chance. */
+/* Is n of `count` fewer than chance makes of a share, by four standard deviations? */
+static bool is_too_few(int n, double share, int count)
+{
+    return n < share * count - 4 * sqrt(share * (1 - share) * count);
+}
+
+/* The shares are somewhat below what is drawn: 35% accepted, 37% planned, 12% on several ranks. */
 bool stats_show_something(const Stats *s, int count)
 {
-    return count < 100 || (s->outcome[0][TRY_accepted] * 4 > count && s->plan * 4 > count &&
-                           s->ranks * 30 > count && s->gradients * 4 > count);
+    return !is_too_few(s->outcome[0][TRY_accepted], 0.32, count) &&
+           !is_too_few(s->plan, 0.32, count) && !is_too_few(s->gradients, 0.32, count) &&
+           !is_too_few(s->ranks, 0.1, count);
 }
