@@ -17,6 +17,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
+#define MG_WITH_F64 /* of the library's types the fewest: it is made again here */
 #include "kernels/cuda/library.h"
 
 enum { EACH = 64 };
