@@ -4,11 +4,14 @@
  * Longer chunks mean fewer iterations that wait for each other and fewer states that are kept, but
  * more scores of positions with each other. Tried are powers of two, and one position at a time.
  * Taken is the fastest step; the backward pass is planned as by default, since the frontier is
- * chosen afterwards. */
+ * chosen afterwards, and without offload: neither changes the program that is computed, so neither
+ * may change its bits. */
 #include "decide/chunks.h"
 
 #include "decide/make.h"
 #include "passes/model/linear.h"
+
+#include <string.h>
 
 enum { LEAST = 8, MOST = 256 };
 
@@ -33,6 +36,9 @@ static double seconds(const Module *module, const Device *d, int64_t chunk)
     Arena *a = arena_new();
     Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
     m->layout.chunk = chunk;
+    m->layout.recompute = RECOMPUTE_auto;
+    memset(m->layout.offload, 0, sizeof m->layout.offload);
+    m->layout.offload_auto = false;
     PlanJob job = {
         .m = m, .d = d, .a = a, .after = "chunks", .upto = "place", .decided = true, .log = stderr};
     plan_make(&job); /* what does not fit is timed as well */

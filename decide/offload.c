@@ -34,6 +34,7 @@ static const unsigned ways[] = {
     STATE | MASTERS | KEPT | PARAMETERS,
     STATE | MASTERS | KEPT | GRADIENTS,
     STATE | MASTERS | KEPT | PARAMETERS | GRADIENTS,
+    STATE | MASTERS | PARAMETERS | GRADIENTS, /* where the level below has no room for more */
 };
 
 typedef struct Way {
@@ -145,7 +146,8 @@ void offload_choose(Module *m, const Device *d)
     for (size_t n = 0; to && n < sizeof ways / sizeof *ways; n++) {
         unsigned which = ways[n];
         Way w = {0};
-        if (least.fits && least.again <= LITTLE * least.seconds)
+        const bool last = n + 1 == sizeof ways / sizeof *ways;
+        if (least.fits && (last || least.again <= LITTLE * least.seconds))
             break;
         if (!has_masters(m)) {
             if (which == MASTERS || which == (STATE | MASTERS))

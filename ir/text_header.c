@@ -84,6 +84,8 @@ void text_read_train(Reader *r)
     }
     if (text_take_word(r, "master"))
         t->master = text_read_dtype(r);
+    if (text_take_word(r, "sums"))
+        t->sums = text_read_dtype(r);
     if (text_take_word(r, "scale")) {
         t->scale = text_want_real(r);
         text_want_word(r, "least");

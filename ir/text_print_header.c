@@ -166,6 +166,8 @@ void text_print_header(const Module *m, FILE *out)
         fprintf(out, " fp8 %s %s", dtype_name(t->fp8), dtype_name(t->fp8_gradients));
     if (t->master)
         fprintf(out, " master %s", dtype_name(t->master));
+    if (t->sums)
+        fprintf(out, " sums %s", dtype_name(t->sums));
     if (t->scale != 0) {
         print_setting("scale", t->scale, out);
         print_setting("least", t->scale_least, out);

@@ -446,7 +446,7 @@ static void check_names(Verifier *v)
 /* Does the program compute with narrow numbers of this type, or keep something in it? */
 static bool has_narrow(const Train *t, DType narrow)
 {
-    bool is = t->half == narrow || t->master == narrow || t->fp8 == narrow ||
+    bool is = t->half == narrow || t->master == narrow || t->sums == narrow || t->fp8 == narrow ||
               (t->fp8 && t->fp8_gradients == narrow);
     for (int i = 0; i < t->goals; i++)
         is |= t->goal[i].state == narrow;

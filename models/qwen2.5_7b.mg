@@ -1,6 +1,4 @@
-# qwen2.5_7b.mg - Qwen2.5 (2024) of 7B parameters, with a head of its own. The larger ones have other sizes:
-#   14B   -D layers=48 -D hidden=5120 -D kv_heads=8 -D group=5 -D ffn=13824
-#   32B   -D layers=64 -D hidden=5120 -D kv_heads=8 -D group=5 -D ffn=27648
+# qwen2.5_7b.mg - Qwen2.5 (2024) of 7B parameters, with a head of its own. qwen2.5_14b.mg has the larger ones.
 # --init takes the published weights.
 dim layers = 28, hidden = 3584, kv_heads = 4, group = 7, head = 128, ffn = 18944
 dim vocab = 152064, seq = 1024, batch = 512

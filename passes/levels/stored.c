@@ -81,7 +81,7 @@ static bool is_input(const Stored *s, Value v)
 static bool over_layers(const Stored *s, const Ins *i)
 {
     bool inputs = true;
-    if (i->op != OP_repeat || i->attrs.scan || i->attrs.relay)
+    if (i->op != OP_repeat || i->attrs.scan)
         return false;
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nin; k++)
         inputs &= is_input(s, i->in[k]);

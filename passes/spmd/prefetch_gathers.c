@@ -151,6 +151,19 @@ static bool may_come_early(const Ahead *a, const Ins *loop, const Ins *i, Value 
     return parameter ? !is_updated(a, loop, stacked) : is_kept(a->m, stacked);
 }
 
+/* Adds to the list; a fetch of what is gathered early comes with the gather. */
+static void add_early(const Ahead *a, const Region *body, EarlyList *list, Early e)
+{
+    Value v = body->ins.data[e.at]->in[0];
+    for (const Ins *i; is_made_of_one(i = a->m->values.data[v].def); v = i->in[0])
+        for (size_t k = 0; k < list->n; k++)
+            if (body->ins.data[list->data[k].at] == i) {
+                list->data[k] = e;
+                return;
+            }
+    vec_push(a->tmp, list, e);
+}
+
 static EarlyList early_gathers(const Ahead *a, const Ins *loop)
 {
     EarlyList list = {0};
@@ -162,7 +175,7 @@ static EarlyList early_gathers(const Ahead *a, const Ins *loop)
         Value slice = made_of(a->m, i->in[0]), stacked = 0;
         if (slice_loop(a->m, slice, &stacked) == loop && may_come_early(a, loop, i, stacked) &&
             gains(a, loop->body, last, i->out[0]))
-            vec_push(a->tmp, &list, ((Early){k, (uint32_t)arg_index(a->m, slice)}));
+            add_early(a, loop->body, &list, (Early){k, (uint32_t)arg_index(a->m, slice)});
     }
     return list;
 }

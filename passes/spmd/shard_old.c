@@ -26,6 +26,11 @@ static void read_uses(Shard *s, const Region *r)
 static void read_accumulators(Shard *s, Value v, uint32_t tensor)
 {
     const Ins *def = s->m->values.data[v].def, *sum, *inner;
+    if (def && def->op == OP_cast) { /* of a sum that is kept in fewer bits */
+        s->grad[def->in[0]] = tensor + 1;
+        read_accumulators(s, def->in[0], tensor);
+        return;
+    }
     for (uint32_t k = 0; def && def->op == OP_add && s->m->layout.pipeline.axis && k < def->nin;
          k++) {
         s->grad[def->in[k]] = tensor + 1; /* of a table that two stages use */

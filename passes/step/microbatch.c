@@ -19,11 +19,16 @@
  *     give a + b
  *   }
  *
- * Sums are made in this order and no other: a gradient is computed by itself, and then added. */
-#include "passes/simplify/accumulate.h"
+ * Sums are made in this order and no other: a gradient is computed by itself, and then added.
+ *
+ * With `reduce = bf16` a gradient is computed by itself too. Then it is added to the sum, which is
+ * kept in bf16, and rounded at random; one microbatch alone is rounded. The loop's results are
+ * widened behind it. */
+#include "passes/step/add_up.h"
 #include "passes/step/casts.h"
 #include "passes/step/parts.h"
 #include "passes/passes.h"
+#include "passes/step/rounding.h"
 #include "passes/step/tied.h"
 #include "passes/step/tree.h"
 #include "passes/walk.h"
@@ -97,103 +102,24 @@ static void move_copies(Module *m, Region *top, Region *body)
     body->ins.n = kept;
 }
 
-typedef struct Adder {
-    Builder b;
-    Uses uses;
-    VEC(Ins *) views; /* of running sums: they are put before everything else */
-    Arena *tmp;
-    bool tree; /* what is added is computed first, by itself */
-} Adder;
-
-/* acc + v where v is what a loop of region r stacks: each of its iterations adds its own. */
-static bool added_by_iterations(Adder *a, const Region *r, Value v, Value acc)
+/* How the sums of a function's results are rounded. tied: as tied_split has it. */
+static Rounding *roundings(Module *m, Fn *fn, Region *args, const uint32_t *tied, Arena *tmp)
 {
-    Module *m = a->b.m;
-    Ins *loop = m->values.data[v].def;
-    if (!loop || loop->op != OP_repeat || loop->home != r || a->uses.count[v] != 1 ||
-        !type_equal(type_of(m, v), type_of(m, acc)) ||
-        type_of(m, acc)->dims[0].name != loop->attrs.dim.name)
-        return false;
-    uint32_t k = 0;
-    while (loop->out[k] != v)
-        k++;
-    if (k < (uint32_t)loop->attrs.carried)
-        return false;
-    Value *part = &loop->body->results.data[k], slice = repeat_slice(m, loop, acc);
-    if (added_by_iterations(a, loop->body, *part, slice))
-        return true;
-    Builder b = builder_at(m, loop->body, loop);
-    *part = tree_add(&b, slice, *part);
-    return true;
-}
-
-static Value view_of_sum(Adder *a, Op op, const Attrs *attrs, Value acc)
-{
-    Value v = build(&a->b, op, attrs, 1, &acc);
-    vec_push(a->tmp, &a->views, a->b.region->ins.data[--a->b.region->ins.n]);
-    return v;
-}
-
-static Value added(Adder *a, Value v, Value acc);
-
-/* Adds to a join part by part, and to a merge before it is merged. 0: v is neither. */
-static Value added_by_parts(Adder *a, Value v, Value acc)
-{
-    Module *m = a->b.m;
-    Ins *i = m->values.data[v].def;
-    if (!i || i->home != a->b.region || a->uses.count[v] != 1)
-        return 0;
-    if (i->op == OP_merge) {
-        Value x = added(a, i->in[0], view_of_sum(a, OP_split, &i->attrs, acc));
-        return x == i->in[0] ? v : build(&a->b, OP_merge, &i->attrs, 1, &x);
+    Rounding *round = NEW_ARRAY(tmp, Rounding, fn->body->results.n);
+    for (size_t k = 0; k < fn->results.n && m->train.sums; k++) {
+        const Tensor *t = &m->tensors.data[fn->results.data[k].tensor];
+        if (fn->results.data[k].role != RES_grad ||
+            !t->external_rank) /* numbers stay as they are */
+            continue;
+        round[k] = (Rounding){.tensor = t, .key = rounding_key(m, t, "sum")};
+        round[k].seed = scalar_argument(m, fn, args, ARG_seed, "seed");
+        round[k].count = scalar_argument(m, fn, args, ARG_step, "step");
+        if (tied && tied[k]) {
+            round[tied[k] - 1] = round[k];
+            round[tied[k] - 1].word = 1;
+        }
     }
-    if (i->op != OP_join || !join_is_outermost(m, i))
-        return 0;
-    Value *part = NEW_ARRAY(a->tmp, Value, i->nin);
-    bool same = true;
-    int64_t at = 0;
-    for (uint32_t k = 0; k < i->nin; k++) {
-        Attrs w = {.along = type_of(m, i->in[k])->dims[0], .at = at};
-        part[k] = added(a, i->in[k], view_of_sum(a, OP_window, &w, acc));
-        same &= part[k] == i->in[k];
-        at += w.along.size;
-    }
-    return same ? v : build(&a->b, OP_join, &i->attrs, (int)i->nin, part);
-}
-
-/* acc + v, in place where that can be. */
-static Value added(Adder *a, Value v, Value acc)
-{
-    /* Counts of values made since are not in `uses`; none of those is asked for. */
-    if (a->tree ? added_by_iterations(a, a->b.region, v, acc)
-                : accumulate_into(a->b.m, a->b.region, &a->uses, v, acc))
-        return v;
-    Value sum = added_by_parts(a, v, acc);
-    if (sum)
-        return sum;
-    if (a->tree)
-        return tree_add(&a->b, acc, v);
-    Type t = *type_of(a->b.m, v);
-    Value in[] = {acc, v};
-    return build_typed(&a->b, OP_add, NULL, 2, in, 1, &t, NULL)->out[0];
-}
-
-/* Accumulators start at 0; each result of the body becomes the sum so far. */
-static void add_up(Module *m, Region *body, const Value *acc, bool backward, Arena *tmp)
-{
-    Adder a = {
-        .b = {.m = m, .region = body, .backward = backward}, .tmp = tmp, .tree = m->train.tree};
-    a.uses = ir_uses(m, body, tmp);
-    for (size_t k = 0; k < body->results.n; k++)
-        body->results.data[k] = added(&a, body->results.data[k], acc[k]);
-    Ins **rest = body->ins.data;
-    size_t n = body->ins.n;
-    body->ins.data = NULL;
-    body->ins.n = body->ins.cap = 0;
-    for (size_t k = 0; k < a.views.n; k++)
-        vec_push(m->arena, &body->ins, a.views.data[k]);
-    for (size_t k = 0; k < n; k++)
-        vec_push(m->arena, &body->ins, rest[k]);
+    return round;
 }
 
 /* State that all loops of the nest share, and the innermost body. */
@@ -202,6 +128,7 @@ typedef struct Nest {
     Region *leaf;
     Given given;
     const Type *types; /* of what is added up */
+    Rounding *round;   /* as add_up has it */
     size_t n;
     Name micro; /* the dim of inputs along which microbatches follow each other */
     bool backward;
@@ -227,6 +154,26 @@ static Value microbatch_number(Builder *b, Value before, Value index)
                   : index;
 }
 
+/* Each microbatch rounds by bits of its own. */
+static void number_roundings(const Nest *w, Region *body, Value index)
+{
+    Module *m = w->r->m;
+    const size_t n = body->ins.n;
+    Builder b = {.m = m, .region = body};
+    Value count = 0;
+    for (size_t k = 0; k < w->n; k++) {
+        if (!w->round[k].tensor)
+            continue;
+        if (!count) {
+            Value all = build_const(&b, DT_i64, (double)w->r->microbatches);
+            count = build2(&b, OP_add, build2(&b, OP_mul, w->round[k].count, all),
+                           build_cast(&b, index, DT_i64));
+        }
+        w->round[k].count = count;
+    }
+    put_first(body, n, w->tmp);
+}
+
 /* The innermost body is the program of one microbatch. */
 static void make_leaf(const Nest *w, Region *above, Value before)
 {
@@ -243,7 +190,8 @@ static void make_leaf(const Nest *w, Region *above, Value before)
         index = region_arg(m, body, (Type){.dtype = DT_i32}, m->values.data[microbatch].name);
     else
         vec_push(m->arena, &body->args, index);
-    add_up(m, body, acc, w->backward, w->tmp);
+    number_roundings(w, body, index);
+    add_up(m, body, acc, w->round, w->backward, w->tmp);
     if (!before)
         return;
     size_t n = body->ins.n;
@@ -308,6 +256,24 @@ static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t microba
     return loop;
 }
 
+/* A sum as what reads it computes with it. */
+static Value widened(Builder *b, Value sum, const Rounding *r)
+{
+    Builder backward = *b;
+    backward.backward = true;
+    return r->tensor ? build_cast(&backward, sum, b->m->train.compute) : sum;
+}
+
+/* One microbatch alone: what is kept of its gradients. */
+static void round_alone(Module *m, Fn *fn, Arena *tmp)
+{
+    const Rounding *round = roundings(m, fn, fn->body, NULL, tmp);
+    Builder b = {.m = m, .region = fn->body};
+    add_up(m, fn->body, NULL, round, true, tmp);
+    for (size_t k = 0; k < fn->results.n; k++)
+        fn->body->results.data[k] = widened(&b, fn->body->results.data[k], &round[k]);
+}
+
 /* tied: as tied_split has it. */
 static void wrap(const Microbatches *r, Fn *fn, Dim micro, const uint32_t *tied, Arena *tmp)
 {
@@ -326,14 +292,20 @@ static void wrap(const Microbatches *r, Fn *fn, Dim micro, const uint32_t *tied,
     for (size_t k = 0; k < w.n; k++)
         types[k] = *type_of(m, body->results.data[k]);
     w.types = types;
+    w.round = roundings(m, fn, top, tied, tmp);
+    for (size_t k = 0; k < w.n; k++)
+        types[k].dtype = w.round[k].tensor ? m->train.sums : types[k].dtype;
     ValueMap inputs = {0};
     for (int k = 0; k < w.given.n; k++)
         map_set(m, &inputs, w.given.slice[k], w.given.whole[k]);
     Builder before = {.m = m, .region = top};
     parts_whole(r, &before, body, &inputs, micro, tmp);
     const Ins *loop = loops(&w, top, w.given.whole, micro.size, 0);
+    Value *sums = NEW_ARRAY(tmp, Value, w.n + 1);
+    for (size_t k = 0; k < w.n; k++)
+        sums[k] = widened(&before, loop->out[k], &w.round[k]);
     for (size_t k = 0; k < fn->results.n; k++)
-        vec_push(m->arena, &top->results, tied_sum(&before, loop, tied, k));
+        vec_push(m->arena, &top->results, tied_sum(&before, sums, tied, k));
     fn->body = top;
 }
 
@@ -449,6 +421,8 @@ static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t microbatches)
     if (microbatches > 1 || staged)
         wrap(&r, fn, (Dim){.name = micro, .size = microbatches},
              staged && train ? tied_split(m, fn, j->tmp) : NULL, j->tmp);
+    else if (train && m->train.sums)
+        round_alone(m, fn, j->tmp);
     return PASS_ok;
 }
 
@@ -456,13 +430,16 @@ static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t microbatches)
 static bool is_cut(const Module *m, const Fn *fn, int64_t size)
 {
     bool train = fn == module_fn(m, "train");
-    return train ? size < m->batch.size || m->train.tree || m->layout.pipeline.axis
+    return train ? size < m->batch.size || m->train.tree || m->train.sums || m->layout.pipeline.axis
                  : size < m->batch.size && fn_rows(m, fn) == m->batch.size;
 }
 
 PassStatus pass_microbatch(Job *j)
 {
     Module *m = j->m;
+    for (size_t t = 0; m->train.sums && t < m->tensors.n; t++)
+        if (m->tensors.data[t].external_rank && !rounding_fits(m, &m->tensors.data[t]))
+            return PASS_error;
     int64_t size = m->layout.microbatch * mesh_batch_ranks(m); /* of all ranks together */
     int64_t microbatches = size < 1 ? 0 : m->batch.size / size;
     bool whole = size >= 1 && m->batch.size % size == 0;

@@ -8,16 +8,10 @@
  * widened, exactly; what is written is rounded: up or down at random, so that on average it is what
  * was computed, however small the change is (state may ask for the nearest instead).
  *
- * The bits are of the generator of all noise, by the place of the element, under the external name,
- * the run's seed and the step. A column is an index along the dim that is innermost as stored, a
- * row one along all others in their external order, padding not counted. So the bits depend neither
- * on how elements lie over ranks nor on what else was drawn. A word of 32 bits is shared by two
- * states of a parameter, and a block of four words by four neighbours of a row, so a kernel draws
- * one block for eight roundings.
- *
  * why here: updates are written, in the type of computation; before round, which makes no copies of
  * parameters that are kept as they are multiplied, and before shard, which moves fewer bytes. */
 #include "passes/passes.h"
+#include "passes/step/rounding.h"
 #include "passes/walk.h"
 
 typedef struct Narrow {
@@ -26,70 +20,9 @@ typedef struct Narrow {
     ValueMap map;
     VEC(Ins *) gathers; /* of rows that are narrow; */
     VEC(Value) tables;  /* of what each */
-    Value seed, step;   /* 0: not read yet */
 } Narrow;
 
-/* ---- places ---------------------------------------------------------------------------------- */
-
-/* Index along a dim times `by`, added to `sum` (0: nothing). */
-static Value add_index(Builder *b, Value sum, Dim d, int64_t by)
-{
-    Value x = build_iota(b, DT_i32, d);
-    if (by != 1)
-        x = build2(b, OP_mul, x, build_const(b, DT_i32, (double)by));
-    return sum ? build2(b, OP_add, sum, x) : x;
-}
-
-/* Dims in the order of the external form: those that are indices in its name, then the others. */
-static int stored_at(const Tensor *t, int place)
-{
-    return place < t->stacked ? place : t->order[place - t->stacked];
-}
-
-static double rows_of(const Tensor *t)
-{
-    double all = 1;
-    for (int i = 0; i + 1 < t->type.rank; i++)
-        all *= (double)t->valid[i];
-    return all;
-}
-
-/* The index along all dims but the last that is stored. */
-static Value row_of(Builder *b, const Tensor *t)
-{
-    Value row = 0;
-    int64_t by = 1;
-    for (int i = t->type.rank - 1; i >= 0; i--) {
-        const int k = stored_at(t, i);
-        if (k == t->type.rank - 1)
-            continue;
-        row = add_index(b, row, t->type.dims[k], by);
-        by *= t->valid[k];
-    }
-    return row ? row : build_const(b, DT_i32, 0);
-}
-
 /* ---- rounding -------------------------------------------------------------------------------- */
-
-static Value scalar_argument(Narrow *n, ArgRole role, const char *name)
-{
-    for (size_t k = 0; k < n->fn->args.n; k++)
-        if (n->fn->args.data[k].role == role)
-            return n->fn->body->args.data[k];
-    vec_push(n->m->arena, &n->fn->args, ((FnArg){.role = role}));
-    return region_arg(n->m, n->fn->body, (Type){.dtype = DT_i64}, name_intern(n->m->names, name));
-}
-
-/* The name under which the bits of a tensor are drawn: its external name and, of a part, its place
- * there; and whether it is the parameter or which pair of its states, which share words. */
-static Name key_of(const Narrow *n, const Tensor *t, int state)
-{
-    Module *m = n->m;
-    const char *of = t->slot ? arena_printf(m->arena, "round %d", state / 2) : "round";
-    const char *at = t->part_of ? arena_printf(m->arena, " at %lld", (long long)t->part_at) : "";
-    return name_intern(m->names,
-                       arena_printf(m->arena, "%s %s%s", of, name_str(m->names, t->external), at));
-}
 
 /* The number of a state among those of its parameter. */
 static int state_number(const Module *m, uint32_t tensor)
@@ -101,19 +34,17 @@ static int state_number(const Module *m, uint32_t tensor)
     return number;
 }
 
-static Value rounded(Narrow *n, Builder *b, Value x, uint32_t tensor, DType to)
+static Value rounded(Narrow *n, Builder *b, Value x, uint32_t tensor)
 {
     Module *m = n->m;
     const Tensor *t = &m->tensors.data[tensor];
     const int state = t->slot ? state_number(m, tensor) : 0;
-    Attrs a = {.at = state % 2, .key = key_of(n, t, state)};
-    n->seed = n->seed ? n->seed : scalar_argument(n, ARG_seed, "seed");
-    n->step = n->step ? n->step : scalar_argument(n, ARG_step, "step");
-    const Value in[] = {x, row_of(b, t), build_iota(b, DT_i32, t->type.dims[t->type.rank - 1]),
-                        n->seed, n->step};
-    Type type = *type_of(m, x);
-    type.dtype = to;
-    return build_typed(b, OP_stochastic_round, &a, 5, in, 1, &type, NULL)->out[0];
+    /* Whether it is the parameter or which pair of its states, which share words. */
+    const char *what = t->slot ? arena_printf(m->arena, "round %d", state / 2) : "round";
+    Rounding r = {.tensor = t, .key = rounding_key(m, t, what), .word = state % 2};
+    r.seed = scalar_argument(m, n->fn, n->fn->body, ARG_seed, "seed");
+    r.count = scalar_argument(m, n->fn, n->fn->body, ARG_step, "step");
+    return round_at_random(b, x, &r);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -224,21 +155,8 @@ static void narrow_results(Narrow *n)
         b.path = m->tensors.data[t->parameter].name;
         n->fn->body->results.data[k] = t->slot && m->train.goal[t->goal].nearest
                                            ? build_cast(&b, x, to)
-                                           : rounded(n, &b, x, r.tensor, to);
+                                           : rounded(n, &b, x, r.tensor);
     }
-}
-
-/* Tells of a tensor that has more rows or columns than can be numbered. */
-static bool countable(const Job *j, const Tensor *t)
-{
-    const double rows = rows_of(t);
-    if (rows <= INT32_MAX && t->type.dims[t->type.rank - 1].size <= INT32_MAX)
-        return true;
-    diag_error(j->m->diag, t->span, 531,
-               "'%s' has %.0f rows, and is kept in fewer bits: at most %d",
-               name_str(j->m->names, t->external), rows, INT32_MAX);
-    diag_help(j->m->diag, "leave out `state` and `master`");
-    return false;
 }
 
 /* Tells of a tensor that follows another, beside parameters that are kept in fewer bits. */
@@ -263,7 +181,7 @@ PassStatus pass_narrow(Job *j)
         if (!tensor_kept(m, &m->tensors.data[t]))
             continue;
         any = true;
-        if (!countable(j, &m->tensors.data[t]))
+        if (!rounding_fits(m, &m->tensors.data[t]))
             return PASS_error;
     }
     for (size_t f = 0; any && f < m->fns.n; f++) {

@@ -226,10 +226,9 @@ uint32_t *tied_split(Module *m, Fn *fn, Arena *tmp)
     return other;
 }
 
-Value tied_sum(Builder *b, const Ins *loop, const uint32_t *other, size_t k)
+Value tied_sum(Builder *b, const Value *sums, const uint32_t *other, size_t k)
 {
-    Builder sums = *b;
-    sums.backward = true;
-    return other && other[k] ? build2(&sums, OP_add, loop->out[k], loop->out[other[k] - 1])
-                             : loop->out[k];
+    Builder backward = *b;
+    backward.backward = true;
+    return other && other[k] ? build2(&backward, OP_add, sums[k], sums[other[k] - 1]) : sums[k];
 }

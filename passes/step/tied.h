@@ -10,6 +10,6 @@
 uint32_t *tied_split(Module *m, Fn *fn, Arena *tmp);
 /* Result k of the function by what the loop gives: both of those added up, at the builder's end.
  * other: as above; NULL: nothing was split. */
-Value tied_sum(Builder *b, const Ins *loop, const uint32_t *other, size_t k);
+Value tied_sum(Builder *b, const Value *sums, const uint32_t *other, size_t k);
 
 #endif

@@ -100,10 +100,19 @@ static int *place_of(const Sched *s, Program *p, FnResult r, const char **name)
                                 : &p->logits;
 }
 
+/* The position of the guard in a function's body, -1: it has none. */
+static int guard_of(const Fn *f)
+{
+    for (size_t k = 0; k < f->body->ins.n; k++)
+        if (f->body->ins.data[k]->op == OP_guard)
+            return (int)k;
+    return -1;
+}
+
 void io_results(Sched *s, const Fn *f, const char *prefix, Want *target)
 {
     Program *p = s->prog;
-    const int *last = last_uses(s->m, f->body, s->tmp);
+    const int *last = last_uses(s->m, f->body, s->tmp), guard = guard_of(f);
     for (size_t k = 0; k < f->results.n; k++) {
         Value v = f->body->results.data[k];
         FnResult r = f->results.data[k];
@@ -116,8 +125,9 @@ void io_results(Sched *s, const Fn *f, const char *prefix, Want *target)
             for (size_t i = 0; i < f->args.n; i++)
                 if (in_place(f->args.data[i], r))
                     target[k].occupant = f->body->args.data[i];
-            if (target[k].occupant)
-                target[k].free_from = last[target[k].occupant];
+            const Value was = target[k].occupant;
+            if (was) /* a step that the guard skips leaves it as it is */
+                target[k].free_from = last[was] < guard ? guard : last[was];
         } else {
             const char *name;
             int *place = place_of(s, p, r, &name);

@@ -106,7 +106,7 @@ static void add_case(Model *t, Plan *p, uint64_t *rng, Case *c)
     vec_push(t->a, &p->kernels, k);
 }
 
-/* Where a rotation reads what it gives at `at`, and with which sign. */
+/* The place from which a rotation takes what it gives at `at`, and the sign. */
 static int64_t opposite(int64_t at, int64_t size, int *sign)
 {
     const int64_t half = size / 2;

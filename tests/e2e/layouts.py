@@ -46,6 +46,7 @@ LAYOUTS |= {
     "dp2_pp2_zb": ("dp = 2, pp = 2", DP + PP("zb-h1")),
     "pp2_zero1": ("pp = 2, dp = 2", DP + PP("1f1b") + Z1),
     "pp2_zb_zero3": ("pp = 2, dp = 2", DP + PP("zb-h1") + Z3),
+    "pp2_chunks_dp2_zero2": ("pp = 2, dp = 2", DP + PP("interleaved, chunks = 2") + Z2),
     "pp2_tp2_sp": ("pp = 2, tp = 2", SP + PP("1f1b")),
     "tp2_pp2_zb": ("tp = 2, pp = 2", TP + PP("zb-h1")),
     "pp2_cp2_zigzag": ("pp = 2, cp = 2", ZIGZAG + PP("1f1b")),

@@ -7,6 +7,7 @@ import os
 import re
 import struct
 
+import layouts
 import mgctest
 from mgctest import some
 
@@ -47,6 +48,44 @@ train {
     precision f32
 }
 """
+
+SUMS = """dim batch = 8, one = 1, many = 64
+model sums(x[batch, one]) {
+    w : param[many] = 0 as "w"
+    loss = sum(mean(x, over (batch, one)) * w)
+}
+train {
+    optimizer sgd
+    lr        1
+    precision bf16 (reduce = bf16)
+}
+layout { device cpu  mesh dp = 1  batch -> dp  microbatch MICRO }
+"""
+
+
+def philox(counter, key):
+    """A block of Philox4x32-10 (Salmon, Moraes, Dror, Shaw; 2011)."""
+    c, k, low = list(counter), [key & 0xffffffff, key >> 32], 0xffffffff
+    for _ in range(10):
+        p0, p1 = c[0] * 0xd2511f53, c[2] * 0xcd9e8d57
+        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & low, (p0 >> 32) ^ c[3] ^ k[1], p0 & low]
+        k = [(k[0] + 0x9e3779b9) & low, (k[1] + 0xbb67ae85) & low]
+    return c
+
+
+def fnv(text):
+    h = 14695981039346656037
+    for b in text.encode():
+        h = (h ^ b) * 1099511628211 & (1 << 64) - 1
+    return h
+
+
+def bits(x):
+    return struct.unpack("<I", struct.pack("<f", x))[0]
+
+
+def number(b):
+    return struct.unpack("<f", struct.pack("<I", b))[0]
 
 
 def tensors(data):
@@ -163,6 +202,56 @@ class Narrow(mgctest.Case):
             mean = sum(numbers) / len(numbers)
             self.assertTrue(least < mean < most, f"{kept}: {mean}")
 
+    def test_sums_of_gradients(self):
+        """The rule of docs/training.md: bit for bit, for each microbatch of each step."""
+        c = number(bits(8 / 7))
+        self.rows({"x": (16, 1, [c] * 16)})
+        for micro in some((1, 2, 8), 2):
+            self.write("sums.mg", SUMS.replace("MICRO", str(micro)))
+            self.compiles("sums.mg", "-o", "sums")
+            self.trains("./sums", "--data", "rows.safetensors", "--steps", 2, "--save-every", 1, "--out", f"sums{micro}")
+            w = [0.0] * 64
+            for step in range(2):
+                for column in range(64):
+                    total = 0.0
+                    for k in range(8 // micro):
+                        word = philox((column // 4, 0, step * (8 // micro) + k, 0), fnv("sum w"))[column % 4]
+                        total = number(bits(total + number(bits(c * micro / 8))) + (word & 0xffff) & 0xffff0000)
+                    w[column] = number(bits(w[column] - total))
+                (data,) = (d for _, d in tensors(self.read(f"sums{micro}/ckpt/step-{step + 1:08d}/model.safetensors")).values())
+                self.assertEqual(list(struct.unpack("<64f", data)), w, (micro, step))
+            self.assertGreater(len(set(w)), 1)
+
+    def test_sums_elsewhere(self):
+        """Resumed, and with other columns on each rank."""
+        self.write("apart.mg", APART.replace("precision f32", "precision bf16 (reduce = bf16)").replace("microbatch 8", "microbatch 2"))
+        self.rows({"x": (64, 24, [(i * 37 % 101) / 50 - 1 for i in range(24 * 64)]),
+                   "y": (64, 64, [(i * 53 % 89) / 40 - 1 for i in range(64 * 64)])})
+        got = []
+        for tp in (1, 2):
+            self.compiles("apart.mg", "-D", f"tp={tp}", "-o", f"apart{tp}")
+            got.append(self.trained(f"./apart{tp}", 10, f"apart-{tp}"))
+        self.assertTrue(got[0] == got[1], "other bits")
+        self.trained("./apart2", 4, "broken")
+        self.assertTrue(got[0] == self.trained("./apart1", 10, "broken", "--resume"), "other bits")
+        self.write("apart.mg", self.read("apart.mg").decode().replace("bf16 (reduce = bf16)", "bf16"))
+        self.compiles("apart.mg", "-o", "apart")
+        self.assertFalse(got[0] == self.trained("./apart", 10, "wide"), "sums are not rounded")
+
+    def test_sums_of_layouts(self):
+        """Ranks add up in another order, and then round: losses differ by as much as that."""
+        self.text(8000)
+        with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f:
+            self.write("small.mg", re.sub(r"precision +f32", "precision bf16 (reduce = bf16)", f.read()))
+        ends = {}
+        for name in ("one", *some(tuple(layouts.LAYOUTS), 3)):
+            self.write("it.mg", layouts.text(name))
+            self.compiles("small.mg", "--layout", "./it.mg", "-D", "batch=8", "-o", "small")
+            self.trains("./small", "--data", "text1.txt", "--steps", 12, "--out", name, "--threads", 1, timeout=300)
+            ends[name] = [l["loss"] for l in self.metrics(name) if "loss" in l]
+            for a, b in zip(ends["one"], ends[name], strict=True):
+                self.assertLess(abs(a - b), 3e-4 * a, name)
+
     def test_refused(self):
         with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f:
             text = f.read()
@@ -170,6 +259,8 @@ class Narrow(mgctest.Case):
                              (("rank >= 2)", "rank >= 2, state = bf16(up))"), "MG0307"),
                              (("rank >= 2)", "rank >= 2, state = f32(nearest))"), "MG0308"),
                              (("precision f32", "precision f32 (master = bf16)"), "MG0311"),
+                             (("precision f32", "precision f32 (reduce = bf16)"), "MG0311"),
+                             (("precision f32", "precision f16 (reduce = bf16)"), "MG0311"),
                              (("precision f32", "precision f16 (master = bf16)"), "MG0311")):
             self.write("wrong.mg", text.replace(*change))
             r = self.mgc("wrong.mg", "--check")

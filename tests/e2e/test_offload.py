@@ -83,6 +83,10 @@ class Offload(shim.Case):
         self.assertIn("adamw(", text)
         self.same("--precision", "bf16", text=text.replace("adamw(", "adamw(state = bf16, "))
 
+    def test_narrow_sums(self):
+        """All that training keeps in bf16: state, parameters, and sums of gradients, which each microbatch rounds."""
+        self.same(text=mgctest.kept_in_bf16(LLAMA))
+
     def test_windows(self):
         """A tensor that no repeat stacks is updated in windows."""
         self.text(6000)
@@ -119,15 +123,15 @@ class Offload(shim.Case):
         """As without, whatever the order in which streams run."""
         self.text(6000)
         device = self.device("h200", host_memory=1 << 30, host_in=25e9, host_out=25e9, host_both=40e9, host_seconds=1e-5)
-        ends = []
         seeds = 21 if mgctest.FULL else 4
-        for classes in ((), ("state, masters, parameters, gradients, kept",)):
-            self.gpu(self.model("m.mg", "host", *classes), "--layout", "off", "--precision", "bf16", device=("--device", device))
-            for seed in range(1, seeds if classes else 2):
-                ends.append(self.train("./gpu", f"gpu{len(ends)}", SHIM_SEED=str(seed)))
-                self.assertEqual(ends[-1], ends[0], (classes, seed))
-        text = self.read("program.c").decode()
-        self.assertIn("mg_fetch(", text)
+        for text in mgctest.some((None, mgctest.kept_in_bf16(LLAMA))):
+            ends = []
+            for classes in ((), ("state, masters, parameters, gradients, kept",)):
+                self.gpu(self.model("m.mg", "host", *classes, text=text), "--layout", "off", "--precision", "bf16", device=("--device", device))
+                for seed in range(1, seeds if classes else 2):
+                    ends.append(self.train("./gpu", f"gpu{text is None}{len(ends)}", SHIM_SEED=str(seed)))
+                    self.assertEqual(ends[-1], ends[0], (classes, seed))
+            self.assertIn("mg_fetch(", self.read("program.c").decode())
 
     def test_auto(self):
         """Nothing leaves a device that has room; else the fastest that fits does, and is said, and nothing fits without."""

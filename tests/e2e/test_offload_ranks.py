@@ -58,11 +58,11 @@ FILE *fopen(const char *path, const char *mode)
 class Ranks(shim.Case):
     by_hand, start = test_launch.Launch.by_hand, test_launch.Launch.start
 
-    def make(self, name, way="", device="cpu", precision="bf16", program="train", level="disk"):
+    def make(self, name, way="", device="cpu", precision="bf16", program="train", level="disk", source=None):
         """The program of a layout that offloads classes."""
         more = f"    offload {way} -> {level}\n" if way else ""
         self.write("it.mg", layouts.text(name, device, more=more))
-        options = (MODELS.get(name, LLAMA), *SMALL.get(name, SMALL["dp2"]), "-D", "batch=8", "--layout", "./it.mg", "--precision", precision)
+        options = (source or MODELS.get(name, LLAMA), *SMALL.get(name, SMALL["dp2"]), "-D", "batch=8", "--layout", "./it.mg", "--precision", precision)
         if device != "cpu":
             self.gpu(*options, device=("--device", device))
             os.rename(self.path("gpu"), self.path(program))
@@ -89,6 +89,19 @@ class Ranks(shim.Case):
         for k, name in enumerate(some(LAYOUTS, 2 if FULL else 1)):
             with self.subTest(layout=name):
                 self.same(name, ways=WAYS if FULL else WAYS[(k + TURN) % 2:][:1])
+
+    def test_all_in_bf16(self):
+        """State, parameters and sums of gradients in bf16, all of it offloaded; what is fetched is gathered ahead."""
+        self.text(6000)
+        self.write("llama16.mg", mgctest.kept_in_bf16(LLAMA))
+        for name in some(("dp2_zero3", "dp2_zero1", "zero3_tp2", "pp2_zero1", "pp2_zb_zero3", "pp2_chunks_dp2_zero2")):
+            self.same(name, ways=("state, masters, parameters, gradients, kept",), source="./llama16.mg")
+
+    def test_fetched_to_be_gathered(self):
+        """Of layers of a parameter that is split and offloaded, the next is fetched and gathered ahead: one value, not two."""
+        self.write("it.mg", "layout it {\n    device rtx4090\n    mesh dp = 4\n    batch -> dp\n    state, grads, params -> dp\n    microbatch 8\n"
+                   "    offload state, masters, parameters, gradients, kept -> host\n}\n")
+        self.compiles(mgctest.model("qwen2.5_7b.mg"), "-D", "layers=2", "--layout", "./it.mg", "--check")
 
     def test_experts_and_scans(self):
         self.text(6000)
