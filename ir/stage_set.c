@@ -217,7 +217,8 @@ static void repeat(Available *a, const Ins *i)
         }
     }
     for (uint32_t k = 0; k < i->nout; k++) {
-        StageSet at = a->at[b->results.data[k]];
+        /* A start is stored there, too, also if no iteration reads it. */
+        StageSet at = a->at[b->results.data[k]] & (k < carried ? a->at[b->args.data[k]] : AT_ALL);
         a->at[i->out[k]] = at == AT_ALL && added_by_each_stage(a, i, k) ? AT_LAST : at;
     }
 }
