@@ -1,8 +1,6 @@
 /* rounding.c - see rounding.h. */
 #include "passes/step/rounding.h"
 
-#include "ir/propose.h"
-
 /* Dims in the order of the external form: those that are indices in its name, then the others. */
 static int stored_at(const Tensor *t, int place)
 {
