@@ -13,13 +13,18 @@
  *   a send stands right behind the action that makes it;
  *   its receive stands as late as it may: before the first action that begins, in that run, no
  *   sooner than the action that needs it, or the one with which the sender goes on;
- *   what stands between two actions that compute is one issue: all of it begins together.
+ *   what stands between two actions that compute is one issue: all of it begins together; but of
+ *   two sends to one rank, or two receives from it, the second begins another issue.
  *
  * All rows then follow one order of time in which a message is a moment, so that no rank waits for
  * what comes after it there; receives come in the order in which they are needed, unless a sender
  * would stand still for it; and from one rank to another they come in the order of the sends. Put
  * right before what needs them instead, receives of interleaved leave all ranks waiting for each
  * other to receive.
+ *
+ * So in an issue nothing waits for anything else of it. NCCL does the second send to a rank of a
+ * group when the first is through and the first receive from there, too, whose sender may be
+ * waiting for that second send.
  *
  * A table with sends and receives runs as it stands; neighbours are one issue there, too.
  *
@@ -65,10 +70,24 @@ static void wait_sends(Lower *l, int rank, int direction, size_t leave)
         put_wait(l, rank, s->op.data[s->first++]);
 }
 
+/* Has the issue that a rank began last a message to, or from, the same rank as this one? */
+static bool is_second(const Lower *l, const PipeOps *ops, PipeAction a)
+{
+    const int ranks = l->t->ranks, peer = pipe_peer(a).stage % ranks;
+    for (size_t i = ops->n; i-- > 0 && ops->data[i].step == PIPE_START;) {
+        const PipeAction b = ops->data[i].action;
+        if (ops->data[i].issue != ops->data[ops->n - 1].issue)
+            break;
+        if (pipe_sends(a.kind) == pipe_sends(b.kind) && pipe_peer(b).stage % ranks == peer)
+            return true;
+    }
+    return false;
+}
+
 static void put_start(Lower *l, int rank, PipeAction a)
 {
     const PipeOps *ops = &l->program->rank[rank];
-    if (!ops->n || ops->data[ops->n - 1].step != PIPE_START)
+    if (!ops->n || ops->data[ops->n - 1].step != PIPE_START || is_second(l, ops, a))
         l->issues[rank]++;
     if (pipe_sends(a.kind))
         vec_push(l->tmp, &l->sending[rank][a.kind == PIPE_SEND_B].op, (uint32_t)ops->n);

@@ -166,7 +166,8 @@ typedef enum PipeStep {
 typedef struct PipeOp {
     PipeStep step;
     PipeAction action;
-    uint32_t issue; /* start: those of a rank with the same number are started together */
+    uint32_t issue; /* start: those of a rank with the same number are started together: to each
+                       other rank one send at most, from each one receive */
     uint32_t of;    /* wait: the index of its start */
 } PipeOp;
 

@@ -2,7 +2,9 @@
  *
  * Every rank sends what another needs of it as it is, and sums what it gets. A message is a header
  * that says what its sender does, then bytes; who gets another one than it expects ends the
- * program. All messages of an operation go on at once, those between two ranks in their order. */
+ * program. All messages of an operation go on at once, those between two ranks in rounds: NCCL gives
+ * the n-th send to a rank and the n-th receive from it to one piece of work, and those of one kernel
+ * go one after the other (scheduleP2pTasksToPlan). So the second send waits for the first receive. */
 #include "tests/cuda_shim/operation.h"
 
 #include <algorithm>
@@ -23,7 +25,8 @@ struct Header {
 struct Message {
     Header header, got; /* `got`: of one that is taken */
     char *bytes;
-    size_t done; /* of header and bytes */
+    size_t done;  /* of header and bytes */
+    size_t round; /* of the messages of an operation to one rank, and of those from it: its number */
 };
 
 /* The other ranks' terms of a sum. */
@@ -54,6 +57,7 @@ struct Operation {
     bool begun = false, until_taken = false;
     unsigned late = 0;                        /* how often it is not there yet */
     std::vector<std::deque<Message>> out, in; /* by peer */
+    std::vector<size_t> rounds_out, rounds_in;
     std::deque<Terms> sums;
 };
 
@@ -101,13 +105,14 @@ static Header header_of(const ShimCall &call, size_t bytes, uint64_t number)
 
 void Operation::send(int to, const ShimCall &call, const char *from, size_t bytes, uint64_t number)
 {
-    out[to].push_back(
-        Message{header_of(call, bytes, number), Header{}, (char *)(uintptr_t)from, 0});
+    out[to].push_back(Message{header_of(call, bytes, number), Header{}, (char *)(uintptr_t)from, 0,
+                              rounds_out[to]++});
 }
 
 void Operation::take(int from, const ShimCall &call, char *to, size_t bytes, uint64_t number)
 {
-    in[from].push_back(Message{header_of(call, bytes, number), Header{}, to, 0});
+    in[from].push_back(
+        Message{header_of(call, bytes, number), Header{}, to, 0, rounds_in[from]++});
 }
 
 void Operation::check(int from, const Message &m) const
@@ -134,11 +139,18 @@ template <class Go> static bool go_on(Message &m, Header &header, Go go)
     return m.done == sizeof header + m.header.bytes;
 }
 
+/* Is something of an earlier round under way? */
+static bool earlier(const std::deque<Message> &others, const Message &m)
+{
+    return !others.empty() && others.front().round < m.round;
+}
+
 void Operation::put_on(int to)
 {
     ShimRing *ring = c->shared.ring(c->rank, to);
     auto put = [ring](char *from, size_t bytes) { return shim_ring_put(ring, from, bytes); };
-    while (!out[to].empty() && go_on(out[to].front(), out[to].front().header, put))
+    while (!out[to].empty() && !earlier(in[to], out[to].front()) &&
+           go_on(out[to].front(), out[to].front().header, put))
         out[to].pop_front();
 }
 
@@ -147,6 +159,8 @@ void Operation::take_on(int from)
     ShimRing *ring = c->shared.ring(from, c->rank);
     while (!in[from].empty()) {
         Message &m = in[from].front();
+        if (earlier(out[from], m))
+            return;
         auto take = [&](char *to, size_t bytes) {
             if (m.done >= sizeof m.got)
                 check(from, m);
@@ -261,6 +275,8 @@ void Operation::begin()
     until_taken = drawn >> 32 & 1;
     out.resize((size_t)c->ranks);
     in.resize((size_t)c->ranks);
+    rounds_out.resize((size_t)c->ranks);
+    rounds_in.resize((size_t)c->ranks);
     for (const ShimCall &call : calls)
         if (call.kind != SHIM_SEND && call.count)
             poison(*c, call);

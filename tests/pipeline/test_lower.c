@@ -93,14 +93,15 @@ static bool same(PipeAction a, PipeAction b)
 }
 
 /* The row is there in its order; a send stands between what makes it and the next that computes;
- * what stands together has one number. */
+ * what stands together has one number, up to the second message to a rank or from it. */
 static void check_rank(const PipeProgram *p, int rank)
 {
     const PipeRow *row = &p->table->row[rank];
     const PipeOps *ops = &p->rank[rank];
     size_t at = 0;
     int64_t issue = -1;
-    bool more = false;
+    bool more = false,
+         met[2][PIPE_RANKS_MAX]; /* sent to that rank in this issue; received from it */
     for (size_t i = 0; i < ops->n; i++) {
         const PipeOp *op = &ops->data[i];
         if (op->step == PIPE_COMPUTE)
@@ -113,9 +114,14 @@ static void check_rank(const PipeProgram *p, int rank)
             more = false;
             continue;
         }
-        issue += !more;
+        bool *one =
+            &met[pipe_sends(op->action.kind)][pipe_peer(op->action).stage % p->table->ranks];
+        if (!more || *one) {
+            memset(met, 0, sizeof met);
+            issue++;
+        }
+        *one = more = true;
         assert_int_equal(op->issue, issue);
-        more = true;
         PipeAction send;
         if (pipe_sends(op->action.kind))
             assert_true(at && pipe_send_of(p->table, row->data[at - 1], &send) &&

@@ -247,13 +247,30 @@ static inline void table_draw(stage_table *t, uint64_t *seed)
     }
 }
 
-/* Groups sends and receives that stand side by side, so that they begin together. */
-static inline void table_group(stage_row *r)
+/* The rank behind it or before it in the ring to which a message goes, or from which it comes. */
+static inline int table_peer(const stage_table *t, int rank, const mg_pipe_op *o)
+{
+    const bool takes = o->step == MG_PIPE_RECV_F || o->step == MG_PIPE_RECV_B;
+    const bool back = o->step == MG_PIPE_SEND_B || o->step == MG_PIPE_RECV_B;
+    return (rank + (takes == back ? 1 : t->ranks - 1)) % t->ranks;
+}
+
+/* Groups sends and receives that stand side by side, so that they begin together: to each rank one
+ * at most, and from each one, as programs have it (pipeline/lower.c). */
+static inline void table_group(const stage_table *t, stage_row *r)
 {
     for (int i = 0, n; i < r->n; i += n) {
+        bool met[2][TABLE_RANKS] = {{false}};
         for (n = 0; i + n < r->n && r->op[i + n].step >= MG_PIPE_SEND_F &&
-                    r->op[i + n].step <= MG_PIPE_RECV_B;)
-            n++;
+                    r->op[i + n].step <= MG_PIPE_RECV_B;
+             n++) {
+            const mg_pipe_op *o = &r->op[i + n];
+            const bool takes = o->step == MG_PIPE_RECV_F || o->step == MG_PIPE_RECV_B;
+            bool *one = &met[takes][table_peer(t, (int)(r - t->row), o)];
+            if (*one)
+                break;
+            *one = true;
+        }
         if (n)
             r->op[i].with = (uint16_t)(n - 1);
         n += !n;
@@ -279,7 +296,7 @@ static inline stage_table *table_new(int ranks, int chunks, int microbatches, st
         for (int of = MG_PIPE_SEND_F; of <= MG_PIPE_RECV_B; of++)
             while (t->row[r].first[of] < t->row[r].last[of])
                 table_wait(&t->row[r], of);
-        table_group(&t->row[r]);
+        table_group(t, &t->row[r]);
         table_put(&t->row[r], (mg_pipe_op){.step = MG_PIPE_END});
         t->ops[r] = t->row[r].op;
     }
