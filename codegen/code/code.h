@@ -43,7 +43,7 @@ typedef struct Code Code;
 typedef struct Dialect {
     const char *half[DT_count]; /* types of halves in memory */
     bool widened;               /* a variable is the float of the same value */
-    const char *add_apart;      /* a sum that the compiler fuses with no product; NULL: "+" */
+    const char *product;        /* of floats, which the compiler fuses with no sum; NULL: "*" */
     /* From a half to a float, and from a float to a half. */
     Text (*from_half)(Code *c, DType half, Text x);
     Text (*to_half)(Code *c, DType half, Text x);

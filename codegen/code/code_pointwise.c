@@ -49,7 +49,9 @@ static Text power(Code *c, Op op, DType t, const Text *x)
 static Text infix(Code *c, Op op, DType t, const Text *x)
 {
     const CodeOperator *o = &code_operator[op];
-    (void)t;
+    if (op == OP_mul && dtype_is_float(t) && c->dialect->product)
+        return (Text){arena_printf(c->a, "%s(%s, %s)", c->dialect->product, x[0].s, x[1].s),
+                      CALLED};
     return (Text){arena_printf(c->a, "%s %s %s", code_at(c, x[0], o->level), o->sign,
                                code_at(c, x[1], o->level + 1)),
                   o->level};

@@ -345,9 +345,6 @@ static Text expression(Code *c, const Ins *i, const CodeEnv *e)
     Text x[3] = {0};
     for (uint32_t k = 0; k < i->nin; k++)
         x[k] = code_eval(c, i->in[k], e);
-    if (i->op == OP_add && i->exact && c->dialect->add_apart)
-        return (Text){arena_printf(c->a, "%s(%s, %s)", c->dialect->add_apart, x[0].s, x[1].s),
-                      CALLED};
     return code_pointwise(c, i->op, type_of(c->m, i->in[i->nin - 1])->dtype, (int)i->nin, x);
 }
 

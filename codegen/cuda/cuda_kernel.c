@@ -204,9 +204,7 @@ static void write_map(CudaGen *g)
 
 void cuda_add(CudaGen *g, const Ins *i, DType t, const char *acc, const char *x)
 {
-    if (i->op == OP_sum && i->exact)
-        code_line(&g->c, "%s = mg_add_apart(%s, %s);", acc, acc, x);
-    else if (i->op == OP_sum)
+    if (i->op == OP_sum)
         code_line(&g->c, "%s += %s;", acc, x);
     else
         code_line(&g->c, "%s = mg_greater<%s>()(%s, %s);", acc, cuda_type(t), acc, x);

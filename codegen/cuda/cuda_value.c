@@ -98,7 +98,7 @@ static const char *offset(Code *c, const char *sum)
 
 const Dialect cuda_dialect = {
     .half = {[DT_bf16] = "mg_bf16", [DT_f16] = "mg_f16"},
-    .add_apart = "mg_add_apart",
+    .product = "mg_product",
     .from_half = from_half,
     .to_half = to_half,
     .load = load,

@@ -164,24 +164,26 @@ template <class T> struct mg_plus {
         return a + b;
     }
 };
-/* a + b with a rounding of its own: not fused with a product. */
+/* a * b with a rounding of its own. Of a * b + c * d the compiler fuses either product with the
+ * sum, as the text around it happens to be, and the same expression in the kernels of another
+ * layout would have other bits. */
 #ifdef MG_SHIM
-__device__ static inline float mg_add_apart(float a, float b)
+__device__ static inline float mg_product(float a, float b)
 {
-    return a + b;
+    return a * b;
 }
-__device__ static inline double mg_add_apart(double a, double b)
+__device__ static inline double mg_product(double a, double b)
 {
-    return a + b;
+    return a * b;
 }
 #else
-__device__ static inline float mg_add_apart(float a, float b)
+__device__ static inline float mg_product(float a, float b)
 {
-    return __fadd_rn(a, b);
+    return __fmul_rn(a, b);
 }
-__device__ static inline double mg_add_apart(double a, double b)
+__device__ static inline double mg_product(double a, double b)
 {
-    return __dadd_rn(a, b);
+    return __dmul_rn(a, b);
 }
 #endif
 

@@ -221,7 +221,7 @@ class Cuda(shim.Case):
         with open(GPT2, encoding="utf-8") as f:
             self.write("tree.mg", f.read().replace("precision f32", "precision f32 (reduce = tree)"))
         self.follows("tree.mg", "-D", "batch=8", "--microbatch", 1)
-        self.assertIn(b"mg_add_apart(", self.read("kernels.cu"))
+        self.assertIn(b"mg_product(", self.read("kernels.cu"))
 
     def test_narrow(self):
         """State, or parameters as well, kept in bf16."""

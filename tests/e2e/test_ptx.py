@@ -2,6 +2,7 @@
 program a run, for one architecture; all of them in the full run. Without nvcc there is nothing to run."""
 
 import os
+import re
 import shutil
 import unittest
 
@@ -24,14 +25,34 @@ class Ptx(shim.Case):
             with self.subTest(model, precision=precision, arch=arch):
                 self.follows(os.path.join(PARITY, model), precision, arch)
 
-    def follows(self, path, precision, arch):
-        root, steps = mgctest.SOURCE, 20 if FULL else 6
-        options = () if precision == "f32" else ("--precision", precision, "-D", "head=64") if "mixtral" not in path else (
-            "--precision", precision)
-        self.both(path, *[o for o in options if o not in ("--precision", precision)], gpu=options[:2])
+    def ptx(self, arch):
+        """kernels.ptx, of kernels.cu."""
+        root = mgctest.SOURCE
         r = self.run_program(NVCC, "-ptx", "-O3", "-std=c++17", "-arch=sm_" + arch, f"-I{root}/kernels/cuda", f"-I{root}/runtime",
                              "kernels.cu", "-o", "kernels.ptx")
         self.assertEqual(r.returncode, 0, r.stderr.decode(errors="replace")[-4000:])
+
+    def test_products_are_apart(self):
+        """nvcc, and ptxas after it, may make one instruction of a product and a sum; of two products and their sum either one, as the
+        text around it is. In generated kernels nothing is left to them: the same expression has the same bits in any kernel, so
+        nothing depends on what is fused, stored or offloaded."""
+        self.compiles(os.path.join(PARITY, "gpt2_small.mg"), "--device", "h100", "--precision", "bf16", "--emit=cuda", "-o", "kernels.cu")
+        self.ptx("90a")
+        found = dict(re.findall(r"\.entry ([kd]_\w+)\((.*?)\n\}", self.read("kernels.ptx").decode(), re.S))
+        text = self.read("kernels.cu").decode()
+        bodies = dict(re.findall(r"\b([kd]_\w+)\([^\n]*\)\n\{(.*?)\n\}", text, re.S))
+        self.assertGreater(len(found), 20)
+        self.assertTrue(any("mul.rn.f32" in body for body in found.values()))
+        for name, body in found.items():
+            if not re.search(r"\b(sin|cos|pow|exp|log|tanh|erf)f?\(", bodies[name]):  # which are products and sums of the library's
+                self.assertEqual(re.findall(r"\bmul\.f(?:32|64)", body), [], name)
+
+    def follows(self, path, precision, arch):
+        steps = 20 if FULL else 6
+        options = () if precision == "f32" else ("--precision", precision, "-D", "head=64") if "mixtral" not in path else (
+            "--precision", precision)
+        self.both(path, *[o for o in options if o not in ("--precision", precision)], gpu=options[:2])
+        self.ptx(arch)
         self.text(6000)
         env = {"SHIM_SM": arch[:2]}
         want = self.losses("./cpu", "--steps", steps)

@@ -32,7 +32,7 @@
 # PLAN: dp {{.*}}reduce_scatter {{.*}} n = 2, in a tree
 # JSON: "kind": "reduce_scatter"
 # JSON: "tree": true
-# CUDA: mg_add_apart(
+# CUDA: mg_product(
 dim hidden = 32, ffn = 64, vocab = 8, seq = 8, batch = 8, layers = 3
 
 model tree(tokens[batch, seq] : token(vocab)) {
