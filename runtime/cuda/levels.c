@@ -1,16 +1,23 @@
 /* levels.c - pinned memory of a GPU's host: what a program offloads. Pinned, because copies of
- * other memory wait for the host and go through a buffer of the driver. */
+ * other memory wait for the host and go through a buffer of the driver.
+ *
+ * The driver would take the pages one by one, on one core, and somebody would have to zero them:
+ * for tens of GB the better part of a minute. So all threads touch them here, large ones where the
+ * kernel has them, and the driver pins what is there. */
 #include "runtime/levels.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/net/ranks.h"
 #include "runtime/room.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct rt_levels {
     char *host;
+    int64_t bytes;
 };
 
 static char *place(const mg_run *r, int64_t offset)
@@ -36,10 +43,19 @@ char *rt_levels_room(const mg_run *r, int ranks, rt_exit *code)
     return text;
 }
 
+static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const int64_t page = rt_page();
+    char *p = ctx;
+    (void)scratch;
+    for (int64_t i = begin; i < end; i++)
+        ((volatile char *)p)[i * page] = 0;
+}
+
 void rt_levels_open(mg_run *r)
 {
+    enum { GRAIN = 4096 }; /* pages */
     const int64_t all = r->program->level_bytes[1];
-    void *p;
     if (!all)
         return;
     if (!r->ranks || rt_is_first_here(r)) {
@@ -51,30 +67,59 @@ void rt_levels_open(mg_run *r)
     }
     if (r->ranks)
         rt_meet(r, RT_ALL_AXES);
+    const int64_t bytes = rt_whole_pages(all);
+    char *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        rt_die(RT_FAILED, "%" PRId64 " bytes (%s) of the host's memory to offload to: %s", all,
+               rt_bytes_text((double)all).text, strerror(errno));
+    madvise(p, (size_t)bytes, MADV_HUGEPAGE); /* a kernel without them has small ones */
+    rt_pool_run(r->pool, bytes / rt_page(), GRAIN, touch, p);
+    rt_cuda_must(cudaHostRegister(p, (size_t)bytes, cudaHostRegisterDefault),
+                 "pinning the memory to offload to");
     r->levels = rt_alloc(1, sizeof *r->levels);
-    rt_cuda_must(cudaMallocHost(&p, (size_t)all), "pinned memory for what is offloaded");
-    r->levels->host = memset(p, 0, (size_t)all);
+    *r->levels = (rt_levels){p, bytes};
 }
 
 void rt_levels_close(mg_run *r)
 {
-    if (r->levels)
-        cudaFreeHost(r->levels->host);
+    if (r->levels) {
+        cudaHostUnregister(r->levels->host);
+        munmap(r->levels->host, (size_t)r->levels->bytes);
+    }
     free(r->levels);
     r->levels = NULL;
 }
 
-/* The GPU may still be reading or writing it. */
+typedef struct copying {
+    char *to;
+    const char *from;
+} copying;
+
+static void copy_some(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const copying *c = ctx;
+    (void)scratch;
+    memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
+}
+
+/* By all threads: one copies a tensor of a large model for a second. The GPU may still be reading
+ * or writing what lies there. */
+static void copy(const mg_run *r, char *to, const char *from, int64_t bytes)
+{
+    enum { GRAIN = 1 << 20 };
+    copying c = {to, from};
+    rt_streams_wait(r->cuda);
+    rt_pool_run(r->pool, bytes, GRAIN, copy_some, &c);
+}
+
 void rt_level_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    rt_streams_wait(r->cuda);
-    memcpy(place(r, offset), from, (size_t)bytes);
+    copy(r, place(r, offset), from, bytes);
 }
 
 void rt_level_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
 {
-    rt_streams_wait(r->cuda);
-    memcpy(to, place(r, offset), (size_t)bytes);
+    copy(r, to, place(r, offset), bytes);
 }
 
 void mg_fetch(mg_run *r, int action, void *to, int64_t from, int64_t bytes)

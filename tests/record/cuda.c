@@ -92,6 +92,18 @@ cudaError_t cudaFreeHost(void *p)
     return gone("unpin", p);
 }
 
+cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    record_line("pin", "%" PRIuPTR " %zu", (uintptr_t)p, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *p)
+{
+    return gone("unpin", p);
+}
+
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 {
     record_line("set", "%" PRIuPTR " %" PRIuPTR " %zu", (uintptr_t)s, (uintptr_t)p, bytes);
