@@ -62,9 +62,9 @@ static void run_step(mg_run *r, window *w)
     r->traced = traced ? step : 0;
     rt_run(r, RT_STEP);
     r->traced = 0;
-    int64_t end = rt_now_ns();
     r->action = -1;
-    double loss = rt_get_f64(r, r->program->step.loss);
+    double loss = rt_get_f64(r, r->program->step.loss); /* waits for a GPU, also for the update */
+    int64_t end = rt_now_ns();
     if (r->guard.tripped || bad_gradients(r) || (!isfinite(rt_goals_loss(r)) && !r->overflow))
         end_non_finite(r);
     if (!r->overflow)
