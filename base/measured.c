@@ -10,7 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Rate { RATE_none, RATE_product, RATE_share, RATE_bandwidth, RATE_launch } Rate;
+typedef enum Rate {
+    RATE_none,
+    RATE_product,
+    RATE_share,
+    RATE_bandwidth,
+    RATE_both,
+    RATE_launch
+} Rate;
 
 const ClassInfo class_info[MEASURE_count] = {
 #define CLASS(id, name, counts, rate, key) {name, key},
@@ -100,6 +107,12 @@ void measured_end(Measured *m)
 void measured_launches(Measured *m, double seconds, double actions)
 {
     m->launch = seconds / actions;
+}
+
+void measured_transfers(Measured *m, double seconds, double predicted)
+{
+    m->both = seconds;
+    m->both_predicted = predicted;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -206,6 +219,9 @@ int measured_numbers(const Measured *m, MeasuredBase *base, void *ctx, double th
         case RATE_bandwidth:
             give(&s, key, id, base_of(&s, key) * ratio(&s, id));
             break;
+        case RATE_both:
+            give(&s, key, id, m->both > 0 ? base_of(&s, key) * m->both_predicted / m->both : 0);
+            break;
         case RATE_launch:
             give(&s, key, id, m->launch);
             break;
@@ -231,6 +247,14 @@ static int by_class(const void *x, const void *y)
     return a->id != b->id ? (int)a->id - (int)b->id : strcmp(a->text, b->text);
 }
 
+/* A line of what is measured of a whole step; seconds. */
+static void print_whole(FILE *out, ClassId id, double predicted, double measured)
+{
+    fprintf(out, "%-46s %8s %12.1f %12.1f %+7.0f%% %9s %9s  %s\n", class_info[id].name, "-",
+            predicted * 1e6, measured * 1e6, predicted > 0 ? 100 * (measured / predicted - 1) : 0,
+            "-", "-", class_info[id].key);
+}
+
 void measured_table(const Measured *m, MeasuredBase *base, void *ctx, FILE *out)
 {
     const MeasuredLine *line[MEASURED_LINES];
@@ -251,11 +275,9 @@ void measured_table(const Measured *m, MeasuredBase *base, void *ctx, FILE *out)
                     ? key
                     : "-");
     }
-    if (m->launch > 0) {
-        const double was = base ? base(ctx, class_info[MEASURE_launch].key) : 0;
-        fprintf(out, "%-46s %8s %12.1f %12.1f %+7.0f%% %9s %9s  %s\n",
-                class_info[MEASURE_launch].name, "-", was * 1e6, m->launch * 1e6,
-                was > 0 ? 100 * (m->launch / was - 1) : 0, "-", "-",
-                class_info[MEASURE_launch].key);
-    }
+    if (m->both > 0)
+        print_whole(out, MEASURE_transfers, m->both_predicted, m->both);
+    if (m->launch > 0)
+        print_whole(out, MEASURE_launch, base ? base(ctx, class_info[MEASURE_launch].key) : 0,
+                    m->launch);
 }

@@ -39,8 +39,9 @@ typedef struct Measured {
     int n;
     MeasuredAction action[MEASURED_ACTIONS]; /* of the run that is being added */
     int nactions, steps;
-    double overhead; /* microseconds that were taken off each action of the last run */
-    double launch;   /* seconds; 0: not measured */
+    double overhead;             /* microseconds that were taken off each action of the last run */
+    double launch;               /* seconds; 0: not measured */
+    double both, both_predicted; /* seconds of a step of transfers; 0: not measured */
 } Measured;
 
 /* A run: begin, its actions in any order, end. measured_add takes sums over all traced steps, in
@@ -53,6 +54,9 @@ bool measured_add(Measured *m, const char *text, double calls, double measured, 
 void measured_end(Measured *m);
 /* A run of very short actions: a step's seconds, untraced, and the actions in it. */
 void measured_launches(Measured *m, double seconds, double actions);
+/* A run that does little but fetch and offload at once: a step's seconds, untraced, and predicted.
+ */
+void measured_transfers(Measured *m, double seconds, double predicted);
 
 /* A key of the description, and its number; 0: not measured, because no action of `class_` was
  * there, or none took longer than a few launches. */

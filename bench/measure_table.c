@@ -6,7 +6,8 @@
  *     action CALLS MEASURED PREDICTED FLOPS BYTES CLASS   of all its steps; microseconds
  *     end                    of the run
  *     launches SECONDS ACTIONS   of an untraced step of very short actions
- *     numbers THREADS        asks for the numbers, for so many multiprocessors
+ *     transfers SECONDS PREDICTED  of an untraced step that fetches and offloads, and as it was
+ * predicted numbers THREADS        asks for the numbers, for so many multiprocessors
  *
  * and it answers with the table, and for each number `number KEY VALUE CLASS` (0: not measured). */
 #include "base/measured.h"
@@ -66,6 +67,10 @@ static bool take(Measured *m, const char *line)
     if (sscanf(line, "launches %lf %lf", x, x + 1) == 2) {
         measured_launches(m, x[0], x[1]);
         return x[1] > 0;
+    }
+    if (sscanf(line, "transfers %lf %lf", x, x + 1) == 2) {
+        measured_transfers(m, x[0], x[1]);
+        return x[0] > 0;
     }
     if (sscanf(line, "numbers %lf", x) == 1) {
         measured_table(m, base, NULL, stdout);

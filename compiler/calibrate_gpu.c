@@ -19,9 +19,12 @@
 
 #define LINK                                                                                       \
     "layout link {\n    device h100\n    mesh dp = 2\n    batch -> dp\n    microbatch 1\n}\n"
+#define HOST                                                                                       \
+    "layout host {\n    device h100\n    microbatch 1\n    offload state, masters -> host\n}\n"
 
 /* The first program has 32 layers of next to nothing: a step is its launches. The others take some
- * 0.1 ms an action on an h100, and fit a card of 12 GB. The last one needs two GPUs. */
+ * 0.1 ms an action on an h100, and fit a card of 12 GB. One does little but fetch and offload, for
+ * descriptions that have a host; the last one needs two GPUs. */
 static const Way ways[] = {
     {"launches",
      "bf16",
@@ -74,6 +77,13 @@ static const Way ways[] = {
      "7:10",
      NULL,
      NULL},
+    {"host",
+     "bf16",
+     {"hidden=4096", "kv_heads=16", "group=1", "ffn=16384", "vocab=1024", "seq=64", "batch=1"},
+     "10",
+     "7:10",
+     HOST,
+     NULL},
     {"link",
      "bf16",
      {"hidden=2048", "kv_heads=8", "group=4", "ffn=8192", "vocab=16384", "seq=1024", "batch=2"},
@@ -82,7 +92,7 @@ static const Way ways[] = {
      LINK,
      NULL},
 };
-enum { WAYS = sizeof ways / sizeof *ways, LAUNCHES = 0, LINKED = WAYS - 1 };
+enum { WAYS = sizeof ways / sizeof *ways, LAUNCHES = 0, HOSTED = WAYS - 2, LINKED = WAYS - 1 };
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
@@ -113,16 +123,30 @@ static double median_step(const char *path, int last)
     return n ? ms[n / 2] : 0;
 }
 
+/* Seconds of a step that was not traced. */
+static double untraced(const Calibration *c, const Way *w)
+{
+    return 1e-3 * median_step(arena_printf(c->s->arena, "%s/metrics.jsonl", calibrate_out(c, w)),
+                              atoi(w->trace));
+}
+
 static bool add_launches(const Calibration *c, const Way *w, const Report *r, Measured *m)
 {
     double calls = 0;
-    const double ms = median_step(
-        arena_printf(c->s->arena, "%s/metrics.jsonl", calibrate_out(c, w)), atoi(w->trace));
+    const double seconds = untraced(c, w);
     for (size_t i = 0; i < r->kinds.n; i++)
         calls += r->kinds.data[i].calls / r->steps;
-    if (ms > 0)
-        measured_launches(m, ms * 1e-3, calls);
-    return ms > 0;
+    if (seconds > 0)
+        measured_launches(m, seconds, calls);
+    return seconds > 0;
+}
+
+static bool add_transfers(const Calibration *c, const Way *w, const Report *r, Measured *m)
+{
+    const double seconds = untraced(c, w);
+    if (seconds > 0)
+        measured_transfers(m, seconds, r->predicted * 1e-3 / r->steps);
+    return seconds > 0 && report_classes(r, m);
 }
 
 static Exit no_gpu(const Calibration *c)
@@ -145,7 +169,9 @@ static Exit measure(Calibration *c, const Way *w, Measured *m, ReportGpu *gpu)
     if (wrong)
         return wrong;
     *gpu = r.gpu;
-    if (w == &ways[LAUNCHES] ? add_launches(c, w, &r, m) : report_classes(&r, m))
+    if (w == &ways[LAUNCHES] ? add_launches(c, w, &r, m)
+        : w == &ways[HOSTED] ? add_transfers(c, w, &r, m)
+                             : report_classes(&r, m))
         return EXIT_done;
     diag_error(c->s->diag, (Span){0}, 547,
                "the run of '%s' has a step or an action that cannot be "
@@ -211,6 +237,12 @@ static bool has_link(const Calibration *c, const ReportGpu *gpu)
     return gpu->gpus > 1 && nccl;
 }
 
+/* Does the description have a host to offload to? */
+static bool has_host(const json_t *o)
+{
+    return json_number_value(json_object_get(o, "host_memory")) > 0;
+}
+
 /* A factor of the rows of attention for halves: "attention.forward", "attention.gradient". */
 static void scale_attention(json_t *o, const char *key, double factor)
 {
@@ -241,7 +273,8 @@ static Exit write_gpu(const Calibration *c, const Measured *m, const ReportGpu *
     const int n = measured_numbers(m, base_number, o, gpu->multiprocessors, k);
     measured_table(m, base_number, o, stderr);
     for (int i = 0; i < n; i++) {
-        if (k[i].value > 0 || (!linked && !strcmp(k[i].key, "link_bandwidth")))
+        if (k[i].value > 0 || (!linked && !strcmp(k[i].key, "link_bandwidth")) ||
+            (!has_host(o) && !strncmp(k[i].key, "host_", 5)))
             continue;
         diag_error(s->diag, (Span){0}, 547,
                    "%s was not measured: no action of class '%s' took as long as four launches",
@@ -277,7 +310,8 @@ Exit calibrate_gpu(Calibration *c)
     Measured *m = NEW_ARRAY(c->s->arena, Measured, 1);
     Exit wrong = description_read(c->s, c->s->o->device, &o);
     for (int k = 0; k < LINKED && !wrong; k++)
-        wrong = measure(c, &ways[k], m, &gpu);
+        if (k != HOSTED || has_host(o))
+            wrong = measure(c, &ways[k], m, &gpu);
     const bool linked = !wrong && has_link(c, &gpu);
     if (linked)
         wrong = measure(c, &ways[LINKED], m, &gpu);
@@ -325,7 +359,8 @@ Exit calibrate_gpu_emit(Calibration *c, const char *to)
         !write_description(arena_printf(a, "%s/device.json", to), o))
         wrong = calibrate_broken(c->s, to);
     for (int k = 0; k < WAYS && !wrong; k++)
-        wrong = emit_way(c, &ways[k], to, runs);
+        if (k != HOSTED || has_host(o))
+            wrong = emit_way(c, &ways[k], to, runs);
     if (runs && fclose(runs) && !wrong)
         wrong = calibrate_broken(c->s, to);
     json_decref(o);

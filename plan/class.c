@@ -71,9 +71,11 @@ static ClassId class_of(const Plan *p, const Action *a)
         return MEASURE_random;
     case ACT_comm:
         return action_sends(a) ? MEASURE_collective : MEASURE_copies;
-    case ACT_copy:
     case ACT_fetch:
+        return MEASURE_fetch;
     case ACT_offload:
+        return MEASURE_offload;
+    case ACT_copy:
     case ACT_zero:
     case ACT_receive:
     case ACT_send:
@@ -120,7 +122,8 @@ static const char *text_of(const Classes *c, const Action *a, ClassId id)
     if (id == MEASURE_attention || id == MEASURE_gradient)
         return arena_printf(c->a, "%s: %s, head %lld, %lld keys", name, precision(c->p, a),
                             (long long)d->head, (long long)d->keys);
-    return id == MEASURE_rows || id == MEASURE_update || id == MEASURE_collective
+    return id == MEASURE_rows || id == MEASURE_update || id == MEASURE_collective ||
+                   id == MEASURE_fetch || id == MEASURE_offload
                ? arena_printf(c->a, "%s: %s", name, large ? "large" : "small")
                : name;
 }

@@ -10,7 +10,7 @@ import tarfile
 import mgctest
 
 SCRIPTS = os.path.join(mgctest.SOURCE, "scripts")
-STAGES = ["machine", "compile", "launch", "kernels", "losses", "zoo", "graph", "nccl", "sanitize", "measure", "bench"]
+STAGES = ["machine", "compile", "launch", "kernels", "losses", "zoo", "graph", "offload", "nccl", "sanitize", "measure", "bench"]
 SMI = """#!/bin/sh
 case "$*" in
 *name,compute_cap,memory.total,driver_version*) echo "Card 5000, {cap}, 24000 MiB, 580.1" ;;
@@ -58,12 +58,15 @@ os.makedirs(out)
 off = "drift" in os.environ.get("FAIL", "") and "--trace" in argv
 with open(os.path.join(out, "metrics.jsonl"), "w") as f:
     for i in range(1, steps + 1):
-        f.write(json.dumps(dict(step=i, loss=2.0 + 1e-9 * off, grad_norm=1.0 + 1e-8 * ("norm" in os.environ.get("FAIL", "")), step_ms=4.0)) + "\\n")
+        f.write(json.dumps(dict(step=i, loss=2.0 + 1e-9 * off, grad_norm=1.0 + 1e-8 * ("norm" in os.environ.get("FAIL", "")), step_ms=4.0,
+                           time=4e-3 * i * (1 + ("unaccounted" in os.environ.get("FAIL", ""))))) + "\\n")
 if "--trace" in argv:
     long = dict(predicted_us=100, bytes=1e8)
     products = dict(bf16=1.6e10, f16=1.6e10, tf32=8.5e9, f32=5.4e9, f64=1.28e8)  # FLOPs that an rtx4090 does in 100 us
     rows = [(n, dict(measured_us=us + 8, flops=products.get(n[8:-7], 1e9), **long)) for n, us in [(f"product {p}: large", 125) for p in products]
             + [("attention bf16: head 64, 1024 keys", 200), ("attention gradients bf16: head 64, 1024 keys", 400), ("rows: large", 80), ("update: large", 80)]]
+    if name == "host":
+        rows = [(n, dict(measured_us=108, flops=0, **long)) for n in ("fetches: large", "offloads: large")]
     rows.append(("copies", dict(measured_us=8, predicted_us=1, flops=0, bytes=0)))
     if name == os.environ.get("UNKNOWN"):
         rows.append(("no such class", dict(measured_us=8, predicted_us=1, flops=0, bytes=0)))
@@ -100,16 +103,26 @@ class GpuCheck(mgctest.Case):
             self.folder_of("pack/programs/" + name)
             if name != "bench_tiny":
                 self.write(f"pack/programs/{name}/losses.json", json.dumps({"data": "text", "losses": [2.0] * 20, "bound": 1e-4}))
+        for name in ("offload_tiny", "offload_tiny_none"):
+            self.folder_of("pack/programs/" + name)
+        self.write("pack/programs/offload_tiny/offload.json", json.dumps({"data": "text", "losses": [2.0] * 4, "bound": 1e-4}))
         self.folder_of("pack/programs/zoo_tiny_f64")
         self.write("pack/programs/zoo_tiny_f64/zoo.json", json.dumps(
             {"argv": ["--data", "numbers"], "losses": [2.0] * 4, "norms": [1.0] * 4, "bounds": [1e-9, 1e-9]}))
-        self.write("pack/programs/bench_tiny/program.c", "x = { .predicted_ms = 3.5, .arena_bytes = 1000, }")
+        self.write("pack/programs/bench_tiny/program.c", "x = { .predicted_ms = 3.5, .flops = 1e9, .arena_bytes = 1000, }")
         self.write("pack/programs/bench_tiny/bench.json", json.dumps(
             {"data": "text", "model": "tiny", "kind": "llama", "layers": 1, "hidden": 8, "kv_heads": 1, "group": 1, "head": 8, "ffn": 8,
              "vocab": 8, "seq": 8, "batch": 1, "tied": False}))
-        for name in ("launches", "bf16", "link"):
+        # One with more on the host than PyTorch or a trace would be good for.
+        self.folder_of("pack/programs/bench_far")
+        self.write("pack/programs/bench_far/program.c",
+                   "x = { .predicted_ms = 3.5, .flops = 1e9, .arena_bytes = 1000, .level_bytes = {0, 7000, 0}, }")
+        self.write("pack/programs/bench_far/bench.json", json.dumps(
+            {"data": "text", "model": "far", "seq": 8, "batch": 2, "steps": 4, "traced": False}))
+        for name in ("launches", "bf16", "host", "link"):
             self.folder_of("pack/calibrate/" + name)
-        self.write("pack/calibrate/runs", "".join(f"{n} --data u16:./tokens --steps 10 --trace 9:10\n" for n in ("launches", "bf16", "link")))
+        self.write("pack/calibrate/host/program.c", "x = { .predicted_ms = 8.0, }")
+        self.write("pack/calibrate/runs", "".join(f"{n} --data u16:./tokens --steps 10 --trace 9:10\n" for n in ("launches", "bf16", "host", "link")))
         shutil.copy(os.path.join(mgctest.SOURCE, "compiler/devices/rtx4090.json"), self.path("pack/calibrate/device.json"))
         self.tools()
 
@@ -149,6 +162,8 @@ class GpuCheck(mgctest.Case):
         self.assertRegex(table, r"(?m)^attention gradients bf16: head 64, 1024 keys +1 +100\.0 +400\.0 +\+300% .* attention\.gradient$")
         self.assertRegex(table, r"(?m)^launches +- +4\.0 +400\.0 ")
         self.assertIn("\ntiny\nclass ", table)
+        self.assertNotIn("\nfar\n", table)
+        self.assertRegex(out, r"(?m)^check bench  model far .* tokens_per_s 4000\.0 .* planned_host_bytes 7000  measured_host_bytes -?\d+$")
         with open(self.path("pack/device.json"), encoding="utf-8") as f:
             got = json.load(f)
         with open(self.path("pack/calibrate/device.json"), encoding="utf-8") as f:
@@ -161,6 +176,8 @@ class GpuCheck(mgctest.Case):
             self.assertAlmostEqual(new["forward"] * (got[peak] * 100 if factor > 1 else 1),
                                    old["forward"] * (was[peak] * factor if factor > 1 else 1), delta=5e10 if factor > 1 else 1e-12)
         self.assertAlmostEqual(got["launch_seconds"], 4e-4, delta=1e-7)
+        for key, factor in (("host_in", 1), ("host_out", 1), ("host_both", 2)):
+            self.assertAlmostEqual(got[key], was[key] * factor, delta=1e7)
         self.assertIn("by gpu-check on", got["measured"])
         p = json.loads(self.compiles(mgctest.model("llama_mini.mg"), "--device", "./pack/device.json", "--plan=json").out)
         self.assertGreater(p["step_ms"], 0)
@@ -176,7 +193,7 @@ class GpuCheck(mgctest.Case):
     def test_stop_and_go_on(self):
         out = self.check("all", code=1, FAIL="gpt2_f16")
         self.assertEqual(self.began(out), STAGES[:STAGES.index("losses") + 1])
-        self.assertIn("gpu-check: stopped at losses, 5 of 11", out)
+        self.assertIn("gpu-check: stopped at losses, 5 of 12", out)
         self.assertIn("it means   a kernel used an address that is not its own", out)
         self.assertIn("try        gpu-check sanitize, which names kernel and line", out)
         self.assertIn("go on      gpu-check all --from losses", out)
@@ -201,7 +218,7 @@ class GpuCheck(mgctest.Case):
         """What `build CAPABILITY` made is not made again on a machine with such a GPU, whatever the files' times; on another it is."""
         smi = self.read("tools/nvidia-smi").decode()
         self.write("tools/nvidia-smi", "#!/bin/sh\nexit 9\n")
-        self.assertRegex(self.check("build", "8.9"), r"check build +executables 11")
+        self.assertRegex(self.check("build", "8.9"), r"check build +executables 15")
         for folder, _, files in os.walk(self.path("pack")):
             for i, file in enumerate(files):
                 os.utime(os.path.join(folder, file), (1e9 - i, 1e9 - i))
@@ -212,11 +229,29 @@ class GpuCheck(mgctest.Case):
         self.write("tools/nvcc", NVCC.replace("while", "echo no nvcc >&2; exit 1; while"))
         self.assertIn("no nvcc", self.check("losses", code=1))
 
+    def test_sources(self):
+        """No function of the packed runtime has two definitions, of which a library would give a program the first: those of
+        processors stay behind."""
+        r = self.run_program(os.path.join(SCRIPTS, "gpu-pack"), "--sources", "--to", self.path("sources"))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        where = {}
+        for folder, _, files in os.walk(self.path("sources/src/runtime")):
+            for file in files:
+                if file.endswith(".c"):
+                    with open(os.path.join(folder, file), encoding="utf-8") as f:
+                        for name in re.findall(r"(?m)^(?!static)\w[\w \*]*?\b(\w+)\([^;{}]*\)\n\{", f.read()):
+                            where.setdefault(name, []).append(file)
+        self.assertIn("mg_fetch", where)
+        self.assertGreater(len(where), 300)
+        self.assertEqual({name: files for name, files in where.items() if len(files) > 1}, {})
+
     def test_what_fails(self):
         """A stage that fails by its own finding, each with what the stage means."""
         for fail, stage, said in (("wrong", "kernels", "FAIL softmax of 7 columns"), ("zoo_tiny_f64", "zoo", "zoo_tiny_f64: "),
                                   ("norm", "zoo", "good False"), ("drift", "graph", "good False"),
+                                  ("drift", "offload", "same False"), ("offload_tiny_none", "offload", "offload_tiny_none: "),
                                   ("mlp", "launch", "illegal memory access"), ("bench_tiny", "bench", "illegal memory access"),
+                                  ("unaccounted", "bench", "by their own account took"),
                                   ("bf16", "measure", "gpu-check: bf16: ")):
             with self.subTest(fail):
                 out = self.check("all", "--from", stage, code=1, FAIL=fail)
@@ -224,12 +259,12 @@ class GpuCheck(mgctest.Case):
                     self.assertIn("it means   a kernel used an address that is not its own", out)
                 if stage == "graph":  # nothing of what is known by its message
                     self.assertIn("it means   what is captured is not what is launched", out)
-                self.assertIn(f"stopped at {stage}, {STAGES.index(stage) + 1} of 11", out)
+                self.assertIn(f"stopped at {stage}, {STAGES.index(stage) + 1} of 12", out)
                 self.assertIn(said, out)
                 self.assertRegex(out, r"(?m)^  it means   \w.*\n  try        \w.*\n  send       \S+/results.tar.gz, which has ")
         os.remove(self.path("pack/calibrate/runs"))
         out = self.check("all", "--from", "measure", code=1)  # what nobody expected is a failure of its stage, too
-        self.assertRegex(out, r"(?s)FileNotFoundError.*stopped at measure, 10 of 11")
+        self.assertRegex(out, r"(?s)FileNotFoundError.*stopped at measure, 11 of 12")
         self.write("pack/calibrate/runs", "bf16 --data u16:./tokens --steps 10 --trace 9:10\n")
         out = self.check("measure", code=1, UNKNOWN="bf16")
         self.assertIn("its class is not in classes.def", out)
@@ -241,7 +276,7 @@ class GpuCheck(mgctest.Case):
             out = self.check("all", code=1)
             self.assertEqual(self.began(out), ["machine"])
             self.assertIn(said, out)
-            self.assertIn("stopped at machine, 1 of 11", out)
+            self.assertIn("stopped at machine, 1 of 12", out)
 
     def test_refused(self):
         self.assertIn("there is no stage lunch: machine, compile, launch,", self.check("all", "--from", "lunch", code=2))
