@@ -4,7 +4,7 @@
  * chunks are faster; their logits take memory that perhaps nothing else needs. Tried are all rows
  * at once, half of them, a quarter, and so on down to the planner's default, and on below it only
  * while nothing fits: so a program that fits with any of them is not refused. Of what fits and
- * takes within WORTH of the shortest time, the smallest is taken. */
+ * takes within WORTH of the shortest time, the smallest is taken; both are found by bisection. */
 #include "decide/logits.h"
 #include "decide/make.h"
 #include "plan/place/place.h"
@@ -23,8 +23,14 @@ static Plan *plan_of(const Module *module, const Device *d, int64_t logits, Aren
 {
     Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
     m->layout.logits = logits;
-    PlanJob job = {
-        .m = m, .d = d, .a = a, .after = "logits", .upto = "place", .decided = true, .log = stderr};
+    PlanJob job = {.m = m,
+                   .d = d,
+                   .a = a,
+                   .after = "logits",
+                   .upto = "place",
+                   .decided = true,
+                   .rough = true,
+                   .log = stderr};
     plan_make(&job); /* what does not fit is timed as well */
     if (!job.plan)
         return NULL;
@@ -73,36 +79,64 @@ static bool measure(const Module *m, const Device *d, int64_t *all, int64_t *row
     return *all > 0;
 }
 
-/* The smallest of those that fit and are as good as the fastest; they are in falling order. */
-static int64_t best_of(const Try *t, int n)
+typedef struct Tries {
+    const Module *m;
+    const Device *d;
+    Try t[TRIES]; /* logits in falling order; 0, the planner's default, is the last */
+    bool tried[TRIES];
+    int n;
+} Tries;
+
+static const Try *tried(Tries *all, int i)
 {
-    double least = 0;
-    int64_t best = 0;
-    for (int i = 0; i < n; i++)
-        if (t[i].fits && (least == 0 || t[i].seconds < least))
-            least = t[i].seconds;
-    for (int i = 0; i < n; i++)
-        if (t[i].fits && t[i].seconds <= (1 + WORTH) * least)
-            best = t[i].logits;
-    return best;
+    if (!all->tried[i])
+        try(all->m, all->d, all->t[i].logits, &all->t[i]);
+    all->tried[i] = true;
+    return &all->t[i];
+}
+
+/* The first that fits: fewer at once take no more memory. all->n: none does. */
+static int first_that_fits(Tries *all)
+{
+    int from = 0, to = all->n;
+    while (from < to) {
+        const int middle = (from + to) / 2;
+        if (tried(all, middle)->fits)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return from;
+}
+
+/* The last from `first` on that is as good: fewer at once are no faster. */
+static int last_as_good(Tries *all, int first)
+{
+    const double most = (1 + WORTH) * tried(all, first)->seconds;
+    int from = first, to = all->n - 1;
+    while (from < to) {
+        const int middle = (from + to + 1) / 2;
+        if (tried(all, middle)->fits && tried(all, middle)->seconds <= most)
+            from = middle;
+        else
+            to = middle - 1;
+    }
+    return from;
 }
 
 void logits_choose(Module *m, const Device *d)
 {
-    Try t[TRIES];
-    int n = 0;
-    int64_t all, row, usual, bytes;
-    if (d->target != TARGET_cuda || !measure(m, d, &all, &row, &usual))
+    Tries all = {.m = m, .d = d};
+    Try t = {0};
+    int64_t most, row, usual, bytes;
+    if (d->target != TARGET_cuda || !measure(m, d, &most, &row, &usual))
         return;
-    for (bytes = all; bytes > usual && n < TRIES / 2; bytes = (bytes + 1) / 2)
-        n += try(m, d, bytes, &t[n]);
-    n += try(m, d, 0, &t[n]);
-    bool any = false;
-    for (int i = 0; i < n; i++)
-        any |= t[i].fits;
-    for (bytes = usual / 2; !any && bytes > LEAST_ROWS * row / 2 && n < TRIES; bytes /= 2) {
-        n += try(m, d, bytes, &t[n]);
-        any = n && t[n - 1].fits;
-    }
-    m->layout.logits = best_of(t, n);
+    for (bytes = most; bytes > usual && all.n < TRIES - 1; bytes = (bytes + 1) / 2)
+        all.t[all.n++].logits = bytes;
+    all.t[all.n++].logits = 0;
+    const int first = first_that_fits(&all);
+    m->layout.logits = first < all.n ? all.t[last_as_good(&all, first)].logits : 0;
+    for (bytes = usual / 2; first == all.n && !t.fits && bytes > LEAST_ROWS * row / 2; bytes /= 2)
+        if (try(m, d, bytes, &t) && t.fits)
+            m->layout.logits = bytes;
 }

@@ -35,6 +35,7 @@ struct PlanJob {
     const char *after; /* a pass or a step that is done, and all before it; NULL: none is */
     const char *upto;  /* the last pass or step to run; NULL: the last there is */
     bool decided;      /* decisions are taken as the layout has them: none is made */
+    bool rough;        /* whether it fits counts: no packing is tighter than that needs */
     FILE *log;         /* broken invariants are described here */
     FILE *fusion;      /* as Job has it */
     /* Called after each pass, decision and step that succeeded; NULL: nobody. */

@@ -37,6 +37,7 @@ static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Ar
                    .after = "overlap",
                    .upto = "place",
                    .decided = true,
+                   .rough = true,
                    .log = stderr};
     plan_make(&job); /* what does not fit is timed as well */
     if (!job.plan)
@@ -120,7 +121,7 @@ void overlap_choose(Module *m, const Device *d)
     is_better(m, d, p, &as, &best);
     Layout bucketed = as;
     bucketed.bucket = 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
-    with = p ? plan_of(m, d, &bucketed, tmp) : NULL;
+    with = p && mesh_ranks(m) > 1 ? plan_of(m, d, &bucketed, tmp) : NULL;
     double least = (1 - WORTH_MEMORY) * best;
     if (is_better(m, d, with, &bucketed, &least)) {
         best = least;
@@ -137,7 +138,8 @@ void overlap_choose(Module *m, const Device *d)
     if (p) {
         as = m->layout;
         as.send_flops = send_flops(p->train);
-        is_better(m, d, plan_of(m, d, &as, tmp), &as, &best);
+        if (as.send_flops > 0)
+            is_better(m, d, plan_of(m, d, &as, tmp), &as, &best);
     }
     arena_free(tmp);
 }

@@ -323,6 +323,7 @@ typedef struct Plan {
         Program *programs[PLAN_PROGRAMS]; /* in this order */
     };
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
+    bool rough; /* the arena is no tighter than it has to be to fit, if it can */
     int64_t level_bytes[LEVEL_count]; /* arenas of the other levels */
     int64_t scratch_bytes;            /* per thread, beside the arena */
     Outside outside;
