@@ -117,7 +117,9 @@ static void print_tensor(const Search *q, const Tensor *t)
     printf("parameter %s\n", name_str(q->m->names, t->name));
     row("declared", place(q, t->span));
     print_line(q, t->span);
-    row("stored", type_text(q, &t->type));
+    Type kept = t->type;
+    kept.dtype = tensor_kept(q->m, t) ? tensor_kept(q->m, t) : kept.dtype;
+    row("stored", type_text(q, &kept));
     row("external",
         arena_printf(a, "%s [%s]%s%s", name_str(q->m->names, t->external), external_shape(q, t),
                      part_text(q, t),

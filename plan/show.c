@@ -324,6 +324,39 @@ static void print_levels(const Plan *p, FILE *out)
                 text_seconds(a, all), text_seconds(a, exposed));
 }
 
+/* Types of the tensors that last from step to step. */
+static json_t *kept_json(const Module *m)
+{
+    const Train *t = &m->train;
+    json_t *o = json_object();
+    const char *state = dtype_name(t->goal[0].state ? t->goal[0].state : t->compute);
+    for (int i = 1; i < t->goals; i++) {
+        const char *other = dtype_name(t->goal[i].state ? t->goal[i].state : t->compute);
+        state = strstr(state, other) ? state : arena_printf(m->arena, "%s and %s", state, other);
+    }
+    json_object_set_new(o, "parameters",
+                        json_string(dtype_name(t->master ? t->master : t->compute)));
+    json_object_set_new(o, "sums of gradients",
+                        json_string(dtype_name(t->sums ? t->sums : t->compute)));
+    json_object_set_new(o, "state", json_string(state));
+    return o;
+}
+
+static void print_kept(const Module *m, FILE *out)
+{
+    json_t *o = kept_json(m), *value;
+    const char *key, *text = "";
+    bool other = false;
+    json_object_foreach(o, key, value) {
+        text = arena_printf(m->arena, "%s%s%s in %s", text, *text ? ", " : "", key,
+                            json_string_value(value));
+        other |= strcmp(json_string_value(value), dtype_name(m->train.compute)) != 0;
+    }
+    if (other)
+        fprintf(out, "kept         %s\n", text);
+    json_decref(o);
+}
+
 void plan_print(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -336,6 +369,7 @@ void plan_print(const Plan *p, FILE *out)
     if (p->device->measured)
         fprintf(out, "measured     %s\n", p->device->measured);
     fprintf(out, "precision    %s: %s\n", precision_name(&m->train), precision_reason(&m->train));
+    print_kept(m, out);
     fprintf(out, "parameters   %lld\n", (long long)parameters(p));
     print_padding(m, out);
     fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
@@ -422,6 +456,7 @@ void plan_print_json(const Plan *p, FILE *out)
         "precision_reason", precision_reason(&m->train), "outside", outside_json(p));
     if (m->layout.scans.n)
         json_object_set_new(o, "scans", scans_json(p));
+    json_object_set_new(o, "kept", kept_json(m));
     json_object_set_new(o, "levels", levels_json(p));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
