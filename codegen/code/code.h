@@ -40,6 +40,12 @@ typedef struct CodeEnv {
 
 typedef struct Code Code;
 
+/* Variables of a counted place (OP_reindex): whether it is inside, and the index that is read;
+ * NULL: not written yet. */
+typedef struct CodePlace {
+    const char *at, *is, *from;
+} CodePlace;
+
 typedef struct Dialect {
     const char *half[DT_count]; /* types of halves in memory */
     bool widened;               /* a variable is the float of the same value */
@@ -60,6 +66,9 @@ typedef struct Dialect {
      * computed together read neighbours: *at becomes the index of the first of them, which says for
      * all whether they are in the first half. The result is NULL where each has its own. */
     const char *(*turn)(Code *c, Name d, int64_t half, const char **at);
+    /* NULL, or the variables that stand for a place so described where neighbours are computed
+     * together: of those that have it in common it is written once. */
+    CodePlace *(*place)(Code *c, const char *described);
 } Dialect;
 
 /* A value at the current indices. */

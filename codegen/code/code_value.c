@@ -285,7 +285,7 @@ static Text rotated(Code *c, const Ins *i, const CodeEnv *e)
 static Text reindexed(Code *c, const Ins *i, const CodeEnv *e)
 {
     const Attrs *a = &i->attrs;
-    const char *at = c->dialect->fresh(c, "place"), *sum = NULL;
+    const char *sum = NULL;
     for (int k = 0; k < a->over.n; k++) {
         const int by = a->factors.by[k], size = by < 0 ? -by : by;
         const char *index = index_of(c, e, a->over.dim[k].name);
@@ -295,20 +295,32 @@ static Text reindexed(Code *c, const Ins *i, const CodeEnv *e)
     }
     if (a->at)
         sum = arena_printf(c->a, "%s %c %lld", sum, a->at < 0 ? '-' : '+', llabs(a->at));
-    code_line(c, "const %s %s = %s;", c->index, at, sum);
-    const char *there = arena_printf(c->a, "%s >= 0", at), *element = at;
-    if (a->every > 1) {
-        there = arena_printf(c->a, "%s && %s %% %lld == 0", there, at, (long long)a->every);
-        element = arena_printf(c->a, "%s / %lld", at, (long long)a->every);
+    CodePlace own = {0}, *p = &own;
+    if (c->dialect->place)
+        p = c->dialect->place(c, arena_printf(c->a, "%s by %lld of %lld", sum, (long long)a->every,
+                                              (long long)a->dim.size));
+    if (!p->at) {
+        p->at = c->dialect->fresh(c, "place");
+        code_line(c, "const %s %s = %s;", c->index, p->at, sum);
     }
-    const char *is = c->dialect->fresh(c, "there"), *from = c->dialect->fresh(c, "from");
-    code_line(c, "const bool %s = %s && %s < %lld;", is, there, element, (long long)a->dim.size);
-    if (reads_index(c, i->in[0], a->dim.name))
-        code_line(c, "const %s %s = %s ? %s : 0;", c->index, from, is, element);
+    const char *there = arena_printf(c->a, "%s >= 0", p->at), *element = p->at;
+    if (a->every > 1) {
+        there = arena_printf(c->a, "%s && %s %% %lld == 0", there, p->at, (long long)a->every);
+        element = arena_printf(c->a, "%s / %lld", p->at, (long long)a->every);
+    }
+    if (!p->is) {
+        p->is = c->dialect->fresh(c, "there");
+        code_line(c, "const bool %s = %s && %s < %lld;", p->is, there, element,
+                  (long long)a->dim.size);
+    }
+    if (!p->from && reads_index(c, i->in[0], a->dim.name)) {
+        p->from = c->dialect->fresh(c, "from");
+        code_line(c, "const %s %s = %s ? %s : 0;", c->index, p->from, p->is, element);
+    }
     CodeEnv other = *e;
-    code_enter(&other, a->dim.name, from);
+    code_enter(&other, a->dim.name, p->from ? p->from : "0");
     Text x = elsewhere(c, i->in[0], &other, false);
-    return (Text){arena_printf(c->a, "%s ? %s : %s", is, code_at(c, x, COMPARED),
+    return (Text){arena_printf(c->a, "%s ? %s : %s", p->is, code_at(c, x, COMPARED),
                                code_number(c, type_of(c->m, i->out[0])->dtype, 0).s),
                   CHOICE};
 }

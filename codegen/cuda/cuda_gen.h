@@ -17,6 +17,17 @@ typedef struct CudaRow {
     bool kept[MAX_OPERANDS];
 } CudaRow;
 
+/* An element as text, and the vector that begins with it. */
+typedef struct CudaMoved {
+    const char *element, *name;
+} CudaMoved;
+
+/* A counted place as text, and its variables. */
+typedef struct CudaCounted {
+    const char *described;
+    CodePlace *place;
+} CudaCounted;
+
 typedef struct CudaGen {
     Code c; /* first: the dialect's functions find the rest by it */
     CudaLaunch launch;
@@ -26,6 +37,14 @@ typedef struct CudaGen {
     int lanes, lane_loop, lane;
     bool vector[MAX_OPERANDS];      /* may operand o be accessed so? */
     const char *wide[MAX_OPERANDS]; /* the vector read for all lanes, or NULL */
+    /* Elsewhere than at the loops' indices: may operand o, where what is contiguous in it is read
+     * at the lanes' own index; the vectors read so, by the element of the first lane. */
+    bool aligned[MAX_OPERANDS];
+    VEC(CudaMoved) moved;
+    VEC(CudaCounted) counted;
+    const char *first; /* index of the first lane along their loop; NULL: in no lane */
+    int across;        /* loop along which neighbouring threads read, or -1; see cuda_lanes.c */
+    int span; /* so many of a warp's threads are neighbours along it, the others along the lanes' */
     /* The same of a rotation along turn_dim: the first lane has index turn_at, and reads turn_to,
      * or NULL before it has. */
     const char *turned[MAX_OPERANDS], *turn_at, *turn_to;
@@ -50,6 +69,8 @@ CodeEnv cuda_lane(CudaGen *g, const CodeEnv *first, int lane);
 CodeEnv cuda_at_lane(CudaGen *g, const CodeEnv *first, const char *lane);
 /* Forgets what was read for all lanes: the first of them comes next. */
 void cuda_new_lanes(CudaGen *g);
+void cuda_forget_moved(
+    CudaGen *g); /* that which was read elsewhere: its variables end with the block */
 bool cuda_along_lanes(const CudaGen *g, Name d); /* are the lanes neighbours along d? */
 
 /* cuda_rows.c: decides how rows are shared out, and writes the kernel. */

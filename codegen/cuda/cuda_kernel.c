@@ -90,8 +90,18 @@ int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS])
  */
 void cuda_split_index(CudaGen *g, CodeEnv *e, bool of_spread, const char *of)
 {
+    enum { WARP = 32 };
+    const bool shared = of_spread && g->across >= 0; /* a warp, between two loops */
+    const char *thread = NULL;
     int last = -1;
     int64_t below = 1;
+    if (shared) {
+        thread = cuda_temp(g, "i");
+        const char *warp = cuda_temp(g, "i");
+        code_line(&g->c, "const %s %s = %s %% %d;", g->c.index, thread, of, WARP);
+        code_line(&g->c, "const %s %s = %s / %d;", g->c.index, warp, of, WARP);
+        of = warp;
+    }
     for (int i = 0; i < loops(&g->c.nest); i++)
         if (cuda_spread(&g->c.nest, i) == of_spread && last < 0)
             last = i; /* the outermost needs no remainder */
@@ -100,11 +110,19 @@ void cuda_split_index(CudaGen *g, CodeEnv *e, bool of_spread, const char *of)
             continue;
         bool lanes = g->lanes > 1 && i == g->lane_loop;
         int64_t size = nest_loop(&g->c.nest, i)->dim.size / (lanes ? g->lanes : 1);
+        if (shared && lanes)
+            size /= WARP / g->span;
+        if (shared && i == g->across)
+            size /= g->span;
         const char *name = cuda_temp(g, "i"), *x = of;
         if (below > 1)
             x = arena_printf(g->c.a, "%s / %lld", x, (long long)below);
         if (i != last)
             x = arena_printf(g->c.a, "%s %% %lld", x, (long long)size);
+        if (shared && lanes)
+            x = arena_printf(g->c.a, "(%s * %d + %s / %d)", x, WARP / g->span, thread, g->span);
+        if (shared && i == g->across)
+            x = arena_printf(g->c.a, "%s * %d + %s %% %d", x, g->span, thread, g->span);
         if (lanes)
             x = arena_printf(g->c.a, "%s * %d", x, g->lanes);
         code_line(&g->c, "const %s %s = %s;", g->c.index, name, x);
@@ -117,6 +135,7 @@ void cuda_open(CudaGen *g)
 {
     g->c.depth++;
     code_forget(&g->c);
+    cuda_forget_moved(g);
 }
 
 void cuda_close(CudaGen *g)
@@ -124,6 +143,7 @@ void cuda_close(CudaGen *g)
     g->c.depth--;
     code_line(&g->c, "}");
     code_forget(&g->c);
+    cuda_forget_moved(g);
 }
 
 /* Extents in steps of a thread. A step takes all lanes. */

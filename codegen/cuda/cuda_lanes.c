@@ -3,7 +3,12 @@
  * A thread computes 16 bytes of the widest operand at a time, along the innermost loop; of columns
  * that is the widest operand that is read. An operand is read or written as a vector under two
  * conditions: its elements are contiguous along that loop, and its place is aligned in every
- * action. All other operands are accessed element by element. */
+ * action. All other operands are accessed element by element.
+ *
+ * A map that reads an operand that is contiguous along another loop than the lanes', as a
+ * transposition does, shares a warp's threads out over both: so many are neighbours along that loop
+ * that they read a sector of 32 bytes together, and the others along the lanes', where each has 16
+ * bytes. */
 #include "codegen/cuda/cuda_gen.h"
 
 #include <string.h>
@@ -39,13 +44,11 @@ static bool program_aligned(const CudaGen *g, const Plan *p, const Program *f, i
     return good;
 }
 
-/* Is the operand contiguous along the loop of the lanes, and aligned at each of its places? */
-static bool has_vectors(const CudaGen *g, const Plan *p, int o, int lanes)
+/* Does a vector begin wherever one could, at each of the operand's places? */
+static bool is_aligned(const CudaGen *g, const Plan *p, int o, int lanes)
 {
     const Operand *x = &g->c.k->operand[o];
     int64_t width = dtype_bytes(x->type.dtype), bytes = width * lanes;
-    if (stride_along(g, x, g->lane_loop) != 1)
-        return false;
     for (int d = 0; d < x->type.rank; d++)
         if (x->stride[d] != 1 && x->stride[d] * width % bytes)
             return false;
@@ -61,11 +64,33 @@ bool cuda_in_order(const Region *body)
     return false;
 }
 
+/* The loop along which most is read that is contiguous along it, but the lanes'. */
+static void read_across(CudaGen *g)
+{
+    enum { WARP = 32, SECTOR = 32 };
+    const Nest *n = &g->c.nest;
+    int64_t most = 0;
+    for (int o = 0; o < g->c.k->nin && n->kind == NEST_map && g->lanes > 1; o++)
+        for (int i = 0; i < n->nouter + n->ninner; i++) {
+            const Operand *x = &g->c.k->operand[o];
+            const int width = (int)dtype_bytes(x->type.dtype), span = SECTOR / width;
+            const int64_t words = nest_loop(n, g->lane_loop)->dim.size / g->lanes;
+            if (i == g->lane_loop || span >= WARP || stride_along(g, x, i) != 1 ||
+                nest_loop(n, i)->dim.size % span || words % (WARP / span) ||
+                type_bytes(&x->type) <= most)
+                continue;
+            most = type_bytes(&x->type);
+            g->across = i;
+            g->span = span;
+        }
+}
+
 void cuda_lanes(CudaGen *g, const Plan *p)
 {
     const Nest *n = &g->c.nest;
     int loops = n->nouter + n->ninner, last = loops - 1, widest = 0;
     g->lanes = 1;
+    g->across = -1;
     if (!loops || n->kind == NEST_combine || (n->kind == NEST_row && last < n->nouter))
         return;
     g->lane_loop = last;
@@ -86,10 +111,12 @@ void cuda_lanes(CudaGen *g, const Plan *p)
     if (lanes < 2 || size % lanes || (n->kind == NEST_row && row < (int64_t)ROW_MIN * lanes))
         return;
     for (int o = 0; o < operands; o++) {
-        g->vector[o] = has_vectors(g, p, o, lanes);
+        g->aligned[o] = is_aligned(g, p, o, lanes);
+        g->vector[o] = g->aligned[o] && stride_along(g, &g->c.k->operand[o], last) == 1;
         if (g->vector[o])
             g->lanes = lanes;
     }
+    read_across(g);
 }
 
 bool cuda_along_lanes(const CudaGen *g, Name d)
@@ -100,10 +127,17 @@ bool cuda_along_lanes(const CudaGen *g, Name d)
     return false;
 }
 
+void cuda_forget_moved(CudaGen *g)
+{
+    g->moved.n = g->counted.n = 0;
+    g->first = NULL;
+}
+
 void cuda_new_lanes(CudaGen *g)
 {
     memset(g->wide, 0, sizeof g->wide);
     memset(g->turned, 0, sizeof g->turned);
+    cuda_forget_moved(g);
     g->turn_at = g->turn_to = NULL;
 }
 
@@ -119,5 +153,8 @@ CodeEnv cuda_at_lane(CudaGen *g, const CodeEnv *first, const char *lane)
 CodeEnv cuda_lane(CudaGen *g, const CodeEnv *first, int lane)
 {
     g->lane = lane;
+    for (int i = 0; i < first->n && lane == 0; i++)
+        if (first->index[i] && cuda_along_lanes(g, first->dim[i]))
+            g->first = first->index[i];
     return lane ? cuda_at_lane(g, first, arena_printf(g->c.a, "%d", lane)) : *first;
 }

@@ -2,6 +2,8 @@
  * half has the type in memory, and is widened at each use. */
 #include "codegen/cuda/cuda_gen.h"
 
+#include <string.h>
+
 const char *cuda_type(DType t)
 {
     return code_stored(&cuda_dialect, t);
@@ -42,6 +44,41 @@ static const char *load_wide(CudaGen *g, int o, const CodeEnv *e, const char **w
     return arena_printf(g->c.a, "%s.x[%d]", *wide, g->lane);
 }
 
+/* Neighbours that are moved alike along other dims than the lanes' are one vector, too. NULL: they
+ * are not, or the first lane does not read it. */
+static const char *load_moved(CudaGen *g, int o, const CodeEnv *e)
+{
+    const Operand *from = &g->c.k->operand[o];
+    CodeEnv at = *e;
+    bool own = false;
+    if (g->lanes == 1 || !g->aligned[o] || !g->first)
+        return NULL;
+    const char *mine = g->lane ? arena_printf(g->c.a, "(%s + %d)", g->first, g->lane) : g->first;
+    for (int d = 0; d < from->type.rank; d++) {
+        int i = at.n - 1; /* the last that was entered counts */
+        while (i >= 0 && at.dim[i] != from->type.dims[d].name)
+            i--;
+        if (from->stride[d] != 1 || i < 0 || !at.index[i] || strcmp(at.index[i], mine) != 0)
+            continue;
+        at.index[i] = g->first;
+        own = true;
+    }
+    if (!own)
+        return NULL;
+    const char *element = code_element(&g->c, o, from, &at, NULL);
+    for (size_t i = 0; i < g->moved.n; i++)
+        if (!strcmp(g->moved.data[i].element, element))
+            return arena_printf(g->c.a, "%s.x[%d]", g->moved.data[i].name, g->lane);
+    if (g->lane)
+        return NULL;
+    const char *type =
+        arena_printf(g->c.a, "mg_vec<%s, %d>", cuda_type(from->type.dtype), g->lanes);
+    const char *name = cuda_temp(g, "q");
+    code_line(&g->c, "const %s %s = *(const %s *)&%s;", type, name, type, element);
+    vec_push(g->c.a, &g->moved, ((CudaMoved){element, name}));
+    return arena_printf(g->c.a, "%s.x[0]", name);
+}
+
 static Text load(Code *c, int o, const CodeEnv *e)
 {
     CudaGen *g = (CudaGen *)c;
@@ -50,7 +87,11 @@ static Text load(Code *c, int o, const CodeEnv *e)
         return (Text){arena_printf(c->a, "r%d[w].x[%d]", o, g->lane), NAMED};
     const char **all = c->turned ? &g->turned[o] : &g->wide[o];
     bool wide = g->lanes > 1 && g->vector[o] && (!c->moved || c->turned) && (*all || g->lane == 0);
-    const char *x = wide ? load_wide(g, o, e, all) : code_element(c, o, from, e, NULL);
+    const char *x = wide                     ? load_wide(g, o, e, all)
+                    : c->moved && !c->turned ? load_moved(g, o, e)
+                                             : NULL;
+    if (!x)
+        x = code_element(c, o, from, e, NULL);
     return from->type.dtype == DT_bool ? (Text){arena_printf(c->a, "%s != 0", x), COMPARED}
                                        : (Text){x, NAMED};
 }
@@ -71,6 +112,19 @@ static const char *turn(Code *c, Name d, int64_t half, const char **at)
         return NULL;
     *at = g->turn_at;
     return g->lane ? arena_printf(c->a, "(%s + %d)", g->turn_to, g->lane) : g->turn_to;
+}
+
+static CodePlace *place(Code *c, const char *described)
+{
+    CudaGen *g = (CudaGen *)c;
+    for (size_t i = 0; i < g->counted.n; i++)
+        if (!strcmp(g->counted.data[i].described, described))
+            return g->counted.data[i].place;
+    CodePlace *p = NEW(c->a, CodePlace);
+    *p = (CodePlace){0};
+    if (g->first)
+        vec_push(c->a, &g->counted, ((CudaCounted){described, p}));
+    return p;
 }
 
 static Text keep(Code *c, Value v, Text x, int order)
@@ -107,4 +161,5 @@ const Dialect cuda_dialect = {
     .pointer = pointer,
     .offset = offset,
     .turn = turn,
+    .place = place,
 };
