@@ -6,10 +6,12 @@
  * and uses the first two of its four words:
  *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)
  *     uniform  low + (high - low) * w0 / 2^32
- * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. A formula, which is a
- * function of the emitted program, draws numbers 0, 1, ...; others draw number 0. Parts of a tensor
- * count its elements; a formula counts those of the part, whose place is then in the key. */
+ * (Box and Muller, 1958) in double (normal.h), rounded once to the tensor's dtype. A formula, which
+ * is a function of the emitted program, draws numbers 0, 1, ...; others draw number 0. Parts of a
+ * tensor count its elements; a formula counts those of the part, whose place is then in the key. */
+#include "runtime/draw.h"
 #include "runtime/half.h"
+#include "runtime/normal.h"
 #include "runtime/run.h"
 
 #include <inttypes.h>
@@ -38,8 +40,7 @@ double mg_normal(int64_t e, const uint32_t key[2], uint32_t which, double deviat
 {
     uint32_t w[4];
     words(e, key, which, w);
-    double r = sqrt(-2 * log(((double)w[0] + 1) * 0x1p-32));
-    return deviation * r * cos(6.28318530717958647693 * ((double)w[1] * 0x1p-32));
+    return deviation * mg_normal_of(w[0], w[1]);
 }
 
 static double formula(const filling *f, int64_t e)
@@ -51,16 +52,22 @@ static double formula(const filling *f, int64_t e)
     return v;
 }
 
-static double initial(const filling *f, int64_t e)
+/* The values of n elements from e on. */
+static void initial(const filling *f, int64_t e, int64_t n, double out[RT_DRAWS])
 {
     const mg_tensor *t = f->x->form->tensor;
-    if (t->formula)
-        return formula(f, e);
-    if (t->part_of)
-        e = rt_whole_index(f->x->form, e);
-    if (t->init == MG_INIT_UNIFORM)
-        return mg_uniform(e, f->key, 0, t->a, t->b);
-    return t->init == MG_INIT_NORMAL ? t->a + mg_normal(e, f->key, 0, t->b) : t->a;
+    const bool normal = t->init == MG_INIT_NORMAL, drawn = normal || t->init == MG_INIT_UNIFORM;
+    uint64_t at[RT_DRAWS] = {0};
+    if (!t->formula && drawn) {
+        for (int64_t i = 0; i < n; i++)
+            at[i] = (uint64_t)(t->part_of ? rt_whole_index(f->x->form, e + i) : e + i);
+        rt_draw(at, f->key, normal, out);
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i] = t->formula ? formula(f, e + i)
+                 : normal   ? t->a + t->b * out[i]
+                 : drawn    ? t->a + (t->b - t->a) * out[i]
+                            : t->a;
 }
 
 /* Keeps a uniform value below b: rounding to float may give b, which is not in [a, b). */
@@ -73,7 +80,7 @@ static float narrow(const mg_tensor *t, double v)
 
 static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
-    enum { BLOCK = 256 };
+    enum { BLOCK = RT_DRAWS };
     const filling *f = ctx;
     const mg_tensor *t = f->x->form->tensor;
     union {
@@ -81,11 +88,13 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
         double f64[BLOCK];
         uint16_t bf16[BLOCK];
     } out;
+    double value[BLOCK];
     (void)scratch;
     for (int64_t e = begin; e < end; e += BLOCK) {
         int64_t n = end - e < BLOCK ? end - e : BLOCK;
+        initial(f, e, n, value);
         for (int64_t i = 0; i < n; i++) {
-            double v = initial(f, e + i);
+            const double v = value[i];
             if (t->dtype == MG_F64)
                 out.f64[i] = v;
             else if (t->dtype == MG_BF16)
