@@ -69,8 +69,8 @@ CodeEnv cuda_lane(CudaGen *g, const CodeEnv *first, int lane);
 CodeEnv cuda_at_lane(CudaGen *g, const CodeEnv *first, const char *lane);
 /* Forgets what was read for all lanes: the first of them comes next. */
 void cuda_new_lanes(CudaGen *g);
-void cuda_forget_moved(
-    CudaGen *g); /* that which was read elsewhere: its variables end with the block */
+/* Forgets what was read elsewhere: its variables end with the block. */
+void cuda_forget_moved(CudaGen *g);
 bool cuda_along_lanes(const CudaGen *g, Name d); /* are the lanes neighbours along d? */
 
 /* cuda_rows.c: decides how rows are shared out, and writes the kernel. */
