@@ -5,7 +5,8 @@
  * what that comes after; loops' ends, the guard and a program's last action come after everything.
  * So the program in its order, which check_run.c executes, stands for every order in which the
  * streams may run it. All ranks run one program: each meets the others' collectives in its own
- * order of them. */
+ * order of them. On a processor the thread that computes does everything but collectives, at once:
+ * an action of another kind beside them would not wait (runtime/net/async_comm.c). */
 #include "plan/check/check_run.h"
 
 #include <string.h>
@@ -77,6 +78,10 @@ static bool follow(Check *c, size_t from, size_t at, const Done *done, const uin
     *before = (Done){0};
     if (a->stream >= MAX_STREAMS) {
         broken(c, 6, "stream %d", a->stream);
+        return false;
+    }
+    if (a->stream && c->p->device->products_wait && !action_sends(a)) {
+        broken(c, 6, "it is in the queue of collectives");
         return false;
     }
     if (last[a->stream]) {

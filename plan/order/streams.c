@@ -13,7 +13,7 @@
  * to a stream of its own if enough such kernels come before another action touches its bytes, a
  * collective if by the timeline anything runs beside it. What touches their bytes waits for them.
  * Loops and the guard meet all streams, and so does the last action of a program. On processors
- * they need not: there collectives are a queue (queue.c).
+ * only collectives run beside the rest, and outside pipelines they are a queue (queue.c).
  *
  * There is one stream of collectives for all sets of axes: the links are one resource, so that
  * collectives side by side would only share what one alone has, and each comes after the one before
@@ -120,6 +120,8 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
         return PRODUCTS;
     if (needs_links(a) && !d->collectives_wait && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
         return COLLECTIVES;
+    if (d->products_wait)
+        return REST; /* the thread that computes does transfers itself */
     if (a->kind == ACT_fetch)
         return FETCHES;
     return a->kind == ACT_offload ? OFFLOADS : REST;

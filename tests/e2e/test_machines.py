@@ -49,6 +49,23 @@ class Machines(mgctest.Case):
         self.run_it(self.argv("one", "run"))
         return self.losses("run")
 
+    def test_offload_in_pipelines(self):
+        """What is gathered beside the rest is written to another level when it is there."""
+        self.text(6000)
+        want = self.one_rank("experts")
+        stages = ["mesh cp = 2, pp = 2", "batch -> cp", "state -> cp", "microbatch 2", "layers -> pp (schedule = 1f1b)"]
+        for what in ("parameters", "state, masters, parameters, gradients, kept"):
+            lines = [*stages, f"offload {what} -> LEVEL"]
+            self.write("it.mg", random_layouts.text(lines, device="cpus"))
+            self.compiles(MODELS["experts"], "--layout", "./it.mg", "-D", "batch=24", "--precision", "f64", "-o", "many")
+            self.follows(self.run_on("tcp", 4, 2), want, lines)
+
+    def follows(self, have, want, about):
+        self.assertEqual(len(have), len(want))
+        for a, b in zip(have, want):
+            for x, y in zip(a, b):
+                self.assertLess(abs(x - y), 1e-9 * abs(y), (about, have, want))
+
     def test_random_layouts(self):
         self.text(6000)
         want = {kind: self.one_rank(kind) for kind in MODELS}
@@ -66,10 +83,7 @@ class Machines(mgctest.Case):
                 continue
             carrier = carriers[ran % len(carriers)]
             have = self.run_on(carrier, n, hosts)
-            self.assertEqual(len(have), len(want[kind]))
-            for a, b in zip(have, want[kind]):
-                for x, y in zip(a, b):
-                    self.assertLess(abs(x - y), 1e-9 * abs(y), (seed, kind, carrier, hosts, lines, have, want[kind]))
+            self.follows(have, want[kind], (seed, kind, carrier, hosts, lines))
             ran += 1
         print(f"{ran} layouts follow one rank, {refused} refused", flush=True)
 

@@ -242,6 +242,36 @@ static void each_wait(void **state)
     assert_true(waits > 10);
 }
 
+/* On a processor the thread that computes does transfers at once, in a pipeline too, where
+ * collectives run beside it: in their stream one would not wait. */
+static void processors(void **state)
+{
+    (void)state;
+    Device d = test_device;
+    d.products_wait = true;
+    int found = 0, beside = 0;
+    for (int layout = 1; layout < LAYOUTS; layout += 10) { /* without stages, and with */
+        Planned x;
+        open_planned(&x, 0, layout, 3, DT_bf16);
+        x.p = plan_for(&x.t, &d);
+        must_hold(x.p);
+        for (size_t i = 0; i < x.p->train->actions.n; i++) {
+            Action *a = &x.p->train->actions.data[i];
+            beside += a->stream != 0;
+            assert_true(a->stream == 0 || action_sends(a));
+            if (!action_transfers(a))
+                continue;
+            a->stream = 3;
+            must_break(x.p, "a transfer beside the thread that computes");
+            a->stream = 0;
+            found++;
+        }
+        must_hold(x.p);
+        close_planned(&x);
+    }
+    assert_true(found > 10 && beside > 0);
+}
+
 /* A collective on another level, or a message, is found: what ranks send is on the device. */
 static void sent_from_afar(void **state)
 {
@@ -302,9 +332,9 @@ static void stages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers), cmocka_unit_test(masters),   cmocka_unit_test(bytes),
-        cmocka_unit_test(shared),  cmocka_unit_test(each_wait), cmocka_unit_test(sent_from_afar),
-        cmocka_unit_test(stages),
+        cmocka_unit_test(numbers), cmocka_unit_test(masters),    cmocka_unit_test(bytes),
+        cmocka_unit_test(shared),  cmocka_unit_test(each_wait),  cmocka_unit_test(sent_from_afar),
+        cmocka_unit_test(stages),  cmocka_unit_test(processors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
