@@ -134,20 +134,23 @@ static bool lies_evenly(Builder *b, const Ins *i)
                            &d);
 }
 
-/* Dense copies in one order: what queries and keys share, dims of the first keys before others, the
- * sequence, what queries have alone, the heads' elements. */
+/* Dense copies in one order: what queries and keys share, dims of the first keys before others, and
+ * of both those of the bias before those that it lacks; the sequence, what queries have alone, the
+ * heads' elements. */
 static void lay_evenly(Builder *b, Ins *i)
 {
     const Type q = *type_of(b->m, i->in[0]), keys = *type_of(b->m, i->in[1]);
     const Type *first = i->attrs.within ? type_of(b->m, i->in[i->nin - 1]) : NULL;
+    const Type *bias = i->attrs.biased ? type_of(b->m, i->in[attention_bias(i)]) : NULL;
     const Name along = i->attrs.along.name;
     const DimList values = attention_value_head(&i->attrs, &keys, type_of(b->m, i->in[2]));
     Type shared = {0}, own = {0};
-    for (int late = 0; late < 2; late++)
+    for (int part = 0; part < 4; part++)
         for (int x = 0; x < q.rank; x++) {
             const Name d = q.dims[x].name;
-            if (d == along || dims_have(&i->attrs.over, d) ||
-                late == (first && type_find(first, d) >= 0))
+            const int lacks =
+                2 * (first && type_find(first, d) < 0) + (bias && type_find(bias, d) < 0);
+            if (d == along || dims_have(&i->attrs.over, d) || part != lacks)
                 continue;
             Type *to = type_find(&keys, d) >= 0 ? &shared : &own;
             to->dims[to->rank++] = q.dims[x];
