@@ -46,8 +46,8 @@ Exit calibrate_gpu(Calibration *c);
 Exit calibrate_gpu_emit(Calibration *c, const char *to);
 
 /* calibrate_disk.c: bytes that are free where the file of a program that offloads would be, bytes/s
- * to memory and from it, and both ways in turns, and seconds of a small read. False: no file can be
- * made there. */
+ * to memory and from it, and both ways at once together, and seconds of a small read. False: no
+ * file can be made there. */
 typedef struct CalibratedDisk {
     double memory, in, out, both, seconds;
 } CalibratedDisk;

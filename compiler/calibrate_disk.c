@@ -1,9 +1,12 @@
 /* calibrate_disk.c - the disk below a processor's memory: how much of it is free, and how fast a
- * file is written and read that no cache has. */
+ * file is written and read, as the lanes of a program do it (runtime/transfer_blocks.c): past the
+ * system's cache where the file system can, a thread each way. */
 #include "compiler/calibrate.h"
 
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -12,6 +15,17 @@
 
 enum { CHUNK = 4 << 20, CHUNKS = 48, PAGE = 4096, LOOKS = 64 };
 
+/* Pieces of a file that one thread copies, `apart` bytes from each other. */
+typedef struct Copies {
+    int file;
+    bool out;
+    char *memory;
+    int n;
+    size_t bytes;
+    off_t apart;
+    bool done; /* all of them */
+} Copies;
+
 static double now(void)
 {
     struct timespec t;
@@ -19,51 +33,78 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds to write all of the file to the disk; negative: it cannot be. */
-static double written(int f, const char *chunk)
+static void *copy(void *ctx)
 {
-    const double begin = now();
-    for (int k = 0; k < CHUNKS; k++)
-        if (pwrite(f, chunk, CHUNK, (off_t)k * CHUNK) != CHUNK)
-            return -1;
-    return fdatasync(f) ? -1 : now() - begin;
+    Copies *c = ctx;
+    bool good = true;
+    for (int k = 0; k < c->n && good; k++)
+        good = (c->out ? pwrite(c->file, c->memory, c->bytes, k * c->apart)
+                       : pread(c->file, c->memory, c->bytes, k * c->apart)) == (ssize_t)c->bytes;
+    c->done = good && !(c->out && fdatasync(c->file));
+    return NULL;
 }
 
-/* Seconds to read `n` pieces of it, `apart` bytes from each other, that the system has not kept. */
-static double read_back(int f, char *to, int n, size_t bytes, off_t apart)
+/* Seconds for one of them, or for two at once; negative: the file cannot be so written or read. */
+static double timed(Copies *one, Copies *two)
 {
-    if (posix_fadvise(f, 0, 0, POSIX_FADV_DONTNEED))
+    pthread_t beside;
+    if (posix_fadvise(one->file, 0, 0, POSIX_FADV_DONTNEED))
         return -1;
     const double begin = now();
-    for (int k = 0; k < n; k++)
-        if (pread(f, to, bytes, k * apart) != (ssize_t)bytes)
-            return -1;
-    return now() - begin;
+    if (two && pthread_create(&beside, NULL, copy, two))
+        return -1;
+    copy(one);
+    if (two)
+        pthread_join(beside, NULL);
+    return one->done && (!two || two->done) ? now() - begin : -1;
+}
+
+/* The file without the cache, or itself. */
+static int direct(int file)
+{
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+    const int f = open(name, O_RDWR | O_DIRECT | O_CLOEXEC);
+    return f < 0 ? file : f;
+}
+
+static bool measure(CalibratedDisk *d, int file, char *memory)
+{
+    const double bytes = (double)CHUNK * CHUNKS;
+    Copies out = {file, true, memory, CHUNKS, CHUNK, CHUNK, false};
+    Copies in = {file, false, memory + CHUNK, CHUNKS, CHUNK, CHUNK, false};
+    Copies look = {file, false, memory, LOOKS, PAGE, (off_t)(bytes / LOOKS) / PAGE * PAGE, false};
+    for (size_t i = 0; i < CHUNK; i++) /* not zeros, which a file system may leave out */
+        memory[i] = (char)(i * 2654435761U >> 13);
+    const double first = timed(&out, NULL); /* takes the bytes from the disk */
+    const double written = first > 0 ? timed(&out, NULL) : -1;
+    const double read = written > 0 ? timed(&in, NULL) : -1;
+    const double at_once = read > 0 ? timed(&out, &in) : -1;
+    const double looked = at_once > 0 ? timed(&look, NULL) : -1;
+    if (!(looked > 0))
+        return false;
+    d->in = bytes / read;
+    d->out = bytes / written;
+    d->both = 2 * bytes / at_once;
+    d->seconds = fmin(looked / LOOKS, 1);
+    return true;
 }
 
 bool calibrate_disk(CalibratedDisk *d)
 {
     struct statvfs s;
-    const double bytes = (double)CHUNK * CHUNKS;
-    int f = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    char *chunk = malloc(CHUNK);
-    double out = -1, in = -1, look = -1;
-    if (f >= 0 && chunk && !fstatvfs(f, &s)) {
-        for (size_t i = 0; i < CHUNK; i++) /* not zeros, which a file system may leave out */
-            chunk[i] = (char)(i * 2654435761U >> 13);
-        out = written(f, chunk);
-        in = out > 0 ? read_back(f, chunk, CHUNKS, CHUNK, CHUNK) : -1;
-        look = in > 0 ? read_back(f, chunk, LOOKS, PAGE, (off_t)(bytes / LOOKS) / PAGE * PAGE) : -1;
+    const int file = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    const int straight = file < 0 ? -1 : direct(file);
+    char *memory = aligned_alloc(PAGE, 2 * (size_t)CHUNK);
+    bool good = file >= 0 && memory && !fstatvfs(file, &s);
+    if (good) {
         d->memory = (double)s.f_bavail * (double)s.f_frsize;
+        good = measure(d, straight, memory) || (straight != file && measure(d, file, memory));
     }
-    if (f >= 0)
-        close(f);
-    free(chunk);
-    if (!(out > 0 && in > 0 && look > 0))
-        return false;
-    d->in = bytes / in;
-    d->out = bytes / out;
-    d->both = 2 * bytes / (in + out); /* one after the other */
-    d->seconds = fmin(look / LOOKS, 1);
-    return true;
+    if (straight >= 0 && straight != file)
+        close(straight);
+    if (file >= 0)
+        close(file);
+    free(memory);
+    return good;
 }

@@ -14,6 +14,7 @@
 #include "decide/overlap.h"
 #include "decide/make.h"
 #include "ir/collective.h"
+#include "plan/levels.h"
 #include "plan/order/streams.h"
 #include "plan/place/place.h"
 
@@ -96,21 +97,12 @@ static double send_flops(const Program *g)
     return computes > 0 && bytes > 0 ? flops / computes * sends / bytes : 0;
 }
 
-/* Does anything lie on another level of memory? */
-static bool offloads(const Module *m)
-{
-    bool any = false;
-    for (int k = 0; k < OFFLOAD_count; k++)
-        any |= m->layout.offload[k] != LEVEL_device;
-    return any;
-}
-
 void overlap_choose(Module *m, const Device *d)
 {
     /* Times what a message costs at least, its bytes have to take; and of a step has to be saved,
      * for it may take as much memory as all gradients. */
     const double WORTH_SENDING = 4, WORTH_MEMORY = 0.01;
-    if (d->streams < 2 || (!offloads(m) && (d->collectives_wait || !m->layout.mesh.n)))
+    if (!levels_used(m) && (d->streams < 2 || d->collectives_wait || !m->layout.mesh.n))
         return;
     Arena *tmp = arena_new();
     Layout as = m->layout;
@@ -121,7 +113,7 @@ void overlap_choose(Module *m, const Device *d)
     is_better(m, d, p, &as, &best);
     Layout bucketed = as;
     bucketed.bucket = 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
-    with = p && mesh_ranks(m) > 1 ? plan_of(m, d, &bucketed, tmp) : NULL;
+    with = p && mesh_ranks(m) > 1 && d->streams > 1 ? plan_of(m, d, &bucketed, tmp) : NULL;
     double least = (1 - WORTH_MEMORY) * best;
     if (is_better(m, d, with, &bucketed, &least)) {
         best = least;

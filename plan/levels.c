@@ -7,6 +7,14 @@
 
 #include "base/quantity.h"
 
+bool levels_used(const Module *m)
+{
+    bool any = false;
+    for (int k = 0; k < OFFLOAD_count; k++)
+        any |= m->layout.offload[k] != LEVEL_device;
+    return any;
+}
+
 int64_t levels_ranks(const Module *m, const Device *d)
 {
     const int64_t all = mesh_ranks(m);

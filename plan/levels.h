@@ -4,6 +4,8 @@
 
 #include "plan/plan.h"
 
+/* Does anything lie on another level than the device's memory? */
+bool levels_used(const Module *m);
 /* Ranks of the mesh that are on one machine, at most. */
 int64_t levels_ranks(const Module *m, const Device *d);
 /* A level of memory as each of these ranks has it while all transfers: its share of the machine's

@@ -284,18 +284,27 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
 /* Launches kernel `kernel` of mg_main.cuda_kernels, in the current stream of the run. */
 void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
 
-/* Streams of a GPU. mg_stream: the actions that follow go into stream s (0 where a program
- * begins and ends). mg_record: `point` marks the stream's actions so far. mg_wait: later actions
- * of the stream wait for a point, which was recorded before in this iteration. On a processor
- * the point may be of the iteration before, or not recorded yet: then mg_wait does not wait. */
+/* Streams. mg_stream: the actions that follow go into stream s (the rest's where a program begins
+ * and ends). mg_record: `point` marks the stream's actions so far. mg_wait: later actions of the
+ * stream wait for a point, which was recorded before in this iteration. On a processor the point
+ * may be of the iteration before, or not recorded yet: then mg_wait does not wait. */
 #define MG_STREAMS_MAX 8
 #define MG_POINTS_MAX  1024
+enum {
+    MG_STREAM_REST,
+    MG_STREAM_PRODUCTS,
+    MG_STREAM_COLLECTIVES,
+    MG_STREAM_FETCHES,
+    MG_STREAM_OFFLOADS
+};
 void mg_stream(mg_run *r, int s);
 void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);
-/* On a processor, stream 0 is the calling thread, and another stream holds only collectives:
- * mg_comm begins one, which makes progress in mg_progress, in parts of actions, and in mg_wait.
- * A wait in that stream holds the next collective that begins there, and those behind (queue.h). */
+/* On a processor the rest is the calling thread. In the stream of collectives mg_comm begins one,
+ * which makes progress in mg_progress, in parts of actions, and in mg_wait; a wait in that stream
+ * holds the next collective that begins there, and those behind (queue.h). In their streams
+ * mg_fetch and mg_offload begin transfers, each stream one after the other; a wait there holds the
+ * next that begins. No other action has a stream. */
 void mg_progress(mg_run *r);
 
 /* The loop has ended that used the bytes of the event's deaths. */

@@ -70,5 +70,8 @@ typedef struct mg_links {
 #define MG_FAR(level, offset) ((int64_t)(offset) + ((int64_t)(level) << MG_LEVEL_SHIFT))
 #define MG_LEVEL(offset)      ((int)((int64_t)(offset) >> MG_LEVEL_SHIFT))
 #define MG_LEVELS             3
+/* Tensors in the file begin at multiples of so many bytes, so that whole ones are transferred
+ * directly. */
+#define MG_DISK_BLOCK 4096
 
 #endif

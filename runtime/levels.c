@@ -6,6 +6,8 @@
  * them takes some, and not in a step. */
 #include "runtime/levels.h"
 #include "runtime/machine.h"
+#include "runtime/streams.h"
+#include "runtime/transfers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 
 struct rt_levels {
     int file;
+    rt_transfers *transfers;
     const char *where; /* its directory */
     char **open;       /* copies of tensors, by the number of the part; NULL: closed */
     int parts;
@@ -114,44 +117,52 @@ void rt_levels_open(mg_run *r)
     r->levels = rt_alloc(1, sizeof *r->levels);
     r->levels->where = directory(r);
     r->levels->file = file;
+    r->levels->transfers = rt_transfers_open(file, directory(r));
+    rt_streams_open(r);
 }
 
 void rt_levels_close(mg_run *r)
 {
-    if (r->levels)
+    if (r->levels) {
+        rt_transfers_close(r->levels->transfers);
         close(r->levels->file);
+    }
     free(r->levels ? r->levels->open : NULL);
     free(r->levels);
     r->levels = NULL;
 }
 
-static off_t place(int64_t offset)
+/* Of the file. */
+static int64_t place(int64_t offset)
 {
-    return (off_t)(offset - MG_FAR(MG_LEVEL(offset), 0));
+    return offset - MG_FAR(MG_LEVEL(offset), 0);
+}
+
+uint64_t rt_levels_begun(const mg_run *r, int way)
+{
+    return r->levels ? rt_transfers_begun(r->levels->transfers, way) : 0;
+}
+
+bool rt_levels_done(mg_run *r, int way, uint64_t number, int64_t ns)
+{
+    return !r->levels || rt_transfers_done(r->levels->transfers, way, number, ns);
+}
+
+/* In the lane, but at once. */
+static void transfer(const mg_run *r, int way, int64_t offset, char *memory, int64_t bytes)
+{
+    rt_transfers *t = r->levels->transfers;
+    rt_transfers_done(t, way, rt_transfers_begin(t, way, memory, place(offset), bytes, 0), -1);
 }
 
 void rt_level_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    for (int64_t done = 0; done < bytes;) {
-        ssize_t n = pwrite(r->levels->file, (const char *)from + done, (size_t)(bytes - done),
-                           place(offset + done));
-        if (n < 0 && errno != EINTR)
-            rt_die(RT_IO, "writing what is offloaded to '%s': %s", r->levels->where,
-                   strerror(errno));
-        done += n > 0 ? n : 0;
-    }
+    transfer(r, RT_OUT, offset, (char *)from, bytes);
 }
 
 void rt_level_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
 {
-    for (int64_t done = 0; done < bytes;) {
-        ssize_t n =
-            pread(r->levels->file, (char *)to + done, (size_t)(bytes - done), place(offset + done));
-        if (n == 0 || (n < 0 && errno != EINTR))
-            rt_die(RT_IO, "reading what is offloaded to '%s': %s", r->levels->where,
-                   n ? strerror(errno) : "the file is too short");
-        done += n > 0 ? n : 0;
-    }
+    transfer(r, RT_IN, offset, to, bytes);
 }
 
 char *rt_level_open(mg_run *r, const rt_external *x, bool read)
@@ -178,16 +189,24 @@ void rt_level_close(mg_run *r, const rt_external *x, bool changed)
     free(r->levels->open[x->part]);
 }
 
-void mg_fetch(mg_run *r, int action, void *to, int64_t from, int64_t bytes)
+/* Begins a transfer in its stream, or, where it has none, does it. */
+static void begin(mg_run *r, int action, int way, int64_t offset, char *memory, int64_t bytes)
 {
     mg_begin(r, action);
-    rt_level_get(r, from, to, bytes);
+    const uint64_t number = rt_transfers_begin(r->levels->transfers, way, memory, place(offset),
+                                               bytes, rt_streams_held(r, way));
+    const bool watched = r->watch & ~(unsigned)(RT_WATCH_TIME | RT_WATCH_COST);
+    if (watched || rt_stream(r) == MG_STREAM_REST)
+        rt_streams_transferred(r, way, number);
     mg_end(r, action);
+}
+
+void mg_fetch(mg_run *r, int action, void *to, int64_t from, int64_t bytes)
+{
+    begin(r, action, RT_IN, from, to, bytes);
 }
 
 void mg_offload(mg_run *r, int action, int64_t to, const void *from, int64_t bytes)
 {
-    mg_begin(r, action);
-    rt_level_put(r, to, from, bytes);
-    mg_end(r, action);
+    begin(r, action, RT_OUT, to, (char *)from, bytes);
 }

@@ -16,6 +16,10 @@ char *rt_levels_room(const mg_run *r, int ranks, rt_exit *code);
  * plans none. */
 void rt_levels_open(mg_run *r);
 void rt_levels_close(mg_run *r);
+/* Of a processor: the last transfer of a way (transfers.h) that has begun; are those up to a number
+ * done? It waits so long, or (ns < 0) until they are. */
+uint64_t rt_levels_begun(const mg_run *r, int way);
+bool rt_levels_done(mg_run *r, int way, uint64_t number, int64_t ns);
 /* Copies bytes to and from other memory of the host. */
 void rt_level_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 void rt_level_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);

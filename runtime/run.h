@@ -544,6 +544,7 @@ struct mg_run {
     int rank;                    /* 0: the leader */
     struct rt_ranks *ranks;      /* NULL: one rank */
     struct rt_levels *levels;    /* levels.h; NULL: the program offloads nothing */
+    struct rt_streams *streams;  /* of a processor, streams.h; NULL: nothing runs beside */
     struct rt_cuda *cuda;        /* state of the folder cuda, or NULL */
     unsigned watch;              /* RT_WATCH_*: 0 if nothing is watched */
     _Atomic int action;          /* the current action, or -1: for SIGUSR2 and the watchdog */

@@ -87,6 +87,19 @@ static bool is_updated(const Ahead *a, const Ins *loop, Value stacked)
     return false;
 }
 
+/* Does a loop give new values that lie on another level? They are written in the place of the old
+ * ones, of which two loops would each have a part: nothing is copied there. */
+static bool updates_afar(const Ahead *a, const Ins *loop)
+{
+    for (size_t r = 0; r < a->fn->results.n; r++) {
+        const Value v = a->fn->body->results.data[r];
+        if (a->fn->results.data[r].role == RES_update && type_of(a->m, v)->level &&
+            a->m->values.data[v].def == loop)
+            return true;
+    }
+    return false;
+}
+
 static bool is_carried(const Ins *loop, Value v)
 {
     for (int64_t k = 0; k < loop->attrs.carried; k++)
@@ -302,7 +315,7 @@ static void region(Ahead *a, Region *r)
         if (i->op == OP_repeat) {
             region(a, i->body);
             /* The layers of a stage differ by rank, so staged loops keep their gathers. */
-            bool whole = i->attrs.dim.size > 1 && !ir_is_staged(m, i);
+            bool whole = i->attrs.dim.size > 1 && !ir_is_staged(m, i) && !updates_afar(a, i);
             early = whole ? early_gathers(a, i) : early;
         }
         if (!early.n) {

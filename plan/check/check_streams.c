@@ -5,8 +5,9 @@
  * what that comes after; loops' ends, the guard and a program's last action come after everything.
  * So the program in its order, which check_run.c executes, stands for every order in which the
  * streams may run it. All ranks run one program: each meets the others' collectives in its own
- * order of them. On a processor the thread that computes does everything but collectives, at once:
- * an action of another kind beside them would not wait (runtime/net/async_comm.c). */
+ * order of them. On a processor the thread that computes does everything at once but collectives
+ * and transfers, each kind in its stream: another action there would not wait (runtime/streams.c).
+ */
 #include "plan/check/check_run.h"
 
 #include <string.h>
@@ -15,6 +16,15 @@
 typedef struct Done {
     uint32_t upto[MAX_STREAMS];
 } Done;
+
+/* Of a processor: is it in the stream of its kind? */
+static bool runs_beside(const Action *a)
+{
+    return a->stream == MG_STREAM_COLLECTIVES ? action_sends(a)
+           : a->stream == MG_STREAM_FETCHES
+               ? a->kind == ACT_fetch
+               : a->stream == MG_STREAM_OFFLOADS && a->kind == ACT_offload;
+}
 
 static bool meets(const Action *a)
 {
@@ -80,8 +90,8 @@ static bool follow(Check *c, size_t from, size_t at, const Done *done, const uin
         broken(c, 6, "stream %d", a->stream);
         return false;
     }
-    if (a->stream && c->p->device->products_wait && !action_sends(a)) {
-        broken(c, 6, "it is in the queue of collectives");
+    if (a->stream && c->p->device->products_wait && !runs_beside(a)) {
+        broken(c, 6, "no action of its kind runs in stream %d", a->stream);
         return false;
     }
     if (last[a->stream]) {

@@ -360,7 +360,8 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
         read_touches(&s, g, &s.node[i]);
         s.sends |= s.node[i].sends;
     }
-    if (resources < 2 || (s.sends ? p->device->collectives_wait : p->device->products_wait))
+    if (resources < 2 || (s.sends ? p->device->collectives_wait || p->device->streams < 2
+                                  : p->device->products_wait))
         return false;
     read_order(&s);
     s.queue = has_queue(p, g);

@@ -255,7 +255,7 @@ static void order_actions(Lives *s)
 {
     Program *g = s->prog;
     set_lifetimes(s);
-    if (s->p->device->streams < 2)
+    if (!has_streams(s->p->module, s->p->device))
         return;
     const int64_t limit = max_allowed(s);
     bool any = has_queue(s->p, g) && s->p->module->layout.overlap && sink_waits(s->p, g, s->tmp);
@@ -274,12 +274,11 @@ static void order_actions(Lives *s)
     }
     for (int from = 0; from < (int)g->actions.n; from++) {
         int end = stretch_end(g, from);
-        if (s->p->module->layout.overlap)
+        if (s->p->module->layout.overlap && s->p->device->streams > 1)
             extend_stretch(s, from, end, limit);
-        if (!s->p->device->products_wait) {
-            extend_transfers(s, from, end, limit);
+        extend_transfers(s, from, end, limit);
+        if (!s->p->device->products_wait)
             extend_products(s, from, end);
-        }
         from = end;
     }
 }

@@ -23,9 +23,10 @@
  * check_queue.c proves the result, and shares nothing with this file but plan/plan.h. */
 #include <string.h>
 
+#include "plan/levels.h"
 #include "plan/order/streams.h"
 
-enum { COMPUTES = 0, SENDS = 2 };
+enum { COMPUTES = MG_STREAM_REST, SENDS = MG_STREAM_COLLECTIVES };
 enum {
     LIMIT = MAX_NEST + 1
 }; /* times that one is open: of this iteration, and of each loop's before */
@@ -55,7 +56,7 @@ typedef struct Walk {
 bool has_queue(const Plan *p, const Program *g)
 {
     return p->device->products_wait && p->device->streams > 1 && !p->device->collectives_wait &&
-           !g->pipe;
+           !g->pipe && !levels_used(p->module);
 }
 
 /* ---- what is open ---------------------------------------------------------------------------- */

@@ -13,7 +13,8 @@
  * to a stream of its own if enough such kernels come before another action touches its bytes, a
  * collective if by the timeline anything runs beside it. What touches their bytes waits for them.
  * Loops and the guard meet all streams, and so does the last action of a program. On processors
- * only collectives run beside the rest, and outside pipelines they are a queue (queue.c).
+ * only collectives and transfers run beside the rest; where there are no transfers and no stages,
+ * collectives need not meet there: they are a queue (queue.c).
  *
  * There is one stream of collectives for all sets of axes: the links are one resource, so that
  * collectives side by side would only share what one alone has, and each comes after the one before
@@ -22,6 +23,7 @@
  *
  * check_streams.c proves the result, and shares nothing with this file but plan/plan.h. */
 #include "plan/order/streams.h"
+#include "plan/levels.h"
 #include "plan/order/order.h"
 
 #include <string.h>
@@ -29,7 +31,14 @@
 /* Of an action's own time: what has to run beside it. */
 static const double WORTH = 0.1;
 
-enum { REST, PRODUCTS, COLLECTIVES, FETCHES, OFFLOADS, USED };
+enum {
+    REST = MG_STREAM_REST,
+    PRODUCTS = MG_STREAM_PRODUCTS,
+    COLLECTIVES = MG_STREAM_COLLECTIVES,
+    FETCHES = MG_STREAM_FETCHES,
+    OFFLOADS = MG_STREAM_OFFLOADS,
+    USED
+};
 
 static const size_t NONE = SIZE_MAX;
 
@@ -118,10 +127,9 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
     const Device *d = s->p->device;
     if (a->kind == ACT_gemm && !d->products_wait && beside_product(s, i) >= WORTH * a->seconds)
         return PRODUCTS;
-    if (needs_links(a) && !d->collectives_wait && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
+    if (needs_links(a) && d->streams > 1 && !d->collectives_wait &&
+        (!seen || a->exposed <= (1 - WORTH) * a->seconds))
         return COLLECTIVES;
-    if (d->products_wait)
-        return REST; /* the thread that computes does transfers itself */
     if (a->kind == ACT_fetch)
         return FETCHES;
     return a->kind == ACT_offload ? OFFLOADS : REST;
@@ -265,9 +273,14 @@ int plan_stream_count(const Plan *p)
     return n;
 }
 
+bool has_streams(const Module *m, const Device *d)
+{
+    return d->streams > 1 || levels_used(m);
+}
+
 void plan_streams(Plan *p)
 {
-    if (p->device->streams < 2)
+    if (!has_streams(p->module, p->device))
         return;
     choose_all(p, p->train);
     choose_all(p, p->eval);

@@ -31,8 +31,13 @@ bool conflict(const Plan *p, const Program *g, const Action *a, const Action *b,
  * both are collectives. */
 bool in_order(const Plan *p, const Program *g, size_t x, size_t y);
 
+/* May actions run beside others? Not on a processor without links, unless something lies on another
+ * level. */
+bool has_streams(const Module *m, const Device *d);
+
 /* queue.c: where one thread computes and carries on what is sent, collectives are a queue. That is
- * so on processors, but not in pipelines, whose iterations come in another order. */
+ * so on processors, but not in pipelines, whose iterations come in another order, nor beside
+ * transfers, which are none of the queue's. */
 bool has_queue(const Plan *p, const Program *g);
 /* Streams and waits of such a program, and its times. */
 void queue_streams(const Plan *p, Program *g);

@@ -261,9 +261,11 @@ static void count_owners(Plan *p, const Program *fullest, int number)
 }
 
 /* Places the persistent buffers of a level (of another than the device all): those of all ranks
- * first, then those of some, those of different stages over each other. Returns the end. */
+ * first, then those of some, those of different stages over each other; on a disk each begins on a
+ * whole block. Returns the end. */
 static int64_t place_persistent(Plan *p, Level level)
 {
+    const int64_t whole = level == LEVEL_disk ? MG_DISK_BLOCK : device_align(p->device);
     int64_t end[STAGE_SET] = {0}, top = 0;
     for (int iteration = 0; iteration < 2; iteration++)
         for (size_t i = 0; i < p->buffers.n; i++) {
@@ -274,10 +276,10 @@ static int64_t place_persistent(Plan *p, Level level)
             b->offset = 0;
             for (int k = 0; k < STAGE_SET; k++)
                 if ((b->at & stage_set[k]) && end[k] > b->offset)
-                    b->offset = end[k];
+                    b->offset = (end[k] + whole - 1) / whole * whole;
             for (int k = 0; k < STAGE_SET; k++)
                 if (b->at & stage_set[k])
-                    end[k] = device_round(p->device, b->offset + b->bytes);
+                    end[k] = b->offset + b->bytes;
         }
     for (int k = 0; k < STAGE_SET; k++)
         top = end[k] > top ? end[k] : top;

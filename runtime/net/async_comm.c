@@ -21,9 +21,11 @@
  * processors. */
 #include <string.h>
 
+#include "runtime/net/async_comm.h"
 #include "runtime/net/comm.h"
 #include "runtime/queue.h"
 #include "runtime/sizes.h"
+#include "runtime/streams.h"
 
 enum { DEPTH = 128, PIECES = 8, ALIGN = 64 };
 enum { IN, PARTS, OUT };       /* barriers among the ranks of this machine */
@@ -55,15 +57,13 @@ typedef struct piece {
 
 struct rt_async_comm {
     mg_run *run;
-    int stream;
     bool busy; /* carry_on is running: parallel work inside it must not call it again */
     /* Numbers in the queue (queue.h): the last collective that is done, that has begun all its
      * messages, that has entered, and that was put into the queue. */
     uint64_t done, posted, entered, begun;
-    uint64_t after;                /* the next collective enters after this number */
-    uint64_t point[MG_POINTS_MAX]; /* the last collective that had begun at the point; 0: none */
-    int first, npieces;            /* a ring; `first` is the oldest */
-    int64_t looked;                /* ns */
+    uint64_t after;     /* the next collective enters after this number */
+    int first, npieces; /* a ring; `first` is the oldest */
+    int64_t looked;     /* ns */
     piece piece[PIECES];
     task task[DEPTH];
 };
@@ -382,6 +382,7 @@ void rt_async_comm_open(mg_run *r)
 {
     r->ranks->async_comm = rt_alloc(1, sizeof *r->ranks->async_comm);
     r->ranks->async_comm->run = r;
+    rt_streams_open(r);
     rt_pool_beside(r->pool, look, r->ranks->async_comm);
 }
 
@@ -393,7 +394,7 @@ static struct rt_async_comm *of(const mg_run *r)
 bool rt_async_comm_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y)
 {
     struct rt_async_comm *b = of(r);
-    if (!b || !b->stream || d->kind == MG_SHARD)
+    if (!b || rt_stream(r) != MG_STREAM_COLLECTIVES || d->kind == MG_SHARD)
         return false;
     if (b->begun - b->done == DEPTH)
         finish(b, b->done + 1);
@@ -427,27 +428,20 @@ void mg_progress(mg_run *r)
     }
 }
 
-void mg_stream(mg_run *r, int s)
+uint64_t rt_async_comm_begun(const mg_run *r)
 {
-    if (of(r))
-        of(r)->stream = s;
+    return of(r) ? of(r)->begun : 0;
 }
 
-void mg_record(mg_run *r, int point)
+void rt_async_comm_finish(mg_run *r, uint64_t number)
 {
     if (of(r))
-        of(r)->point[point] = of(r)->stream ? of(r)->begun : 0;
+        finish(of(r), number);
 }
 
-/* In the compute stream, the rank waits at once. In the queue's stream, the next collective of
- * the queue waits, and by the rules of the queue all collectives behind it. */
-void mg_wait(mg_run *r, int point)
+void rt_async_comm_hold(mg_run *r, uint64_t number)
 {
     struct rt_async_comm *b = of(r);
-    if (!b)
-        return;
-    if (!b->stream)
-        finish(b, b->point[point]);
-    else if (b->point[point] > b->after)
-        b->after = b->point[point];
+    if (b && number > b->after)
+        b->after = number;
 }

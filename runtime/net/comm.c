@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "runtime/net/comm.h"
+#include "runtime/net/async_comm.h"
 #include "runtime/sizes.h"
 #include "runtime/net/sum.h"
 

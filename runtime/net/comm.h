@@ -51,12 +51,4 @@ bool rt_comm_moves(const rt_comm *c);
 void rt_comm_copy(rt_comm *c);
 void rt_comm_post_move(const rt_comm *c, int64_t at, rt_ticket *t);
 
-/* ---- async_comm.c ---------------------------------------------------------------------------- */
-
-/* Allocates the queue of asynchronous collectives; call it after the wire is open. */
-void rt_async_comm_open(mg_run *r);
-/* Begins a collective asynchronously if the current stream is the queue. False: the caller runs
- * it synchronously, and no collective is in flight. */
-bool rt_async_comm_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y);
-
 #endif

@@ -163,6 +163,19 @@ class Offload(shim.Case):
             self.assertIn(rule, other)
             self.same("--precision", "bf16", text=other)
 
+    def test_one_microbatch(self):
+        """Sums of gradients that one loop stores and the update's fetches: each is planned, and a loop that updates stays one."""
+        for device, level in (("cpu", "disk"), ("h100", "host")):
+            text = f"layout off {{\n    device {device}\n    microbatch 1\n    offload state, masters, parameters, gradients, kept -> {level}\n}}\n"
+            self.write("one.mg", text)
+            self.compiles(mgctest.model("llama7b.mg"), "--layout", "./one.mg", "-D", "batch=1", "-D", "seq=512", "--precision", "bf16", "--check")
+
+    def test_one_block_after_the_other(self):
+        """Where the system has no io_uring: the same bytes."""
+        self.text(6000)
+        self.compiles(self.model("m.mg", "disk", "state", "parameters"), "--layout", "off", "--precision", "f32", "-o", "train")
+        self.assertEqual(self.train("./train", "plain", MGC_NO_URING="1"), self.train("./train", "rings"))
+
     def refused(self, expected, name, *options, code=1):
         r = self.mgc(name, "--layout", "off", *options)
         self.assertEqual(r.returncode, code, r.err)

@@ -242,14 +242,14 @@ static void each_wait(void **state)
     assert_true(waits > 10);
 }
 
-/* On a processor the thread that computes does transfers at once, in a pipeline too, where
- * collectives run beside it: in their stream one would not wait. */
+/* On a processor collectives and transfers run beside the thread that computes, each kind in its
+ * stream: in another one an action would not be waited for, nor wait. */
 static void processors(void **state)
 {
     (void)state;
     Device d = test_device;
     d.products_wait = true;
-    int found = 0, beside = 0;
+    int found = 0, kinds[MAX_STREAMS] = {0};
     for (int layout = 1; layout < LAYOUTS; layout += 10) { /* without stages, and with */
         Planned x;
         open_planned(&x, 0, layout, 3, DT_bf16);
@@ -257,19 +257,21 @@ static void processors(void **state)
         must_hold(x.p);
         for (size_t i = 0; i < x.p->train->actions.n; i++) {
             Action *a = &x.p->train->actions.data[i];
-            beside += a->stream != 0;
-            assert_true(a->stream == 0 || action_sends(a));
-            if (!action_transfers(a))
+            const uint8_t was = a->stream;
+            kinds[was]++;
+            assert_true(was != MG_STREAM_PRODUCTS);
+            if (!was)
                 continue;
-            a->stream = 3;
-            must_break(x.p, "a transfer beside the thread that computes");
-            a->stream = 0;
+            a->stream = was == MG_STREAM_FETCHES ? MG_STREAM_OFFLOADS : MG_STREAM_FETCHES;
+            must_break(x.p, "a stream of another kind");
+            a->stream = was;
             found++;
         }
         must_hold(x.p);
         close_planned(&x);
     }
-    assert_true(found > 10 && beside > 0);
+    assert_true(found > 10 && kinds[MG_STREAM_COLLECTIVES] > 0 && kinds[MG_STREAM_FETCHES] > 0 &&
+                kinds[MG_STREAM_OFFLOADS] > 0);
 }
 
 /* A collective on another level, or a message, is found: what ranks send is on the device. */

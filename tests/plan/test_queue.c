@@ -19,6 +19,7 @@ enum { FEW = 6, MANY = 30, DEPTH = 3, ITERATIONS = 5, LONG = 40, BYTES = 64 };
 typedef struct Case {
     Arena *a;
     Device d;
+    Module m;
     Plan p;
     Program g;
     int depth, around, buffers;
@@ -102,6 +103,7 @@ static void open_case(Case *c, int buffers, int max, uint64_t *rng)
     c->may_guard = draw_int(rng, 2);
     c->d.products_wait = true;
     c->p.device = &c->d;
+    c->p.module = &c->m;
     c->p.train = &c->g;
     for (int b = 0; b < buffers; b++)
         vec_push(c->a, &c->p.buffers, (Buffer){.bytes = bytes, .offset = b * bytes});

@@ -332,7 +332,8 @@ static void points(void **state)
     (void)state;
     Arena *a = arena_new();
     Program g = {0};
-    Plan p = {.device = &test_device, .train = &g};
+    Module m = {0};
+    Plan p = {.module = &m, .device = &test_device, .train = &g};
     vec_push(a, &p.buffers, (Buffer){.bytes = 64});
     for (int s = 0; s < STRETCHES; s++) {
         for (int k = 0; k < PAIRS; k++) {

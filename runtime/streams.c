@@ -1,0 +1,86 @@
+/* streams.c - streams of a processor: what runs beside the thread that computes are collectives
+ * (async_comm.c) and transfers (transfers.c), each numbered in the order in which they begin.
+ *
+ * A point is the last of its stream that had begun. Waiting for it in the rest is waiting for that
+ * number. What is begun in the rest is done when it returns, so nothing else waits for the rest.
+ * Between two streams the later one is held, where it can be: a collective behind another, a
+ * transfer behind one of the other way. Where one is a collective and the other a transfer, the
+ * thread that computes waits, for only it carries collectives on. */
+#include "runtime/streams.h"
+#include "runtime/levels.h"
+#include "runtime/net/async_comm.h"
+#include "runtime/transfers.h"
+
+typedef struct point {
+    int stream;
+    uint64_t number;
+} point;
+
+struct rt_streams {
+    int now;
+    uint64_t held[RT_WAYS]; /* the other way's that comes before the next one */
+    point point[MG_POINTS_MAX];
+};
+
+void rt_streams_open(mg_run *r)
+{
+    if (!r->streams)
+        r->streams = rt_alloc(1, sizeof *r->streams);
+}
+
+int rt_stream(const mg_run *r)
+{
+    return r->streams ? r->streams->now : MG_STREAM_REST;
+}
+
+uint64_t rt_streams_held(const mg_run *r, int way)
+{
+    return r->streams->held[way];
+}
+
+static int way_of(int stream)
+{
+    return stream == MG_STREAM_FETCHES ? RT_IN : stream == MG_STREAM_OFFLOADS ? RT_OUT : -1;
+}
+
+void mg_stream(mg_run *r, int s)
+{
+    if (r->streams)
+        r->streams->now = s;
+}
+
+void mg_record(mg_run *r, int point_number)
+{
+    if (!r->streams)
+        return;
+    point *p = &r->streams->point[point_number];
+    const int way = way_of(p->stream = r->streams->now);
+    p->number = way >= 0                             ? rt_levels_begun(r, way)
+                : p->stream == MG_STREAM_COLLECTIVES ? rt_async_comm_begun(r)
+                                                     : 0;
+}
+
+void rt_streams_transferred(mg_run *r, int way, uint64_t number)
+{
+    const int64_t LOOK_NS = 200000;
+    while (!rt_levels_done(r, way, number, rt_async_comm_begun(r) ? LOOK_NS : -1))
+        mg_progress(r);
+}
+
+void mg_wait(mg_run *r, int point_number)
+{
+    if (!r->streams)
+        return;
+    struct rt_streams *s = r->streams;
+    const point p = s->point[point_number];
+    const int way = way_of(p.stream), here = way_of(s->now);
+    if (way >= 0 && here == !way) {
+        s->held[here] = p.number > s->held[here] ? p.number : s->held[here];
+    } else if (way >= 0 && here != way) {
+        rt_streams_transferred(r, way, p.number);
+    } else if (p.stream == MG_STREAM_COLLECTIVES && s->now == MG_STREAM_COLLECTIVES) {
+        rt_async_comm_hold(r, p.number);
+    } else if (p.stream == MG_STREAM_COLLECTIVES) {
+        rt_async_comm_finish(r, p.number);
+    }
+}

@@ -1,0 +1,136 @@
+/* transfers.c - the lanes of transfers.h: a thread each, which sleeps while its lane is empty. */
+#include "runtime/run.h"
+#include "runtime/transfers.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROOM = 256 }; /* transfers of a lane that are begun and not done */
+
+typedef struct transfer {
+    char *memory;
+    int64_t at, bytes;
+    uint64_t after;
+} transfer;
+
+typedef struct lane {
+    rt_transfers *of;
+    int way;
+    pthread_t thread;
+    rt_blocks *blocks;
+    transfer waiting[ROOM]; /* by number */
+    uint64_t begun, done;
+} lane;
+
+struct rt_transfers {
+    pthread_mutex_t lock; /* of all below but the lanes' blocks */
+    pthread_cond_t more, less;
+    lane lane[RT_WAYS];
+    bool quit;
+};
+
+static bool may_begin(const lane *l)
+{
+    const lane *other = &l->of->lane[!l->way];
+    return l->done < l->begun && other->done >= l->waiting[(l->done + 1) % ROOM].after;
+}
+
+static void *work(void *ctx)
+{
+    lane *l = ctx;
+    rt_transfers *t = l->of;
+    pthread_mutex_lock(&t->lock);
+    for (;;) {
+        while (!t->quit && !may_begin(l))
+            pthread_cond_wait(&t->more, &t->lock);
+        if (t->quit)
+            break;
+        const transfer next = l->waiting[(l->done + 1) % ROOM];
+        pthread_mutex_unlock(&t->lock);
+        rt_blocks_copy(l->blocks, l->way, next.memory, next.at, next.bytes);
+        pthread_mutex_lock(&t->lock);
+        l->done++;
+        pthread_cond_broadcast(&t->less);
+        pthread_cond_broadcast(&t->more); /* the other lane may wait for it */
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+rt_transfers *rt_transfers_open(int file, const char *where)
+{
+    rt_transfers *t = rt_alloc(1, sizeof *t);
+    pthread_condattr_t clock;
+    sigset_t all, was;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->more, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->less, &clock);
+    pthread_condattr_destroy(&clock);
+    sigfillset(&all); /* signals are the main thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    for (int way = 0; way < RT_WAYS; way++) {
+        lane *l = &t->lane[way];
+        *l = (lane){.of = t, .way = way, .blocks = rt_blocks_new(file, where)};
+        const int wrong = pthread_create(&l->thread, NULL, work, l);
+        if (wrong)
+            rt_die(RT_FAILED, "no thread can be made: %s", strerror(wrong));
+    }
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return t;
+}
+
+void rt_transfers_close(rt_transfers *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->quit = true;
+    pthread_cond_broadcast(&t->more);
+    pthread_mutex_unlock(&t->lock);
+    for (int way = 0; way < RT_WAYS; way++) {
+        pthread_join(t->lane[way].thread, NULL);
+        rt_blocks_free(t->lane[way].blocks);
+    }
+    pthread_mutex_destroy(&t->lock);
+    pthread_cond_destroy(&t->more);
+    pthread_cond_destroy(&t->less);
+    free(t);
+}
+
+uint64_t rt_transfers_begin(rt_transfers *t, int way, char *memory, int64_t at, int64_t bytes,
+                            uint64_t after)
+{
+    lane *l = &t->lane[way];
+    pthread_mutex_lock(&t->lock);
+    while (l->begun - l->done == ROOM)
+        pthread_cond_wait(&t->less, &t->lock);
+    const uint64_t number = ++l->begun;
+    l->waiting[number % ROOM] = (transfer){memory, at, bytes, after};
+    pthread_cond_broadcast(&t->more);
+    pthread_mutex_unlock(&t->lock);
+    return number;
+}
+
+/* Only the thread that begins transfers asks. */
+uint64_t rt_transfers_begun(const rt_transfers *t, int way)
+{
+    return t->lane[way].begun;
+}
+
+bool rt_transfers_done(rt_transfers *t, int way, uint64_t number, int64_t ns)
+{
+    const int64_t SECOND = 1000000000, until = rt_now_ns() + ns;
+    const struct timespec end = {.tv_sec = until / SECOND, .tv_nsec = until % SECOND};
+    const lane *l = &t->lane[way];
+    int late = 0;
+    pthread_mutex_lock(&t->lock);
+    while (l->done < number && !late)
+        late = ns < 0 ? pthread_cond_wait(&t->less, &t->lock)
+                      : pthread_cond_timedwait(&t->less, &t->lock, &end);
+    const bool done = l->done >= number;
+    pthread_mutex_unlock(&t->lock);
+    return done;
+}
