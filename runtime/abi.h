@@ -288,15 +288,6 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
  * and ends). mg_record: `point` marks the stream's actions so far. mg_wait: later actions of the
  * stream wait for a point, which was recorded before in this iteration. On a processor the point
  * may be of the iteration before, or not recorded yet: then mg_wait does not wait. */
-#define MG_STREAMS_MAX 8
-#define MG_POINTS_MAX  1024
-enum {
-    MG_STREAM_REST,
-    MG_STREAM_PRODUCTS,
-    MG_STREAM_COLLECTIVES,
-    MG_STREAM_FETCHES,
-    MG_STREAM_OFFLOADS
-};
 void mg_stream(mg_run *r, int s);
 void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);

@@ -74,4 +74,15 @@ typedef struct mg_links {
  * directly. */
 #define MG_DISK_BLOCK 4096
 
+/* Streams of actions, and points that a program may record (abi.h: mg_stream, mg_record). */
+#define MG_STREAMS_MAX 8
+#define MG_POINTS_MAX  1024
+enum {
+    MG_STREAM_REST,
+    MG_STREAM_PRODUCTS,
+    MG_STREAM_COLLECTIVES,
+    MG_STREAM_FETCHES,
+    MG_STREAM_OFFLOADS
+};
+
 #endif

@@ -28,7 +28,7 @@ bool rt_transfers_done(rt_transfers *t, int way, uint64_t number, int64_t ns);
 
 /* ---- transfer_blocks.c, for the lanes -------------------------------------------------------- */
 
-/* What a lane has of its own to copy with. */
+/* The memory and the handles that a lane copies with. */
 typedef struct rt_blocks rt_blocks;
 rt_blocks *rt_blocks_new(int file, const char *where);
 void rt_blocks_free(rt_blocks *b);
