@@ -21,8 +21,9 @@
 struct rt_levels {
     int file;
     rt_transfers *transfers;
-    const char *where; /* its directory */
-    char **open;       /* copies of tensors, by the number of the part; NULL: closed */
+    int action[RT_WAYS][RT_TRANSFERS]; /* that began those under way, by number */
+    const char *where;                 /* its directory */
+    char **open; /* copies of tensors, by the number of the part; NULL: closed */
     int parts;
 };
 
@@ -148,6 +149,11 @@ bool rt_levels_done(mg_run *r, int way, uint64_t number, int64_t ns)
     return !r->levels || rt_transfers_done(r->levels->transfers, way, number, ns);
 }
 
+int rt_levels_action(const mg_run *r, int way, uint64_t number)
+{
+    return r->levels->action[way][number % RT_TRANSFERS];
+}
+
 /* In the lane, but at once. */
 static void transfer(const mg_run *r, int way, int64_t offset, char *memory, int64_t bytes)
 {
@@ -195,6 +201,7 @@ static void begin(mg_run *r, int action, int way, int64_t offset, char *memory, 
     mg_begin(r, action);
     const uint64_t number = rt_transfers_begin(r->levels->transfers, way, memory, place(offset),
                                                bytes, rt_streams_held(r, way));
+    r->levels->action[way][number % RT_TRANSFERS] = action;
     const bool watched = r->watch & ~(unsigned)(RT_WATCH_TIME | RT_WATCH_COST);
     if (watched || rt_stream(r) == MG_STREAM_REST)
         rt_streams_transferred(r, way, number);

@@ -67,6 +67,17 @@ void rt_streams_transferred(mg_run *r, int way, uint64_t number)
         mg_progress(r);
 }
 
+/* Waiting counts as time of the action that is waited for. */
+static void await_transfer(mg_run *r, int way, uint64_t number)
+{
+    if (rt_levels_done(r, way, number, 0))
+        return;
+    const int action = rt_levels_action(r, way, number);
+    mg_begin(r, action);
+    rt_streams_transferred(r, way, number);
+    mg_end(r, action);
+}
+
 void mg_wait(mg_run *r, int point_number)
 {
     if (!r->streams)
@@ -77,7 +88,7 @@ void mg_wait(mg_run *r, int point_number)
     if (way >= 0 && here == !way) {
         s->held[here] = p.number > s->held[here] ? p.number : s->held[here];
     } else if (way >= 0 && here != way) {
-        rt_streams_transferred(r, way, p.number);
+        await_transfer(r, way, p.number);
     } else if (p.stream == MG_STREAM_COLLECTIVES && s->now == MG_STREAM_COLLECTIVES) {
         rt_async_comm_hold(r, p.number);
     } else if (p.stream == MG_STREAM_COLLECTIVES) {

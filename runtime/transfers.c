@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROOM = 256 }; /* transfers of a lane that are begun and not done */
-
 typedef struct transfer {
     char *memory;
     int64_t at, bytes;
@@ -21,7 +19,7 @@ typedef struct lane {
     int way;
     pthread_t thread;
     rt_blocks *blocks;
-    transfer waiting[ROOM]; /* by number */
+    transfer waiting[RT_TRANSFERS]; /* by number */
     uint64_t begun, done;
 } lane;
 
@@ -35,7 +33,7 @@ struct rt_transfers {
 static bool may_begin(const lane *l)
 {
     const lane *other = &l->of->lane[!l->way];
-    return l->done < l->begun && other->done >= l->waiting[(l->done + 1) % ROOM].after;
+    return l->done < l->begun && other->done >= l->waiting[(l->done + 1) % RT_TRANSFERS].after;
 }
 
 static void *work(void *ctx)
@@ -48,7 +46,7 @@ static void *work(void *ctx)
             pthread_cond_wait(&t->more, &t->lock);
         if (t->quit)
             break;
-        const transfer next = l->waiting[(l->done + 1) % ROOM];
+        const transfer next = l->waiting[(l->done + 1) % RT_TRANSFERS];
         pthread_mutex_unlock(&t->lock);
         rt_blocks_copy(l->blocks, l->way, next.memory, next.at, next.bytes);
         pthread_mutex_lock(&t->lock);
@@ -105,10 +103,10 @@ uint64_t rt_transfers_begin(rt_transfers *t, int way, char *memory, int64_t at, 
 {
     lane *l = &t->lane[way];
     pthread_mutex_lock(&t->lock);
-    while (l->begun - l->done == ROOM)
+    while (l->begun - l->done == RT_TRANSFERS)
         pthread_cond_wait(&t->less, &t->lock);
     const uint64_t number = ++l->begun;
-    l->waiting[number % ROOM] = (transfer){memory, at, bytes, after};
+    l->waiting[number % RT_TRANSFERS] = (transfer){memory, at, bytes, after};
     pthread_cond_broadcast(&t->more);
     pthread_mutex_unlock(&t->lock);
     return number;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { RT_IN, RT_OUT, RT_WAYS };
+enum { RT_TRANSFERS = 256 }; /* of a lane that are begun and not done, at most */
 
 typedef struct rt_transfers rt_transfers;
 
