@@ -1,6 +1,7 @@
 /* launch.c - the device interface on a processor: runs kernels on the threads of the pool. Nothing
  * here allocates while a step runs. */
 #include "runtime/levels.h"
+#include "runtime/streams.h"
 #include "runtime/net/ranks.h"
 
 #include <math.h>
@@ -61,6 +62,7 @@ char *rt_device_facts(const mg_run *r)
 void rt_device_close(mg_run *r)
 {
     rt_levels_close(r);
+    rt_streams_close(r);
     rt_ranks_end(r);
 }
 

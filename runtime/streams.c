@@ -11,6 +11,8 @@
 #include "runtime/net/async_comm.h"
 #include "runtime/transfers.h"
 
+#include <stdlib.h>
+
 typedef struct point {
     int stream;
     uint64_t number;
@@ -26,6 +28,12 @@ void rt_streams_open(mg_run *r)
 {
     if (!r->streams)
         r->streams = rt_alloc(1, sizeof *r->streams);
+}
+
+void rt_streams_close(mg_run *r)
+{
+    free(r->streams);
+    r->streams = NULL;
 }
 
 int rt_stream(const mg_run *r)

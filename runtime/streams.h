@@ -7,6 +7,7 @@
 /* Of a program in which something runs beside the thread that computes; a second call does nothing.
  */
 void rt_streams_open(mg_run *r);
+void rt_streams_close(mg_run *r);
 /* The stream of what is called next. */
 int rt_stream(const mg_run *r);
 /* The transfer of the other way that is to be done before the next of this way begins; 0: none. */
