@@ -2,12 +2,14 @@
 """A step of Mamba 2, or of a GRU, beside PyTorch's on this processor, and what a token costs as sequences grow.
 
     bench/recurrent.py [BUILD] [--gru] [--rounds 3] [--steps 2] [--lengths 1024,4096,...] [--no-torch]
-                       [--transformers] [--layers 24]
+                       [--transformers] [--layers 24] [--threads 2] [--device cpu.json]
 
 The model is models/mamba2.mg with 10.4 million parameters (24 layers of 256, 8 heads of 64, a state of 64), float32: forward,
 backward and AdamW. PyTorch is eager, and computes in chunks as well: products within a chunk, states between chunks by one
 product, as the paper's short program does. Both have one thread, and take turns. What is said is seconds of the processor, not
 of the clock, so that others on the machine are not counted: mgc's from the difference of a longer and a shorter run.
+--threads: of both. With more than one it is seconds of the clock, so the machine has to be free.
+--device: what predicts the step, a description that mgc calibrate wrote here.
 --transformers: beside that library's model, which people run. --layers: of both.
 --gru: tests/parity/zoo/gru.mg with 10.5 million parameters (1280 units), batch 4, against torch.nn.GRU.
 With --lengths: mgc alone, one sequence of each length with 4 layers, predicted and measured.
@@ -46,12 +48,13 @@ def gru(where):
 
 
 class Program:
-    def __init__(self, build, model):
+    def __init__(self, build, model, threads=1, device=None):
+        self.threads = threads
         self.where = tempfile.mkdtemp()
         path, sizes, microbatch = model if model else gru(self.where)
         with open(f"{self.where}/tokens", "wb") as f:
             f.write(os.urandom(max(200_000, 3 * sizes["seq"])))
-        args = [f"{build}/bin/mgc", path, "--microbatch", str(microbatch)]
+        args = [f"{build}/bin/mgc", path, "--microbatch", str(microbatch), *(("--device", os.path.abspath(device)) if device else ())]
         for dim, size in sizes.items():
             args += ["-D", f"{dim}={size}"]
         t = time.time()
@@ -60,21 +63,23 @@ class Program:
         self.plan = json.loads(plan)
         subprocess.run([*args, "-o", "train"], cwd=self.where, check=True, capture_output=True)
 
-    def cpu(self, steps):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(["./train", "--data", "tokens", "--threads", "1", "--save-every", "0", "--out", f"run-{steps}",
+    def seconds(self, steps):
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run(["./train", "--data", "tokens", "--threads", str(self.threads), "--save-every", "0", "--out", f"run-{steps}",
                         "--steps", str(steps), "--lr", "1e-4"], cwd=self.where, check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        after, ended = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         subprocess.run(["rm", "-r", f"run-{steps}"], cwd=self.where, check=True)
+        if self.threads > 1:
+            return ended - began
         return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
     def step(self, n):
-        return (self.cpu(1 + n) - self.cpu(1)) / n
+        return (self.seconds(1 + n) - self.seconds(1)) / n
 
 
 # ---- PyTorch's -----------------------------------------------------------------------------------
 
-def torch_gru():
+def torch_gru(threads):
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -90,29 +95,30 @@ def torch_gru():
             h, _ = self.rnn(self.embed(t[:, :-1]))
             return F.cross_entropy(self.head(h).flatten(0, 1), t[:, 1:].flatten())
 
-    return timed(torch, Model(), ROWS)
+    return timed(torch, Model(), ROWS, threads)
 
 
-def timed(torch, model, rows):
-    """Seconds of the processor that a step takes; the first is not counted."""
-    torch.set_num_threads(1)
+def timed(torch, model, rows, threads):
+    """Seconds that a step takes, of the processor or (several threads) of the clock; the first is not counted."""
+    torch.set_num_threads(threads)
+    clock = time.perf_counter if threads > 1 else time.process_time
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     tokens = torch.randint(0, VOCAB, (rows, SEQ + 1))
 
     def steps(n):
         times = []
         for _ in range(1 + n):
-            t = time.process_time()
+            t = clock()
             optimizer.zero_grad()
             model(tokens).backward()
             optimizer.step()
-            times.append(time.process_time() - t)
+            times.append(clock() - t)
         return statistics.median(times[1:])
 
     return steps
 
 
-def transformers_mamba(layers):
+def transformers_mamba(layers, threads):
     import torch
     import transformers
 
@@ -126,10 +132,10 @@ def transformers_mamba(layers):
         def forward(self, t):
             return self.model(input_ids=t[:, :-1], labels=t[:, :-1]).loss
 
-    return timed(torch, Model(), BATCH)
+    return timed(torch, Model(), BATCH, threads)
 
 
-def torch_mamba(layers):
+def torch_mamba(layers, threads):
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -209,7 +215,7 @@ def torch_mamba(layers):
 
     if not agrees():
         sys.exit("PyTorch's chunks are wrong")
-    return timed(torch, Model(), BATCH)
+    return timed(torch, Model(), BATCH, threads)
 
 
 def main():
@@ -222,6 +228,8 @@ def main():
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("--lengths", default="")
     p.add_argument("--no-torch", action="store_true")
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--device")
     o = p.parse_args()
     o.build = os.path.abspath(o.build)
     if (o.gru or o.lengths) and (o.transformers or o.layers != LAYERS or (o.gru and o.lengths)):
@@ -229,15 +237,16 @@ def main():
     if o.lengths:
         print("| tokens | planned in s | predicted s | CPU s a step | us a token |\n|---|---|---|---|---|")
         for seq in map(int, o.lengths.split(",")):
-            program = Program(o.build, mamba(4, seq, 1))
+            program = Program(o.build, mamba(4, seq, 1), o.threads, o.device)
             s = program.step(o.steps)
             print(f"| {seq} | {program.planned:.2f} | {program.plan['step_ms'] / 1e3:.3f} | {s:.3f} | {s / seq * 1e6:.1f} |",
                   flush=True)
         return
-    program = Program(o.build, None if o.gru else mamba(o.layers, SEQ, BATCH))
+    program = Program(o.build, None if o.gru else mamba(o.layers, SEQ, BATCH), o.threads, o.device)
     torch_steps = None
     if not o.no_torch:
-        torch_steps = torch_gru() if o.gru else (transformers_mamba if o.transformers else torch_mamba)(o.layers)
+        theirs = transformers_mamba if o.transformers else torch_mamba
+        torch_steps = torch_gru(o.threads) if o.gru else theirs(o.layers, o.threads)
     mine, pairs = [], []
     for _ in range(o.rounds):
         mine.append(program.step(o.steps))
@@ -245,7 +254,8 @@ def main():
             theirs = torch_steps(o.steps)
             pairs.append(theirs / mine[-1])
             print(f"mgc {mine[-1]:.3f} s, PyTorch {theirs:.3f} s: {pairs[-1]:.2f} times", flush=True)
-    print(f"mgc: {statistics.median(mine):.3f} s of one processor a step; predicted {program.plan['step_ms'] / 1e3:.3f} s with all")
+    of = f"with {o.threads} threads" if o.threads > 1 else "of one processor"
+    print(f"mgc: {statistics.median(mine):.3f} s {of} a step; predicted {program.plan['step_ms'] / 1e3:.3f} s with all")
     if pairs:
         print(f"PyTorch by mgc: {statistics.median(pairs):.2f} (each round {', '.join(f'{r:.2f}' for r in pairs)})")
 
