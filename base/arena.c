@@ -43,7 +43,8 @@ void arena_free(Arena *a)
     free(a);
 }
 
-void *arena_alloc(Arena *a, size_t size)
+/* Bytes with whatever was in them. */
+static void *take(Arena *a, size_t size)
 {
     const size_t align = alignof(max_align_t);
     if (size > SIZE_MAX / 2)
@@ -61,7 +62,12 @@ void *arena_alloc(Arena *a, size_t size)
     }
     void *p = a->top->data + a->top->used;
     a->top->used += size;
-    return memset(p, 0, size);
+    return p;
+}
+
+void *arena_alloc(Arena *a, size_t size)
+{
+    return memset(take(a, size), 0, size);
 }
 
 void *arena_array(Arena *a, size_t count, size_t size)
@@ -75,9 +81,13 @@ void *arena_array(Arena *a, size_t count, size_t size)
 void *arena_grow(Arena *a, void *data, size_t n, size_t *cap, size_t item)
 {
     size_t want = *cap ? *cap * 2 : 8;
-    void *p = arena_array(a, want, item);
+    size_t bytes;
+    if (__builtin_mul_overflow(want, item, &bytes))
+        out_of_memory();
+    char *p = take(a, bytes);
     if (n)
         memcpy(p, data, n * item);
+    memset(p + n * item, 0, bytes - n * item);
     *cap = want;
     return p;
 }

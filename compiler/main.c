@@ -2,6 +2,7 @@
  */
 #include "compiler/session.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,6 +35,11 @@ int main(int argc, char **argv)
     Arena *a = arena_new();
     Options o;
     signal(SIGABRT, aborted);
+#ifdef __GLIBC__
+    /* Memory of one plan is needed again by the next: it does not go back to the system. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
     Exit status = EXIT_usage;
     if (options_parse(&o, argc, argv, a, stderr)) {
         bool color = isatty(STDERR_FILENO) && !getenv("NO_COLOR");

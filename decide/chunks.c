@@ -39,8 +39,14 @@ static double seconds(const Module *module, const Device *d, int64_t chunk)
     m->layout.recompute = RECOMPUTE_auto;
     memset(m->layout.offload, 0, sizeof m->layout.offload);
     m->layout.offload_auto = false;
-    PlanJob job = {
-        .m = m, .d = d, .a = a, .after = "chunks", .upto = "place", .decided = true, .log = stderr};
+    PlanJob job = {.m = m,
+                   .d = d,
+                   .a = a,
+                   .after = "chunks",
+                   .upto = "place",
+                   .decided = true,
+                   .compared = true,
+                   .log = stderr};
     plan_make(&job); /* what does not fit is timed as well */
     double s = 0;
     if (job.plan) {

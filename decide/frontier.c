@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "base/quantity.h"
 #include "decide/make.h"
 #include "plan/levels.h"
@@ -40,8 +41,8 @@ struct Frontier {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-Plan *frontier_plan(const Module *module, const Device *d, const KeepPlan *kept, const char *fn,
-                    Arena *a)
+static Plan *plan_of(const Module *module, const Device *d, const KeepPlan *kept, const char *fn,
+                     bool rough, Arena *a)
 {
     Module *m = module_copy(module, fn, diag_silent(module->diag, a), a);
     m->layout.plan = kept;
@@ -51,9 +52,17 @@ Plan *frontier_plan(const Module *module, const Device *d, const KeepPlan *kept,
                    .after = "frontier",
                    .upto = "place",
                    .decided = true,
+                   .compared = true,
+                   .rough = rough,
                    .log = stderr};
     plan_make(&job); /* what does not fit has a plan as well */
     return job.plan;
+}
+
+Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
+                    Arena *a)
+{
+    return plan_of(m, d, kept, fn, false, a);
 }
 
 /* All iterations of one repeat take an option, in segments or not (an iteration that is left over
@@ -80,34 +89,75 @@ static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segmen
     return kept;
 }
 
-/* Bytes on the level of what is kept that are there beside it, and all that it has. */
-static void read_room(Frontier *f, const Plan *p, const KeepPrice *price)
+/* Bytes on the level of what is kept that are left for it. */
+static int64_t room_of(const Frontier *f, const Plan *p, const KeepPrice *price)
 {
     const Level l = f->m->layout.offload[OFFLOAD_kept];
     int64_t kept = 0;
     for (int k = 0; k < f->loops; k++)
         kept += price->range[k].far * f->problem.iterations[k];
-    f->room = levels_share(f->m, f->d, l).memory - (p->level_bytes[l] - kept);
+    return levels_share(f->m, f->d, l).memory - (p->level_bytes[l] - kept);
 }
 
-static bool price(Frontier *f, const KeepPlan *kept, KeepPrice *p)
+/* A way to treat a repeat, planned by itself. */
+typedef struct Asked {
+    int loop, option;
+    int64_t segment;
+    bool here;
+} Asked;
+
+/* The plan says so. */
+typedef struct Answer {
+    bool ok;
+    KeepPrice price;
+    int64_t room;
+} Answer;
+
+/* All ways that are planned at once. */
+typedef struct Question {
+    Frontier *f;
+    const Asked *asked;
+} Question;
+
+static void answer(void *ctx, int k, FILE *out)
 {
+    const Question *q = ctx;
+    Frontier *f = q->f;
+    const Asked *as = &q->asked[k];
+    const KeepPlan *kept = uniform(f, as->loop, as->option, as->segment, as->here);
+    Answer r = {0};
     Arena *tmp = arena_new();
     int ranges = 0;
     for (size_t l = 0; l < kept->loops.n; l++)
         ranges += (int)kept->loops.data[l].n;
     Module *m = module_copy(f->m, NULL, diag_silent(f->m->diag, tmp), tmp);
     m->layout.overlap = f->offloads; /* transfers run beside the rest as far as there is room */
-    Plan *plan = frontier_plan(m, f->d, kept, f->offloads ? NULL : "train", tmp);
+    /* Bytes are those of lifetimes; only what transfers wait for depends on the packing. */
+    Plan *plan = plan_of(m, f->d, kept, f->offloads ? NULL : "train", !f->offloads, tmp);
     if (plan && f->offloads) {
         plan_streams(plan);
         plan_timeline(plan);
     }
-    bool ok = plan && keep_price(plan, ranges, tmp, p);
-    if (ok && f->offloads)
-        read_room(f, plan, p);
+    r.ok = plan && keep_price(plan, ranges, tmp, &r.price);
+    if (r.ok && f->offloads)
+        r.room = room_of(f, plan, &r.price);
     arena_free(tmp);
-    return ok;
+    fwrite(&r, sizeof r, 1, out);
+}
+
+/* Plans n ways, by all processors. The answers are in f->a. */
+static const Answer *ask(Frontier *f, const Asked *asked, int n)
+{
+    Question q = {f, asked};
+    Arena *tmp = arena_new();
+    Written *w = NEW_ARRAY(tmp, Written, n + 1);
+    Answer *all = NEW_ARRAY(f->a, Answer, n + 1);
+    parallel_map(n, answer, &q, tmp, w);
+    for (int k = 0; k < n; k++)
+        if (w[k].n == sizeof *all)
+            memcpy(&all[k], w[k].bytes, sizeof *all);
+    arena_free(tmp);
+    return all;
 }
 
 /* ---- prices ---------------------------------------------------------------------------------- */
@@ -141,35 +191,42 @@ static double start_of(const Frontier *f, int64_t carried)
 }
 
 /* One option for all iterations, where it is stored. */
-static bool price_option(Frontier *f, int l, int option, bool here, double *least)
+static void add_kind(Frontier *f, const Asked *as, const Answer *answer, double *least)
 {
+    const int l = as->loop;
     const double iterations = (double)f->problem.iterations[l];
-    KeepPrice p;
-    if (!price(f, uniform(f, l, option, 1, here), &p))
-        return false;
+    const KeepPrice p = answer->price;
     const RangePrice *r = &p.range[l];
     *least = f->problem.kinds[l] == 0 || p.seconds < *least ? p.seconds : *least;
-    f->kind[l][f->problem.kinds[l]++] = (KeepKind){.option = option,
+    f->kind[l][f->problem.kinds[l]++] = (KeepKind){.option = as->option,
                                                    .segment = 1,
                                                    .stored = r->stored,
                                                    .fixed = r->fixed,
                                                    .transient = larger(r->forward, r->backward),
                                                    .far = r->far,
-                                                   .here = here,
+                                                   .here = as->here,
                                                    .seconds = p.seconds / iterations};
     f->problem.start[l] = start_of(f, r->fixed);
     f->problem.between = larger(f->problem.between, p.between);
     f->outside = larger(f->outside, p.outside);
-    return true;
+    f->room = answer->room;
 }
 
 static bool price_options(Frontier *f, int l, double *least)
 {
+    Asked asked[2 * KEEP_OPTIONS] = {0};
+    int n = 0;
+    for (int o = 0; o < f->options[l]; o++) {
+        asked[n++] = (Asked){l, o, 1, f->offloads};
+        if (f->offloads && o < OFFLOADED)
+            asked[n++] = (Asked){l, o, 1, false};
+    }
+    const Answer *answers = ask(f, asked, n);
     bool ok = true;
-    for (int o = 0; o < f->options[l] && ok; o++) {
-        ok = price_option(f, l, o, f->offloads, least);
-        if (ok && f->offloads && o < OFFLOADED)
-            ok = price_option(f, l, o, false, least);
+    for (int k = 0; k < n && ok; k++) {
+        ok = answers[k].ok;
+        if (ok)
+            add_kind(f, &asked[k], &answers[k], least);
     }
     for (int k = 0; k < f->problem.kinds[l]; k++)
         f->kind[l][k].seconds -= *least / (double)f->problem.iterations[l];
@@ -205,13 +262,15 @@ static void drop_beaten(Frontier *f, int l)
  * goes into a segment is copied twice: to run on from, and to run again from. */
 static void price_segments(Frontier *f, int l)
 {
-    int options = f->problem.kinds[l];
+    Asked asked[2 * KEEP_OPTIONS] = {0};
+    int options = may_segment(f, l) ? f->problem.kinds[l] : 0;
     int64_t iterations = f->problem.iterations[l];
-    for (int o = 0; o < options && may_segment(f, l); o++) {
+    for (int o = 0; o < options; o++)
+        asked[o] = (Asked){l, f->kind[l][o].option, 2, f->kind[l][o].here};
+    const Answer *answers = ask(f, asked, options);
+    for (int o = 0; o < options && answers[o].ok; o++) {
         const KeepKind plain = f->kind[l][o];
-        KeepPrice p;
-        if (!price(f, uniform(f, l, plain.option, 2, plain.here), &p))
-            return;
+        const KeepPrice p = answers[o].price;
         const RangePrice *r = &p.range[l];
         double all = p.seconds - f->fastest;
         if (iterations % 2)

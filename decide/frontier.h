@@ -4,7 +4,8 @@
  *   price.c     bytes and seconds of an option, read off a plan made with it
  *   choose.c    the fastest ranges of iterations that fit, from prices alone
  *   frontier.c  puts them together
- *   keep_more.c what to keep beside the default where that fits */
+ *   keep_more.c what to keep beside the default where that fits
+ *   keep_bytes.c what was found, handed from one process to another */
 #ifndef MGC_FRONTIER_H
 #define MGC_FRONTIER_H
 
@@ -89,6 +90,10 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a);
 /* keep_more.c: the default, and values beside it that make the step of a program in halves for a
  * GPU faster, if it fits with them. NULL: there are none. Without pipelines. */
 const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a);
+/* keep_bytes.c: what was found, as bytes. values: of the module whose values it tells of. */
+void keep_write(FILE *out, const KeepPlan *kept, size_t values);
+/* Reads it back into a. False: the bytes are no such thing. */
+bool keep_read(const char *bytes, size_t n, size_t values, Arena *a, const KeepPlan **kept);
 /* Prints the values that may be kept, and the fastest choices for some memories. */
 void frontier_print(const Module *m, const Device *d, FILE *out);
 

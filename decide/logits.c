@@ -29,6 +29,7 @@ static Plan *plan_of(const Module *module, const Device *d, int64_t logits, Aren
                    .after = "logits",
                    .upto = "place",
                    .decided = true,
+                   .compared = true,
                    .rough = true,
                    .log = stderr};
     plan_make(&job); /* what does not fit is timed as well */

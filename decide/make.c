@@ -42,14 +42,16 @@ static PassStatus decide_chunks(PlanJob *j)
 
 static PassStatus decide_offload(PlanJob *j)
 {
-    offload_choose(j->m, j->d);
+    j->kept_known = offload_choose(j->m, j->d, j->a, &j->kept);
     return PASS_ok;
 }
 
 /* For the memory of the device, unless the layout says. */
 static PassStatus decide_frontier(PlanJob *j)
 {
-    if (j->m->layout.recompute == RECOMPUTE_auto && module_fn(j->m, "train"))
+    if (j->kept_known)
+        j->m->layout.plan = j->kept;
+    else if (j->m->layout.recompute == RECOMPUTE_auto && module_fn(j->m, "train"))
         j->m->layout.plan = frontier_choose(j->m, j->d, j->a);
     return PASS_ok;
 }
@@ -183,7 +185,7 @@ static void pass_done(void *ctx, const char *pass, const Job *job)
 
 static PassStatus run_passes(PlanJob *j, int first, int last)
 {
-    Job job = {.m = j->m, .log = j->log, .fusion = j->fusion};
+    Job job = {.m = j->m, .log = j->log, .fusion = j->fusion, .compared = j->compared};
     const PassRange range = {pass_info[first].name, pass_info[last].name, pass_done, j};
     j->at = NULL;
     PassStatus s = passes_run(&job, &range);

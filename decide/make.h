@@ -35,6 +35,7 @@ struct PlanJob {
     const char *after; /* a pass or a step that is done, and all before it; NULL: none is */
     const char *upto;  /* the last pass or step to run; NULL: the last there is */
     bool decided;      /* decisions are taken as the layout has them: none is made */
+    bool compared;     /* the plan is only compared with others: ir_verify is left out */
     bool rough;        /* whether it fits counts: no packing is tighter than that needs */
     FILE *log;         /* broken invariants are described here */
     FILE *fusion;      /* as Job has it */
@@ -42,7 +43,9 @@ struct PlanJob {
     void (*done)(void *ctx, const char *step, const PlanJob *j);
     void *ctx;
 
-    Plan *plan;     /* what `schedule` made, and the steps after it go on with */
+    Plan *plan;           /* what `schedule` made, and the steps after it go on with */
+    const KeepPlan *kept; /* what decision `offload` found to be kept best; else NULL, ... */
+    bool kept_known;      /* ... which may be what it found */
     const char *at; /* the pass or step that ran last, which is the one that failed, if any did */
 };
 

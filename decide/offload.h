@@ -5,7 +5,8 @@
 #include "plan/plan.h"
 
 /* Sets Layout.offload to the fastest way that fits the device; to nothing if none does, or if the
- * layout leaves nothing open. m is as it is behind pass precision, and else not changed. */
-void offload_choose(Module *m, const Device *d);
+ * layout leaves nothing open. m is as it is behind pass precision, and else not changed. True:
+ * *kept, in a, is what decision frontier would find then (NULL: the default). */
+bool offload_choose(Module *m, const Device *d, Arena *a, const KeepPlan **kept);
 
 #endif

@@ -38,6 +38,7 @@ static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Ar
                    .after = "overlap",
                    .upto = "place",
                    .decided = true,
+                   .compared = true,
                    .rough = true,
                    .log = stderr};
     plan_make(&job); /* what does not fit is timed as well */

@@ -19,9 +19,10 @@ typedef enum PassStatus {
 /* The state that passes hand on. */
 typedef struct Job {
     Module *m;
-    Arena *tmp;   /* a pass's scratch: the runner empties it after each */
-    FILE *log;    /* broken invariants are described here */
-    FILE *fusion; /* every decision to fuse, or not, and why; NULL: nobody asks */
+    Arena *tmp;    /* a pass's scratch: the runner empties it after each */
+    FILE *log;     /* broken invariants are described here */
+    FILE *fusion;  /* every decision to fuse, or not, and why; NULL: nobody asks */
+    bool compared; /* its plan is only compared with others: ir_verify is left out */
 } Job;
 
 typedef enum PassId {
@@ -51,8 +52,8 @@ typedef struct PassRange {
     void *ctx;
 } PassRange;
 
-/* Runs the passes of a range in order, ir_verify after each, until one fails. The names in the
- * range must exist (pass_find). */
+/* Runs the passes of a range in order, ir_verify after each (unless `compared`), until one fails.
+ * The names in the range must exist (pass_find). */
 PassStatus passes_run(Job *j, const PassRange *range);
 
 /* Says on the job's log what is wrong with mgc itself; returns PASS_broken. `at` may be NULL. */

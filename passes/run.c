@@ -45,7 +45,7 @@ static PassStatus run_one(Job *j, const PassInfo *p, unsigned holds)
     PassStatus s = p->run(j);
     arena_free(j->tmp);
     j->tmp = NULL;
-    if (s != PASS_ok)
+    if (s != PASS_ok || j->compared)
         return s;
     int broken = ir_verify(j->m, j->log);
     if (broken)

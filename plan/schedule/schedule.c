@@ -458,6 +458,7 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     Sched s = {.p = p, .m = m, .tmp = arena_new()};
     s.loc = NEW_ARRAY(s.tmp, Loc, m->values.n);
     s.want = NEW_ARRAY(s.tmp, Want, m->values.n);
+    s.number = NEW_ARRAY(s.tmp, uint32_t, m->values.n);
     for (size_t i = 0; i < m->tensors.n; i++) {
         const Tensor *t = &m->tensors.data[i];
         uint32_t b = buffer_new(&s, name_str(m->names, t->name),

@@ -59,6 +59,7 @@ typedef struct Sched {
     int program;
     Loc *loc;
     Want *want;
+    uint32_t *number;      /* per value, of schedule_kernel.c: where it stands in a kernel */
     VEC(LoopPlan *) loops; /* decided, not yet written */
     StageSet *at;          /* per value */
     VEC(Name) shapes;      /* per kernel: its text, see schedule_kernel.c */

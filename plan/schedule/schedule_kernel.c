@@ -142,7 +142,7 @@ static const char *shape_of(Sched *s, const Kernel *k)
     char *text;
     size_t size;
     Shape h = {.s = s, .out = open_memstream(&text, &size)};
-    h.number = NEW_ARRAY(s->tmp, uint32_t, s->m->values.n);
+    h.number = s->number;
     fprintf(h.out, "%s %d %lld %lld", name_str(s->m->names, k->ins->attrs.kind), k->phase,
             (long long)k->chunks, (long long)k->columns);
     for (int i = 0; i < k->noperands; i++) {

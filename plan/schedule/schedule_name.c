@@ -66,8 +66,9 @@ static const char *own_name(const Sched *s, const Ins *i, const Operand *op, int
 
 static bool taken(const Sched *s, const char *name)
 {
-    for (size_t k = 0; k < s->prog->actions.n; k++)
-        if (!strcmp(name_str(s->m->names, s->prog->actions.data[k].name), name))
+    const Name known = name_find(s->m->names, name);
+    for (size_t k = 0; known && k < s->prog->actions.n; k++)
+        if (s->prog->actions.data[k].name == known)
             return true;
     return false;
 }
@@ -202,8 +203,9 @@ static const char *block_word(const Sched *s, const Ins *i)
 
 static bool kernel_taken(const Sched *s, const char *name)
 {
-    for (size_t i = 0; i < s->p->kernels.n; i++)
-        if (!strcmp(name_str(s->m->names, s->p->kernels.data[i].name), name))
+    const Name known = name_find(s->m->names, name);
+    for (size_t i = 0; known && i < s->p->kernels.n; i++)
+        if (s->p->kernels.data[i].name == known)
             return true;
     return false;
 }

@@ -1,0 +1,30 @@
+/* parallel.h - a function of numbers, computed by several processes at once.
+ *
+ * The results are those of a loop over the numbers, whatever the number of processors: a call sees
+ * memory as it was when parallel_map began, and what it changes there is seen by nobody. */
+#ifndef MGC_BASE_PARALLEL_H
+#define MGC_BASE_PARALLEL_H
+
+#include <stdio.h>
+
+#include "base/arena.h"
+
+/* The bytes that a call wrote. */
+typedef struct Written {
+    char *bytes;
+    size_t n;
+} Written;
+
+/* Writes the result of number k to `out`. */
+typedef void ParallelCall(void *ctx, int k, FILE *out);
+
+/* How many processes run at once: the processors that this one may use, 16 at the most; 1 in a call
+ * of parallel_map. */
+int parallel_most(void);
+
+/* Calls f(ctx, k, ..) for each k from 0 up to n, and leaves what it wrote in result[k], in a. One
+ * call alone, or without a second processor, runs in this process. A process that ends otherwise
+ * than by return, or cannot be begun, has its number called here, where the user sees the error. */
+void parallel_map(int n, ParallelCall *f, void *ctx, Arena *a, Written *result);
+
+#endif

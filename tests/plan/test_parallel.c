@@ -1,0 +1,166 @@
+/* Processes that give back what they computed: the results of a loop, whatever becomes of them; and
+ * what the backward part keeps, handed from one to another. */
+#include "base/parallel.h"
+#include "decide/frontier.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MANY = 40, LONG = 300000, VALUES = 7 };
+
+typedef struct Seen {
+    pid_t parent;
+    bool dies; /* every third call of another process ends it */
+    int here;  /* calls in this process */
+} Seen;
+
+/* Bytes of result k: more than a pipe holds for some, none for others. */
+static size_t bytes_of(int k)
+{
+    return k % 5 == 0 ? LONG + (size_t)k : k % 5 == 1 ? 0 : 3;
+}
+
+static void call(void *ctx, int k, FILE *out)
+{
+    Seen *s = ctx;
+    s->here++;
+    if (s->dies && getpid() != s->parent && k % 3 == 0)
+        _exit(70);
+    assert_true(getpid() == s->parent || parallel_most() == 1);
+    for (size_t n = 0; n < bytes_of(k); n++)
+        fputc((int)((n + (size_t)k) % 251), out);
+}
+
+static void has_results(Seen *s, int n)
+{
+    Arena *a = arena_new();
+    Written w[MANY];
+    parallel_map(n, call, s, a, w);
+    for (int k = 0; k < n; k++) {
+        assert_int_equal(w[k].n, bytes_of(k));
+        for (size_t i = 0; i < w[k].n; i++)
+            assert_int_equal((unsigned char)w[k].bytes[i], (i + (size_t)k) % 251);
+    }
+    arena_free(a);
+}
+
+static void test_results(void **state)
+{
+    (void)state;
+    const int processors = parallel_most();
+    for (int n = 0; n <= MANY; n += n < 3 ? 1 : 37) {
+        Seen s = {.parent = getpid()};
+        has_results(&s, n);
+        assert_int_equal(s.here, processors > 1 && n > 1 ? 0 : n);
+    }
+}
+
+/* A process that ends: its number, and what nobody took then, are called here. */
+static void test_ended(void **state)
+{
+    (void)state;
+    Seen s = {.parent = getpid(), .dies = true};
+    has_results(&s, MANY);
+    assert_true(s.here > 0);
+}
+
+static void test_one_processor(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (int k = 0; k < CPU_SETSIZE && !CPU_COUNT(&one); k++)
+        if (CPU_ISSET(k, &all))
+            CPU_SET(k, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    Seen s = {.parent = getpid()};
+    has_results(&s, MANY);
+    assert_int_equal(s.here, MANY);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+static const bool some[VALUES] = {false, true, true, false, false, true, false}, none[VALUES];
+
+static KeepPlan *plan_of(int loops, Arena *a)
+{
+    KeepPlan *p = NEW(a, KeepPlan);
+    for (int l = 0; l < loops; l++) {
+        KeepRanges ranges = {0};
+        for (int k = 0; k <= l; k++)
+            vec_push(a, &ranges,
+                     ((KeepRange){.iterations = 4 + k,
+                                  .segment = 1 + l,
+                                  .keep = k ? some : none,
+                                  .says = k == 1 ? NULL : "q k v",
+                                  .here = k > 1}));
+        vec_push(a, &p->loops, ranges);
+        vec_push(a, &p->dims, (Name)(l + 3));
+    }
+    return p;
+}
+
+static void are_same(const KeepPlan *x, const KeepPlan *y)
+{
+    assert_int_equal(x->loops.n, y->loops.n);
+    assert_int_equal(x->dims.n, y->dims.n);
+    for (size_t l = 0; l < x->loops.n; l++) {
+        assert_int_equal(x->dims.data[l], y->dims.data[l]);
+        assert_int_equal(x->loops.data[l].n, y->loops.data[l].n);
+        for (size_t k = 0; k < x->loops.data[l].n; k++) {
+            const KeepRange *r = &x->loops.data[l].data[k], *s = &y->loops.data[l].data[k];
+            assert_int_equal(r->iterations, s->iterations);
+            assert_int_equal(r->segment, s->segment);
+            assert_int_equal(r->here, s->here);
+            assert_memory_equal(r->keep, s->keep, VALUES * sizeof *r->keep);
+            assert_true(!r->says == !s->says);
+            if (r->says)
+                assert_string_equal(r->says, s->says);
+        }
+    }
+}
+
+/* Each plan comes back as it was; no part of its bytes is taken for one, and none with more. */
+static void test_kept(void **state)
+{
+    (void)state;
+    for (int loops = -1; loops < 4; loops++) {
+        Arena *a = arena_new();
+        const KeepPlan *p = loops < 0 ? NULL : plan_of(loops, a), *back;
+        char *bytes;
+        size_t n;
+        FILE *out = open_memstream(&bytes, &n);
+        keep_write(out, p, VALUES);
+        fputc(0, out);
+        fclose(out);
+        assert_true(keep_read(bytes, n - 1, VALUES, a, &back));
+        assert_true(!p == !back);
+        if (p)
+            are_same(p, back);
+        assert_false(keep_read(bytes, n, VALUES, a, &back));
+        for (size_t part = 0; part < n - 1; part++)
+            assert_false(keep_read(bytes, part, VALUES, a, &back));
+        free(bytes);
+        arena_free(a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_ended),
+        cmocka_unit_test(test_one_processor),
+        cmocka_unit_test(test_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
