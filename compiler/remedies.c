@@ -86,15 +86,20 @@ static const char *written(Arena *a, const Change *c)
     return all;
 }
 
-static bool try(Search *q, const Change *c)
+static void found(Search *q, const Change *c, Planned r)
 {
-    Planned r = plan_with(q, c);
     r.change = *c;
     r.what = written(q->s->arena, c);
     if (r.fits)
         q->found[q->n++] = r;
     else if (r.bytes && (!q->least.bytes || r.bytes < q->least.bytes))
         q->least = r;
+}
+
+static bool try(Search *q, const Change *c)
+{
+    const Planned r = plan_with(q, c);
+    found(q, c, r);
     return r.fits;
 }
 
@@ -134,27 +139,41 @@ static void shorter_sequences(Search *q)
     }
 }
 
+typedef struct Larger {
+    const char *name;
+    int64_t memory;
+} Larger;
+
+static int smaller_first(const void *x, const void *y)
+{
+    const Larger *a = x, *b = y;
+    return a->memory != b->memory ? (a->memory < b->memory ? -1 : 1) : strcmp(a->name, b->name);
+}
+
 /* The smallest GPU that has room; of a host's memory mgc knows no other. */
 static void larger_device(Search *q)
 {
-    const Device *now = q->plan->device;
     Arena *a = q->s->arena;
-    size_t n;
-    const char **name = device_names(a, &n), *best = NULL;
-    int64_t memory = INT64_MAX;
+    size_t n, larger = 0;
+    const char **name = device_names(a, &n);
+    Larger *all = NEW_ARRAY(a, Larger, n + 1);
     for (size_t i = 0; i < n; i++) {
         Device d;
         Session quiet = *q->s;
         quiet.diag = diag_new(a, q->nowhere, false);
         if (device_load(&quiet, name[i], &d) == EXIT_done && d.target == TARGET_cuda &&
-            d.memory > now->memory && d.memory < memory &&
-            plan_with(q, &(Change){.device = name[i]}).fits) {
-            best = name[i];
-            memory = d.memory;
-        }
+            d.memory > q->plan->device->memory)
+            all[larger++] = (Larger){name[i], d.memory};
     }
-    if (best)
-        try(q, &(Change){.device = best});
+    qsort(all, larger, sizeof *all, smaller_first);
+    for (size_t i = 0; i < larger; i++) {
+        const Change c = {.device = all[i].name};
+        const Planned r = plan_with(q, &c);
+        if (!r.fits)
+            continue;
+        found(q, &c, r);
+        return;
+    }
 }
 
 /* Halves for products, where there are none. */

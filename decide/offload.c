@@ -154,13 +154,20 @@ static Level below(const Device *d)
     return LEVEL_device;
 }
 
-/* Could it fit, if all bytes of the classes of a way left the device? `nothing` was tried. */
-static bool may_fit(const Module *m, const Device *d, const Tried *nothing, unsigned which)
+/* Could it fit, if all bytes of the classes of a way left the device for a level? `nothing` was
+ * tried. Tensors leave as a whole; of gradients the bytes there are an estimate. Stages of a
+ * pipeline have each their own, so that the level's are not the sum. */
+static bool may_fit(const Module *m, const Device *d, const Tried *nothing, unsigned which,
+                    Level to)
 {
-    int64_t left = nothing->always;
-    for (int k = 0; k < OFFLOAD_count; k++)
-        left -= which >> k & 1 ? nothing->of[k] : 0;
-    return left <= plan_budget(m, d);
+    int64_t left = nothing->always, there = 0;
+    for (int k = 0; k < OFFLOAD_count; k++) {
+        const int64_t bytes = which >> k & 1 ? nothing->of[k] : 0;
+        left -= bytes;
+        there += k == OFFLOAD_gradients ? 0 : bytes;
+    }
+    return left <= plan_budget(m, d) &&
+           (m->layout.pipeline.axis || there <= levels_share(m, d, to).memory);
 }
 
 static bool has_masters(const Module *m)
@@ -181,7 +188,7 @@ static void list_ways(Search *s, const Tried *nothing, Level to)
                 which &= ~(1u << k);
         for (int i = 0; i < s->n; i++)
             tried = tried || s->which[i] == which;
-        if (tried || !which || !may_fit(s->m, s->d, nothing, which))
+        if (tried || !which || !may_fit(s->m, s->d, nothing, which, to))
             continue;
         for (int k = 0; k < OFFLOAD_count; k++)
             s->way[s->n].level[k] = which >> k & 1 ? to : LEVEL_device;
