@@ -24,7 +24,7 @@ MLP = os.path.join(PARITY, "mlp_small.mg")
 MIXTRAL = os.path.join(PARITY, "mixtral_small.mg")
 
 
-@mgctest.in_turns
+@mgctest.in_turns_of(7)
 class Cuda(shim.Case):
     def test_recompute(self):
         """With less memory, in ranges of layers and segments, the same losses; in f32, or with halves."""
