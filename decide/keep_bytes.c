@@ -5,7 +5,8 @@
 
 static void put(FILE *out, const void *data, size_t n)
 {
-    fwrite(data, 1, n, out); /* who closes `out` sees what went wrong */
+    if (n)
+        fwrite(data, 1, n, out); /* who closes `out` sees what went wrong */
 }
 
 #define PUT(out, x) put(out, &(x), sizeof(x))
