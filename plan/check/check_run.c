@@ -47,8 +47,7 @@ static int64_t element_offset(const Operand *o, int64_t e)
 {
     int64_t at = 0;
     for (int i = o->type.rank - 1; i >= 0; i--) {
-        at += e % o->type.dims[i].size * o->stride[i];
-        e /= o->type.dims[i].size;
+        at += index_of(&e, o->type.dims[i].size) * o->stride[i];
     }
     return at;
 }
@@ -91,10 +90,11 @@ bool each_run(Check *c, const Operand *o, RunFn *run)
 {
     int64_t n = type_elements(&o->type), length = run_length(o);
     Cursor k = {.c = c, .o = o, .bytes = dtype_bytes(o->type.dtype)};
-    int64_t base = address_of(c, &o->at);
+    const int64_t base = address_of(c, &o->at);
+    const Iterations here = iterations_here(c);
     for (int64_t e = 0; e < n && !k.failed; e += length) {
         k.address = base + element_offset(o, e) * k.bytes;
-        meaning_of(&c->meaning, o->value, iterations_here(c), e, length, run, &k);
+        meaning_of(&c->meaning, o->value, here, e, length, run, &k);
     }
     return !k.failed;
 }

@@ -62,10 +62,8 @@ static int64_t viewed_element(const Module *m, const Ins *view, int64_t e)
     const Type *t = type_of(m, view->out[0]), *u = type_of(m, view->in[0]);
     const Attrs *a = &view->attrs;
     int64_t index[MAX_RANK], at = 0;
-    for (int i = t->rank - 1; i >= 0; i--) {
-        index[i] = e % t->dims[i].size;
-        e /= t->dims[i].size;
-    }
+    for (int i = t->rank - 1; i >= 0; i--)
+        index[i] = index_of(&e, t->dims[i].size);
     for (int i = 0; i < u->rank; i++) {
         Name d = u->dims[i].name;
         int64_t here;
@@ -162,10 +160,8 @@ static void meaning_of_join(const Meaning *w, const Ins *join, Iterations r, int
     const int d = type_find(t, join->attrs.dim.name);
     while (n > 0) {
         int64_t index[MAX_RANK], e = first, at = 0;
-        for (int i = t->rank - 1; i >= 0; i--) {
-            index[i] = e % t->dims[i].size;
-            e /= t->dims[i].size;
-        }
+        for (int i = t->rank - 1; i >= 0; i--)
+            index[i] = index_of(&e, t->dims[i].size);
         const JoinPart p = part_at(w->m, join, index[d]);
         const Type *u = type_of(w->m, p.v);
         for (int i = 0; i < u->rank; i++) {
