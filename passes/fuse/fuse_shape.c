@@ -252,6 +252,19 @@ static double flops_behind(const Look *l, Value v, int depth)
     return sum;
 }
 
+/* Is v computed here from the number of a row? */
+static bool is_of_row(const Look *l, Value v, int depth)
+{
+    const int at = l->f->at[v];
+    if (at < 0 || !cluster_has(l->c, at))
+        return false;
+    const Ins *i = l->f->r->ins.data[at];
+    bool any = reduction(i) || depth == 0;
+    for (uint32_t k = 0; k < i->nin && !any; k++)
+        any = is_of_row(l, i->in[k], depth - 1);
+    return any;
+}
+
 /* Does a reindex read a dim at other indices of the same dim? */
 static bool is_shift(const Ins *i)
 {
@@ -275,6 +288,9 @@ static const char *check_values(const Look *l, const DimList *rows)
         if (read >= 0 && cluster_has(l->c, read) && !is_read_through(l, l->f->r->ins.data[read]) &&
             !(is_shift(i) && flops_behind(l, i->in[0], 16) <= FUSE_BROADCAST))
             return "what is read at other indices would be computed again at each";
+        if (rows && i->op == OP_reindex && !dims_have(&l->s->reduced, i->attrs.dim.name) &&
+            is_of_row(l, i->in[0], 16))
+            return "what is read at other indices would need another row's numbers";
         if (i->op != OP_rotate)
             continue;
         if (rows && !dims_have(&l->s->reduced, i->attrs.dim.name))

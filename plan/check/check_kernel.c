@@ -119,6 +119,50 @@ static bool same_body(const Module *m, const Region *a, const Region *b)
     return same;
 }
 
+/* The lowest value of a body, and how many there are up to the highest: it uses no others. */
+static Value values_of(const Region *body, size_t *n)
+{
+    Value low = body->results.data[0], high = low;
+    for (size_t k = 0; k < body->args.n + body->ins.n; k++) {
+        const Value v =
+            k < body->args.n ? body->args.data[k] : body->ins.data[k - body->args.n]->out[0];
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    *n = (size_t)(high - low) + 1;
+    return low;
+}
+
+/* Does a body of rows need the number of a row at another one? Only its own is there when a row is
+ * computed. An op that moves indices along a dim of the rows lies between the reduction and what
+ * needs it. */
+static bool needs_another_row(const Region *body)
+{
+    size_t n;
+    const Value low = values_of(body, &n);
+    DimList reduced = {0};
+    Arena *tmp = arena_new();
+    bool *of_row = NEW_ARRAY(tmp, bool, n), any = false;
+    for (size_t k = 0; k < body->ins.n; k++) {
+        const Ins *i = body->ins.data[k];
+        for (int d = 0; OP_AMONG(i->op, OP_sum, OP_rmax) && d < i->attrs.over.n; d++)
+            if (!dims_have(&reduced, i->attrs.over.dim[d].name) && reduced.n < MAX_RANK)
+                reduced.dim[reduced.n++] = i->attrs.over.dim[d];
+    }
+    for (size_t k = 0; k < body->ins.n && !any; k++) {
+        const Ins *i = body->ins.data[k];
+        bool here = false;
+        for (uint32_t x = 0; x < i->nin; x++)
+            here |= of_row[i->in[x] - low];
+        const Name moved = i->op == OP_window ? i->attrs.along.name : i->attrs.dim.name;
+        any = here && OP_AMONG(i->op, OP_rotate, OP_reindex, OP_pick, OP_window) &&
+              !dims_have(&reduced, moved);
+        of_row[i->out[0] - low] = here || OP_AMONG(i->op, OP_sum, OP_rmax);
+    }
+    arena_free(tmp);
+    return any;
+}
+
 const char *kernel_wrong(const Module *m, const Kernel *k, const Ins *i)
 {
     if (!k->ins || k->ins->op != OP_fused)
@@ -128,6 +172,8 @@ const char *kernel_wrong(const Module *m, const Kernel *k, const Ins *i)
     bool col = strcmp(name_str(m->names, i->attrs.kind), "col") == 0;
     if (k->phase != PHASE_whole && (!col || k->chunks < 1))
         return "only sums over columns have phases, of at least one chunk";
+    if (strcmp(name_str(m->names, i->attrs.kind), "row") == 0 && needs_another_row(i->body))
+        return "a row needs another row's number";
     return NULL;
 }
 
@@ -146,20 +192,6 @@ static DimList dims_iterated(const Module *m, const Ins *i)
         }
     }
     return all;
-}
-
-/* The lowest value of a body, and how many there are up to the highest: it uses no others. */
-static Value values_of(const Region *body, size_t *n)
-{
-    Value low = body->results.data[0], high = low;
-    for (size_t k = 0; k < body->args.n + body->ins.n; k++) {
-        const Value v =
-            k < body->args.n ? body->args.data[k] : body->ins.data[k - body->args.n]->out[0];
-        low = v < low ? v : low;
-        high = v > high ? v : high;
-    }
-    *n = (size_t)(high - low) + 1;
-    return low;
 }
 
 /* Does any result depend on input k at other indices than its own? An op that moves indices lies in
