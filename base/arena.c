@@ -67,7 +67,8 @@ static void *take(Arena *a, size_t size)
 
 void *arena_alloc(Arena *a, size_t size)
 {
-    return memset(take(a, size), 0, size);
+    const size_t align = alignof(max_align_t);
+    return memset(take(a, size), 0, (size + align - 1) / align * align);
 }
 
 void *arena_array(Arena *a, size_t count, size_t size)

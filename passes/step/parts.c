@@ -371,7 +371,7 @@ static void adjust_ins(Adjust *a, Region *home, Ins *i)
     }
     if (along && i->op == OP_random)
         adjust_random(a, &b, i);
-    bool part = i->nout && r->part[i->out[0]];
+    bool part = i->nout && i->out[0] < a->known && r->part[i->out[0]]; /* the index is no part */
     if (i->op == OP_repeat) {
         for (int64_t k = 0; k < i->attrs.carried; k++)
             if (r->part[i->body->args.data[k]])
