@@ -59,7 +59,7 @@ typedef struct Edit {
 } Edit;
 
 /* Changes that make an error go away, together; those of one file from its beginning on. */
-enum { REMEDY_EDITS = 4 };
+enum { REMEDY_EDITS = 8 };
 typedef struct Remedy {
     int n;
     Edit edit[REMEDY_EDITS];

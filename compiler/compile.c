@@ -419,7 +419,8 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
                    .ctx = s};
     PassStatus status = plan_make(&job);
     c->module = job.m;
-    if (status == PASS_infeasible && !strcmp(job.at, "place") && !s->trial) {
+    const bool small = status == PASS_infeasible || status == PASS_error;
+    if (small && !strcmp(job.at, "place") && !s->trial) { /* the device, or another level */
         remedies_tell(s, job.plan);
         times_mark(s, "remedies");
     }

@@ -1,7 +1,9 @@
 /* explain.c - mgc explain CODE: a row of errors.def. mgc explain F.mg NAME: what becomes of a
  * parameter or a value, from the line that makes it to the bytes it lies in. */
+#include "compiler/explain.h"
 #include "compiler/session.h"
 #include "ir/external.h"
+#include "plan/levels.h"
 #include "plan/show.h"
 
 #include <stdlib.h>
@@ -84,7 +86,7 @@ static void print_line(const Search *q, Span at)
     printf("  %-10s  %.*s\n", "", (int)(to - from), text + from);
 }
 
-static void row(const char *left, const char *right)
+void explain_row(const char *left, const char *right)
 {
     printf("  %-10s  %s\n", left, right);
 }
@@ -115,28 +117,31 @@ static void print_tensor(const Search *q, const Tensor *t)
 {
     Arena *a = q->s->arena;
     printf("parameter %s\n", name_str(q->m->names, t->name));
-    row("declared", place(q, t->span));
+    explain_row("declared", place(q, t->span));
     print_line(q, t->span);
     Type kept = t->type;
     kept.dtype = tensor_kept(q->m, t) ? tensor_kept(q->m, t) : kept.dtype;
-    row("stored", type_text(q, &kept));
-    row("external",
+    explain_row("stored", type_text(q, &kept));
+    explain_row(
+        "external",
         arena_printf(a, "%s [%s]%s%s", name_str(q->m->names, t->external), external_shape(q, t),
                      part_text(q, t),
                      t->stacked ? ", one for every iteration of the repeats around it" : ""));
     if (t->follows)
-        row("follows",
-            arena_printf(a, "%s: a copy of it before the first step",
-                         name_str(q->m->names, q->m->tensors.data[t->follows - 1].name)));
+        explain_row("follows",
+                    arena_printf(a, "%s: a copy of it before the first step",
+                                 name_str(q->m->names, q->m->tensors.data[t->follows - 1].name)));
     else if (t->formula)
-        row("starts as", arena_printf(a, "of each element: %s", name_str(q->m->names, t->formula)));
+        explain_row("starts as",
+                    arena_printf(a, "of each element: %s", name_str(q->m->names, t->formula)));
     else if (t->init == INIT_const)
-        row("starts as", arena_printf(a, "%g", t->a));
+        explain_row("starts as", arena_printf(a, "%g", t->a));
     else
-        row("starts as", arena_printf(a,
-                                      t->init == INIT_normal ? "normal, mean %g, deviation %g"
-                                                             : "uniform between %g and %g",
-                                      t->a, t->b));
+        explain_row("starts as",
+                    arena_printf(a,
+                                 t->init == INIT_normal ? "normal, mean %g, deviation %g"
+                                                        : "uniform between %g and %g",
+                                 t->a, t->b));
 }
 
 /* Every instruction of the region and those inside it that reads v; what a repeat takes in is
@@ -152,8 +157,8 @@ static void print_users(const Search *q, const Region *r, Value v)
             else
                 reads |= ins->in[k] == v;
         if (reads)
-            row("read by",
-                arena_printf(q->s->arena, "%s, %s", op_info[ins->op].name, place(q, ins->span)));
+            explain_row("read by", arena_printf(q->s->arena, "%s, %s", op_info[ins->op].name,
+                                                place(q, ins->span)));
         if (ins->body)
             print_users(q, ins->body, v);
     }
@@ -164,11 +169,11 @@ static void print_value(Search *q, const Fn *fn, const Ins *ins, Value v)
     q->found++;
     printf("value %s of @%s\n", name_str(q->m->names, q->m->values.data[v].name),
            name_str(q->m->names, fn->name));
-    row("made by", arena_printf(q->s->arena, "%s%s%s, %s", op_info[ins->op].name,
-                                ins->block ? " in block " : "", name_str(q->m->names, ins->block),
-                                place(q, ins->span)));
+    explain_row("made by", arena_printf(q->s->arena, "%s%s%s, %s", op_info[ins->op].name,
+                                        ins->block ? " in block " : "",
+                                        name_str(q->m->names, ins->block), place(q, ins->span)));
     print_line(q, ins->span);
-    row("is", type_text(q, type_of(q->m, v)));
+    explain_row("is", type_text(q, type_of(q->m, v)));
     print_users(q, fn->body, v);
 }
 
@@ -219,7 +224,7 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
     for (size_t i = 0; i < program->actions.n; i++) {
         const Action *act = &program->actions.data[i];
         bool read = false, write = false;
-        for (int k = 0; k < act->noperands; k++)
+        for (int k = 0; k < act->noperands && !action_transfers(act); k++)
             if (act->operand[k].at.buffer == buffer) {
                 read |= act->operand[k].read;
                 write |= act->operand[k].write;
@@ -229,14 +234,14 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
         const char *kernel = act->kind == ACT_kernel || act->epilogue
                                  ? name_str(q->m->names, p->kernels.data[act->kernel].name)
                                  : "";
-        row(read && write ? "updated by"
-            : read        ? "read by"
-                          : "written by",
-            arena_printf(q->s->arena, "@%s action %u: %s %s%s%s%s, %s",
-                         name_str(q->m->names, program->fn->name), act->id,
-                         action_info[act->kind].name, act->epilogue ? "and " : "", kernel,
-                         *kernel ? " for " : "", name_str(q->m->names, act->name),
-                         place(q, act->span)));
+        explain_row(read && write ? "updated by"
+                    : read        ? "read by"
+                                  : "written by",
+                    arena_printf(q->s->arena, "@%s action %u: %s %s%s%s%s, %s",
+                                 name_str(q->m->names, program->fn->name), act->id,
+                                 action_info[act->kind].name, act->epilogue ? "and " : "", kernel,
+                                 *kernel ? " for " : "", name_str(q->m->names, act->name),
+                                 place(q, act->span)));
     }
 }
 
@@ -248,14 +253,14 @@ static void print_split(const Search *q, const Plan *p, uint32_t b)
         const Tensor *t = &m->tensors.data[i];
         if (p->tensor_buffer.data[i] != (int)b)
             continue;
-        row("of a rank", type_text(q, &t->type));
+        explain_row("of a rank", type_text(q, &t->type));
         TensorSplit all[MAX_AXES];
         for (int k = 0, n = tensor_splits(m, t, all); k < n; k++)
-            row("split",
-                arena_printf(q->s->arena, "%s on %s%s, by the rule for %s, %s",
-                             name_str(m->names, all[k].dim), name_str(m->names, all[k].axis),
-                             all[k].zigzag ? " in zigzag order" : "", split_rule(m, &all[k]),
-                             place(q, all[k].rule->span)));
+            explain_row("split", arena_printf(q->s->arena, "%s on %s%s, by the rule for %s, %s",
+                                              name_str(m->names, all[k].dim),
+                                              name_str(m->names, all[k].axis),
+                                              all[k].zigzag ? " in zigzag order" : "",
+                                              split_rule(m, &all[k]), place(q, all[k].rule->span)));
     }
 }
 
@@ -264,16 +269,20 @@ static void print_buffer(const Search *q, const Plan *p, uint32_t b)
     const Buffer *buffer = &p->buffers.data[b];
     Program *const *const programs = p->programs;
     printf("buffer %s, %s\n", name_str(q->m->names, buffer->name), owner_names[buffer->owner]);
-    row("bytes", arena_printf(q->s->arena, "%lld at offset %lld of %s%s", (long long)buffer->bytes,
-                              (long long)buffer->offset,
-                              buffer->level ? arena_printf(q->s->arena, "the %s's",
-                                                           level_names[buffer->level])
-                                            : "the arena",
-                              buffer->persistent ? ", always" : ""));
+    explain_row("bytes", arena_printf(q->s->arena, "%lld at offset %lld of %s%s",
+                                      (long long)buffer->bytes, (long long)buffer->offset,
+                                      buffer->level ? arena_printf(q->s->arena, "the %s's arena",
+                                                                   level_names[buffer->level])
+                                                    : "the arena",
+                                      buffer->persistent ? ", always" : ""));
     print_split(q, p, b);
+    if (levels_used(p->module))
+        explain_lies(p, b);
     for (size_t i = 0; i < PLAN_PROGRAMS; i++)
-        if (programs[i])
+        if (programs[i]) {
+            explain_transfers(p, programs[i], b);
             print_access(q, p, programs[i], b);
+        }
 }
 
 static bool body_has(const Search *q, const Region *r)

@@ -1,16 +1,20 @@
 /* remedies.c - what would make a model fit that does not. Each change is planned before it is
  * offered, so that what is said of it is what it does. */
+#include "compiler/narrow.h"
 #include "compiler/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "decide/make.h"
+#include "plan/levels.h"
 #include "plan/place/place.h"
 
 /* Options of the command line; NULL: as it is. */
 typedef struct Change {
     const char *microbatch, *recompute, *offload, *precision, *define, *device;
+    Narrow narrow; /* edits of the source */
+    bool roomy;    /* the device has room for all: for comparison */
 } Change;
 
 typedef struct Planned {
@@ -19,13 +23,14 @@ typedef struct Planned {
     bool fits;
     int64_t bytes;
     double seconds, tokens; /* of a step */
+    double without;         /* seconds, were nothing offloaded; 0: nothing is, or unknown */
 } Planned;
 
 typedef struct Search {
     Session *s;
     FILE *nowhere;
     const Plan *plan; /* the one that does not fit */
-    Planned found[10];
+    Planned found[16];
     int n;
     Planned least; /* in bytes, of those that do not do */
 } Search;
@@ -42,13 +47,22 @@ static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Planned
     r->tokens = (double)job.m->batch.size * (double)job.m->seq.size;
 }
 
+static void nobody(void *ctx, const Found *f)
+{
+    (void)ctx;
+    (void)f;
+}
+
 /* Plans the input anew with the change; what goes wrong is told to nobody. */
 static Planned plan_with(const Search *q, const Change *c)
 {
     Arena *a = arena_new();
     Options o = *q->s->o;
+    Remedy narrow = {0};
+    if (c->narrow)
+        narrow_edits(q->plan->module, c->narrow, &narrow);
     Session s = {
-        .arena = a, .names = names_new(a), .diag = diag_new(a, q->nowhere, false), .o = &o};
+        .arena = a, .names = names_new(a), .diag = diag_trial(a, &narrow, nobody, NULL), .o = &o};
     Compiled made = {0};
     Planned r = {0};
     if (c->microbatch)
@@ -67,14 +81,19 @@ static Planned plan_with(const Search *q, const Change *c)
             vec_push(a, &o.define, q->s->o->define.data[i]);
         vec_push(a, &o.define, c->define);
     }
-    if (compile_front(&s, o.words.data[0], &made) == EXIT_done)
+    if (compile_front(&s, o.words.data[0], &made) == EXIT_done) {
+        if (c->roomy) {
+            made.device.memory = INT64_MAX / 4;
+            made.module->layout.assert_peak = 0;
+        }
         plan_module(made.module, &made.device, a, q->nowhere, &r);
+    }
     arena_free(a);
     return r;
 }
 
-/* The change as it is written on a command line. */
-static const char *written(Arena *a, const Change *c)
+/* The options of a change as they are written on a command line. */
+static const char *options_of(Arena *a, const Change *c)
 {
     const char *const option[] = {"--microbatch ", c->microbatch, "--recompute ", c->recompute,
                                   "--offload ",    c->offload,    "--precision ", c->precision,
@@ -86,10 +105,33 @@ static const char *written(Arena *a, const Change *c)
     return all;
 }
 
+/* "--microbatch 1 and state = bf16" */
+static const char *written(const Search *q, const Change *c)
+{
+    Arena *a = q->s->arena;
+    const char *options = options_of(a, c);
+    if (!c->narrow)
+        return options;
+    return arena_printf(a, "%s%s%s", options, *options ? " and " : "",
+                        narrow_text(q->plan->module, c->narrow));
+}
+
+/* Seconds of a step on a device that has room for all. */
+static double without_offload(const Search *q, const Change *c)
+{
+    Change all = *c;
+    all.offload = "none";
+    all.roomy = true;
+    const Planned r = plan_with(q, &all);
+    return r.fits ? r.seconds : 0;
+}
+
 static void found(Search *q, const Change *c, Planned r)
 {
     r.change = *c;
-    r.what = written(q->s->arena, c);
+    r.what = written(q, c);
+    if (r.fits && c->offload && strcmp(c->offload, "none"))
+        r.without = without_offload(q, c);
     if (r.fits)
         q->found[q->n++] = r;
     else if (r.bytes && (!q->least.bytes || r.bytes < q->least.bytes))
@@ -183,12 +225,34 @@ static const char *halves(const Plan *p)
     return !t->half && t->compute == DT_f32 ? "bf16" : NULL;
 }
 
-/* Is there another level of memory, and nothing there? */
-static bool can_offload(const Plan *p)
+/* Has the machine another level of memory than the device's? */
+static bool has_levels(const Plan *p)
 {
-    const DeviceLevel *l = p->device->level;
-    return (l[LEVEL_host].memory || l[LEVEL_disk].memory) && !p->level_bytes[LEVEL_host] &&
-           !p->level_bytes[LEVEL_disk];
+    return p->device->level[LEVEL_host].memory || p->device->level[LEVEL_disk].memory;
+}
+
+static bool can_offload(const Search *q)
+{
+    const char *asked = q->s->o->offload;
+    return has_levels(q->plan) && !(asked && !strcmp(asked, "auto"));
+}
+
+/* As little in bf16 as makes it fit, beside other changes. */
+static bool narrower(Search *q, Change c)
+{
+    Remedy r;
+    for (int n = NARROW_state; n < NARROW_count; n++) {
+        c.narrow = (Narrow)n;
+        if (narrow_edits(q->plan->module, c.narrow, &r) && try(q, &c))
+            return true;
+    }
+    return false;
+}
+
+/* Than the device has; else it is another level that is too small. */
+static bool needs_more(const Plan *p)
+{
+    return plan_bytes(p) > plan_budget(p->module, p->device);
 }
 
 static void each_alone(Search *q)
@@ -196,12 +260,16 @@ static void each_alone(Search *q)
     smaller_microbatch(q);
     if (q->plan->module->layout.recompute != RECOMPUTE_auto)
         try(q, &(Change){.recompute = "auto"});
-    if (can_offload(q->plan))
+    if (can_offload(q))
         try(q, &(Change){.offload = "auto"});
+    if (levels_used(q->plan->module))
+        try(q, &(Change){.offload = "none"});
+    if (has_levels(q->plan))
+        narrower(q, (Change){0});
     if (halves(q->plan))
         try(q, &(Change){.precision = halves(q->plan)});
     shorter_sequences(q);
-    if (q->plan->device->target == TARGET_cuda)
+    if (q->plan->device->target == TARGET_cuda && needs_more(q->plan))
         larger_device(q);
 }
 
@@ -215,9 +283,11 @@ static void all_together(Search *q)
     c.precision = halves(q->plan);
     if (c.precision && try(q, &c))
         return;
-    c.offload = can_offload(q->plan) ? "auto" : NULL;
-    if (c.offload)
-        try(q, &c);
+    c.offload = can_offload(q) ? "auto" : NULL;
+    if (c.offload && try(q, &c))
+        return;
+    if (has_levels(q->plan))
+        narrower(q, c);
 }
 
 /* ---- what is said -------------------------------------------------------------------------- */
@@ -229,19 +299,32 @@ static int faster(const void *x, const void *y)
     return p != q ? (p < q ? -1 : 1) : (a->what > b->what) - (a->what < b->what);
 }
 
-/* The change as edits: each is an option. */
-static Remedy edits(Arena *a, const Change *c)
+/* The change as edits: each option is one. */
+static Remedy edits(const Search *q, const Change *c)
 {
+    Arena *a = q->s->arena;
     const Change alone[] = {{.microbatch = c->microbatch}, {.recompute = c->recompute},
                             {.offload = c->offload},       {.precision = c->precision},
                             {.define = c->define},         {.device = c->device}};
     Remedy r = {0};
+    if (c->narrow)
+        narrow_edits(q->plan->module, c->narrow, &r);
     for (size_t i = 0; i < sizeof alone / sizeof *alone && r.n < REMEDY_EDITS; i++) {
-        const char *option = written(a, &alone[i]);
+        const char *option = options_of(a, &alone[i]);
         if (*option)
             r.edit[r.n++].with = option;
     }
     return r;
+}
+
+/* The price of offloading: the same step on a device that needs none of it. */
+static const char *price(const Search *q, const Planned *r)
+{
+    Arena *a = q->s->arena;
+    return r->without > 0 && r->without < r->seconds
+               ? arena_printf(a, "; with room for all on the device %s a step",
+                              text_seconds(a, r->without))
+               : "";
 }
 
 static void tell(Search *q)
@@ -251,14 +334,14 @@ static void tell(Search *q)
     qsort(q->found, (size_t)q->n, sizeof *q->found, faster);
     for (int i = 0; i < q->n; i++) {
         const Planned *r = &q->found[i];
-        const Remedy options = edits(s->arena, &r->change);
-        diag_remedy_tried(s->diag, &options,
-                          arena_printf(s->arena, "%s: %lld bytes (%s), %s a step, %.3g tokens/s",
-                                       r->what, (long long)r->bytes,
-                                       text_bytes(s->arena, (double)r->bytes),
-                                       text_seconds(s->arena, r->seconds), r->tokens / r->seconds));
+        const Remedy options = edits(q, &r->change);
+        diag_remedy_tried(
+            s->diag, &options,
+            arena_printf(s->arena, "%s: %lld bytes (%s), %s a step, %.3g tokens/s%s", r->what,
+                         (long long)r->bytes, text_bytes(s->arena, (double)r->bytes),
+                         text_seconds(s->arena, r->seconds), r->tokens / r->seconds, price(q, r)));
     }
-    if (q->n)
+    if (q->n || !needs_more(p))
         return;
     if (q->least.bytes)
         diag_help(s->diag, "even %s: %lld bytes (%s)", q->least.what, (long long)q->least.bytes,

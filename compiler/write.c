@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
@@ -105,6 +106,40 @@ static Exit write_view(Session *s, const Plan *p, const char *path,
     return output_close(s, &out, true);
 }
 
+/* "m.host.csv", where the device's is "m.csv". */
+static const char *of_level(Arena *a, const char *path, Level l)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    if (!dot || dot == name)
+        return arena_printf(a, "%s.%s", path, level_names[l]);
+    return arena_printf(a, "%.*s.%s%s", (int)(dot - path), path, level_names[l], dot);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode));
+}
+
+/* A file for each arena: MiniMalloc places the buffers of one. What is no file takes the device's
+ * alone. */
+static Exit write_memory(Session *s, const Plan *p)
+{
+    Exit wrong = EXIT_done;
+    for (int l = LEVEL_device; !wrong && s->o->memory && l < LEVEL_count; l++) {
+        Output out;
+        if (l && !(p->level_bytes[l] && is_file(s->o->memory)))
+            continue;
+        wrong = output_open(s, &out, l ? of_level(s->arena, s->o->memory, (Level)l) : s->o->memory);
+        if (wrong)
+            return wrong;
+        plan_print_memory(p, (Level)l, out.file);
+        wrong = output_close(s, &out, true);
+    }
+    return wrong;
+}
+
 Exit write_outputs(Session *s, const Compiled *c)
 {
     const Options *o = s->o;
@@ -116,7 +151,7 @@ Exit write_outputs(Session *s, const Compiled *c)
         plan_print_grid(c->plan, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), stdout);
     Exit wrong = write_view(s, c->plan, o->trace, trace_print);
     if (!wrong)
-        wrong = write_view(s, c->plan, o->memory, plan_print_memory);
+        wrong = write_memory(s, c->plan);
     if (!wrong && o->report)
         wrong = page_write(s, c, o->report);
     if (!wrong)

@@ -39,14 +39,7 @@ static double seconds(const Module *module, const Device *d, int64_t chunk)
     m->layout.recompute = RECOMPUTE_auto;
     memset(m->layout.offload, 0, sizeof m->layout.offload);
     m->layout.offload_auto = false;
-    PlanJob job = {.m = m,
-                   .d = d,
-                   .a = a,
-                   .after = "chunks",
-                   .upto = "place",
-                   .decided = true,
-                   .compared = true,
-                   .log = stderr};
+    PlanJob job = plan_compared(m, d, a, "chunks");
     plan_make(&job); /* what does not fit is timed as well */
     double s = 0;
     if (job.plan) {

@@ -46,15 +46,8 @@ static Plan *plan_of(const Module *module, const Device *d, const KeepPlan *kept
 {
     Module *m = module_copy(module, fn, diag_silent(module->diag, a), a);
     m->layout.plan = kept;
-    PlanJob job = {.m = m,
-                   .d = d,
-                   .a = a,
-                   .after = "frontier",
-                   .upto = "place",
-                   .decided = true,
-                   .compared = true,
-                   .rough = rough,
-                   .log = stderr};
+    PlanJob job = plan_compared(m, d, a, "frontier");
+    job.rough = rough;
     plan_make(&job); /* what does not fit has a plan as well */
     return job.plan;
 }

@@ -23,15 +23,8 @@ static Plan *plan_of(const Module *module, const Device *d, int64_t logits, Aren
 {
     Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
     m->layout.logits = logits;
-    PlanJob job = {.m = m,
-                   .d = d,
-                   .a = a,
-                   .after = "logits",
-                   .upto = "place",
-                   .decided = true,
-                   .compared = true,
-                   .rough = true,
-                   .log = stderr};
+    PlanJob job = plan_compared(m, d, a, "logits");
+    job.rough = true;
     plan_make(&job); /* what does not fit is timed as well */
     if (!job.plan)
         return NULL;

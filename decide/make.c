@@ -206,6 +206,18 @@ static PassStatus run_step(PlanJob *j, const StepInfo *s)
     return status;
 }
 
+PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after)
+{
+    return (PlanJob){.m = m,
+                     .d = d,
+                     .a = a,
+                     .after = after,
+                     .upto = "place",
+                     .decided = true,
+                     .compared = true,
+                     .log = stderr};
+}
+
 PassStatus plan_make(PlanJob *j)
 {
     const Job said = {.log = j->log};

@@ -49,6 +49,10 @@ struct PlanJob {
     const char *at; /* the pass or step that ran last, which is the one that failed, if any did */
 };
 
+/* A job that plans a module up to `place` to compare it with others: from behind a decision, which
+ * may change the module as it likes, and with no other decision made. */
+PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after);
+
 /* Runs the passes and steps after `after` up to `upto`, in the order of the table, until one fails.
  * `place` leaves a plan that does not fit placed all the same. Both names must exist. */
 PassStatus plan_make(PlanJob *j);

@@ -32,15 +32,8 @@ static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Ar
 {
     Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
     m->layout = *as;
-    PlanJob job = {.m = m,
-                   .d = d,
-                   .a = a,
-                   .after = "overlap",
-                   .upto = "place",
-                   .decided = true,
-                   .compared = true,
-                   .rough = true,
-                   .log = stderr};
+    PlanJob job = plan_compared(m, d, a, "overlap");
+    job.rough = true;
     plan_make(&job); /* what does not fit is timed as well */
     if (!job.plan)
         return NULL;

@@ -216,6 +216,7 @@ static void optimizer(Elab *e, const Node *value, Goal *t)
     const OptimizerInfo *row =
         which < OPT_count ? &optimizers[which] : e->optimizers.data[which - OPT_count];
     t->optimizer = row;
+    t->optimizer_span = value->span;
     for (; n < OPTIONS_MAX && row->takes[n].option; n++) {
         const int option = row->takes[n].option;
         takes[n] = option < OPTION_own ? optimizer_options[option].name

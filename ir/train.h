@@ -34,6 +34,7 @@ typedef struct Goal {
     Name loss; /* "loss" of the first */
     Span span; /* where a source asks for it; no place: not in a text */
     const OptimizerInfo *optimizer;
+    Span optimizer_span; /* where a source says which, with its settings; no place: not in a text */
 #define NUMBER(name, ...) double name;
 #define FLAG(name)        double name;
 #include "ir/optimizers.def"

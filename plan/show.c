@@ -186,10 +186,7 @@ static void print_whole(const Plan *p, FILE *out)
 {
     Arena *a = p->module->arena;
     const Whole w = plan_whole(p);
-    fprintf(out,
-            "  microbatch %s forward, %s backward; %lld microbatches, and %s outside of them\n",
-            text_seconds(a, w.forward), text_seconds(a, w.backward), (long long)w.microbatches,
-            text_seconds(a, w.before + w.after));
+    fprintf(out, "  microbatch %s\n", whole_microbatches_text(&w, a));
     fprintf(
         out,
         "  the mesh   bubble %.1f%%; a rank that computes a tenth slower makes it %.1f%% longer",
@@ -291,37 +288,15 @@ static json_t *outside_json(const Plan *p)
                      nodes_json(&p->outside, 3));
 }
 
-/* Seconds of transfers in a step, and of those in which nothing computes. */
-static double transfer_seconds(const Program *g, double *exposed)
-{
-    double all = 0;
-    *exposed = 0;
-    for (size_t i = 0; i < g->actions.n; i++) {
-        const Action *a = &g->actions.data[i];
-        all += action_transfers(a) ? a->seconds * a->times : 0;
-        *exposed += action_transfers(a) ? a->exposed * a->times : 0;
-    }
-    return all;
-}
-
 static void print_levels(const Plan *p, FILE *out)
 {
-    Arena *a = p->module->arena;
-    double exposed, all = transfer_seconds(p->train, &exposed);
-    const int64_t ranks = levels_ranks(p->module, p->device);
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
-        const double each = (double)p->level_bytes[l];
-        const char *has = text_bytes(a, (double)p->device->level[l].memory);
-        if (p->level_bytes[l] && ranks == 1)
-            fprintf(out, "  %-12s %s of %s, offloaded\n", level_names[l], text_bytes(a, each), has);
-        else if (p->level_bytes[l])
-            fprintf(out, "  %-12s %s, offloaded; %lld ranks of a machine: %s of %s\n",
-                    level_names[l], text_bytes(a, each), (long long)ranks,
-                    text_bytes(a, each * (double)ranks), has);
+        const char *text = plan_level_text(p, (Level)l);
+        if (text)
+            fprintf(out, "  %-12s %s\n", level_names[l], text);
     }
-    if (all > 0)
-        fprintf(out, "  transfers    %s a step, of them %s in which nothing computes\n",
-                text_seconds(a, all), text_seconds(a, exposed));
+    if (plan_transfers_text(p))
+        fprintf(out, "  transfers    %s\n", plan_transfers_text(p));
 }
 
 /* Types of the tensors that last from step to step. */
@@ -410,7 +385,7 @@ void plan_print(const Plan *p, FILE *out)
 static json_t *levels_json(const Plan *p)
 {
     json_t *all = json_object();
-    double exposed, seconds = transfer_seconds(p->train, &exposed);
+    double exposed, seconds = plan_transfers(p->train, &exposed);
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
         if (p->level_bytes[l])
             json_object_set_new(all, level_names[l],
@@ -465,13 +440,13 @@ void plan_print_json(const Plan *p, FILE *out)
 
 /* Of the step, program 0. Persistent buffers live throughout. A name may occur twice, so its number
  * follows it. */
-void plan_print_memory(const Plan *p, FILE *out)
+void plan_print_memory(const Plan *p, Level level, FILE *out)
 {
     int end = (int)p->train->actions.n;
     fputs("id,lower,upper,size,offset\n", out);
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
-        if (b->level || (!b->persistent && (b->program != 0 || b->first < 0)))
+        if (!plan_has_buffer(b, level))
             continue;
         fprintf(out, "%s#%zu,%d,%d,%lld,%lld\n", name_str(p->module->names, b->name), i,
                 b->persistent ? 0 : b->first, b->persistent ? end : b->last + 1,

@@ -9,7 +9,17 @@ void plan_print(const Plan *p, FILE *out);      /* --plan */
 void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
 void plan_print_schedule(const Plan *p, FILE *out);
 void plan_print_layout(const Plan *p, FILE *out); /* what ranks send, and what each has */
-void plan_print_memory(const Plan *p, FILE *out); /* --memory, MiniMalloc's columns */
+/* --memory, MiniMalloc's columns: of the arena of one level. */
+void plan_print_memory(const Plan *p, Level level, FILE *out);
+
+/* show_levels.c: is a buffer of a step in the arena of a level? */
+bool plan_has_buffer(const Buffer *b, Level level);
+/* Seconds of a step's transfers between levels, and of those in which nothing computes. */
+double plan_transfers(const Program *g, double *exposed);
+/* "29.6 GiB of 119 GiB, offloaded"; NULL: nothing is there. */
+const char *plan_level_text(const Plan *p, Level l);
+/* "2.43 s a step, of them 1.51 s in which nothing computes"; NULL: there are none. */
+const char *plan_transfers_text(const Plan *p);
 
 /* show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most MAX_AXES,
  * how many. */

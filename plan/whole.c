@@ -7,6 +7,7 @@
  * (pipe_time.c), and so is the bubble. */
 #include "plan/whole.h"
 
+#include "base/quantity.h"
 #include "plan/order/streams.h"
 #include "plan/volume.h"
 #include "plan/order/order.h"
@@ -55,15 +56,29 @@ static bool goes_backward(const Program *g, int i)
     return any;
 }
 
+/* The last loop forward: before the first loop backward, or, where there is none, before the last
+ * action backward. Behind it may be loops of the update. */
+static int last_forward(const Program *g, const Microbatch *r)
+{
+    int behind = r->from, forward = r->from;
+    for (int i = r->from; i < r->end; i = after(g, i))
+        if (goes_backward(g, i)) {
+            behind = i;
+            if (g->actions.data[i].kind == ACT_loop)
+                break;
+        }
+    for (int i = r->from; i < behind; i = after(g, i))
+        if (g->actions.data[i].kind == ACT_loop && !goes_backward(g, i))
+            forward = i;
+    return forward;
+}
+
 /* The backward pass begins with its first action behind the last loop forward (constants of it may
  * stand before), and ends with its last. */
 static void split_microbatch(const Program *g, const Microbatch *r, Whole *w)
 {
     double begin = -1, end = 0;
-    int forward = r->from;
-    for (int i = r->from; i < r->end; i = after(g, i))
-        if (g->actions.data[i].kind == ACT_loop && !goes_backward(g, i))
-            forward = i;
+    const int forward = last_forward(g, r);
     for (int i = forward; i < r->end; i = after(g, i)) {
         const Action *a = &g->actions.data[i];
         if (!goes_backward(g, i))
@@ -114,6 +129,14 @@ static double with_slow_rank(const Plan *p)
     plan_timeline(&like);
     arena_free(tmp);
     return slow.seconds;
+}
+
+const char *whole_microbatches_text(const Whole *w, Arena *a)
+{
+    return arena_printf(a, "%s forward, %s backward; %lld microbatch%s, and %s outside of %s",
+                        text_seconds(a, w->forward), text_seconds(a, w->backward),
+                        (long long)w->microbatches, w->microbatches > 1 ? "es" : "",
+                        text_seconds(a, w->before + w->after), w->microbatches > 1 ? "them" : "it");
 }
 
 Whole plan_whole(const Plan *p)

@@ -45,7 +45,8 @@ rt_memory rt_memory_plan(const mg_run *r)
     const int ranks = rt_ranks_here(r);
     rt_memory m = {.arena = p->arena_bytes * ranks,
                    .scratch = p->scratch_bytes * r->threads * ranks,
-                   .other = (OTHER_BYTES + rt_comm_bytes(r)) * ranks + lists(r),
+                   .other =
+                       (OTHER_BYTES + rt_comm_bytes(r) + rt_levels_memory(r)) * ranks + lists(r),
                    .limit = "unknown"};
     m.total = m.arena + m.scratch + m.other;
     m.available = rt_room_memory(&m.limit);

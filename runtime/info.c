@@ -38,6 +38,20 @@ static void row(const char *name, const char *fmt, ...)
     va_end(ap);
 }
 
+/* Rows of what each level has, and of the way of transfers. */
+static void info_levels(const mg_run *r)
+{
+    char *way = rt_levels_way(r);
+    for (int l = 1; l < MG_LEVELS; l++)
+        if (r->program->level_bytes[l])
+            row("offloaded", "%" PRId64 " bytes (%s) of a rank, to %s", r->program->level_bytes[l],
+                rt_bytes_text((double)r->program->level_bytes[l]).text,
+                l == 1 ? "the memory of the host" : "a file");
+    if (way)
+        row("transfers", "%s", way);
+    free(way);
+}
+
 void rt_info(const mg_run *r)
 {
     const mg_program *p = r->program;
@@ -82,6 +96,7 @@ void rt_info(const mg_run *r)
         r->threads);
     row("available", "%" PRId64 " bytes (%s): %s", m.available,
         rt_bytes_text((double)m.available).text, m.limit);
+    info_levels(r);
     row("products", "%s", mg_products_name());
     bool there;
     char *gpu = rt_device_text(&there);

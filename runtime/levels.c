@@ -5,6 +5,7 @@
  * start: if it is too small for all ranks of the machine, the program ends there, before any of
  * them takes some, and not in a step. */
 #include "runtime/levels.h"
+#include "runtime/log/trace.h"
 #include "runtime/machine.h"
 #include "runtime/streams.h"
 #include "runtime/transfers.h"
@@ -21,9 +22,8 @@
 struct rt_levels {
     int file;
     rt_transfers *transfers;
-    int action[RT_WAYS][RT_TRANSFERS]; /* that began those under way, by number */
-    const char *where;                 /* its directory */
-    char **open; /* copies of tensors, by the number of the part; NULL: closed */
+    const char *where; /* its directory */
+    char **open;       /* copies of tensors, by the number of the part; NULL: closed */
     int parts;
 };
 
@@ -71,6 +71,67 @@ char *rt_levels_room(const mg_run *r, int ranks, rt_exit *code)
     return text;
 }
 
+int64_t rt_levels_memory(const mg_run *r)
+{
+    return size_of(r) ? RT_WAYS * rt_blocks_bytes() : 0;
+}
+
+char *rt_levels_way(const mg_run *r)
+{
+    const int file = size_of(r) ? make_file(r) : -1;
+    if (file < 0)
+        return NULL;
+    rt_blocks *b = rt_blocks_new(file, directory(r));
+    char *way = rt_printf("%s", rt_blocks_way(b));
+    rt_blocks_free(b);
+    close(file);
+    return way;
+}
+
+/* Of a rank of this machine. The file has no name; its process has it open. */
+static int64_t file_bytes(const mg_run *r, int i)
+{
+    struct stat s;
+    if (!r->ranks)
+        return fstat(r->levels->file, &s) ? -1 : (int64_t)s.st_blocks * 512;
+    const rt_slot *slot = &r->ranks->shared->slot[r->ranks->here[i]];
+    char *path = rt_printf("/proc/%d/fd/%d", rt_ranks_pid(r, i), slot->file);
+    const int wrong = stat(path, &s);
+    free(path);
+    return wrong ? -1 : (int64_t)s.st_blocks * 512;
+}
+
+/* The map of a file of which all blocks lie apart (ext4: 12 bytes for 4096), and what it begins
+ * with. */
+static int64_t map_bytes(int64_t file)
+{
+    return file / 256 + (1 << 16);
+}
+
+bool rt_levels_use(const mg_run *r, rt_level_use *u)
+{
+    const int ranks = r->ranks ? rt_ranks_here(r) : 1;
+    if (!r->levels)
+        return false;
+    *u = (rt_level_use){"disk", size_of(r) * ranks, map_bytes(size_of(r)) * ranks, 0};
+    for (int i = 0; i < ranks && u->used >= 0; i++) {
+        const int64_t bytes = file_bytes(r, i);
+        u->used = bytes < 0 ? -1 : u->used + bytes;
+    }
+    return true;
+}
+
+void rt_levels_trace(mg_run *r)
+{
+    for (int way = 0; r->levels && way < RT_WAYS; way++) {
+        rt_lane_time *all;
+        const int64_t n = rt_transfers_notes(r->levels->transfers, way, &all);
+        for (int64_t k = 0; k < n; k++)
+            rt_trace_transfer(r->trace, way, all[k].action, all[k].begin, all[k].end);
+        free(all);
+    }
+}
+
 /* Ranks of this machine whose files are on the same file system, of which this is the first; 0: it
  * is not. */
 static int alike(mg_run *r, int file)
@@ -80,6 +141,7 @@ static int alike(mg_run *r, int file)
     int n = 0, first = -1;
     fstat(file, &s);
     k->shared->slot[r->rank].disk = 1 + (uint64_t)s.st_dev;
+    k->shared->slot[r->rank].file = file;
     rt_meet(r, RT_ALL_AXES);
     for (int i = 0; i < k->nhere; i++)
         if (k->shared->slot[k->here[i]].disk == 1 + (uint64_t)s.st_dev) {
@@ -151,14 +213,15 @@ bool rt_levels_done(mg_run *r, int way, uint64_t number, int64_t ns)
 
 int rt_levels_action(const mg_run *r, int way, uint64_t number)
 {
-    return r->levels->action[way][number % RT_TRANSFERS];
+    return rt_transfers_action(r->levels->transfers, way, number);
 }
 
 /* In the lane, but at once. */
 static void transfer(const mg_run *r, int way, int64_t offset, char *memory, int64_t bytes)
 {
     rt_transfers *t = r->levels->transfers;
-    rt_transfers_done(t, way, rt_transfers_begin(t, way, memory, place(offset), bytes, 0), -1);
+    const rt_transfer x = {.memory = memory, .at = place(offset), .bytes = bytes};
+    rt_transfers_done(t, way, rt_transfers_begin(t, way, &x), -1);
 }
 
 void rt_level_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
@@ -199,9 +262,13 @@ void rt_level_close(mg_run *r, const rt_external *x, bool changed)
 static void begin(mg_run *r, int action, int way, int64_t offset, char *memory, int64_t bytes)
 {
     mg_begin(r, action);
-    const uint64_t number = rt_transfers_begin(r->levels->transfers, way, memory, place(offset),
-                                               bytes, rt_streams_held(r, way));
-    r->levels->action[way][number % RT_TRANSFERS] = action;
+    const rt_transfer x = {.memory = memory,
+                           .at = place(offset),
+                           .bytes = bytes,
+                           .after = rt_streams_held(r, way),
+                           .action = action,
+                           .noted = r->watch & RT_WATCH_TIME};
+    const uint64_t number = rt_transfers_begin(r->levels->transfers, way, &x);
     const bool watched = r->watch & ~(unsigned)(RT_WATCH_TIME | RT_WATCH_COST);
     if (watched || rt_stream(r) == MG_STREAM_REST)
         rt_streams_transferred(r, way, number);

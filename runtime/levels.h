@@ -22,6 +22,23 @@ int rt_levels_action(const mg_run *r, int way, uint64_t number);
  * done? It waits so long, or (ns < 0) until they are. */
 uint64_t rt_levels_begun(const mg_run *r, int way);
 bool rt_levels_done(mg_run *r, int way, uint64_t number, int64_t ns);
+/* Memory that a rank has for its transfers, at most. */
+int64_t rt_levels_memory(const mg_run *r);
+/* Of a processor: which way transfers take here, and why (the caller frees it); NULL: there are
+ * none, or no file can be made. */
+char *rt_levels_way(const mg_run *r);
+/* Bytes of this program on another level. Of a processor, of all ranks of this machine; of a GPU of
+ * this rank. */
+typedef struct rt_level_use {
+    const char *name; /* "disk" */
+    int64_t planned;  /* bytes of the arenas */
+    int64_t own;      /* that the system may need beside them to have them there */
+    int64_t used;     /* measured, both together; -1: unknown */
+} rt_level_use;
+/* False: nothing is there. */
+bool rt_levels_use(const mg_run *r, rt_level_use *u);
+/* At the end of a step that is traced: its transfers, if they have run beside the rest. */
+void rt_levels_trace(mg_run *r);
 /* Copies bytes to and from other memory of the host. */
 void rt_level_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 void rt_level_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);

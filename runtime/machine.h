@@ -33,6 +33,7 @@ typedef struct rt_slot {
     _Atomic int held;        /* 1 + the collective in which its device waits for others, or 0 */
     _Atomic uint64_t device; /* id of its GPU, or 0 */
     _Atomic uint64_t disk;   /* 1 + the file system that it offloads to, or 0 */
+    _Atomic int file;        /* its descriptor of the file there */
     _Atomic int parted;      /* 1 + its exit code, if it ended itself, or 0 */
     _Atomic int pid;
     _Atomic uint64_t pid_space; /* the namespace of that process id */

@@ -18,7 +18,7 @@
 #include <liburing.h>
 #endif
 
-enum { BLOCK = 1 << 18, DEPTH = 4 };
+enum { BLOCK = 1 << 18, DEPTH = 4, BESIDE = 1 << 16 };
 
 /* A block under way. */
 typedef struct block {
@@ -31,6 +31,7 @@ struct rt_blocks {
     int file, direct; /* the same file; -1: it cannot be opened so */
     const char *where;
     block block[DEPTH];
+    const char *way; /* rt_blocks_way */
     bool rings;
 #ifdef MGC_URING
     struct io_uring ring;
@@ -65,6 +66,30 @@ static bool can_read(const rt_blocks *b)
     return pread(b->direct, b->block[0].own, MG_DISK_BLOCK, 0) >= 0 || errno != EINVAL;
 }
 
+int64_t rt_blocks_bytes(void)
+{
+    return (int64_t)DEPTH * BLOCK + BESIDE;
+}
+
+const char *rt_blocks_way(const rt_blocks *b)
+{
+    return b->way;
+}
+
+/* Opens the ring, unless the person, the library or the system does without. */
+static void open_ring(rt_blocks *b)
+{
+#ifdef MGC_URING
+    const bool may = !getenv("MGC_NO_URING");
+    b->rings = may && !io_uring_queue_init(DEPTH, &b->ring, 0);
+    b->way = b->rings ? "several blocks at once, by io_uring"
+             : may    ? "one block after the other: the system allows no io_uring"
+                      : "one block after the other: MGC_NO_URING is set";
+#else
+    b->way = "one block after the other: made without liburing";
+#endif
+}
+
 rt_blocks *rt_blocks_new(int file, const char *where)
 {
     rt_blocks *b = rt_alloc(1, sizeof *b);
@@ -78,10 +103,10 @@ rt_blocks *rt_blocks_new(int file, const char *where)
         close(b->direct);
         b->direct = -1;
     }
-#ifdef MGC_URING
-    b->rings =
-        b->direct >= 0 && !getenv("MGC_NO_URING") && !io_uring_queue_init(DEPTH, &b->ring, 0);
-#endif
+    if (b->direct >= 0)
+        open_ring(b);
+    else
+        b->way = "through the page cache: the file system has no direct transfers";
     return b;
 }
 

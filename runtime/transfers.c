@@ -8,19 +8,15 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct transfer {
-    char *memory;
-    int64_t at, bytes;
-    uint64_t after;
-} transfer;
-
 typedef struct lane {
     rt_transfers *of;
     int way;
     pthread_t thread;
     rt_blocks *blocks;
-    transfer waiting[RT_TRANSFERS]; /* by number */
+    rt_transfer waiting[RT_TRANSFERS]; /* by number */
     uint64_t begun, done;
+    rt_lane_time *notes;
+    int64_t nnotes, cap;
 } lane;
 
 struct rt_transfers {
@@ -36,6 +32,15 @@ static bool may_begin(const lane *l)
     return l->done < l->begun && other->done >= l->waiting[(l->done + 1) % RT_TRANSFERS].after;
 }
 
+static void note(lane *l, int action, int64_t begin)
+{
+    if (l->nnotes == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : RT_TRANSFERS;
+        l->notes = rt_grow(l->notes, (size_t)l->cap, sizeof *l->notes);
+    }
+    l->notes[l->nnotes++] = (rt_lane_time){begin, rt_now_ns(), action};
+}
+
 static void *work(void *ctx)
 {
     lane *l = ctx;
@@ -46,10 +51,13 @@ static void *work(void *ctx)
             pthread_cond_wait(&t->more, &t->lock);
         if (t->quit)
             break;
-        const transfer next = l->waiting[(l->done + 1) % RT_TRANSFERS];
+        const rt_transfer next = l->waiting[(l->done + 1) % RT_TRANSFERS];
         pthread_mutex_unlock(&t->lock);
+        const int64_t begin = next.noted ? rt_now_ns() : 0;
         rt_blocks_copy(l->blocks, l->way, next.memory, next.at, next.bytes);
         pthread_mutex_lock(&t->lock);
+        if (next.noted)
+            note(l, next.action, begin);
         l->done++;
         pthread_cond_broadcast(&t->less);
         pthread_cond_broadcast(&t->more); /* the other lane may wait for it */
@@ -91,6 +99,7 @@ void rt_transfers_close(rt_transfers *t)
     for (int way = 0; way < RT_WAYS; way++) {
         pthread_join(t->lane[way].thread, NULL);
         rt_blocks_free(t->lane[way].blocks);
+        free(t->lane[way].notes);
     }
     pthread_mutex_destroy(&t->lock);
     pthread_cond_destroy(&t->more);
@@ -98,15 +107,14 @@ void rt_transfers_close(rt_transfers *t)
     free(t);
 }
 
-uint64_t rt_transfers_begin(rt_transfers *t, int way, char *memory, int64_t at, int64_t bytes,
-                            uint64_t after)
+uint64_t rt_transfers_begin(rt_transfers *t, int way, const rt_transfer *x)
 {
     lane *l = &t->lane[way];
     pthread_mutex_lock(&t->lock);
     while (l->begun - l->done == RT_TRANSFERS)
         pthread_cond_wait(&t->less, &t->lock);
     const uint64_t number = ++l->begun;
-    l->waiting[number % RT_TRANSFERS] = (transfer){memory, at, bytes, after};
+    l->waiting[number % RT_TRANSFERS] = *x;
     pthread_cond_broadcast(&t->more);
     pthread_mutex_unlock(&t->lock);
     return number;
@@ -131,4 +139,27 @@ bool rt_transfers_done(rt_transfers *t, int way, uint64_t number, int64_t ns)
     const bool done = l->done >= number;
     pthread_mutex_unlock(&t->lock);
     return done;
+}
+
+/* Only the thread that begins transfers asks. */
+int rt_transfers_action(const rt_transfers *t, int way, uint64_t number)
+{
+    return t->lane[way].waiting[number % RT_TRANSFERS].action;
+}
+
+int64_t rt_transfers_notes(rt_transfers *t, int way, rt_lane_time **of)
+{
+    lane *l = &t->lane[way];
+    pthread_mutex_lock(&t->lock);
+    const int64_t n = l->nnotes;
+    *of = l->notes;
+    l->notes = NULL;
+    l->nnotes = l->cap = 0;
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}
+
+const char *rt_transfers_way(const rt_transfers *t)
+{
+    return rt_blocks_way(t->lane[RT_IN].blocks);
 }

@@ -6,6 +6,7 @@
 #ifndef MG_TRANSFERS_H
 #define MG_TRANSFERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { RT_IN, RT_OUT, RT_WAYS };
@@ -18,14 +19,32 @@ typedef struct rt_transfers rt_transfers;
 rt_transfers *rt_transfers_open(int file, const char *where);
 /* Once all transfers are done. */
 void rt_transfers_close(rt_transfers *t);
-/* Begins to copy `bytes` at `at` of the file to memory (RT_IN), or from memory to there; returns
- * its number. Held until the other lane has done those up to the number `after`; 0: not held. */
-uint64_t rt_transfers_begin(rt_transfers *t, int way, char *memory, int64_t at, int64_t bytes,
-                            uint64_t after);
+/* `bytes` at `at` of the file to memory (RT_IN), or from memory to there. */
+typedef struct rt_transfer {
+    char *memory;
+    int64_t at, bytes;
+    uint64_t after; /* held until the other lane has done those up to this number; 0: not held */
+    int action;     /* that begins it */
+    bool noted;     /* a note says when it ran */
+} rt_transfer;
+/* Begins it; returns its number. */
+uint64_t rt_transfers_begin(rt_transfers *t, int way, const rt_transfer *x);
+/* The action of transfer `number`, which is not done. */
+int rt_transfers_action(const rt_transfers *t, int way, uint64_t number);
 /* The last that was begun; 0: none. */
 uint64_t rt_transfers_begun(const rt_transfers *t, int way);
 /* Are those up to a number done? Waits so long, or (ns < 0) until they are. */
 bool rt_transfers_done(rt_transfers *t, int way, uint64_t number, int64_t ns);
+
+/* When a transfer ran: ns of rt_now_ns. */
+typedef struct rt_lane_time {
+    int64_t begin, end;
+    int action;
+} rt_lane_time;
+/* Takes the notes of a lane, in order; the caller frees them. Of transfers that are done. */
+int64_t rt_transfers_notes(rt_transfers *t, int way, rt_lane_time **of);
+/* The way that transfers take ("several blocks at once, by io_uring"), and why. */
+const char *rt_transfers_way(const rt_transfers *t);
 
 /* ---- transfer_blocks.c, for the lanes -------------------------------------------------------- */
 
@@ -33,6 +52,10 @@ bool rt_transfers_done(rt_transfers *t, int way, uint64_t number, int64_t ns);
 typedef struct rt_blocks rt_blocks;
 rt_blocks *rt_blocks_new(int file, const char *where);
 void rt_blocks_free(rt_blocks *b);
+/* Memory of a lane, at most: its blocks, its ring, its thread's stack. */
+int64_t rt_blocks_bytes(void);
+/* As rt_transfers_way. */
+const char *rt_blocks_way(const rt_blocks *b);
 /* Copies, and returns when it is done. */
 void rt_blocks_copy(rt_blocks *b, int way, char *memory, int64_t at, int64_t bytes);
 

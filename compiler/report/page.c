@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "decide/frontier.h"
-#include "plan/order/order.h"
 #include "plan/outside.h"
 #include "plan/place/place.h"
 #include "plan/show.h"
@@ -72,6 +71,7 @@ typedef struct Maker {
     double *times;             /* ... how often it runs */
     uint32_t file;             /* the source */
     json_t *slices, *loops;
+    TraceLanes lanes;
     int depth;
 } Maker;
 
@@ -155,27 +155,29 @@ static void add_slice(void *ctx, const TraceSlice *s)
     }
     int number = m->action[s->action - m->p->train->actions.data];
     json_array_append_new(m->slices, json_pack("[i, f, f, i, i]", number, s->begin, s->seconds,
-                                               (int)s->action->stream, s->rank));
+                                               trace_lane_of(&m->lanes, s->action), s->rank));
 }
 
-static void add_buffers(Maker *m)
+static void add_lanes(Maker *m)
 {
-    const Plan *p = m->p;
-    int owner[OWN_count], owners = 0, last = (int)p->train->actions.n - 1;
-    json_t *all = json_array(), *names = json_array(), *sizes = json_array();
-    for (int o = 0; o < OWN_count; o++) {
-        owner[o] = -1;
-        if (p->memory[o])
-            json_array_append_new(
-                sizes, json_pack("[s, I]", plan_owner((Owner)o), (json_int_t)p->memory[o]));
-    }
+    json_t *all = json_array();
+    for (int k = 0; k < m->lanes.n; k++)
+        json_array_append_new(all, json_string(trace_lane_name(&m->lanes.lane[k], m->a)));
+    json_object_set_new(m->root, "lanes", all);
+}
+
+/* The buffers of a level's arena; owner: numbers of owners in the page, -1: none yet. */
+static json_t *arena_json(const Plan *p, Level level, int owner[OWN_count], json_t *owner_names)
+{
+    const int last = (int)p->train->actions.n - 1;
+    json_t *all = json_array();
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
-        if (b->level || (!b->persistent && (b->program != 0 || b->first < 0)))
+        if (!plan_has_buffer(b, level))
             continue;
         if (owner[b->owner] < 0) {
-            owner[b->owner] = owners++;
-            json_array_append_new(names, json_string(plan_owner(b->owner)));
+            owner[b->owner] = (int)json_array_size(owner_names);
+            json_array_append_new(owner_names, json_string(plan_owner(b->owner)));
         }
         json_array_append_new(all,
                               json_pack("[s, i, i, i, I, I]", name_str(p->module->names, b->name),
@@ -183,9 +185,28 @@ static void add_buffers(Maker *m)
                                         b->persistent ? last : b->last, (json_int_t)b->offset,
                                         (json_int_t)b->bytes));
     }
+    return json_pack("{s:s, s:I, s:o}", "level", level_names[level], "bytes",
+                     (json_int_t)(level ? p->level_bytes[level] : p->arena_bytes), "buffers", all);
+}
+
+/* The device's arena, and those of other levels that have something. */
+static void add_arenas(Maker *m)
+{
+    const Plan *p = m->p;
+    int owner[OWN_count];
+    json_t *arenas = json_array(), *names = json_array(), *sizes = json_array();
+    for (int o = 0; o < OWN_count; o++) {
+        owner[o] = -1;
+        if (p->memory[o])
+            json_array_append_new(
+                sizes, json_pack("[s, I]", plan_owner((Owner)o), (json_int_t)p->memory[o]));
+    }
+    for (int l = LEVEL_device; l < LEVEL_count; l++)
+        if (!l || p->level_bytes[l])
+            json_array_append_new(arenas, arena_json(p, (Level)l, owner, names));
     json_object_set_new(m->root, "owner_names", names);
     json_object_set_new(m->root, "owners", sizes);
-    json_object_set_new(m->root, "buffers", all);
+    json_object_set_new(m->root, "arenas", arenas);
 }
 
 static void row(json_t *to, const char *name, const char *value)
@@ -198,10 +219,7 @@ static void add_whole(Maker *m, json_t *rows)
 {
     const Module *mod = m->p->module;
     const Whole w = plan_whole(m->p);
-    row(rows, "a microbatch",
-        arena_printf(m->a, "%s forward, %s backward; %lld microbatches, and %s outside of them",
-                     text_seconds(m->a, w.forward), text_seconds(m->a, w.backward),
-                     (long long)w.microbatches, text_seconds(m->a, w.before + w.after)));
+    row(rows, "a microbatch", whole_microbatches_text(&w, m->a));
     row(rows, "bubble", arena_printf(m->a, "%.1f%% of the step", 100 * w.bubble));
     row(rows, "a rank that computes a tenth slower",
         arena_printf(m->a, "+%.1f%%", 100 * w.slower / w.step));
@@ -239,6 +257,11 @@ static void add_summary(Maker *m)
                      text_bytes(a, (double)p->device->memory)));
     if (outside_bytes(p))
         row(rows, "beside the arena", outside_text(p, a));
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
+        if (p->level_bytes[l])
+            row(rows, arena_printf(a, "on the %s", level_names[l]), plan_level_text(p, (Level)l));
+    if (plan_transfers_text(p))
+        row(rows, "transfers", plan_transfers_text(p));
     row(rows, "largest live set",
         arena_printf(a, "%s, the arena %.2f%% over it", text_bytes(a, (double)p->live_bound_bytes),
                      100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1)));
@@ -287,7 +310,8 @@ static json_t *page_json(const Plan *p, const Page *page, Arena *a)
     const Module *mod = p->module;
     const Program *g = p->train;
     size_t n = g->actions.n;
-    Maker m = {.p = p, .a = a, .root = json_object(), .file = source_file(p)};
+    Maker m = {
+        .p = p, .a = a, .root = json_object(), .file = source_file(p), .lanes = trace_lanes(p)};
     m.action = NEW_ARRAY(a, int, n + 1);
     m.times = NEW_ARRAY(a, double, n + 1);
     m.slices = json_array();
@@ -311,15 +335,15 @@ static json_t *page_json(const Plan *p, const Page *page, Arena *a)
     json_t *pipeline = page_pipeline(p);
     if (pipeline)
         json_object_set_new(m.root, "pipeline", pipeline);
-    add_buffers(&m);
+    add_lanes(&m);
+    add_arenas(&m);
     add_texts(&m, page);
     const Action *peak = &g->actions.data[g->peak_action];
-    json_t *rest = json_pack(
-        "{s:f, s:i, s:i, s:i, s:i, s:s, s:I, s:I, s:f, s:f}", "seconds", g->seconds, "streams",
-        plan_stream_count(p), "depth", m.depth, "action_count", (int)n, "peak", g->peak_action,
-        "peak_name", peak->name ? name_str(mod->names, peak->name) : "a loop", "arena",
-        (json_int_t)p->arena_bytes, "live", (json_int_t)p->live_bound_bytes, "peak_flops",
-        peak_flops(p->device, &mod->train), "bandwidth", p->device->bandwidth);
+    json_t *rest = json_pack("{s:f, s:i, s:i, s:i, s:s, s:I, s:f, s:f}", "seconds", g->seconds,
+                             "depth", m.depth, "action_count", (int)n, "peak", g->peak_action,
+                             "peak_name", peak->name ? name_str(mod->names, peak->name) : "a loop",
+                             "live", (json_int_t)p->live_bound_bytes, "peak_flops",
+                             peak_flops(p->device, &mod->train), "bandwidth", p->device->bandwidth);
     json_object_update(m.root, rest);
     json_decref(rest);
     return m.root;

@@ -1,23 +1,23 @@
 /* trace.c - the predicted timeline of one training step, as Chrome's trace JSON (Perfetto opens
- * it). A track for each stream, one for each depth of loops. With a pipeline a process for each
- * place along the axis of stages; phases lie in the track of the first stream, with their actions
- * in them, and messages in two tracks of their own, with an arrow from each send to its receive.
- * Of a long loop only some iterations are shown: trace_walk.c chooses them. */
+ * it). A track for each lane (trace.h), one for each depth of loops. With a pipeline a process for
+ * each place along the axis of stages; phases lie in the track of the first stream, with their
+ * actions in them, and messages in two tracks of their own, with an arrow from each send to its
+ * receive. Of a long loop only some iterations are shown: trace_walk.c chooses them. */
 #include "compiler/session.h"
 #include "compiler/report/trace.h"
 #include "ir/mesh.h"
-#include "plan/order/order.h"
 
 #include <string.h>
 
 typedef struct Tracer {
     const Plan *p;
     FILE *out;
+    TraceLanes lanes;
     bool any;
 } Tracer;
 
-/* Tracks: streams from 0, then loops by depth, then messages. */
-enum { LOOPS = MAX_STREAMS, SENDS = LOOPS + MAX_NEST, RECEIVES };
+/* Tracks: lanes from 0, then loops by depth, then messages. */
+enum { LOOPS = MAX_STREAMS * LEVEL_count, SENDS = LOOPS + MAX_NEST, RECEIVES };
 
 static void put_string(FILE *out, const char *s)
 {
@@ -89,7 +89,10 @@ static void put_slice(void *ctx, const TraceSlice *s)
         fprintf(t->out, "\"%lld more phases\",\"args\":{}}", (long long)s->iterations);
         return;
     }
-    int line, column, track = !s->loop ? a->stream : s->rest ? 0 : LOOPS + s->depth;
+    int line, column,
+        track = !s->loop  ? trace_lane_of(&t->lanes, a)
+                : s->rest ? 0
+                          : LOOPS + s->depth;
     diag_locate(m->diag, a->span, &line, &column);
     put_event(t, s->rank, track, s->begin, s->seconds,
               s->loop       ? "loop"
@@ -115,11 +118,10 @@ static void name_it(Tracer *t, const char *what, int rank, int track, const char
 static void name_tracks(Tracer *t, int rank)
 {
     Arena *a = t->p->module->arena;
-    for (int i = 0; i < LOOPS + MAX_NEST; i++)
-        if (i < plan_stream_count(t->p) || i >= LOOPS)
-            name_it(t, "thread_name", rank, i,
-                    arena_printf(a, "%s %d", i < LOOPS ? "stream" : "loops",
-                                 i < LOOPS ? i : i - LOOPS));
+    for (int i = 0; i < t->lanes.n; i++)
+        name_it(t, "thread_name", rank, i, trace_lane_name(&t->lanes.lane[i], a));
+    for (int i = 0; i < MAX_NEST; i++)
+        name_it(t, "thread_name", rank, LOOPS + i, arena_printf(a, "loops %d", i));
 }
 
 static void name_rank(Tracer *t, int rank)
@@ -139,7 +141,7 @@ static void name_rank(Tracer *t, int rank)
 
 void trace_print(const Plan *p, FILE *out)
 {
-    Tracer t = {.p = p, .out = out};
+    Tracer t = {.p = p, .out = out, .lanes = trace_lanes(p)};
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", out);
     for (int rank = 0; rank < trace_ranks(p); rank++) {
         if (p->train->pipe)

@@ -22,4 +22,20 @@ void trace_walk(const Plan *p, TraceFn *tell, void *ctx);
 /* Places along the axis of stages; 1 without a pipeline. */
 int trace_ranks(const Plan *p);
 
+/* A lane of the timeline: what runs one after the other. Each stream that is used is one, but
+ * transfers have one for each level of memory that they come from or go to. */
+typedef struct TraceLane {
+    int stream;
+    Level level; /* of transfers; else LEVEL_device */
+} TraceLane;
+typedef struct TraceLanes {
+    int n;
+    TraceLane lane[MAX_STREAMS * LEVEL_count];
+} TraceLanes;
+/* Those of the step, by stream, then by level. */
+TraceLanes trace_lanes(const Plan *p);
+int trace_lane_of(const TraceLanes *all, const Action *a);
+/* "compute", "transfers in, from the host" */
+const char *trace_lane_name(const TraceLane *l, Arena *a);
+
 #endif

@@ -1,6 +1,7 @@
 /* trace_report.c - mgc report: a measured timeline (./train --trace) beside what its program
  * predicted, by kind of action and action by action. */
 #include "base/open.h"
+#include "base/quantity.h"
 #include "compiler/report/trace_report.h"
 
 #include <jansson.h>
@@ -89,7 +90,25 @@ static void read_gpu(Report *r, const json_t *args)
                          .driver = number(args, "driver")};
 }
 
-/* Slices of the measured track have what was measured and what was predicted. */
+static void read_memory(Report *r, const json_t *args)
+{
+    const json_t *levels = json_object_get(args, "levels"), *l;
+    size_t i;
+    json_array_foreach(levels, i, l) {
+        vec_push(
+            r->a, &r->levels,
+            ((ReportLevel){text(r->a, l, "level"), number(l, "planned"), number(l, "measured")}));
+    }
+}
+
+/* Of the tracks of a rank (runtime/log/trace_write.c) every other one is measured. */
+static bool is_measured(const json_t *e)
+{
+    const double track = number(e, "tid");
+    return track >= 0 && track < 1e6 && (int)track % 2 == 0;
+}
+
+/* Slices of measured tracks have what was measured and what was predicted. */
 static void read_slice(Report *r, const json_t *e)
 {
     const json_t *args = json_object_get(e, "args");
@@ -98,7 +117,9 @@ static void read_slice(Report *r, const json_t *e)
         read_rank(r, e);
     if (!strcmp(text(r->a, e, "name"), "gpu"))
         read_gpu(r, args);
-    if (!json_is_object(args) || number(e, "tid") != 0)
+    if (!strcmp(text(r->a, e, "name"), "memory"))
+        read_memory(r, args);
+    if (!json_is_object(args) || !is_measured(e))
         return;
     if (!strcmp(kind, "step")) {
         read_step(r, rank_of(r, e), e, args);
@@ -113,6 +134,10 @@ static void read_slice(Report *r, const json_t *e)
     }
     if (!strcmp(kind, "message")) {
         rank_of(r, e)->messages += number(args, "measured_us") / 1e3;
+        add(line_of(r, kind), args);
+        return;
+    }
+    if (!strcmp(kind, "wait")) {
         add(line_of(r, kind), args);
         return;
     }
@@ -251,6 +276,21 @@ static void print_ranks(const Report *r)
     print_classes(r);
 }
 
+static void print_levels(const Report *r)
+{
+    for (size_t i = 0; i < r->levels.n; i++) {
+        const ReportLevel *l = &r->levels.data[i];
+        const double over = l->measured > l->planned ? l->measured - l->planned : 0;
+        printf("memory of the %s: planned %.0f bytes (%s), ", l->name, l->planned,
+               text_bytes(r->a, l->planned));
+        if (l->measured < 0)
+            puts("measured unknown");
+        else
+            printf("measured %.0f (%s), %.0f over\n", l->measured, text_bytes(r->a, l->measured),
+                   over);
+    }
+}
+
 static void print_report(Report *r)
 {
     enum { SHOWN = 30 };
@@ -262,6 +302,7 @@ static void print_report(Report *r)
     printf("%d steps; a step measured %.3f ms, predicted %.3f ms: %+.1f%%\n", r->steps,
            r->measured / r->steps, r->predicted / r->steps,
            r->predicted > 0 ? 100 * (r->measured / r->predicted - 1) : 0);
+    print_levels(r);
     print_ranks(r);
     if (classes->n) {
         printf("\nby class, of a step; %.1f us of each action, the shortest's, are not counted%s\n",

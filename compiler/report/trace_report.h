@@ -29,9 +29,17 @@ typedef struct ReportGpu {
     double capability, multiprocessors, memory, free, gpus, driver; /* rt_device_facts */
 } ReportGpu;
 
+/* Bytes of a level of memory, of what the program says: on processors of all ranks of rank 0's
+ * machine, on a GPU of rank 0. */
+typedef struct ReportLevel {
+    const char *name;
+    double planned, measured; /* measured -1: unknown */
+} ReportLevel;
+
 typedef struct Report {
     Arena *a;
     ReportGpu gpu;
+    VEC(ReportLevel) levels;
     VEC(ReportLine) actions, kinds; /* of all ranks together */
     VEC(ReportRank) ranks;
     int steps;                  /* of a rank */

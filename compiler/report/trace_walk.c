@@ -201,3 +201,59 @@ int trace_ranks(const Plan *p)
 {
     return p->train->pipe ? p->train->pipe->ranks : 1;
 }
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+/* A transfer is in its lane where the rest waits for it, too. */
+static TraceLane lane_of(const Action *a)
+{
+    if (!action_transfers(a))
+        return (TraceLane){a->stream, LEVEL_device};
+    return (TraceLane){a->kind == ACT_fetch ? MG_STREAM_FETCHES : MG_STREAM_OFFLOADS,
+                       action_level(a)};
+}
+
+static bool has_lane(const Program *g, TraceLane l)
+{
+    for (size_t i = 0; i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        const TraceLane of = lane_of(a);
+        if (!action_is_mark(a) && of.stream == l.stream && of.level == l.level)
+            return true;
+    }
+    return false;
+}
+
+TraceLanes trace_lanes(const Plan *p)
+{
+    TraceLanes all = {0};
+    for (int s = 0; s < MAX_STREAMS; s++)
+        for (int l = LEVEL_device; l < LEVEL_count; l++) {
+            const TraceLane lane = {s, (Level)l};
+            if (has_lane(p->train, lane))
+                all.lane[all.n++] = lane;
+        }
+    return all;
+}
+
+int trace_lane_of(const TraceLanes *all, const Action *a)
+{
+    const TraceLane of = lane_of(a);
+    for (int k = 0; k < all->n; k++)
+        if (all->lane[k].stream == of.stream && all->lane[k].level == of.level)
+            return k;
+    return 0;
+}
+
+const char *trace_lane_name(const TraceLane *l, Arena *a)
+{
+    static const char *const names[MAX_STREAMS] = {[MG_STREAM_REST] = "compute",
+                                                   [MG_STREAM_PRODUCTS] = "products",
+                                                   [MG_STREAM_COLLECTIVES] = "collectives",
+                                                   [MG_STREAM_FETCHES] = "transfers in",
+                                                   [MG_STREAM_OFFLOADS] = "transfers out"};
+    if (l->level == LEVEL_device)
+        return names[l->stream];
+    return arena_printf(a, "%s, %s the %s", names[l->stream],
+                        l->stream == MG_STREAM_OFFLOADS ? "to" : "from", level_names[l->level]);
+}

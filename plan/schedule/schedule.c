@@ -391,25 +391,6 @@ static void count_flops(Program *p)
     }
 }
 
-/* Gradients are called after their parameter: what its update reads that has its type. */
-static void name_gradients(Sched *s, const Fn *f)
-{
-    for (size_t k = 0; k < f->results.n; k++) {
-        const FnResult r = f->results.data[k];
-        const Ins *def = s->m->values.data[f->body->results.data[k]].def;
-        if (r.role != RES_update || s->m->tensors.data[r.tensor].slot || !def)
-            continue;
-        for (uint32_t n = 0; n < def->nin; n++) {
-            const Loc *l = &s->loc[def->in[n]];
-            if (!l->known || s->p->buffers.data[l->at.buffer].owner != OWN_grads ||
-                !type_equal(type_of(s->m, def->in[n]), &s->m->tensors.data[r.tensor].type))
-                continue;
-            s->p->buffers.data[l->at.buffer].name = s->m->tensors.data[r.tensor].name;
-            s->p->buffers.data[l->at.buffer].span = s->m->tensors.data[r.tensor].span;
-        }
-    }
-}
-
 /* A buffer is on the ranks that do something with it. In a pipeline of several chunks all ranks
  * have stages between the first and the last. */
 static void note_stage_set(Sched *s)

@@ -103,6 +103,7 @@ bool pipe_begins_in_order(const Sched *s, int action);
 
 /* schedule_begin.c: sums over iterations whose first term is written need no zeros before. */
 void begin_with_writes(Sched *s, const Fn *f);
+void name_gradients(Sched *s, const Fn *f); /* schedule_gradients.c */
 
 /* schedule_name.c: unique in its program */
 Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);

@@ -81,6 +81,46 @@ void rt_levels_open(mg_run *r)
     *r->levels = (rt_levels){p, bytes};
 }
 
+char *rt_levels_way(const mg_run *r)
+{
+    return r->program->level_bytes[1] ? rt_printf("from and to pinned memory, by the GPU's engines")
+                                      : NULL;
+}
+
+/* Of the pages from p on, those that are in memory; -1: unknown. */
+static int64_t resident(char *p, int64_t bytes)
+{
+    enum { PAGES = 4096 };
+    static unsigned char in[PAGES];
+    const int64_t page = rt_page();
+    int64_t all = 0;
+    for (int64_t at = 0; at < bytes; at += PAGES * page) {
+        const int64_t n = bytes - at < PAGES * page ? bytes - at : PAGES * page;
+        if (mincore(p + at, (size_t)n, in))
+            return -1;
+        for (int64_t k = 0; k < n / page; k++)
+            all += in[k] & 1;
+    }
+    return all * page;
+}
+
+bool rt_levels_use(const mg_run *r, rt_level_use *u)
+{
+    if (!r->levels)
+        return false;
+    *u = (rt_level_use){.name = "host",
+                        .planned = r->program->level_bytes[1],
+                        .own = r->levels->bytes - r->program->level_bytes[1], /* of the last page */
+                        .used = resident(r->levels->host, r->levels->bytes)};
+    return true;
+}
+
+/* While a step is traced each action is waited for, so that its event is the transfer's. */
+void rt_levels_trace(mg_run *r)
+{
+    (void)r;
+}
+
 void rt_levels_close(mg_run *r)
 {
     if (r->levels) {

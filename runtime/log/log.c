@@ -3,6 +3,7 @@
  *
  * A line of metrics.jsonl is one write() at the end of the file, so a kill can only tear the last
  * line. A log that cannot be written causes one warning and never stops the training. */
+#include "runtime/levels.h"
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -336,6 +337,40 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* "1.50 MiB, 0 bytes over", of what is planned. */
+static char *used_text(int64_t used, int64_t planned, const char *by)
+{
+    if (used < 0)
+        return rt_printf("%s", "unknown");
+    const rt_words over = rt_bytes_text(used > planned ? (double)(used - planned) : 0);
+    return rt_printf("%s%s, %s over", rt_bytes_text((double)used).text, by, over.text);
+}
+
+/* Prints planned and used bytes of each level of memory. */
+static void print_memory(rt_log *l)
+{
+    const mg_run *r = l->run;
+    const rt_memory m = rt_memory_plan(r);
+    int processes;
+    rt_level_use u;
+    const int64_t planned = m.total + m.held, used = rt_memory_used(r, &processes);
+    char *by = processes > 1 ? rt_printf(" by the %d processes of this machine", processes)
+                             : rt_printf("%s", ""),
+         *text = used_text(used, planned, by);
+    rt_log_line(l, "memory: planned %s (arena %" PRId64 " bytes, scratch %" PRId64 "), used %s",
+                rt_bytes_text((double)planned).text, m.arena, m.scratch, text);
+    free(by);
+    free(text);
+    if (!rt_levels_use(r, &u))
+        return;
+    text = used_text(u.used, u.planned + u.own, "");
+    rt_log_line(l,
+                "%s: planned %s (arena %" PRId64 " bytes, of the system's own at most %" PRId64
+                "), used %s",
+                u.name, rt_bytes_text((double)(u.planned + u.own)).text, u.planned, u.own, text);
+    free(text);
+}
+
 /* Prints predicted and measured step time: the median, because the first steps warm caches. */
 static void print_summary(rt_log *l)
 {
@@ -359,15 +394,7 @@ static void print_summary(rt_log *l)
     if (surprises)
         rt_log_line(l, "%s", surprises);
     free(surprises);
-    rt_memory m = rt_memory_plan(r);
-    int processes;
-    int64_t used = rt_memory_used(r, &processes);
-    char *by = processes > 1 ? rt_printf(" by the %d processes of this machine", processes)
-                             : rt_printf("%s", "");
-    rt_log_line(l, "memory: planned %s (arena %" PRId64 " bytes, scratch %" PRId64 "), used %s%s",
-                rt_bytes_text((double)(m.total + m.held)).text, m.arena, m.scratch,
-                used < 0 ? "unknown" : rt_bytes_text((double)used).text, by);
-    free(by);
+    print_memory(l);
     char *outside = rt_outside_text(r);
     if (outside)
         rt_log_line(l, "%s", outside);

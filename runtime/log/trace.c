@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/levels.h"
 #include "runtime/net/ranks.h"
 #include "runtime/log/trace.h"
 
@@ -84,6 +85,14 @@ void rt_trace_end(rt_trace *t, int action)
     add(t, e);
 }
 
+void rt_trace_transfer(rt_trace *t, int way, int action, int64_t begin, int64_t end)
+{
+    add(t, (rt_event){.begin = begin + t->ahead,
+                      .end = end + t->ahead,
+                      .action = action,
+                      .lane = (uint8_t)(1 + way)});
+}
+
 void rt_trace_phase(rt_trace *t, const mg_pipe_op *o)
 {
     const int64_t now = rt_trace_now(t);
@@ -130,7 +139,7 @@ void rt_trace_clocks(mg_run *r, bool after)
 typedef struct total {
     int action;
     int64_t calls;
-    double measured; /* us */
+    double measured, predicted; /* us */
 } total;
 
 static int by_time(const void *a, const void *b)
@@ -150,10 +159,12 @@ static void print_costliest(const rt_trace *t)
     for (int64_t i = 0; i < t->of.n; i++) {
         const rt_event *e = &t->of.event[i];
         steps += e->action == RT_EVENT_STEP;
-        if (e->action < 0 || e->kind)
+        if (e->action < 0 || e->kind || e->lane)
             continue;
         sum[e->action].calls++;
         sum[e->action].measured += (double)(e->end - e->begin) / 1e3;
+        if (!rt_trace_waits(t->program, e))
+            sum[e->action].predicted += t->program->actions[e->action].predicted_us;
         all += (double)(e->end - e->begin) / 1e3;
     }
     if (n)
@@ -163,10 +174,26 @@ static void print_costliest(const rt_trace *t)
     for (int i = 0; i < n && i < SHOWN && sum[i].calls; i++) {
         const mg_action *a = &t->program->actions[sum[i].action];
         printf("  %12.1f %12.1f %7.0f %5.1f%%  %s (%s, %s)\n", sum[i].measured / steps,
-               a->predicted_us * (double)sum[i].calls / steps, (double)sum[i].calls / steps,
+               sum[i].predicted / steps, (double)sum[i].calls / steps,
                all > 0 ? 100 * sum[i].measured / all : 0, a->name, a->kind, a->where);
     }
     free(sum);
+}
+
+/* Bytes of each level, planned and measured. */
+static void write_memory(const mg_run *r, FILE *f)
+{
+    const rt_memory m = rt_memory_plan(r);
+    int processes;
+    rt_level_use u;
+    fprintf(f,
+            ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"memory\",\"args\":{\"levels\":["
+            "{\"level\":\"device\",\"planned\":%" PRId64 ",\"measured\":%" PRId64 "}",
+            m.total + m.held, rt_memory_used(r, &processes));
+    if (rt_levels_use(r, &u))
+        fprintf(f, ",{\"level\":\"%s\",\"planned\":%" PRId64 ",\"measured\":%" PRId64 "}", u.name,
+                u.planned + u.own, u.used);
+    fputs("]}}", f);
 }
 
 /* Writes the record of rank 0, then those of the other ranks. */
@@ -183,6 +210,7 @@ static void write_all(mg_run *r, FILE *f)
     if (gpu)
         fprintf(f, ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"gpu\",\"args\":%s}", gpu);
     free(gpu);
+    write_memory(r, f);
     int64_t left_out = t->of.left_out;
     for (int k = 1; k < ranks; k++) {
         rt_record of = rt_ranks_record(r, k);

@@ -2,9 +2,11 @@
  * opens.
  *
  * Each rank is a process with two tracks: the measured times, and the times that the compiler
- * predicted, from the same start of the step. In a pipeline, predicted phases begin at their
- * predicted times, and the actions of a phase follow each other. Times are in microseconds from
- * rank 0's first traced step.
+ * predicted, from the same start of the step. Transfers between levels of memory have two such
+ * tracks for each way: there a predicted one begins where the measured one does, or the predicted
+ * one before it ends. What the thread that computes does for a transfer beside it is a "wait" in
+ * its own track. In a pipeline, predicted phases begin at their predicted times, and the actions of
+ * a phase follow each other. Times are in microseconds from rank 0's first traced step.
  *
  * Ranks of one machine have one clock (CLOCK_MONOTONIC). Rank 0 asks ranks of other machines for
  * their clocks before the first traced step and after the last. The answer was given between the
@@ -18,7 +20,10 @@
 #include "runtime/net/ranks.h"
 #include "runtime/log/trace.h"
 
-enum { MEASURED, PREDICTED };
+enum { MEASURED, PREDICTED, TRACKS };
+
+/* Ways of transfers, as rt_event.lane counts them. */
+enum { LANES = 2 };
 
 typedef struct writer {
     FILE *f;
@@ -26,7 +31,22 @@ typedef struct writer {
     int rank;
     const rt_clock *clock;
     int64_t origin;
+    double *through; /* per lane: where the last predicted transfer of a step ends */
 } writer;
+
+/* 1 + the way of a transfer; 0: another action. */
+static int way_of(const mg_program *p, int action)
+{
+    const char *kind = p->actions[action].kind;
+    return !strcmp(kind, "fetch") ? 1 : !strcmp(kind, "offload") ? 2 : 0;
+}
+
+/* A processor's transfers run beside the thread that computes; a GPU's are done when their event
+ * ends, for each action is waited for. */
+bool rt_trace_waits(const mg_program *p, const rt_event *e)
+{
+    return !e->lane && p->level_bytes[2] && way_of(p, e->action);
+}
 
 /* The offset of a clock from rank 0's clock at time `ns` of that clock, in ns. */
 static double ahead(const rt_clock *a, const rt_clock *b, int64_t ns)
@@ -80,23 +100,27 @@ static void write_step(const writer *w, const rt_event *e)
     }
 }
 
-static void write_action(const writer *w, const rt_event *e, double predicted)
+/* The slices of an action: tracks from `first` on. */
+static void write_slices(const writer *w, const rt_event *e, int first, double predicted)
 {
     const mg_action *a = &w->p->actions[e->action];
+    const bool waits = rt_trace_waits(w->p, e);
     char *name = rt_json_escape(a->name), *kind = rt_json_escape(a->kind),
          *where = rt_json_escape(a->where);
-    const double measured = lasted(e);
-    for (int track = MEASURED; track <= PREDICTED; track++) {
-        begin_slice(w, track, track ? predicted : when(w, e->begin),
-                    track ? a->predicted_us : took(w, e), kind, name);
+    const double measured = lasted(e), us = waits ? 0 : a->predicted_us;
+    for (int track = MEASURED; track <= (waits ? MEASURED : PREDICTED); track++) {
+        begin_slice(w, first + track, track ? predicted : when(w, e->begin),
+                    track ? us : took(w, e), waits ? "wait" : kind, name);
         fprintf(w->f,
                 "\"src\":\"%s\",\"action\":%d,\"step\":%" PRId64
-                ",\"measured_us\":%.3f,\"predicted_us\":%s,\"flops\":%s,\"bytes\":%s",
-                where, e->action, e->step, measured, rt_double_text(a->predicted_us).text,
-                rt_double_text(a->flops).text, rt_double_text(a->bytes).text);
-        if (w->p->classes && w->p->classes[e->action])
+                ",\"measured_us\":%.3f,\"predicted_us\":%s",
+                where, e->action, e->step, measured, rt_double_text(us).text);
+        if (!waits)
+            fprintf(w->f, ",\"flops\":%s,\"bytes\":%s", rt_double_text(a->flops).text,
+                    rt_double_text(a->bytes).text);
+        if (w->p->classes && w->p->classes[e->action] && !waits)
             fprintf(w->f, ",\"class\":\"%s\"", w->p->classes[e->action]);
-        if (measured > 0)
+        if (measured > 0 && !waits)
             fprintf(w->f, ",\"gflops\":%.3f,\"gbytes_per_s\":%.3f", a->flops / measured / 1e3,
                     a->bytes / measured / 1e3);
         fputs("}}", w->f);
@@ -104,6 +128,22 @@ static void write_action(const writer *w, const rt_event *e, double predicted)
     free(name);
     free(kind);
     free(where);
+}
+
+/* Returns when the predicted one ends, in the track of what computes. */
+static double write_action(const writer *w, const rt_event *e, double predicted)
+{
+    const double us = w->p->actions[e->action].predicted_us;
+    const int lane = e->lane ? e->lane : rt_trace_waits(w->p, e) ? 0 : way_of(w->p, e->action);
+    if (!lane) {
+        write_slices(w, e, MEASURED, predicted);
+        return predicted + (rt_trace_waits(w->p, e) ? 0 : us);
+    }
+    double *through = &w->through[lane - 1];
+    const double begin = when(w, e->begin), at = begin > *through ? begin : *through;
+    write_slices(w, e, lane * TRACKS, at);
+    *through = at + us;
+    return predicted;
 }
 
 /* Writes a phase or a message by its name in tables: "2F5", "2SEND_F5", "wait 2SEND_F5". */
@@ -131,6 +171,8 @@ static void write_events(const writer *w, const rt_event *e, const rt_event *end
 {
     const double step = when(w, end->begin);
     double predicted = step;
+    for (int k = 0; k < LANES; k++)
+        w->through[k] = step;
     write_step(w, end);
     for (; e < end; e++) {
         if (e->action == RT_EVENT_PHASE) {
@@ -140,8 +182,7 @@ static void write_events(const writer *w, const rt_event *e, const rt_event *end
         } else if (e->kind) {
             write_operation(w, e, step);
         } else {
-            write_action(w, e, predicted);
-            predicted += w->p->actions[e->action].predicted_us;
+            predicted = write_action(w, e, predicted);
         }
     }
 }
@@ -170,12 +211,17 @@ static void write_names(const writer *w, const rt_record *of)
         fprintf(w->f, ",\"place\":%d", rt_place_of(p, w->rank, p->stages.axis));
     fputs("}}", w->f);
     static const char *const tracks[] = {"measured", "predicted"};
-    for (int track = MEASURED; track <= PREDICTED; track++)
-        fprintf(
-            w->f,
-            ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
-            "\"%s\"}}",
-            w->rank, track, tracks[track]);
+    const char *level = p->level_bytes[2] ? "disk" : p->level_bytes[1] ? "host" : NULL;
+    for (int lane = 0; lane <= (level ? LANES : 0); lane++)
+        for (int track = MEASURED; track <= PREDICTED; track++) {
+            fprintf(w->f,
+                    ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":"
+                    "{\"name\":\"",
+                    w->rank, lane * TRACKS + track);
+            if (lane)
+                fprintf(w->f, "transfers %s the %s: ", lane == 1 ? "in, from" : "out, to", level);
+            fprintf(w->f, "%s\"}}", tracks[track]);
+        }
     free(name);
 }
 
@@ -189,7 +235,8 @@ void rt_trace_head(FILE *f, int ranks)
 
 void rt_trace_rank(FILE *f, const mg_program *p, int rank, const rt_record *of, int64_t origin)
 {
-    const writer w = {f, p, rank, of->clock, origin};
+    double through[LANES];
+    const writer w = {f, p, rank, of->clock, origin, through};
     write_names(&w, of);
     for (int64_t i = 0, first = 0; i < of->n; i++)
         if (of->event[i].action == RT_EVENT_STEP) {

@@ -12,6 +12,7 @@
 
 #include "runtime/machine.h"
 #include "runtime/net/pipe.h"
+#include "runtime/levels.h"
 #include "runtime/log/trace.h"
 
 enum { PATIENCE = 10 }; /* seconds of patience with a process that ends by itself */
@@ -140,8 +141,10 @@ static void run_own(mg_run *r, rt_program which)
     r->watch &= ~(unsigned)(RT_WATCH_DUMP | RT_WATCH_TIME | RT_WATCH_COST);
     if (costed)
         rt_costs_stepped(r->costs, rt_now_ns());
-    if (traced)
+    if (traced) {
+        rt_levels_trace(r);
         rt_trace_step(r->trace, r->traced, began);
+    }
     r->dumped |= dumps;
     r->action = -1;
 }

@@ -1,5 +1,5 @@
-// Runs the script of a page of --report in Node, on elements that are just enough for it, and prints what a pipeline's
-// grid told as JSON: node page.js r.html
+// Runs the script of a page of --report in Node, on elements that are just enough for it, and prints as JSON what a
+// pipeline's grid told, or what each canvas of another part shows and tells: node page.js r.html [PART]
 "use strict";
 const fs = require("fs");
 const html = fs.readFileSync(process.argv[2], "utf8");
@@ -57,7 +57,21 @@ const world = {
 };
 new Function(...Object.keys(world), script)(...Object.values(world));
 
-const section = main.inside.find(s => s.at["aria-label"] === "Pipeline");
+const part = process.argv[3] || "Pipeline", section = main.inside.find(s => s.at["aria-label"] === part);
+if (part !== "Pipeline") {
+  const all = [];
+  section.find(e => { if (e.tag === "canvas" || e.at.class === "tell") all.push(e); return false; });
+  const canvases = all.filter(e => e.tag === "canvas"), tells = all.filter(e => e.tag !== "canvas");
+  console.log(JSON.stringify(canvases.map((canvas, i) => {
+    drawn = [];
+    canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "0"}));
+    const texts = drawn.filter(d => d[0] === "fillText").map(d => d.slice(1)), boxes = drawn.filter(d => d[0] === "fillRect").map(d => d.slice(1));
+    canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "p"}));
+    canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "n"}));
+    return {texts, boxes, told: tells[i].textContent};
+  })));
+  process.exit(0);
+}
 const canvas = section.find(e => e.tag === "canvas"), tell = section.find(e => e.at.class === "tell");
 const seen = {};
 const press = key => { drawn = []; canvas.dispatchEvent(new KeyboardEvent("keydown", {key})); return drawn; };

@@ -58,6 +58,18 @@ class Memory(mgctest.Case):
     def test_wide(self):
         self.check(self.write("deep.mg", DEEP), "-D", "layers=2", "-D", "hidden=4096")
 
+    def test_offload(self):
+        """State and parameters in a file: its blocks are not over the plan either, and the lanes' own blocks of memory are in the plan."""
+        offload = DEEP.replace("microbatch 2\n", "microbatch 2\n    offload state, parameters -> disk\n")
+        f = self.write("deep.mg", offload)
+        for ranks, size in ((1, 16384), (2, 4096)):
+            self.check(f, "-D", f"dp={ranks}", "-D", "layers=40", "-D", f"hidden={size}", "--microbatch", "1", processes=ranks)
+            out = self.trains("./train", "--data", self.data, "--threads", 1, "--steps", 5, "--out", "run", "--resume").out
+            arena, used, over = re.search(r"disk: planned .* \(arena (\d+) bytes, .*\), used ([\d.]+ \w+), (.*) over", out).groups()
+            self.assertEqual(over, "0 bytes", out)
+            amount, unit = used.split()
+            self.assertAlmostEqual(float(amount) * UNITS[unit] / int(arena), 1, delta=0.01)
+
     def test_experts(self):
         self.check(model("mixtral_mini.mg"), "-D", "ep=2", "-D", "batch=8", "--microbatch", "4", processes=2)
 

@@ -20,22 +20,37 @@ class Remedies(mgctest.Case):
             d = json.load(f)
         self.write("d.json", json.dumps({**d, "name": "d", **fields}))
 
-    def check(self, name, memory, like="cpu2t", **options):
-        """The remedies told, each of which was taken, and all that was said."""
-        self.device(like, memory=memory)
+    def takes(self, path, given, proposal):
+        """What is compiled when a proposal is taken: its edits of the source, and its options in the place of those that were given."""
+        with open(path, "rb") as f:
+            text = f.read()
+        options = dict(given)
+        for e in sorted(proposal["edits"], key=lambda e: -e.get("begin", 0)):
+            if "option" in e:
+                name, value = e["option"].split(" ", 1)
+                options[name] = value
+            else:
+                self.assertEqual(e["file"], path)
+                text = text[:e["begin"]] + e["with"].encode() + text[e["end"]:]
+        return self.write("taken.mg", text), pairs(options)
+
+    def check(self, path, memory, like="cpu2t", levels=None, code=3, only="", **options):
+        """The remedies told, each of which (with `only` in it) was taken, and all that was said."""
+        path = path if path.startswith("/") else model(path)
+        self.device(like, memory=memory, **(levels or {}))
         given = {"--device": "d.json", **options}
-        r = self.mgc(model(name), *pairs(given), "--check")
-        self.assertEqual(r.returncode, 3, r.err)
+        r = self.mgc(path, *pairs(given), "--check", "--proposals", "p.json")
+        self.assertEqual(r.returncode, code, r.err)
         told = HELP.findall(r.err)
         rates = [float(rate) for _, _, rate in told]
         self.assertEqual(rates, sorted(rates, reverse=True))
-        for remedy, size, rate in told:
-            words = remedy.split()
-            argv = (model(name), *pairs({**given, **dict(zip(words[::2], words[1::2], strict=True))}))
-            p = json.loads(self.compiles(*argv, "--plan=json").out)
+        proposals = {re.match(r"(.+): \d+ bytes", p["help"])[1]: p for p in json.loads(self.read("p.json")) if " bytes (" in p["help"]}
+        for remedy, size, rate in (t for t in told if only in t[0]):
+            taken, argv = self.takes(path, given, proposals[remedy])
+            p = json.loads(self.compiles(taken, *argv, "--plan=json").out)
             self.assertEqual(p["arena_bytes"] + p["scratch_bytes"] + p.get("outside", {}).get("bytes", 0), int(size), remedy)
             self.assertLessEqual(int(size), p["capacity_bytes"])
-            said = re.search(r"([0-9.e+-]+) tokens/s", self.compiles(*argv, "--plan").out)
+            said = re.search(r"([0-9.e+-]+) tokens/s", self.compiles(taken, *argv, "--plan").out)
             self.assertAlmostEqual(float(said[1]), float(rate), delta=1e-9 * float(rate))
         return [remedy for remedy, _, _ in told], r.err
 
@@ -78,6 +93,49 @@ class Remedies(mgctest.Case):
         self.assertIn("MG0551", r.err)
         self.assertNotIn("--device", r.err)
         self.compiles("m.mg", "--device", "h200", "--precision", "f32", "--check", "--microbatch", 16)
+
+    HOST = {"host_in": 25e9, "host_out": 25e9, "host_both": 40e9, "host_seconds": 1e-5}
+
+    def test_offload(self):
+        """Its price is said: a step of a device that has room for all, which takes less time."""
+        with open(model("llama_mini.mg"), encoding="utf-8") as f:
+            text = f.read()
+        for dim, size in (("hidden", 512), ("kv_heads", 16), ("ffn", 2048)):
+            text, n = re.subn(rf"\b{dim} = \d+", f"{dim} = {size}", text, count=1)
+            self.assertEqual(n, 1, dim)
+        path, options = self.write("m.mg", text), {"--microbatch": "1", "--recompute": "all"}
+        self.device("h200")
+        plan = json.loads(self.compiles(path, *pairs({"--device": "d.json", **options}), "--plan=json").out)
+        memory = plan["arena_bytes"] + plan["outside"]["bytes"] - plan["memory"]["optimizer"] // 2
+        told, err = self.check(path, memory, "h200", {"host_memory": 1 << 36, **self.HOST}, only="auto", **options)
+        self.assertIn("--offload auto", told)
+        m = re.search(r"--offload auto: .*, (\S+) (\S+) a step, .* tokens/s; with room for all on the device (\S+) (\S+) a step", err)
+        self.assertTrue(m, err)
+        units = {"us": 1e-6, "ms": 1e-3, "s": 1}
+        beside = float(m[3]) * units[m[4]]
+        self.assertLess(beside, float(m[1]) * units[m[2]])
+        self.assertAlmostEqual(plan["step_ms"] / 1e3 / beside, 1, delta=1e-2)
+
+    def test_small_host(self):
+        """A host too small for state, masters and sums in f32: in bf16 they fit. As little as does is proposed, as edits of the source."""
+        with open(model("llama_mini.mg"), encoding="utf-8") as f:
+            text = f.read().replace("clip      1.0", "clip      1.0\n    precision bf16")
+        text += "layout off {\n    device h200\n    microbatch 1\n    offload state, masters, gradients -> host\n}\n"
+        path, options = self.write("m.mg", text), {"--layout": "off"}
+        self.device("h200", host_memory=1 << 30, **self.HOST)
+        plan = json.loads(self.compiles(path, *pairs({"--device": "d.json", **options}), "--plan=json").out)
+        host = plan["levels"]["host"]["bytes"]
+        # of 16 bytes a parameter 8 are state, 4 the master, 4 the sum of gradients
+        each = ((0.8, "state = bf16"), (0.55, "state = bf16, master = bf16"), (0.45, "state = bf16, master = bf16, reduce = bf16"))
+        for part, want in mgctest.some(each):
+            told, err = self.check(path, 141_000_000_000, "h200", {"host_memory": int(host * part), **self.HOST}, code=1, only="state", **options)
+            self.assertIn("MG0556", err)
+            self.assertEqual([t for t in told if "bf16" in t], [want])
+            self.assertIn("--offload none", told)
+        self.device("h200", host_memory=1 << 20, **self.HOST)
+        r = self.mgc(path, *pairs({"--device": "d.json", **options}), "--check")
+        self.assertEqual(r.returncode, 1, r.err)
+        self.assertNotIn("= bf16", r.err)
 
     def test_nothing(self):
         """Not one rank: parameters and state alone are too much."""

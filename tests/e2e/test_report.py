@@ -104,24 +104,25 @@ class Page(mgctest.Case):
             d = data_of(html)
             p = json.loads(self.compiles(model(name), *options, "--plan=json").out)
             self.assertAlmostEqual(d["seconds"] * 1e3, p["step_ms"], delta=1e-4 * p["step_ms"])
-            self.assertEqual((d["arena"], d["live"]), (p["arena_bytes"], p["live_bound_bytes"]))
+            self.assertEqual((d["arenas"][0]["bytes"], d["live"]), (p["arena_bytes"], p["live_bound_bytes"]))
             self.assertEqual(dict(d["owners"]), {k: v for k, v in p["memory"].items() if v})
             total = sum(a["time"] for a in d["actions"])
             self.assertGreaterEqual(total, d["seconds"] * 0.9999)
             if not options:  # a GPU's streams run side by side
                 self.assertAlmostEqual(total, d["seconds"], delta=1e-4 * total)
             self.assertAlmostEqual(sum(s for _, s in d["by_kind"]), total, delta=1e-4 * total)
-            for _, _, first, last, offset, size in d["buffers"]:
-                self.assertTrue(0 <= first <= last < d["action_count"] and 0 <= offset and offset + size <= d["arena"])
+            for arena in d["arenas"]:
+                for _, _, first, last, offset, size in arena["buffers"]:
+                    self.assertTrue(0 <= first <= last < d["action_count"] and 0 <= offset and offset + size <= arena["bytes"])
             self.assertEqual(d["passes"][0]["name"], "lower")
             self.assertEqual(d["passes"][-1]["name"], "fuse")
             with open(model(name), encoding="utf-8") as f:
                 self.assertEqual(d["source"], f.read())
             # Nothing overlaps on a track, and all of it lies inside the step.
             tracks = {}
-            for action, start, time, stream, _ in d["slices"]:
+            for action, start, time, lane, _ in d["slices"]:
                 self.assertTrue(0 <= action < len(d["actions"]) and start + time <= d["seconds"] * 1.0001)
-                tracks.setdefault(stream, []).append((start, start + time))
+                tracks.setdefault(lane, []).append((start, start + time))
             for slices in tracks.values():
                 slices.sort()
                 for (_, end), (start, _) in zip(slices, slices[1:], strict=False):

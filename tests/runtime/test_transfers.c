@@ -42,6 +42,24 @@ static bool meet(int64_t a, int64_t b, const range *x, const range *y)
     return a < b + y->bytes && b < a + x->bytes;
 }
 
+/* Of the first `n` transfers of a lane every other one was noted: once, one after the other. */
+static void check_notes(rt_transfers *t, int way, int n)
+{
+    rt_lane_time *all;
+    int64_t end = 0;
+    assert_true(rt_transfers_done(t, way, (uint64_t)n, -1));
+    const int64_t noted = rt_transfers_notes(t, way, &all);
+    assert_int_equal(noted, (n + 1) / 2);
+    for (int64_t k = 0; k < noted; k++) {
+        assert_int_equal(all[k].action, 2 * k + 1);
+        assert_true(all[k].begin >= end && all[k].end >= all[k].begin);
+        end = all[k].end;
+    }
+    free(all);
+    assert_int_equal(rt_transfers_notes(t, way, &all), 0);
+    free(all);
+}
+
 static void run_case(uint64_t seed)
 {
     static char want_file[BYTES], want[BYTES], got[BYTES];
@@ -64,8 +82,9 @@ static void run_case(uint64_t seed)
                 after = (uint64_t)i + 1;
         }
         done[way][n[way]++] = r;
-        assert_int_equal(rt_transfers_begin(t, way, memory + r.memory, r.at, r.bytes, after),
-                         n[way]);
+        const rt_transfer x = {memory + r.memory, r.at, r.bytes, after, n[way], n[way] % 2};
+        assert_int_equal(rt_transfers_begin(t, way, &x), n[way]);
+        assert_int_equal(rt_transfers_action(t, way, (uint64_t)n[way]), n[way]);
         assert_int_equal(rt_transfers_begun(t, way), n[way]);
         if (way == RT_IN)
             memcpy(want + r.memory, want_file + r.at, (size_t)r.bytes);
@@ -75,7 +94,7 @@ static void run_case(uint64_t seed)
             assert_true(rt_transfers_done(t, way, (uint64_t)n[way], -1));
     }
     for (int way = 0; way < RT_WAYS; way++)
-        assert_true(rt_transfers_done(t, way, (uint64_t)n[way], -1));
+        check_notes(t, way, n[way]);
     assert_int_equal(memcmp(memory, want, BYTES), 0);
     assert_int_equal(pread(file, got, BYTES, 0), BYTES);
     assert_int_equal(memcmp(got, want_file, BYTES), 0);
@@ -107,7 +126,8 @@ static void many(void **state)
     assert_true(rt_transfers_done(t, RT_IN, 0, 0));
     assert_false(rt_transfers_done(t, RT_IN, 1, 1000));
     for (uint64_t k = 1; k <= 1000; k++)
-        assert_int_equal(rt_transfers_begin(t, RT_OUT, memory, 0, 64, 0), k);
+        assert_int_equal(
+            rt_transfers_begin(t, RT_OUT, &(rt_transfer){.memory = memory, .bytes = 64}), k);
     assert_true(rt_transfers_done(t, RT_OUT, 1000, -1));
     assert_true(rt_transfers_done(t, RT_OUT, 1, 0));
     rt_transfers_close(t);
@@ -126,8 +146,9 @@ static void short_file(void **state)
             char *memory = aligned_alloc(MG_DISK_BLOCK, MG_DISK_BLOCK);
             rt_transfers *t = rt_transfers_open(file_of(2 * MG_DISK_BLOCK), "somewhere");
             fclose(stderr);
-            rt_transfers_done(
-                t, RT_IN, rt_transfers_begin(t, RT_IN, memory, 2 * MG_DISK_BLOCK, bytes[k], 0), -1);
+            const rt_transfer behind = {
+                .memory = memory, .at = 2 * MG_DISK_BLOCK, .bytes = bytes[k]};
+            rt_transfers_done(t, RT_IN, rt_transfers_begin(t, RT_IN, &behind), -1);
             _exit(0);
         }
         assert_int_equal(waitpid(child, &code, 0), child);
