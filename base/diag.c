@@ -226,6 +226,17 @@ void diag_warning(Diag *d, Span s, int code, const char *fmt, ...)
     va_end(ap);
 }
 
+void diag_notice(Diag *d, const char *fmt, ...)
+{
+    if (!d->out)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("note: ", d->out);
+    say(d, fmt, ap);
+    va_end(ap);
+}
+
 void diag_note(Diag *d, Span s, const char *fmt, ...)
 {
     if (d->muted)

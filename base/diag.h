@@ -45,6 +45,8 @@ void diag_error(Diag *d, Span s, int code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void diag_warning(Diag *d, Span s, int code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* A note by itself: what was chosen for a program that nothing is wrong with. */
+void diag_notice(Diag *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Both belong to the error or warning before them and are dropped with it. */
 void diag_note(Diag *d, Span s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_help(Diag *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -12,6 +12,7 @@
 #include "decide/frontier.h"
 #include "decide/make.h"
 #include "plan/attend.h"
+#include "plan/levels.h"
 #include "ir/external.h"
 #include "ir/optimizers.h"
 #include "passes/passes.h"
@@ -404,7 +405,7 @@ static bool takes_precision(const Session *s, const Compiled *c)
 /* Passes, decisions and planning, from behind `after` on. */
 static Exit run_steps(Session *s, Compiled *c, const char *after, const char *until)
 {
-    if (!takes_precision(s, c))
+    if (!takes_precision(s, c) || !levels_there(c->module, &c->device))
         return EXIT_source;
     PlanJob job = {.m = c->module,
                    .d = &c->device,
@@ -421,7 +422,7 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
     c->module = job.m;
     const bool small = status == PASS_infeasible || status == PASS_error;
     if (small && !strcmp(job.at, "place") && !s->trial) { /* the device, or another level */
-        remedies_tell(s, job.plan);
+        remedies_tell(s, job.plan, job.missing);
         times_mark(s, "remedies");
     }
     if (status == PASS_broken && !strcmp(job.at, "check") && getenv("MGC_DEBUG_PLAN"))

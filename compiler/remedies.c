@@ -231,10 +231,12 @@ static bool has_levels(const Plan *p)
     return p->device->level[LEVEL_host].memory || p->device->level[LEVEL_disk].memory;
 }
 
+/* Can `--offload auto` help? A layout that says nothing of offload was planned with it. */
 static bool can_offload(const Search *q)
 {
     const char *asked = q->s->o->offload;
-    return has_levels(q->plan) && !(asked && !strcmp(asked, "auto"));
+    return has_levels(q->plan) && q->plan->module->layout.offloads == OFFLOADS_as_given &&
+           !(asked && !strcmp(asked, "auto"));
 }
 
 /* As little in bf16 as makes it fit, beside other changes. */
@@ -353,11 +355,13 @@ static void tell(Search *q)
               (long long)p->persistent_bytes, text_bytes(s->arena, (double)p->persistent_bytes));
 }
 
-void remedies_tell(Session *s, const Plan *p)
+void remedies_tell(Session *s, const Plan *p, const char *missing)
 {
     Search q = {.s = s, .plan = p, .nowhere = fopen("/dev/null", "w")};
     if (!q.nowhere)
         return;
+    if (missing)
+        diag_note(s->diag, (Span){0}, "%s", missing);
     if (!s->o->from)
         each_alone(&q);
     if (!s->o->from && !q.n)

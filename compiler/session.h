@@ -88,8 +88,9 @@ Exit device_load(Session *s, const char *name, Device *d);
 /* Those with a description beside mgc, sorted. */
 const char **device_names(Arena *a, size_t *count);
 
-/* remedies.c: helps of the error that a plan does not fit: what would, its bytes and its speed. */
-void remedies_tell(Session *s, const Plan *p);
+/* remedies.c: helps of the error that a plan does not fit: what would, its bytes and its speed.
+ * missing: what it lacks though all is offloaded that can be; NULL: nobody tried. */
+void remedies_tell(Session *s, const Plan *p, const char *missing);
 
 /* proposals.c: remedies that messages propose are tried before they are told. */
 void proposals_try(Session *s);

@@ -38,7 +38,7 @@ static double seconds(const Module *module, const Device *d, int64_t chunk)
     m->layout.chunk = chunk;
     m->layout.recompute = RECOMPUTE_auto;
     memset(m->layout.offload, 0, sizeof m->layout.offload);
-    m->layout.offload_auto = false;
+    m->layout.offloads = OFFLOADS_as_given;
     PlanJob job = plan_compared(m, d, a, "chunks");
     plan_make(&job); /* what does not fit is timed as well */
     double s = 0;

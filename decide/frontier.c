@@ -125,8 +125,9 @@ static void answer(void *ctx, int k, FILE *out)
         ranges += (int)kept->loops.data[l].n;
     Module *m = module_copy(f->m, NULL, diag_silent(f->m->diag, tmp), tmp);
     m->layout.overlap = f->offloads; /* transfers run beside the rest as far as there is room */
-    /* Bytes are those of lifetimes; only what transfers wait for depends on the packing. */
-    Plan *plan = plan_of(m, f->d, kept, f->offloads ? NULL : "train", !f->offloads, tmp);
+    /* Bytes are those of lifetimes; only what transfers wait for depends on the packing. No other
+     * function than the step keeps anything. */
+    Plan *plan = plan_of(m, f->d, kept, "train", !f->offloads, tmp);
     if (plan && f->offloads) {
         plan_streams(plan);
         plan_timeline(plan);
@@ -406,18 +407,27 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
     return kept;
 }
 
-/* Bytes that a plan for the whole program needs, or -1; persistent: those that no choice changes.
- */
+/* Bytes that a plan for the whole program needs, or -1; persistent: those that no choice changes;
+ * outside (may be NULL): of those of a step, that are alive before and after all loops. */
 static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept,
-                          int64_t *persistent)
+                          int64_t *persistent, int64_t *outside)
 {
+    const Ins *loops[KEEP_LOOPS];
     Arena *tmp = arena_new();
     Plan *p = frontier_plan(m, d, kept, NULL, tmp);
+    KeepPrice price;
     int64_t bytes = p ? plan_bytes(p) : -1;
     if (p)
         *persistent = plan_bytes(p) - p->arena_bytes + p->persistent_bytes;
+    if (p && outside && keep_price(p, keep_loops(m, loops, KEEP_LOOPS), tmp, &price))
+        *outside = price.outside;
     arena_free(tmp);
     return bytes;
+}
+
+static KeepFit fit_of(const Device *d, int64_t bytes, int64_t budget, int64_t persistent)
+{
+    return bytes <= budget ? KEEP_fits : persistent >= d->memory ? KEEP_hopeless : KEEP_too_large;
 }
 
 /* "layers 0..7 in segments of 4 keep q k; 8..11 keep gate up" */
@@ -443,13 +453,14 @@ static const char *described(const Frontier *f, const KeepChoice *c)
 
 /* In a pipeline all stages keep the same values, for all ranks run one text: the most that fits of
  * what is worth keeping, or else the least. NULL: the default fits. */
-static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a)
+static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a, KeepFit *fit)
 {
     KeepOption options[KEEP_OPTIONS];
     const Ins *loops[KEEP_LOOPS];
     int64_t budget = plan_budget(m, d), persistent = 0;
-    int64_t bytes = bytes_with(m, d, NULL, &persistent);
+    int64_t bytes = bytes_with(m, d, NULL, &persistent, NULL);
     int n = keep_loops(m, loops, KEEP_LOOPS), staged = 0;
+    *fit = fit_of(d, bytes, budget, persistent);
     if (bytes <= budget || persistent >= budget)
         return NULL;
     while (staged < n && !ir_is_staged(m, loops[staged]))
@@ -469,24 +480,31 @@ static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a
             vec_push(a, &plan->loops, ranges);
             vec_push(a, &plan->dims, loops[l]->attrs.dim.name);
         }
-        bytes = bytes_with(m, d, plan, &persistent);
+        bytes = bytes_with(m, d, plan, &persistent, NULL);
+        *fit = fit_of(d, bytes, budget, persistent);
         if (bytes < 0 || bytes <= budget)
             break;
     }
     return plan;
 }
 
-const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
+const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, KeepAsk *ask)
 {
+    KeepAsk nobody = {0};
+    ask = ask ? ask : &nobody;
+    KeepFit *fit = &ask->fit;
     if (m->layout.pipeline.axis)
-        return frontier_alike(m, d, a);
-    int64_t budget = plan_budget(m, d), persistent = 0;
-    int64_t bytes = bytes_with(m, d, NULL, &persistent);
+        return frontier_alike(m, d, a, fit);
+    int64_t budget = plan_budget(m, d), persistent = 0, outside = 0;
+    int64_t bytes = bytes_with(m, d, NULL, &persistent, &outside);
     const bool offloads = m->layout.offload[OFFLOAD_kept] != LEVEL_device;
+    *fit = fit_of(d, bytes, budget, persistent);
     if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda && !offloads)
         return frontier_more(m, d, a);
     if ((bytes <= budget && !offloads) || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
+    if (ask->must_fit && persistent + outside > budget)
+        return NULL;
     Frontier *f = frontier_open(m, d);
     if (!f)
         return NULL;
@@ -496,11 +514,14 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
         KeepChoice c;
         if (!choose(f, limit, &c)) {
             /* The error that follows is to show the least there is. */
-            kept = choose_least(f, INT64_MAX / 4, &c) ? frontier_kept(f, &c, a) : kept;
+            if (!ask->must_fit && choose_least(f, INT64_MAX / 4, &c))
+                kept = frontier_kept(f, &c, a);
+            *fit = KEEP_too_large;
             break;
         }
         kept = frontier_kept(f, &c, a);
-        bytes = bytes_with(m, d, kept, &persistent);
+        bytes = bytes_with(m, d, kept, &persistent, NULL);
+        *fit = fit_of(d, bytes, budget, persistent);
         if (bytes < 0 || bytes <= budget)
             break;
         limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);
@@ -544,7 +565,7 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
             frontier_close(f);
         return;
     }
-    bytes_with(m, d, NULL, &persistent);
+    bytes_with(m, d, NULL, &persistent, NULL);
     for (int l = 0; l < f->loops; l++)
         print_options(f, l, out);
     fprintf(out, "\nthe fastest for each memory: bytes beyond the %s that are always live\n",

@@ -82,14 +82,32 @@ void keep_measure(const KeepProblem *p, KeepChoice *c);
 
 /* ---- frontier.c ------------------------------------------------------------------------------ */
 
+/* Does the program fit its device and its layout's assertion with what was chosen? Decisions that
+ * are made later may still make it smaller. */
+typedef enum KeepFit {
+    KEEP_fits,      /* ... or the passes have something to say, which is told later */
+    KEEP_too_large, /* as far as these plans go */
+    KEEP_hopeless   /* what no choice changes is more than the device's memory */
+} KeepFit;
+
+typedef struct KeepAsk {
+    bool must_fit; /* in: what does not fit is not looked for */
+    KeepFit fit;   /* out */
+} KeepAsk;
+
 /* Chooses what the repeats of a module keep: the fastest choice that fits its device and its
  * layout's assertion; if none fits, the one that needs least. NULL: the default, which fits, or is
  * not what makes it too large. m is as it is before pass recompute, and is not changed; the result
- * is in a. */
-const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a);
+ * is in a. ask: NULL, where nobody does. */
+const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, KeepAsk *ask);
 /* keep_more.c: the default, and values beside it that make the step of a program in halves for a
  * GPU faster, if it fits with them. NULL: there are none. Without pipelines. */
 const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a);
+/* keep_more.c: seconds of a step with it, by the whole way: what memory is left goes to logits and
+ * to collectives. -1: it does not fit. */
+double frontier_seconds(const Module *m, const Device *d, const KeepPlan *kept);
+/* keep_more.c: every repeat keeps what goes into an iteration, and nothing else; in a. */
+const KeepPlan *frontier_nothing(const Module *m, Arena *a);
 /* keep_bytes.c: what was found, as bytes. values: of the module whose values it tells of. */
 void keep_write(FILE *out, const KeepPlan *kept, size_t values);
 /* Reads it back into a. False: the bytes are no such thing. */

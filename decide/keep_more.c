@@ -6,12 +6,31 @@
  *
  * The default is a rule of thumb that needs no prices. Each further value is planned by itself; of
  * those that make the step faster, the best first, each stays if it still does so beside the others
- * and the plan fits. So the step is never slower than the default's. */
+ * and the plan fits. In the end all halves are tried that the backward part reads, instead of what
+ * leads to them. So the step is never slower than the default's. */
 #include "decide/frontier.h"
 
 #include <string.h>
 
+#include "decide/make.h"
 #include "plan/place/place.h"
+
+double frontier_seconds(const Module *module, const Device *d, const KeepPlan *kept)
+{
+    Arena *tmp = arena_new();
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
+    m->layout.plan = kept;
+    PlanJob job = {.m = m,
+                   .d = d,
+                   .a = tmp,
+                   .after = "frontier",
+                   .upto = "timeline",
+                   .compared = true,
+                   .log = stderr};
+    const double seconds = plan_make(&job) == PASS_ok ? job.plan->train->seconds : -1;
+    arena_free(tmp);
+    return seconds;
+}
 
 /* A gain of less is no reason to keep anything. */
 static const double WORTH = 0.001;
@@ -95,6 +114,24 @@ static void add_best(More *f, int l, const KeepOption *option, int n)
     }
 }
 
+/* All halves, instead of what is decided, if that is faster, also with what memory is left then. */
+static void try_halves(More *f, int l)
+{
+    KeepOption all;
+    if (!keep_halves(f->m, l, f->d, f->a, &all))
+        return;
+    const KeepPlan *halves = with(f, l, &all);
+    const double seconds = seconds_with(f, halves);
+    if (!faster(f, seconds))
+        return;
+    const double so_far = frontier_seconds(f->m, f->d, with(f, -1, NULL));
+    const double then = frontier_seconds(f->m, f->d, halves);
+    if (then < 0 || then >= so_far * (1 - WORTH))
+        return;
+    f->kept[l] = all;
+    f->seconds = seconds;
+}
+
 const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a)
 {
     More f = {.m = m, .d = d, .a = a};
@@ -109,7 +146,18 @@ const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a)
         return NULL;
     f.seconds = seconds_with(&f, with(&f, -1, NULL));
     const double usual = f.seconds;
-    for (int l = 0; l < f.loops && usual >= 0; l++)
+    for (int l = 0; l < f.loops && usual >= 0; l++) {
         add_best(&f, l, option[l], n[l]);
+        try_halves(&f, l);
+    }
     return f.seconds < usual ? with(&f, -1, NULL) : NULL;
+}
+
+const KeepPlan *frontier_nothing(const Module *m, Arena *a)
+{
+    More f = {.m = m, .a = a};
+    f.loops = keep_loops(m, f.loop, KEEP_LOOPS);
+    for (int l = 0; l < f.loops; l++)
+        f.kept[l] = (KeepOption){NEW_ARRAY(a, bool, m->values.n), "nothing"};
+    return with(&f, -1, NULL);
 }

@@ -7,14 +7,16 @@
  *   chunks     after chunks, up to timeline: the whole way, with what the backward part keeps by
  *              default.
  *   offload    the decision of frontier, and after frontier up to place; then streams and timeline.
+ *              Where nothing is said of it, first the decision of frontier, and if that does not
+ *              fit, after frontier up to place, with the decisions on the way.
  *   frontier   after frontier, up to place: what a choice needs, and the sum of what it takes. The
  *              decision behind it is not made yet, and is taken as "nothing beside the rest".
  *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
  *              timeline. What the backward part keeps is in the module already.
  *   logits     after logits, up to timeline. All else is in the module already.
  *
- * So runs are two deep at the most, and but for offload, which asks frontier, a decision depends on
- * no later one. */
+ * So runs are three deep at the most, and but for offload, which asks frontier and whether anything
+ * fits, a decision depends on no later one. */
 #include "decide/make.h"
 
 #include "decide/chunks.h"
@@ -42,7 +44,7 @@ static PassStatus decide_chunks(PlanJob *j)
 
 static PassStatus decide_offload(PlanJob *j)
 {
-    j->kept_known = offload_choose(j->m, j->d, j->a, &j->kept);
+    j->kept_known = offload_choose(j->m, j->d, j->a, &j->kept, &j->missing);
     return PASS_ok;
 }
 
@@ -52,7 +54,7 @@ static PassStatus decide_frontier(PlanJob *j)
     if (j->kept_known)
         j->m->layout.plan = j->kept;
     else if (j->m->layout.recompute == RECOMPUTE_auto && module_fn(j->m, "train"))
-        j->m->layout.plan = frontier_choose(j->m, j->d, j->a);
+        j->m->layout.plan = frontier_choose(j->m, j->d, j->a, NULL);
     return PASS_ok;
 }
 

@@ -46,6 +46,7 @@ struct PlanJob {
     Plan *plan;           /* what `schedule` made, and the steps after it go on with */
     const KeepPlan *kept; /* what decision `offload` found to be kept best; else NULL, ... */
     bool kept_known;      /* ... which may be what it found */
+    const char *missing;  /* what decision `offload` found to lack, for people; NULL: nothing */
     const char *at; /* the pass or step that ran last, which is the one that failed, if any did */
 };
 

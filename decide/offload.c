@@ -6,12 +6,16 @@
  * frontier takes as many layers as it wants; then parameters, which only come; then gradients,
  * which come and go. The fastest that fits is taken. If nothing has to leave and next to nothing is
  * computed again, no other way is tried, for transfers only take time. As many ways are planned at
- * once as there are processors; what is taken is what one after the other would take. */
+ * once as there are processors; what is taken is what one after the other would take.
+ *
+ * A layout that says nothing offloads nothing of a program that fits, however much that computes
+ * again: only for one that does not fit ways are tried. */
 #include "decide/offload.h"
 
 #include <string.h>
 
 #include "base/parallel.h"
+#include "base/quantity.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
 #include "passes/levels/levels.h"
@@ -51,10 +55,18 @@ typedef struct Way {
 typedef struct Tried {
     bool fits;
     double seconds, again;
+    double least;   /* seconds where layers keep no more than their input; 0: that was not tried */
     int64_t always; /* bytes that no way to recompute changes: parameters, state and gradients */
     int64_t of[OFFLOAD_count]; /* of those, of each class; what is kept is not counted */
+    int64_t bytes, far;        /* on the device, and on the level below */
     bool planned;
 } Tried;
+
+/* Bytes that a way needs which does not fit: on the device and on the level below, at least. */
+typedef struct Needs {
+    bool any;
+    int64_t here, far;
+} Needs;
 
 /* The ways that are tried, in order. */
 typedef struct Search {
@@ -63,6 +75,8 @@ typedef struct Search {
     int n, first; /* ways, and of those that are being planned the first */
     unsigned which[WAYS];
     Way way[WAYS];
+    Level to;
+    Needs nearest; /* of all ways: the one that lacks least */
 } Search;
 
 static Layout with(const Module *m, const Way *w)
@@ -70,13 +84,16 @@ static Layout with(const Module *m, const Way *w)
     Layout l = m->layout;
     for (int k = 0; k < OFFLOAD_count; k++)
         l.offload[k] = w->level[k];
-    l.offload_auto = false;
+    l.offloads = OFFLOADS_as_given;
     return l;
 }
 
 static void count(const Plan *p, Tried *t)
 {
     t->planned = true;
+    t->bytes = plan_bytes(p);
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
+        t->far += p->level_bytes[l];
     t->always = p->persistent_bytes + p->memory[OWN_grads];
     for (size_t k = 0; k < p->module->tensors.n; k++) {
         const Tensor *x = &p->module->tensors.data[k];
@@ -96,31 +113,17 @@ static bool fits(const Plan *p, const Module *m, const Device *d)
            levels_asserted(p);
 }
 
-/* The least fits? Where what is kept leaves, nothing needs less than to keep no more than each
- * layer's input. */
-static bool least_fits(const Module *module, const Device *d, Arena *a)
+/* Does the layout leave open what layers keep? */
+static bool open_to_keep(const Module *m)
 {
-    Module *m = module_copy(module, NULL, module->diag, a);
-    m->layout.recompute = RECOMPUTE_all;
-    return fits(frontier_plan(m, d, NULL, NULL, a), m, d);
+    return m->layout.recompute == RECOMPUTE_auto && module_fn(m, "train");
 }
 
-/* kept: what the backward part keeps best then, in a. */
-static Tried try(const Module *module, const Device *d, const Way *w, Arena *a,
-                 const KeepPlan **kept)
+/* A way, planned with what the backward part keeps. */
+static Tried try_kept(const Module *m, const Device *d, const KeepPlan *kept)
 {
     Arena *tmp = arena_new();
-    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
-    m->layout = with(module, w);
-    const bool open = m->layout.recompute == RECOMPUTE_auto && module_fn(m, "train");
-    *kept = NULL;
-    if (open && w->level[OFFLOAD_kept] && !least_fits(m, d, tmp)) {
-        arena_free(tmp);
-        return (Tried){0};
-    }
-    if (open)
-        *kept = frontier_choose(m, d, a);
-    Plan *p = frontier_plan(m, d, *kept, NULL, tmp);
+    Plan *p = frontier_plan(m, d, kept, NULL, tmp);
     Tried t = {.fits = fits(p, m, d)};
     if (p)
         count(p, &t);
@@ -130,6 +133,30 @@ static Tried try(const Module *module, const Device *d, const Way *w, Arena *a,
         t.seconds = p->train->seconds;
         t.again = p->train->again;
     }
+    arena_free(tmp);
+    return t;
+}
+
+/* kept: what the backward part keeps best then, in a. Where what is kept leaves, nothing needs less
+ * than to keep no more than each layer's input. */
+static Tried try(const Module *module, const Device *d, const Way *w, Arena *a,
+                 const KeepPlan **kept)
+{
+    Arena *tmp = arena_new();
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
+    m->layout = with(module, w);
+    const bool open = open_to_keep(m);
+    Tried least = {.fits = true}, t;
+    *kept = NULL;
+    if (open && w->level[OFFLOAD_kept])
+        least = try_kept(m, d, frontier_nothing(m, tmp));
+    KeepAsk ask = {.must_fit = true};
+    if (least.fits && open)
+        *kept = frontier_choose(m, d, a, &ask);
+    if (least.fits && open && ask.fit != KEEP_fits && !*kept)
+        *kept = frontier_nothing(m, a); /* what it lacks, at least */
+    t = least.fits ? try_kept(m, d, *kept) : least;
+    t.least = least.seconds;
     arena_free(tmp);
     return t;
 }
@@ -154,20 +181,37 @@ static Level below(const Device *d)
     return LEVEL_device;
 }
 
-/* Could it fit, if all bytes of the classes of a way left the device for a level? `nothing` was
- * tried. Tensors leave as a whole; of gradients the bytes there are an estimate. Stages of a
- * pipeline have each their own, so that the level's are not the sum. */
-static bool may_fit(const Module *m, const Device *d, const Tried *nothing, unsigned which,
-                    Level to)
+static int64_t over(int64_t bytes, int64_t limit)
 {
-    int64_t left = nothing->always, there = 0;
+    return bytes > limit ? bytes - limit : 0;
+}
+
+/* A way that does not fit: is it nearer than all before? */
+static void note_needs(Search *s, Needs n)
+{
+    const int64_t here = plan_budget(s->m, s->d), far = levels_share(s->m, s->d, s->to).memory;
+    const Needs *best = &s->nearest;
+    if (!best->any ||
+        over(n.here, here) + over(n.far, far) < over(best->here, here) + over(best->far, far))
+        s->nearest = n;
+}
+
+/* Could it fit, if all bytes of the classes of a way left the device? `nothing` was tried. Tensors
+ * leave as a whole; of gradients the bytes there are an estimate. Stages of a pipeline have each
+ * their own, so that the level's are not the sum. */
+static bool may_fit(Search *s, const Tried *nothing, unsigned which)
+{
+    Needs n = {.any = true, .here = nothing->always};
     for (int k = 0; k < OFFLOAD_count; k++) {
         const int64_t bytes = which >> k & 1 ? nothing->of[k] : 0;
-        left -= bytes;
-        there += k == OFFLOAD_gradients ? 0 : bytes;
+        n.here -= bytes;
+        n.far += k == OFFLOAD_gradients ? 0 : bytes;
     }
-    return left <= plan_budget(m, d) &&
-           (m->layout.pipeline.axis || there <= levels_share(m, d, to).memory);
+    if (n.here <= plan_budget(s->m, s->d) &&
+        (s->m->layout.pipeline.axis || n.far <= levels_share(s->m, s->d, s->to).memory))
+        return true;
+    note_needs(s, n);
+    return false;
 }
 
 static bool has_masters(const Module *m)
@@ -176,7 +220,7 @@ static bool has_masters(const Module *m)
 }
 
 /* The ways that may fit, each once: a class that has no bytes is in none. */
-static void list_ways(Search *s, const Tried *nothing, Level to)
+static void list_ways(Search *s, const Tried *nothing)
 {
     for (int n = 0; n < WAYS; n++) {
         unsigned which = ways[n];
@@ -188,10 +232,10 @@ static void list_ways(Search *s, const Tried *nothing, Level to)
                 which &= ~(1u << k);
         for (int i = 0; i < s->n; i++)
             tried = tried || s->which[i] == which;
-        if (tried || !which || !may_fit(s->m, s->d, nothing, which, to))
+        if (tried || !which || !may_fit(s, nothing, which))
             continue;
         for (int k = 0; k < OFFLOAD_count; k++)
-            s->way[s->n].level[k] = which >> k & 1 ? to : LEVEL_device;
+            s->way[s->n].level[k] = which >> k & 1 ? s->to : LEVEL_device;
         s->which[s->n++] = which;
     }
 }
@@ -215,7 +259,7 @@ static int at_once(const Search *s, int n)
 }
 
 /* The faster of `least` and what was tried with a way. */
-static void take(const Search *s, int n, const Written *w, Tried *least, Way *best, Arena *a,
+static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Arena *a,
                  const KeepPlan **kept)
 {
     Tried t;
@@ -223,6 +267,8 @@ static void take(const Search *s, int n, const Written *w, Tried *least, Way *be
     if (w->n < sizeof t)
         return;
     memcpy(&t, w->bytes, sizeof t);
+    if (!t.fits && t.planned)
+        note_needs(s, (Needs){true, t.bytes, t.far});
     if (!t.fits || (least->fits && t.seconds >= least->seconds))
         return;
     if (!keep_read(w->bytes + sizeof t, w->n - sizeof t, s->m->values.n, a, &k))
@@ -232,27 +278,159 @@ static void take(const Search *s, int n, const Written *w, Tried *least, Way *be
     *kept = k;
 }
 
-bool offload_choose(Module *m, const Device *d, Arena *a, const KeepPlan **kept)
+/* ---- where nothing is said ------------------------------------------------------------------- */
+
+/* Does the program fit as it is? By what layers keep, and if that is too much, by the decisions
+ * that are made later. kept: as offload_choose has it. */
+static bool fits_as_it_is(const Module *module, const Device *d, Arena *a, const KeepPlan **kept)
 {
-    const Level to = below(d);
+    Arena *tmp = arena_new();
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
+    KeepAsk ask = {0};
+    KeepFit fit;
+    if (open_to_keep(m)) {
+        *kept = frontier_choose(m, d, a, &ask);
+        fit = ask.fit;
+    } else {
+        const Plan *p = frontier_plan(m, d, NULL, NULL, tmp);
+        fit = !p || plan_bytes(p) <= d->memory   ? KEEP_fits
+              : p->persistent_bytes >= d->memory ? KEEP_hopeless
+                                                 : KEEP_too_large;
+    }
+    if (fit == KEEP_too_large) {
+        m->layout.plan = *kept;
+        PlanJob job = {.m = m,
+                       .d = d,
+                       .a = tmp,
+                       .after = "frontier",
+                       .upto = "place",
+                       .compared = true,
+                       .log = stderr};
+        plan_make(&job);
+        if (!job.plan || plan_bytes(job.plan) <= d->memory)
+            fit = KEEP_fits;
+    }
+    arena_free(tmp);
+    return fit == KEEP_fits;
+}
+
+/* "state, masters" */
+static const char *classes_of(const Way *w, Arena *a)
+{
+    const char *all = "";
+    for (int k = 0; k < OFFLOAD_count; k++)
+        if (w->level[k])
+            all = arena_printf(a, "%s%s%s", all, *all ? ", " : "", offload_names[k]);
+    return all;
+}
+
+static void tell_needed(const Search *s, const Tried *nothing, const Way *w, Arena *tmp)
+{
+    diag_notice(s->m->diag,
+                "offload %s -> %s: without, the plan needs %lld bytes (%s) and the device '%s' has "
+                "%lld (%s)",
+                classes_of(w, tmp), level_names[s->to], (long long)nothing->bytes,
+                text_bytes(tmp, (double)nothing->bytes), s->d->name, (long long)s->d->memory,
+                text_bytes(tmp, (double)s->d->memory));
+}
+
+/* Words for what the nearest way needs, and what there is; NULL: it lacks no bytes. */
+static const char *lacking(const Search *s, Arena *a)
+{
+    const int64_t here = plan_budget(s->m, s->d), far = levels_share(s->m, s->d, s->to).memory;
+    const Needs *n = &s->nearest;
+    if (!n->any || !(over(n->here, here) || over(n->far, far)))
+        return NULL;
+    return arena_printf(
+        a,
+        "offloaded to the %s it needs at least %lld bytes (%s) of the device's %lld (%s), and "
+        "%lld (%s) of %lld (%s) there",
+        level_names[s->to], (long long)n->here, text_bytes(a, (double)n->here), (long long)here,
+        text_bytes(a, (double)here), (long long)n->far, text_bytes(a, (double)n->far),
+        (long long)far, text_bytes(a, (double)far));
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* The best of all ways, or of those that are worth a try; `least` is what nothing offloaded gives.
+ */
+static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept, Arena *tmp)
+{
     Way best = {0};
+    list_ways(s, least);
+    for (int count; s->first < s->n && !enough(s, s->first, least); s->first += count) {
+        Written w[WAYS];
+        count = at_once(s, s->first);
+        parallel_map(count, try_way, s, tmp, w);
+        for (int k = 0; k < count && !enough(s, s->first + k, least); k++)
+            take(s, s->first + k, &w[k], least, &best, a, kept);
+    }
+    return best;
+}
+
+/* Two ways to treat the layers of one way. */
+typedef struct Two {
+    const Module *m;
+    const Device *d;
+    const KeepPlan *kept[2];
+} Two;
+
+static void whole_way(void *ctx, int k, FILE *out)
+{
+    const Two *two = ctx;
+    const double seconds = frontier_seconds(two->m, two->d, two->kept[k]);
+    fwrite(&seconds, sizeof seconds, 1, out);
+}
+
+/* Prices of ranges of layers add up, and what transfers wait for does not; and memory that layers
+ * leave goes to logits. So of the way that was taken it is tried whether layers that keep no more
+ * than their input are faster, where they come near. */
+static void or_nothing(const Search *s, const Way *best, const Tried *least, Arena *a,
+                       const KeepPlan **kept, Arena *tmp)
+{
+    static const double NEAR = 1.03; /* logits may gain that much */
+    if (!least->least || least->least > NEAR * least->seconds)
+        return;
+    Module *m = module_copy(s->m, NULL, diag_silent(s->m->diag, tmp), tmp);
+    m->layout = with(s->m, best);
+    Two two = {m, s->d, {*kept, frontier_nothing(m, a)}};
+    Written w[2];
+    double seconds[2] = {-1, -1};
+    parallel_map(2, whole_way, &two, tmp, w);
+    for (int k = 0; k < 2; k++)
+        if (w[k].n == sizeof *seconds)
+            memcpy(&seconds[k], w[k].bytes, sizeof *seconds);
+    if (seconds[1] >= 0 && (seconds[0] < 0 || seconds[1] < seconds[0]))
+        *kept = two.kept[1];
+}
+
+bool offload_choose(Module *m, const Device *d, Arena *a, const KeepPlan **kept,
+                    const char **missing)
+{
+    const bool needed = m->layout.offloads == OFFLOADS_if_needed;
+    Search s = {.m = m, .d = d, .to = below(d)};
+    Way best = {0};
+    bool fit = false;
     *kept = NULL;
-    if (!m->layout.offload_auto)
+    if (m->layout.offloads == OFFLOADS_as_given || (needed && !(s.to && module_fn(m, "train"))))
         return false;
-    if (to) {
+    if (needed && fits_as_it_is(m, d, a, kept))
+        return open_to_keep(m);
+    if (s.to) {
         Arena *tmp = arena_new();
-        Search s = {.m = m, .d = d};
-        Tried least = try(m, d, &best, a, kept);
-        list_ways(&s, &least, to);
-        for (int count; s.first < s.n && !enough(&s, s.first, &least); s.first += count) {
-            Written w[WAYS];
-            count = at_once(&s, s.first);
-            parallel_map(count, try_way, &s, tmp, w);
-            for (int k = 0; k < count && !enough(&s, s.first + k, &least); k++)
-                take(&s, s.first + k, &w[k], &least, &best, a, kept);
-        }
+        const Tried nothing = needed ? try_kept(m, d, *kept) : try(m, d, &best, a, kept);
+        Tried least = nothing;
+        best = search(&s, &least, a, kept, tmp);
+        fit = least.fits;
+        if (fit)
+            or_nothing(&s, &best, &least, a, kept, tmp);
+        if (needed && fit)
+            tell_needed(&s, &nothing, &best, tmp);
+        if (!fit)
+            *missing = lacking(&s, a);
         arena_free(tmp);
     }
-    m->layout = with(m, &best);
-    return to && m->layout.recompute == RECOMPUTE_auto && module_fn(m, "train");
+    if (fit || !s.to)
+        m->layout = with(m, &best);
+    return s.to && open_to_keep(m);
 }

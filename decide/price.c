@@ -96,7 +96,7 @@ bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
     enum { CHILDREN = 64 };
     int micro = micro_loop(p), child[CHILDREN], n = children(p, micro, child, CHILDREN);
     const Loop *loop = p->train->loops.data;
-    if (n < 2 * ranges || ranges > KEEP_RANGES)
+    if (ranges < 1 || n < 2 * ranges || ranges > KEEP_RANGES)
         return false;
     const Needed when = needed(p, a);
     const int64_t *live = live_bytes(p, &when, a);

@@ -10,7 +10,7 @@ static void offload_way(Layout *l, bool chosen_later)
 {
     for (int k = 0; k < OFFLOAD_count; k++)
         l->offload[k] = LEVEL_device;
-    l->offload_auto = chosen_later;
+    l->offloads = chosen_later ? OFFLOADS_auto : OFFLOADS_as_given;
 }
 
 /* `offload state, masters -> host`, `offload auto` or `offload none`; a later line replaces what an
@@ -38,10 +38,12 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
     for (size_t i = 0; i < n->list.n; i++) {
         const int what =
             config_choice(e, n->list.data[i], "class of what can be offloaded", classes, 346);
-        if (what >= 0 && level >= 0)
+        if (what >= 0 && level >= 0) {
             l->offload[what] = level ? LEVEL_disk : LEVEL_host;
+            l->offload_to[what] = where->span;
+        }
     }
-    l->offload_auto = false;
+    l->offloads = OFFLOADS_as_given;
     l->offload_span = n->span;
 }
 

@@ -376,6 +376,9 @@ typedef enum OffloadClass {
 } OffloadClass;
 extern const char *const offload_names[OFFLOAD_count]; /* as in the language and the text */
 
+/* The classes that are offloaded are chosen if the program fits no other way, given, or chosen. */
+typedef enum Offloads { OFFLOADS_if_needed, OFFLOADS_as_given, OFFLOADS_auto } Offloads;
+
 /* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
@@ -401,11 +404,10 @@ typedef struct Layout {
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
     Level offload[OFFLOAD_count];
-    bool
-        offload_auto; /* what is offloaded is chosen when the program is known (decide/offload.c) */
-    int64_t piece;    /* bytes of a window of what no repeat stacks, at most; 0: the pass's own */
-    Span offload_span;
-    double assert_peak, assert_step;  /* bytes, seconds; 0: none */
+    Offloads offloads;
+    int64_t piece; /* bytes of a window of what no repeat stacks, at most; 0: the pass's own */
+    Span offload_span, offload_to[OFFLOAD_count]; /* the line; the level that it names */
+    double assert_peak, assert_step;              /* bytes, seconds; 0: none */
     double assert_exposed;            /* part of the step that waits for communication; 0: none */
     double assert_level[LEVEL_count]; /* bytes that the ranks of a machine offload; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span, assert_level_span[LEVEL_count];

@@ -105,6 +105,19 @@ void text_read_train(Reader *r)
 }
 
 /* Reads an assertion, which a layout need not have. */
+static void read_offload(Reader *r, Layout *l)
+{
+    const bool open = text_take_word(r, "offload_auto");
+    l->offloads = open ? OFFLOADS_auto : OFFLOADS_if_needed;
+    while (text_take_word(r, "offload")) {
+        const int what = text_want_choice(r, offload_names, OFFLOAD_count);
+        l->offload[what] = (Level)text_want_choice(r, level_names, LEVEL_count);
+        l->offloads = OFFLOADS_as_given;
+    }
+    if (text_take_word(r, "offload_none"))
+        l->offloads = OFFLOADS_as_given;
+}
+
 static void read_assert(Reader *r, const char *word, double *limit, Span *span)
 {
     if (text_take_word(r, word)) {
@@ -131,11 +144,7 @@ void text_read_layout(Reader *r)
     l->overlap = text_take_word(r, "overlap");
     if (text_take_word(r, "send_flops"))
         l->send_flops = text_want_real(r);
-    l->offload_auto = text_take_word(r, "offload_auto");
-    while (text_take_word(r, "offload")) {
-        const int what = text_want_choice(r, offload_names, OFFLOAD_count);
-        l->offload[what] = (Level)text_want_choice(r, level_names, LEVEL_count);
-    }
+    read_offload(r, l);
     text_want_word(r, "assert_peak");
     l->assert_peak = text_want_real(r);
     l->assert_span = text_read_place(r);

@@ -139,6 +139,21 @@ static void print_goal(const Module *m, const Goal *t, FILE *out)
         fprintf(out, " state %s%s", dtype_name(t->state), t->nearest ? " nearest" : "");
 }
 
+/* Nothing, where nobody said anything. */
+static void print_offload(const Layout *l, FILE *out)
+{
+    bool any = false;
+    if (l->offloads == OFFLOADS_auto)
+        fputs(" offload_auto", out);
+    for (int k = 0; k < OFFLOAD_count; k++) {
+        if (l->offload[k])
+            fprintf(out, " offload %s %s", offload_names[k], level_names[l->offload[k]]);
+        any |= l->offload[k] != LEVEL_device;
+    }
+    if (l->offloads == OFFLOADS_as_given && !any)
+        fputs(" offload_none", out);
+}
+
 static void print_assert(const Module *m, const char *name, double limit, Span at, FILE *out)
 {
     if (limit == 0)
@@ -191,11 +206,7 @@ void text_print_header(const Module *m, FILE *out)
     fputs(m->layout.overlap ? " overlap" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);
-    if (m->layout.offload_auto)
-        fputs(" offload_auto", out);
-    for (int k = 0; k < OFFLOAD_count; k++)
-        if (m->layout.offload[k])
-            fprintf(out, " offload %s %s", offload_names[k], level_names[m->layout.offload[k]]);
+    print_offload(&m->layout, out);
     print_setting("assert_peak", m->layout.assert_peak, out);
     text_print_place(m, m->layout.assert_span, out);
     print_assert(m, "assert_step", m->layout.assert_step, m->layout.assert_step_span, out);

@@ -49,6 +49,68 @@ static const char *said(const Plan *p, Level l)
                         (long long)each);
 }
 
+/* The other level that programs for the device have. */
+static Level level_of(const Device *d)
+{
+    return d->target == TARGET_cuda ? LEVEL_host : LEVEL_disk;
+}
+
+/* `-> host` in each line that names the level; in REMEDY_EDITS of them at most. */
+static Remedy instead(const Module *m, Level l, Level to)
+{
+    Remedy r = {0};
+    uint32_t end = 0;
+    for (int least = 0; least >= 0;) {
+        least = -1;
+        for (int k = 0; k < OFFLOAD_count; k++) {
+            const Span at = m->layout.offload_to[k];
+            if (m->layout.offload[k] == l && at.file && at.begin >= end &&
+                (least < 0 || at.begin < m->layout.offload_to[least].begin))
+                least = k;
+        }
+        if (least < 0)
+            break;
+        if (r.n == REMEDY_EDITS)
+            return (Remedy){0};
+        r.edit[r.n++] = (Edit){m->layout.offload_to[least], level_names[to]};
+        end = m->layout.offload_to[least].end;
+    }
+    return r;
+}
+
+static void tell_absent(const Module *m, const Device *d, Level l, Span at)
+{
+    const Level its = level_of(d);
+    const bool gpu = d->target == TARGET_cuda;
+    if (l != its)
+        diag_error(m->diag, at, 556, "'%s' is a %s, whose programs offload to %s, not to the %s",
+                   d->name, gpu ? "GPU" : "processor", gpu ? "the host" : "a disk", level_names[l]);
+    else
+        diag_error(m->diag, at, 556,
+                   "'%s' has no %s to offload to: its description has no '%s_memory'", d->name,
+                   level_names[l], level_names[l]);
+    const Remedy r = instead(m, l, its);
+    if (l != its && d->level[its].memory && r.n &&
+        diag_remedy(m->diag, &r, "offload to '%s': there are %s", level_names[its],
+                    text_bytes(m->arena, (double)d->level[its].memory)))
+        return;
+    diag_remedy_option(m->diag, "--offload none",
+                       "--offload none: all is on the device, which has %s",
+                       text_bytes(m->arena, (double)d->memory));
+}
+
+bool levels_there(const Module *m, const Device *d)
+{
+    for (int k = 0; k < OFFLOAD_count; k++) {
+        const Level l = m->layout.offload[k];
+        if (l == LEVEL_device || d->level[l].memory)
+            continue;
+        tell_absent(m, d, l, m->layout.offload_to[k]);
+        return false;
+    }
+    return true;
+}
+
 static void tell_too_small(const Plan *p, Level l)
 {
     const Module *m = p->module;

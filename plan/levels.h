@@ -11,6 +11,8 @@ int64_t levels_ranks(const Module *m, const Device *d);
 /* A level of memory as each of these ranks has it while all transfers: its share of the machine's
  * bytes, and of a disk's rates. */
 DeviceLevel levels_share(const Module *m, const Device *d, Level l);
+/* Has the device the levels that the layout offloads to? False: not, told (MG0556). */
+bool levels_there(const Module *m, const Device *d);
 /* Does what the ranks of a machine offload fit there? False: not, told (MG0556). */
 bool levels_fit(const Plan *p);
 /* Is it as little as the layout asserts? False: not, told (MG0557). */

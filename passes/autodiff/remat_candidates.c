@@ -447,3 +447,24 @@ int keep_additions(const Module *m, int loop, const Device *d, Arena *a, KeepOpt
     }
     return found;
 }
+
+bool keep_halves(const Module *m, int loop, const Device *d, Arena *a, KeepOption *option)
+{
+    const Ins *loops[KEEP_LOOPS];
+    if (keep_loops(m, loops, KEEP_LOOPS) <= loop)
+        return false;
+    Search *s = search_open(m, loops[loop], loop, d, a);
+    *option =
+        (KeepOption){.keep = NEW_ARRAY(a, bool, m->values.n), .names = "all halves that are read"};
+    for (size_t n = 0; n < s->body->ins.n; n++) {
+        const Unit *u = &s->unit[n];
+        if (u->ins->body)
+            keep_inside(m, u->ins->body, option->keep);
+        for (uint32_t k = 0; k < u->ins->nout; k++) {
+            const Value v = u->ins->out[k];
+            const bool expensive = u->there && !is_cheap(m, u->ins);
+            option->keep[v] = expensive || dtype_is_half(type_of(m, v)->dtype);
+        }
+    }
+    return true;
+}

@@ -44,7 +44,8 @@ class Devices(mgctest.Case):
 
     def test_a_larger_card_is_proposed(self):
         """Of those with room the smallest: of the descriptions, not of a list."""
-        r = self.mgc(model("llama_mini.mg"), "--device", "rtx5060ti", "-D", "batch=4096", "--microbatch", 4096, "--recompute", "none", "--check")
+        r = self.mgc(model("llama_mini.mg"), "--device", "rtx5060ti", "-D", "batch=4096", "--microbatch", 4096, "--recompute", "none",
+                     "--offload", "none", "--check")
         self.assertEqual(r.returncode, 3, r.err)
         needs = int(re.search(r"needs (\d+) bytes", r.err)[1])
         room = sorted((description(name)["memory"], name) for name in GPUS if description(name)["memory"] >= needs)

@@ -145,7 +145,7 @@ class Offload(shim.Case):
         self.assertEqual(plans[1 << 36], {})
         self.assertGreater(plans[3 << 30]["host"]["bytes"], 4e8)
         d = self.device("h200", memory=3 << 30, **levels)
-        r = self.mgc(mgctest.model("llama_mini.mg"), *size, "--device", d, "--plan")
+        r = self.mgc(mgctest.model("llama_mini.mg"), *size, "--device", d, "--offload", "none", "--plan")
         self.assertEqual(r.returncode, 3)
         self.assertRegex(r.err, r"help: --offload auto: \d+ bytes")
         self.compiles(mgctest.model("llama_mini.mg"), *size, "--device", d, "--offload", "auto", "--print-after", "precision")
@@ -153,6 +153,34 @@ class Offload(shim.Case):
         self.compiles("auto.mg", "--layout", "off", "--plan")
         r = self.mgc("auto.mg", "--layout", "off", "--device", self.device("cpu2t"), "--plan")  # no other level: nothing to choose
         self.assertEqual(r.returncode, 0, r.err)
+
+    def test_nothing_said(self):
+        """What does not fit otherwise is offloaded as by `offload auto`, and that is said; what fits is as with `offload none`; what
+        fits in no way is refused, and what is missing is said."""
+        levels = {"host_memory": 1 << 36, "host_in": 25e9, "host_out": 25e9, "host_both": 40e9, "host_seconds": 1e-5}
+        size = (mgctest.model("llama_mini.mg"), "-D", "layers=8", "-D", "hidden=1024", "-D", "kv_heads=32", "-D", "group=2", "-D",
+                "ffn=4096", "--microbatch", "1", "--plan=json")
+        for recompute in "auto", "none":
+            small = (*size, "--recompute", recompute, "--device", self.device("h200", memory=3 << 30, **levels))
+            r = self.compiles(*small)
+            note = re.search(r"note: offload (.+) -> host: without, the plan needs (\d+) bytes .* and the device 'h200' has (\d+) \(3 GiB\)", r.err)
+            self.assertIsNotNone(note, r.err)
+            self.assertGreater(int(note[2]), int(note[3]))
+            self.assertEqual(int(note[3]), 3 << 30)
+            self.assertEqual(r.out, self.compiles(*small, "--offload", "auto").out)
+            self.assertEqual(self.mgc(*small, "--offload", "none").returncode, 3)
+        # To the byte: with as much as it needs nothing leaves, whatever is computed again for that.
+        large = self.compiles(*size, "--device", self.device("h200", **levels))
+        self.assertNotIn("note:", large.err)
+        self.assertEqual(large.out, self.compiles(*size, "--device", "./device.json", "--offload", "none").out)
+        plan = json.loads(large.out)
+        less = plan["arena_bytes"] + plan["scratch_bytes"] + plan["outside"]["bytes"] - 1
+        r = self.compiles(*size, "--device", self.device("h200", memory=less, **levels))
+        self.assertEqual((json.loads(r.out)["levels"], r.err), ({}, ""))
+        r = self.mgc(*size, "--device", self.device("h200", memory=3 << 30, **{**levels, "host_memory": 1 << 20}))
+        self.assertEqual(r.returncode, 3)
+        self.assertIn("error[MG0550]", r.err)
+        self.assertRegex(r.err, r"note: offloaded to the host it needs at least \d+ bytes .* of the device's \d+ .*, and \d+ .* of 1048576 \(1 MiB\) there")
 
     def test_whole(self):
         """Rules that sum along the dim that is cut, or multiply matrices: tensors come as a whole where they must."""
@@ -183,6 +211,14 @@ class Offload(shim.Case):
 
     def test_refused(self):
         self.refused("MG0556", self.model("m.mg", "host", "state"), "--plan")  # a processor has no such level
+        self.refused("'cpu' is a processor, whose programs offload to a disk", "m.mg", "--plan")
+        self.model("m.mg", "disk", "state", "kept")
+        self.refused("'h200' is a GPU, whose programs offload to the host", "m.mg", "--device", "h200", "--plan")
+        self.refused("help: offload to 'host'", "m.mg", "--device", "h200", "--plan")
+        self.compiles(self.model("m.mg", "host", "state", "kept"), "--layout", "off", "--device", "h200", "--plan")
+        self.model("m.mg", "disk", "state")
+        self.refused("'cpu2t' has no disk to offload to: its description has no 'disk_memory'", "m.mg", "--device", "cpu2t", "--plan")
+        self.refused("help: --offload none", "m.mg", "--device", "cpu2t", "--plan")
         small = self.device("h200", host_memory=1 << 20, host_in=25e9, host_out=25e9, host_both=40e9, host_seconds=1e-5)
         self.refused("MG0556", self.model("m.mg", "host", "state"), "--device", small, "--plan", "-D", "ffn=9000")
         for line, what in (("offload state -> moon", "moon"), ("offload states -> host", "states"), ("offload all", "all"),

@@ -271,15 +271,15 @@ class Ranks(shim.Case):
             self.assertEqual(r.returncode, 0 if fits else 3, r.err)
             self.assertEqual("MG0557" in r.err, not fits)
         # As much as the device lacks; nothing where the machine has too little for all ranks.
-        self.write("it.mg", text.replace("MORE", "offload auto"))
+        self.write("it.mg", text.replace("MORE", "recompute all\n    offload auto"))
         need = json.loads(self.compiles(*model, "--layout", "./it.mg", "--device", self.host(), "--plan=json").out)
         self.assertEqual(need["levels"], {})
-        memory = sum(need["memory"].values()) + need["outside"]["bytes"] - each // 2
+        memory = sum(need["memory"].values()) + need["outside"]["bytes"] - each * 3 // 4
         r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(memory=memory), "--plan=json")
         self.assertEqual(json.loads(r.out)["levels"]["host"]["bytes"], each)
         r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(memory=memory, host_memory=4 * each - 1), "--plan=json")
         self.assertEqual(r.returncode, 3)
-        self.write("it.mg", text.replace("MORE", ""))
+        self.write("it.mg", text.replace("MORE", "recompute all\n    offload none"))
         r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(memory=memory), "--plan")
         self.assertRegex(r.err, r"help: --offload auto: \d+ bytes")
 

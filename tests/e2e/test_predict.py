@@ -42,6 +42,16 @@ class Predicted(mgctest.Case):
         self.assertEqual((last.group(1), last.group(4)), (str(len(rows)), "0"))
         self.assertLessEqual(float(last.group(2)), 15)
 
+    def test_options_of_others(self):
+        """Under the options that were given the mean error is small, and mgc's own choice is no slower."""
+        rows = [] if mgctest.FULL else list(mgctest.some(["qwen0.5b_4090", "qwen1.5b_4090", "qwen3b_5060ti", "qwen7b_4090"], 1))
+        r = subprocess.run([sys.executable, PREDICT, "--options", *rows], capture_output=True, text=True, check=False,
+                           env=dict(os.environ, MGC_BUILD=mgctest.BUILD))
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        last = re.search(r"(\d+) rows under their options: mean error ([\d.]+)%; mgc's choice is slower in 0\n", r.stdout)
+        self.assertEqual(int(last[1]), len(rows) or 9)
+        self.assertLessEqual(float(last[2]), 15)
+
     def test_bounds_are_bounds(self):
         """With a processor half as fast the same rows are off, and the script says so."""
         r, last = self.predict("--set", "a100.product_share=0.3", "gpt18b", "gpt530b_full")

@@ -153,7 +153,7 @@ layout {{
         """The arena is within 1% of the largest live set, whatever is kept."""
         for name in sorted(os.listdir(os.path.dirname(model("mlp.mg")))):
             for policy in "auto", "none", "all":
-                r = self.mgc(model(name), "--device", "b200", "--recompute", policy, "--plan=json")
+                r = self.mgc(model(name), "--device", "b200", "--recompute", policy, "--offload", "none", "--plan=json")
                 if r.returncode == 3:
                     continue
                 p = json.loads(r.out)

@@ -68,9 +68,10 @@ class Remedies(mgctest.Case):
         self.assertIn("--recompute auto", told)
 
     def test_halves_and_a_larger_device(self):
-        told, _ = self.check("llama7b.mg", 105_000_000_000, "h200", **{"--precision": "f32"})
+        told, _ = self.check("llama7b.mg", 105_000_000_000, "h200", **{"--precision": "f32", "--offload": "none"})
         self.assertIn("--device h200", told)
-        told, _ = self.check("llama_mini.mg", (80 << 20) + self.beside("llama_mini.mg"), "h200", **{"--precision": "f32"})
+        told, _ = self.check("llama_mini.mg", (80 << 20) + self.beside("llama_mini.mg"), "h200",
+                             **{"--precision": "f32", "--offload": "none"})
         self.assertIn("--precision bf16", told)
 
     def test_together(self):
@@ -107,7 +108,7 @@ class Remedies(mgctest.Case):
         self.device("h200")
         plan = json.loads(self.compiles(path, *pairs({"--device": "d.json", **options}), "--plan=json").out)
         memory = plan["arena_bytes"] + plan["outside"]["bytes"] - plan["memory"]["optimizer"] // 2
-        told, err = self.check(path, memory, "h200", {"host_memory": 1 << 36, **self.HOST}, only="auto", **options)
+        told, err = self.check(path, memory, "h200", {"host_memory": 1 << 36, **self.HOST}, only="auto", **options, **{"--offload": "none"})
         self.assertIn("--offload auto", told)
         m = re.search(r"--offload auto: .*, (\S+) (\S+) a step, .* tokens/s; with room for all on the device (\S+) (\S+) a step", err)
         self.assertTrue(m, err)

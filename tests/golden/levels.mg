@@ -1,11 +1,19 @@
 # RUN: not %mgc %s --layout nowhere --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=NOWHERE
+# RUN: not %mgc %s --layout disk --check 2>&1 | FileCheck %s --check-prefix=DISK
+# RUN: not %mgc %s --layout both --check 2>&1 | FileCheck %s --check-prefix=BOTH
 # RUN: not %mgc %s --layout less --check 2>&1 | FileCheck %s --check-prefix=LESS
 # RUN: %mgc %s --layout enough --plan | FileCheck %s --check-prefix=ENOUGH
 # RUN: %mgc %s --layout enough -D dp=1 --plan | FileCheck %s --check-prefix=ONE
 #
 # What the ranks of a machine offload: all of them against what it has, and what is asserted.
-# NOWHERE: levels.mg:{{[0-9]+}}:5: error[MG0556]: 2 ranks of a machine offload {{[0-9]+}} bytes {{.*}} to the host, {{[0-9]+}} each, and the device 'cpu2t' has 0 (0 B) there for all of them
-# NOWHERE: help: offload none
+# NOWHERE: levels.mg:{{[0-9]+}}:22: error[MG0556]: 'cpu2t' is a processor, whose programs offload to a disk, not to the host
+# NOWHERE: help: --offload none: all is on the device
+# DISK: levels.mg:{{[0-9]+}}:22: error[MG0556]: 'h100' is a GPU, whose programs offload to the host, not to the disk
+# DISK-NEXT: offload state -> disk
+# DISK-NEXT: ^~~~
+# DISK-NEXT: help: offload to 'host': there are 1.82 TiB
+# BOTH: levels.mg:{{[0-9]+}}:34: error[MG0556]: 'cpu' is a processor, whose programs offload to a disk, not to the host
+# BOTH: help: offload to 'disk': there are {{.*}}iB
 # LESS: levels.mg:{{[0-9]+}}:12: error[MG0557]: 2 ranks of a machine offload {{[0-9]+}} bytes ({{.*}}) to the host, {{[0-9]+}} each, where the layout asserts less than 64 (64 B)
 # LESS: help: offload fewer classes, or assert more
 # ENOUGH: host         {{.*}}, offloaded; 2 ranks of a machine: {{.*}} of 1.82 TiB
@@ -35,4 +43,13 @@ layout less : enough {
 }
 layout nowhere : enough {
     microbatch 1
+}
+layout disk : enough {
+    offload state -> disk
+}
+layout both : enough {
+    device  cpu
+    offload state, parameters -> host
+    offload gradients, kept -> disk
+    assert disk < 1 GB
 }

@@ -163,7 +163,7 @@ static void try_model(const Small *s, const char *layers, int64_t carried)
     for (int k = 0; k <= 12; k++) {
         Device small = device(min + (max - min) * k / 12 + 3 * carried);
         Arena *a = arena_new();
-        const KeepPlan *kept = frontier_choose(t.m, &small, a);
+        const KeepPlan *kept = frontier_choose(t.m, &small, a, NULL);
         Planned chosen = plan_with(&t, &small, kept, NULL);
         double best = INFINITY;
         for (size_t i = 0; i < e.all.n; i++)
@@ -207,7 +207,7 @@ static void deep(void **state)
     for (int part = 4; part <= 10; part++) {
         Device small = device(all.bytes * part / 10);
         Arena *a = arena_new();
-        const KeepPlan *kept = frontier_choose(t.m, &small, a);
+        const KeepPlan *kept = frontier_choose(t.m, &small, a, NULL);
         Planned p = plan_with(&t, &small, kept, NULL);
         if (p.bytes > small.memory || p.bytes < last.bytes ||
             (last.bytes && p.seconds > last.seconds))
@@ -232,20 +232,20 @@ static void more(void **state)
     Model t;
     open_in(&t, &gpt2, "layers=4", DT_bf16);
     Device d = device(1LL << 34);
-    assert_null(frontier_choose(t.m, &d, t.a));
+    assert_null(frontier_choose(t.m, &d, t.a, NULL));
     d.target = TARGET_cuda;
     Planned usual = plan_with(&t, &d, NULL, NULL);
-    const KeepPlan *kept = frontier_choose(t.m, &d, t.a);
+    const KeepPlan *kept = frontier_choose(t.m, &d, t.a, NULL);
     assert_non_null(kept);
     assert_non_null(strstr(kept->loops.data[0].data[0].says, "gelu_tanh"));
     Planned p = plan_with(&t, &d, kept, NULL);
     assert_true(p.seconds < 0.999 * usual.seconds && p.bytes > usual.bytes);
     d.memory = p.bytes;
-    assert_non_null(frontier_choose(t.m, &d, t.a));
+    assert_non_null(frontier_choose(t.m, &d, t.a, NULL));
     for (int64_t bytes = p.bytes - 1; bytes >= usual.bytes;
          bytes -= (p.bytes - usual.bytes) / 4 + 1) {
         d.memory = bytes;
-        kept = frontier_choose(t.m, &d, t.a);
+        kept = frontier_choose(t.m, &d, t.a, NULL);
         Planned less = plan_with(&t, &d, kept, NULL);
         assert_true(less.bytes <= bytes && less.seconds <= usual.seconds);
     }
