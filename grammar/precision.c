@@ -11,6 +11,7 @@
  * f64, in an order that no layout changes. Without the setting a program for a GPU computes in
  * bf16, and one for a processor in f32. */
 #include "grammar/config.h"
+#include "ir/optimizers.h"
 
 #include <math.h>
 #include <string.h>
@@ -144,10 +145,22 @@ bool fp8_fits(Elab *e, Train *t)
     return false;
 }
 
+/* A rule that sums over a matrix does not go by blocks of its elements. */
+static bool blocks_fit(Elab *e, const Goal *g)
+{
+    if (!dtype_is_dynamic(g->state) || !g->optimizer || g->optimizer->of != MATRICES)
+        return true;
+    fail(e, g->state_span, 311, "state = dynamic8 of '%s', whose rule sums over a matrix",
+         g->optimizer->name);
+    remedy(e, g->state_span, "bf16", "state = bf16");
+    return false;
+}
+
 bool state_fits(Elab *e, Train *t)
 {
     bool fits = true;
     for (int i = 0; i < t->goals; i++) {
+        fits &= blocks_fit(e, &t->goal[i]);
         if (!t->goal[i].state || t->compute != DT_f64)
             continue;
         if (t->precision_by == PRECISION_by_option) { /* --precision f64: of everything */

@@ -171,28 +171,49 @@ static bool declared_wrong(const Elab *e, const Node *value)
     return false;
 }
 
-/* state = bf16, or bf16(nearest): what each element of the optimizer's state is kept in. */
-static bool state_type(Elab *e, const Node *n, Goal *t)
+/* dynamic8, or dynamic8(least = 4096): tensors of fewer elements keep f32. */
+static bool state_least(Elab *e, const Node *value, Goal *t)
 {
-    static const char *const types[] = {"f32", "bf16", NULL}, *const ways[] = {"nearest", NULL};
-    const Node *value = n && n->kind == N_NAMED ? n->a : n;
-    const int which = value ? config_choice(e, value, "type of state", types, 307) : 0;
-    if (which < 0)
-        return false;
-    t->state = which ? DT_bf16 : DT_none;
-    t->state_span = value ? value->span : (Span){0};
-    t->nearest = false;
-    if (!value || value->kind != N_CALL)
+    static const char *const takes[] = {"least", NULL};
+    const Node *slot[1];
+    t->state_least = STATE_LEAST;
+    return value->kind != N_CALL ||
+           (config_args(e, value, takes, slot, NULL, 308) &&
+            (!slot[0] || config_integer(e, slot[0], 1, &t->state_least, 303)));
+}
+
+/* bf16, or bf16(nearest) */
+static bool state_way(Elab *e, const Node *value, Goal *t)
+{
+    static const char *const ways[] = {"nearest", NULL};
+    if (value->kind != N_CALL)
         return true;
     const Node *way = value->list.n == 1 ? value->list.data[0] : NULL;
-    if (!which || !way) {
-        fail(e, value->span, 308, which ? "one way to round is wanted" : "f32 is not rounded");
-        help(e, which ? "state = bf16(nearest); without it numbers are rounded at random"
-                      : "state = f32");
+    if (!t->state || !way) {
+        fail(e, value->span, 308, t->state ? "one way to round is wanted" : "f32 is not rounded");
+        help(e, t->state ? "state = bf16(nearest); without it numbers are rounded at random"
+                         : "state = f32");
         return false;
     }
     t->nearest = config_choice(e, way, "way to round", ways, 307) == 0;
     return t->nearest;
+}
+
+/* state = f32, bf16 or dynamic8: what each element of the optimizer's state is kept in. */
+static bool state_type(Elab *e, const Node *n, Goal *t)
+{
+    static const char *const types[] = {"f32", "bf16", "dynamic8", NULL};
+    static const DType kept[] = {DT_none, DT_bf16, DT_dynamic8};
+    const Node *value = n && n->kind == N_NAMED ? n->a : n;
+    const int which = value ? config_choice(e, value, "type of state", types, 307) : 0;
+    if (which < 0)
+        return false;
+    t->state = kept[which];
+    t->state_span = value ? value->span : (Span){0};
+    t->nearest = false;
+    if (!value)
+        return true;
+    return t->state == DT_dynamic8 ? state_least(e, value, t) : state_way(e, value, t);
 }
 
 static void optimizer(Elab *e, const Node *value, Goal *t)

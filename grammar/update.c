@@ -14,16 +14,19 @@
 
 #include <string.h>
 
+static void know_dim(Elab *e, Dim d)
+{
+    if (!dim_info(e, d.name))
+        new_dim(e, d.name, d.size, (Span){0});
+}
+
 /* Every dim that the module has: a dim of the block's own is to be none of them. */
 static void know_dims(Elab *e)
 {
     const Module *m = e->module;
     for (size_t t = 0; t < m->tensors.n; t++)
-        for (int i = 0; i < m->tensors.data[t].type.rank; i++) {
-            const Dim d = m->tensors.data[t].type.dims[i];
-            if (!dim_info(e, d.name))
-                new_dim(e, d.name, d.size, (Span){0});
-        }
+        for (int i = 0; i < m->tensors.data[t].type.rank; i++)
+            know_dim(e, m->tensors.data[t].type.dims[i]);
     for (size_t r = 0; r < m->layout.rules.n; r++)
         if (m->layout.rules.data[r].dim && !dim_info(e, m->layout.rules.data[r].dim))
             new_dim(e, m->layout.rules.data[r].dim, 1, (Span){0});
@@ -175,12 +178,32 @@ Value padded_with(Elab *e, Value x, const DimList *over, double fill)
     return x;
 }
 
-static Value without_padding(Elab *e, Value x)
+/* Of a dim whose parts are blocks: its index is that of the block, and that in the block. */
+static Value without_padding_in_blocks(Elab *e, const RuleCall *c, Value x)
+{
+    const int at = type_find(&c->of->type, c->inner.name);
+    if (c->outer.size <= 1 || c->of->valid[at] == c->of->type.dims[at].size)
+        return x;
+    const DType t = type_of(e->module, x)->dtype;
+    const Value size = build_const(&e->b, t, (double)c->inner.size);
+    const Value before = build2(&e->b, OP_mul, build_iota(&e->b, t, c->outer), size);
+    const Value index = build2(&e->b, OP_add, before, build_iota(&e->b, t, c->inner));
+    const Value end = build_const(&e->b, t, (double)c->of->valid[at]);
+    const Value in[] = {build2(&e->b, OP_lt, index, end), x, build_const(&e->b, t, 0)};
+    return build(&e->b, OP_select, NULL, 3, in);
+}
+
+static Value without_padding(Elab *e, const RuleCall *c, Value x)
 {
     const Type *t = type_of(e->module, x);
-    DimList all = {.n = t->rank};
-    memcpy(all.dim, t->dims, sizeof all.dim);
-    return padded_with(e, x, &all, 0);
+    DimList all = {0};
+    for (int i = 0; i < t->rank; i++)
+        if (c->outer.size <= 1 ||
+            (t->dims[i].name != c->inner.name && t->dims[i].name != c->outer.name))
+            all.dim[all.n++] = t->dims[i];
+    x = padded_with(e, x, &all, 0);
+    return type_find(type_of(e->module, x), c->outer.name) < 0 ? x
+                                                               : without_padding_in_blocks(e, c, x);
 }
 
 /* How much of each dim is no padding: a file's rule may make something of zeros. */
@@ -199,7 +222,7 @@ static bool take_results(Elab *e, const Node *optimizer, const RuleCall *c, Valu
     for (size_t i = 0; ok && (s = nth_state(optimizer, i)); i++)
         ok = !c->states[i] || take_result(e, optimizer, s->name, c->states[i], &out[i + 1]);
     for (size_t i = 0; ok && c->optimizer->declaration && i <= STATES_MAX; i++)
-        out[i] = out[i] ? without_padding(e, out[i]) : 0;
+        out[i] = out[i] ? without_padding(e, c, out[i]) : 0;
     return ok;
 }
 
@@ -267,6 +290,8 @@ bool mg_update_rule(Builder *b, const RuleCall *c, Value *out)
     const int errors = diag_errors(e->diag);
     Val none = {.kind = VAL_POISON};
     e->frame = &f;
+    for (int i = 0; i < type_of(m, c->p)->rank; i++) /* blocks have a dim of their own */
+        know_dim(e, type_of(m, c->p)->dims[i]);
     know_padding(e, c, true);
     bind_names(e, c, optimizer);
     statements(e, &optimizer->more, &none);

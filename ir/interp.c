@@ -3,6 +3,7 @@
  * Nothing here is clever: an instruction is a loop over the indices of its dims. Its results are
  * what every pass, the plan and the emitted program are compared with. */
 #include "ir/interp.h"
+#include "runtime/dynamic8.h"
 
 #include <float.h>
 #include <math.h>
@@ -164,6 +165,21 @@ static double saturated(double x, DType t)
     return fabs(x) > dtype_largest(t) ? copysign(dtype_largest(t), x) : x;
 }
 
+/* The nearest of the numbers of a dynamic type, as runtime/dynamic8.h says it. */
+static double nearest_dynamic(double x, DType t)
+{
+    const bool with_sign = t == DT_dynamic8, below = with_sign && x < 0;
+    const float *size = with_sign ? mg_dynamic8 : mg_udynamic8;
+    const double a = !(fabs(x) <= 1) ? 1 : !with_sign && x < 0 ? 0 : fabs(x);
+    int k = 0;
+    for (const int last = below ? 127 : with_sign ? 128 : 255; k < last; k++) {
+        const double middle = (double)((size[k] + size[k + 1]) * 0.5f);
+        if (below ? a < middle : a <= middle)
+            break;
+    }
+    return below && k ? -(double)size[k] : (double)size[k];
+}
+
 double interp_rounded(double x, DType t)
 {
     switch (t) {
@@ -177,6 +193,9 @@ double interp_rounded(double x, DType t)
         return narrow(saturated(x, t), 4, -9, 448);
     case DT_e5m2:
         return narrow(saturated(x, t), 3, -16, 57344);
+    case DT_dynamic8:
+    case DT_udynamic8:
+        return nearest_dynamic(x, t);
     case DT_bool:
         return x != 0;
     case DT_i32:
@@ -366,12 +385,13 @@ static void round_results(Interp *in, const Ins *i)
 
 static double rounding_unit(DType t)
 {
-    return t == DT_f64    ? DBL_EPSILON
-           : t == DT_f32  ? FLT_EPSILON
-           : t == DT_e4m3 ? 0x1p-3
-           : t == DT_e5m2 ? 0x1p-2
-           : t == DT_bf16 ? 0x1p-7
-                          : 0x1p-10;
+    return t == DT_f64           ? DBL_EPSILON
+           : t == DT_f32         ? FLT_EPSILON
+           : t == DT_e4m3        ? 0x1p-3
+           : t == DT_e5m2        ? 0x1p-2
+           : t == DT_bf16        ? 0x1p-7
+           : dtype_is_dynamic(t) ? 0x1p-1 /* of small numbers */
+                                 : 0x1p-10;
 }
 
 /* Ops whose results are numbers of their operands, or come from the ops of their body. */

@@ -204,6 +204,7 @@ typedef struct Tensor {
     uint8_t goal;       /* the one that changes it, or of which it is the state */
     bool unread;        /* the front end has told that no expression names it */
     bool frozen;        /* not trained: neither gradient nor state */
+    bool absmax;        /* of the blocks of the state before it, which is kept in 8 bits */
     bool rounded;       /* the copy of its parameter (slot "rounded") */
     bool master;        /* nothing but its update and @round reads it: it lies as its state does */
     StageSet at;        /* after pass shard: the ranks along the axis of stages that have it */

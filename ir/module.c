@@ -47,9 +47,14 @@ bool dtype_is_fp8(DType t)
     return t == DT_e4m3 || t == DT_e5m2;
 }
 
+bool dtype_is_dynamic(DType t)
+{
+    return t == DT_dynamic8 || t == DT_udynamic8;
+}
+
 bool dtype_is_narrow(DType t)
 {
-    return dtype_is_half(t) || dtype_is_fp8(t);
+    return dtype_is_half(t) || dtype_is_fp8(t) || dtype_is_dynamic(t);
 }
 
 DType dtype_wide(DType t)
@@ -152,7 +157,9 @@ DType tensor_kept(const Module *m, const Tensor *t)
         return DT_none;
     if (!t->slot)
         return m->train.master;
-    return strcmp(name_str(m->names, t->slot), ROUNDED_SLOT) ? g->state : DT_none;
+    return strcmp(name_str(m->names, t->slot), ROUNDED_SLOT) && !dtype_is_dynamic(g->state)
+               ? g->state
+               : DT_none;
 }
 
 TensorClass tensor_class(const Module *m, const Tensor *t)

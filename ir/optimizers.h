@@ -112,6 +112,8 @@ struct RuleCall {
     Value states[STATES_MAX]; /* 0: there is no such one */
     bool matrix;
     DimList rows, cols, all; /* of a matrix; all: its dims but those that number it */
+    Dim outer, inner; /* where outer.size > 1, the dim of this name that p, g and states have is in
+                         parts of this size, which `outer` numbers: blocks of elements */
     Value (*step)(void *ctx);
     void *ctx;
     double rate, decay;

@@ -129,6 +129,10 @@ static bool is_rounding(Pairs *p, Value copy, Value of)
     copy = through_moves(p->m, copy);
     of = through_moves(p->m, of);
     const Ins *cast = p->m->values.data[copy].def;
+    const Ins *view = p->m->values.data[of].def;
+    if (cast && cast->op == OP_merge && view && view->op == OP_merge &&
+        attrs_equal(OP_merge, &cast->attrs, &view->attrs))
+        return is_rounding(p, cast->in[0], view->in[0]);
     if (cast && cast->op == OP_repeat)
         return rounds_slices(p, cast, copy, of);
     if (cast && cast->op == OP_join)

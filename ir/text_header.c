@@ -62,6 +62,8 @@ static void read_goal(Reader *r, Goal *t)
     if (text_take_word(r, "state")) {
         t->state = text_read_dtype(r);
         t->nearest = text_take_word(r, "nearest");
+        if (dtype_is_dynamic(t->state))
+            text_want_word(r, "least"), t->state_least = text_want_int(r, 1, INT64_MAX);
     }
 }
 

@@ -506,6 +506,7 @@ static void read_tensor(Reader *r)
         text_want_word(r, "beta");
         t.beta = text_want_name(r);
     }
+    t.absmax = text_take_word(r, "absmax");
     t.frozen = text_take_word(r, "frozen");
     t.master = text_take_word(r, "master");
     if (text_take_word(r, "at"))

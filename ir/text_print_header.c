@@ -51,6 +51,7 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
         fprintf(out, " follows %u every %lld beta ", t->follows - 1, (long long)t->every);
         text_put_string(out, name_str(m->names, t->beta));
     }
+    fputs(t->absmax ? " absmax" : "", out);
     fputs(t->frozen ? " frozen" : "", out);
     fputs(t->master ? " master" : "", out);
     for (int k = 0; k < 3 && t->at; k++)
@@ -137,6 +138,8 @@ static void print_goal(const Module *m, const Goal *t, FILE *out)
     }
     if (t->state)
         fprintf(out, " state %s%s", dtype_name(t->state), t->nearest ? " nearest" : "");
+    if (dtype_is_dynamic(t->state))
+        fprintf(out, " least %lld", (long long)t->state_least);
 }
 
 /* Nothing, where nobody said anything. */

@@ -28,6 +28,8 @@ extern const char *const schedule_names[LR_count];
 typedef enum Descent { DESCENT_linear, DESCENT_cosine, DESCENT_sqrt, DESCENT_count } Descent;
 extern const char *const descent_names[DESCENT_count];
 
+enum { STATE_LEAST = 4096 }; /* where a source does not say it: bitsandbytes' min_8bit_size */
+
 /* One of the losses that a step makes smaller, and how it changes its own parameters (Tensor.goal):
  * they alone have its gradient, and all gradients are of the same values of all parameters. */
 typedef struct Goal {
@@ -44,8 +46,9 @@ typedef struct Goal {
      * (nearest) to the nearest number; DT_none: of the type that the program computes in. */
     DType state;
     bool nearest;
-    Span state_span; /* where a source says so; no place: not in a text */
-    Name average;    /* each of its parameters has an average with this Tensor.beta; 0: none has */
+    int64_t state_least; /* dynamic8: what has fewer elements is kept as it is computed */
+    Span state_span;     /* where a source says so; no place: not in a text */
+    Name average; /* each of its parameters has an average with this Tensor.beta; 0: none has */
     Schedule schedule;
     double peak, floor;
     int64_t warmup, steps;

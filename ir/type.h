@@ -27,7 +27,11 @@ bool dtype_is_half(DType t);
  * products that are scaled. A cast to one rounds to the nearest, ties to even; what is beyond its
  * largest number, an infinity too, becomes that number. A NaN stays one. */
 bool dtype_is_fp8(DType t);
-/* Halves and fp8: numbers that are stored and multiplied, and computed with as f32. */
+/* dynamic8, of [-1, 1], and udynamic8, of [0, 1]: 256 numbers that lie the closer the smaller they
+ * are (runtime/dynamic8.h), for state of optimizers. A cast to one gives the nearest; what is
+ * beyond the largest number, and a NaN, becomes that. All bits 0 are 0. */
+bool dtype_is_dynamic(DType t);
+/* Halves, fp8 and dynamic: numbers that are stored and multiplied, and computed with as f32. */
 bool dtype_is_narrow(DType t);
 /* The type of statistics over values of t (losses, normalisers): f32 for narrow ones, else t. */
 DType dtype_wide(DType t);

@@ -449,7 +449,8 @@ static bool has_narrow(const Train *t, DType narrow)
     bool is = t->half == narrow || t->master == narrow || t->sums == narrow || t->fp8 == narrow ||
               (t->fp8 && t->fp8_gradients == narrow);
     for (int i = 0; i < t->goals; i++)
-        is |= t->goal[i].state == narrow;
+        is |= t->goal[i].state == narrow ||
+              (dtype_is_dynamic(narrow) && dtype_is_dynamic(t->goal[i].state));
     return is;
 }
 

@@ -40,6 +40,19 @@ static bool dims_within(const Module *m, const Tensor *t, const Tensor *of)
     return true;
 }
 
+/* A state of 8 bits is what the program keeps so; its numbers are in units of what lies behind it,
+ * which has a number for each block of them. */
+static bool in_blocks(const Module *m, const Tensor *t, uint32_t at)
+{
+    if (!dtype_is_dynamic(m->train.goal[t->goal].state) || !t->slot ||
+        (t->absmax ? at < 1 : at + 1 >= m->tensors.n))
+        return false;
+    const Tensor *other = &m->tensors.data[t->absmax ? at - 1 : at + 1];
+    return other->absmax != t->absmax && other->parameter == t->parameter &&
+           dtype_is_dynamic((t->absmax ? other : t)->type.dtype) &&
+           (t->absmax ? t : other)->type.dtype == m->train.compute;
+}
+
 /* A follower is of the form of what it follows, which leads to no circle, and has no gradient. */
 static void check_follower(Verifier *v, const Tensor *t)
 {
@@ -90,12 +103,15 @@ void verify_tensor(Verifier *v, uint32_t at)
         verify_broken(v, NULL, 8, "tensor '%s' has no initial value", verify_name(v, t->name));
     check_follower(v, t);
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
-    if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
+    const bool blocks = t->absmax || dtype_is_dynamic(t->type.dtype);
+    if (!p || p->slot || (!t->slot && p != t) || (!t->absmax && !dims_within(v->m, t, p)))
         verify_broken(v, NULL, 8, "tensor '%s' has no parameter", verify_name(v, t->name));
     else if (dtype_is_half(t->type.dtype) &&
              t->type.dtype != (t->rounded ? v->m->train.half : tensor_kept(v->m, t)))
         verify_broken(v, NULL, 8, "tensor '%s' is of halves, and the program keeps it in none",
                       verify_name(v, t->name));
+    else if (blocks && !in_blocks(v->m, t, at))
+        verify_broken(v, NULL, 8, "tensor '%s' is no state in blocks", verify_name(v, t->name));
     else if (tensor_is_rounded(t) && (!t->slot || t->type.rank != p->type.rank))
         verify_broken(v, NULL, 8, "tensor '%s' is no copy of its parameter",
                       verify_name(v, t->name));

@@ -15,15 +15,17 @@ typedef enum mg_dtype {
     MG_I64,
     MG_BOOL,
     MG_E4M3,
-    MG_E5M2
+    MG_E5M2,
+    MG_DYNAMIC8, /* dynamic8.h */
+    MG_UDYNAMIC8
 } mg_dtype;
 
 static inline int64_t mg_dtype_bytes(mg_dtype t)
 {
-    return t == MG_F64 || t == MG_I64                     ? 8
-           : t == MG_BF16 || t == MG_F16                  ? 2
-           : t == MG_BOOL || t == MG_E4M3 || t == MG_E5M2 ? 1
-                                                          : 4;
+    return t == MG_F64 || t == MG_I64     ? 8
+           : t == MG_BF16 || t == MG_F16  ? 2
+           : t == MG_BOOL || t >= MG_E4M3 ? 1
+                                          : 4;
 }
 
 /* A convolution: a product whose first operand is read through indices that are sums of others.

@@ -114,6 +114,7 @@ static bool has(const Emitter *e, bool (*such)(DType))
 void c_kernels_include(const Emitter *e)
 {
     fputs(has(e, dtype_is_fp8) ? "#include \"fp8.h\"\n" : "", e->out);
+    fputs(has(e, dtype_is_dynamic) ? "#include \"dynamic8.h\"\n" : "", e->out);
     fputs(has(e, dtype_is_half) ? "#include \"half.h\"\n\n" : "\n", e->out);
     fputs("#include <math.h>\n", e->out);
 }

@@ -1,5 +1,6 @@
 /* c_value.c - values of a kernel's body in plain C. A value with one use is written at that use,
- * without a variable. A variable of a half is the float of the same value. */
+ * without a variable. A variable of a half is the float of the same value; one of a dynamic number
+ * has its bits. */
 #include "codegen/c/c_gen.h"
 
 #include <string.h>
@@ -8,20 +9,23 @@ enum { LONG = 70 /* characters of an expression that gets a name of its own */ }
 
 static Text from_half(Code *c, DType half, Text x)
 {
-    (void)c, (void)half;
-    return x;
+    if (!dtype_is_dynamic(half))
+        return x;
+    return (Text){arena_printf(c->a, "mg_from_%s(%s)", dtype_name(half), x.s), CALLED};
 }
 
 static Text to_half(Code *c, DType half, Text x)
 {
     const char *name = dtype_name(half);
+    if (dtype_is_dynamic(half))
+        return (Text){arena_printf(c->a, "mg_to_%s(%s)", name, x.s), CALLED};
     return (Text){arena_printf(c->a, "mg_from_%s(mg_to_%s(%s))", name, name, x.s), CALLED};
 }
 
 Text c_loaded(CGen *g, DType t, const char *element)
 {
     Arena *a = g->c.a;
-    if (dtype_is_narrow(t))
+    if (dtype_is_narrow(t) && !dtype_is_dynamic(t))
         return (Text){arena_printf(a, "mg_from_%s(%s)", dtype_name(t), element), CALLED};
     return t == DT_bool ? (Text){arena_printf(a, "%s != 0", element), COMPARED}
                         : (Text){element, NAMED};
@@ -29,7 +33,7 @@ Text c_loaded(CGen *g, DType t, const char *element)
 
 const char *c_stored(CGen *g, DType t, Text x)
 {
-    if (!dtype_is_narrow(t))
+    if (!dtype_is_narrow(t) || dtype_is_dynamic(t))
         return x.s;
     const char *from = arena_printf(g->c.a, "mg_from_%s(", dtype_name(t));
     const size_t n = strlen(from);
@@ -97,7 +101,9 @@ const Dialect c_dialect = {
     .half = {[DT_bf16] = "uint16_t",
              [DT_f16] = "uint16_t",
              [DT_e4m3] = "uint8_t",
-             [DT_e5m2] = "uint8_t"},
+             [DT_e5m2] = "uint8_t",
+             [DT_dynamic8] = "uint8_t",
+             [DT_udynamic8] = "uint8_t"},
     .widened = true,
     .from_half = from_half,
     .to_half = to_half,

@@ -21,7 +21,8 @@ const char *code_stored(const Dialect *d, DType t)
 
 const char *code_computed(const Dialect *d, DType t)
 {
-    return t == DT_bool ? "bool" : dtype_is_narrow(t) && d->widened ? "float" : code_stored(d, t);
+    const bool widened = dtype_is_narrow(t) && !dtype_is_dynamic(t) && d->widened;
+    return t == DT_bool ? "bool" : widened ? "float" : code_stored(d, t);
 }
 
 void code_begin(Code *c, const Dialect *d, const Module *m, const Kernel *k, Arena *a)

@@ -280,6 +280,16 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
     arena_free(a);
 }
 
+/* Does any kernel read or store state of 8 bits? */
+static bool has_dynamic(const Plan *p)
+{
+    bool any = false;
+    for (size_t i = 0; i < p->kernels.n; i++)
+        for (int o = 0; o < p->kernels.data[i].noperands; o++)
+            any |= dtype_is_dynamic(p->kernels.data[i].operand[o].type.dtype);
+    return any;
+}
+
 void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
 {
     const Train *t = &p->module->train;
@@ -287,7 +297,7 @@ void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
     fprintf(out, "#define MG_WITH_%s\n", t->compute == DT_f64 ? "F64" : "F32");
     if (t->half)
         fprintf(out, "#define MG_WITH_%s\n", t->half == DT_bf16 ? "BF16" : "F16");
-    fprintf(out, "#include \"%s\"\n\n", header);
+    fprintf(out, "#include \"%s\"\n%s\n", header, has_dynamic(p) ? "#include \"dynamic.h\"\n" : "");
     if (strcmp(header, "library.h") == 0)
         cuda_instances(p, out);
     for (size_t i = 0; i < p->kernels.n; i++)

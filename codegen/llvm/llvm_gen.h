@@ -21,9 +21,14 @@ typedef struct LlvmModule {
 
 LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t); /* as stored: bool is a byte */
 /* Converts a half, or a number of fp8, between memory and a register, where it is a float. narrow:
- * the number is already a value of the type. */
+ * the number is already a value of the type. A dynamic number is in a register what it is in
+ * memory. */
 LLVMValueRef llvm_widen(LlvmModule *l, DType t, LLVMValueRef x);
 LLVMValueRef llvm_narrow(LlvmModule *l, DType t, LLVMValueRef x);
+/* codegen/llvm/llvm_dynamic.c: numbers of dynamic8 and udynamic8, whose bits are in a register, as
+ * floats; and the bits of the nearest number. */
+LLVMValueRef llvm_dynamic_number(LlvmModule *l, DType t, LLVMValueRef bits);
+LLVMValueRef llvm_dynamic_bits(LlvmModule *l, DType t, LLVMValueRef x);
 /* codegen/llvm/llvm_fp8.c: the same of fp8; and a float rounded to it and back. */
 LLVMValueRef llvm_fp8_widen(LlvmModule *l, DType t, LLVMValueRef x);
 LLVMValueRef llvm_fp8_narrow(LlvmModule *l, DType t, LLVMValueRef x);

@@ -23,6 +23,14 @@ static void count(const Gen *g, Value v, int walk, int *last, int *walks)
         count(g, i->in[k], walk, last, walks);
 }
 
+/* Does an instruction cost more than to store what it gives, and to load it? A number that is
+ * looked up does. */
+static bool costs_much(const Module *m, const Ins *i)
+{
+    return op_info[i->op].flops > KEPT_FLOPS ||
+           (i->op == OP_cast && dtype_is_dynamic(type_of(m, i->in[0])->dtype));
+}
+
 static int64_t row_elements(const Nest *n)
 {
     int64_t all = 1;
@@ -50,7 +58,7 @@ void gen_choose_kept(Gen *g, int stages)
     for (size_t i = 0; i < g->body->ins.n; i++) {
         const Ins *ins = g->body->ins.data[i];
         const Value v = ins->out[0];
-        if (walks[v] < 2 || op_info[ins->op].flops <= KEPT_FLOPS || elements > KEPT_ROW ||
+        if (walks[v] < 2 || !costs_much(m, ins) || elements > KEPT_ROW ||
             !nest_wide(&g->nest, type_of(m, v)))
             continue;
         LLVMTypeRef row =

@@ -26,6 +26,9 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
         return l->i64;
     case DT_bool:
         return l->i1;
+    case DT_dynamic8: /* its bits: to find them takes longer than to look them up */
+    case DT_udynamic8:
+        return l->i8;
     case DT_f32:
     case DT_bf16:
     case DT_f16:
@@ -106,6 +109,8 @@ static LLVMValueRef rounded(LlvmModule *l, DType half, LLVMValueRef x)
 LLVMValueRef llvm_widen(LlvmModule *l, DType t, LLVMValueRef x)
 {
     LLVMBuilderRef b = l->b;
+    if (dtype_is_dynamic(t))
+        return x;
     if (dtype_is_fp8(t))
         return llvm_fp8_widen(l, t, x);
     if (t == DT_f16)
@@ -117,6 +122,8 @@ LLVMValueRef llvm_widen(LlvmModule *l, DType t, LLVMValueRef x)
 LLVMValueRef llvm_narrow(LlvmModule *l, DType t, LLVMValueRef x)
 {
     LLVMBuilderRef b = l->b;
+    if (dtype_is_dynamic(t))
+        return x;
     if (dtype_is_fp8(t))
         return llvm_fp8_narrow(l, t, x);
     if (t == DT_f16)
@@ -293,6 +300,10 @@ LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
     LLVMBuilderRef b = l->b;
     if (from == to)
         return x;
+    if (dtype_is_dynamic(from))
+        return llvm_cast(l, llvm_dynamic_number(l, from, x), DT_f32, to);
+    if (dtype_is_dynamic(to))
+        return llvm_dynamic_bits(l, to, llvm_cast(l, x, from, DT_f32));
     if (to == DT_bool)
         return llvm_pointwise(l, OP_ne, from, (LLVMValueRef[]){x, llvm_number(l, from, 0)});
     if (dtype_is_float(to))

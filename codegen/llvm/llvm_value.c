@@ -399,7 +399,8 @@ static LLVMValueRef eval_leaf(Gen *g, const Ins *i, DType t, const Env *e)
 {
     LLVMTypeRef type = llvm_register_type(g->l, t);
     if (i->op == OP_const)
-        return dtype_is_narrow(t)  ? llvm_cast(g->l, LLVMConstReal(type, i->attrs.value), DT_f32, t)
+        return dtype_is_narrow(t)
+                   ? llvm_cast(g->l, LLVMConstReal(g->l->f32, i->attrs.value), DT_f32, t)
                : dtype_is_float(t) ? LLVMConstReal(type, i->attrs.value)
                                    : LLVMConstInt(type, (uint64_t)(int64_t)i->attrs.value, 1);
     LLVMValueRef at = e->index[env_find(e, i->attrs.dim.name)];

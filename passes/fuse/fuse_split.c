@@ -99,6 +99,15 @@ static Value dense(Split *s, Value v)
     return build_typed(&s->b, OP_copy, NULL, 1, &v, 1, &t, NULL)->out[0];
 }
 
+/* Is v a value of a pointwise instruction here that was made with one of its dims as two? As it is
+ * dense, it is computed where v is wanted. */
+static bool made_in_two(const Split *s, Value v)
+{
+    const Ins *merge = s->m->values.data[v].def;
+    const Ins *def = merge && merge->op == OP_merge ? s->m->values.data[merge->in[0]].def : NULL;
+    return def && def->home == s->r && op_is(def->op, POINTWISE | FUSE) && !op_is(def->op, VIEW);
+}
+
 static bool region_uses(const Region *r, Value v)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
@@ -210,7 +219,8 @@ void fuse_prepare(Module *m, Region *r, Arena *tmp)
     for (size_t k = 0; k < n; k++)
         split_ins(&s, old[k]);
     for (size_t k = 0; k < r->results.n; k++)
-        r->results.data[k] = dense(&s, r->results.data[k]);
+        if (!made_in_two(&s, r->results.data[k]))
+            r->results.data[k] = dense(&s, r->results.data[k]);
     Value *map = NEW_ARRAY(tmp, Value, m->values.n);
     memcpy(map, s.replaced, s.old_values * sizeof *map);
     ir_replace(r, map);

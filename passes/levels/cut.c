@@ -74,7 +74,8 @@ static bool can_be_cut(const Ins *i, Dim dim, bool stacked)
 {
     if (is_elementwise(i->op))
         return true;
-    return stacked && OP_AMONG(i->op, OP_sum, OP_rmax, OP_dot, OP_rename, OP_split, OP_merge) &&
+    return (stacked ? OP_AMONG(i->op, OP_sum, OP_rmax, OP_dot, OP_rename, OP_split, OP_merge)
+                    : OP_AMONG(i->op, OP_rmax, OP_split, OP_merge)) &&
            !sums_along(i, dim.name);
 }
 
@@ -346,8 +347,11 @@ static Value operand(Piece *p, Value v)
         return p->map.data[v];
     }
     const Value all = c->of[v] ? whole_here(c, v) : v;
-    if (!has_dim(m, v, p->dim))
-        return all;
+    if (!has_dim(m, v, p->dim)) { /* all pieces read all of it */
+        const Value here = levels_bring(&p->outside, all, LEVEL_device);
+        map_set(m, &p->map, v, here);
+        return here;
+    }
     Attrs window = {.along = {p->dim.name, p->n}, .at = p->at};
     const bool first = type_find(type_of(m, v), p->dim.name) == 0;
     Type stacked = type_without(type_of(m, v), p->dim.name);
@@ -394,8 +398,10 @@ static void compute(Piece *p, const Ins *i)
     resize(&attrs.over, p);
     for (uint32_t k = 0; k < i->nin; k++)
         in[k] = operand(p, i->in[k]);
-    for (uint32_t k = 0; k < i->nout; k++)
+    for (uint32_t k = 0; k < i->nout; k++) {
         types[k] = piece_of(p, type_of(m, i->out[k]));
+        types[k].level = LEVEL_device; /* also a view, whose operand was brought */
+    }
     p->b.span = i->span;
     p->b.path = i->path;
     p->b.block = i->block;

@@ -421,6 +421,8 @@ static bool is_copy(const Shard *s, FnResult r)
 static Value copy_of_update(Shard *s, Builder *b, Value old, const Type *t)
 {
     const Ins *cast = s->m->values.data[old].def;
+    if (cast->op != OP_cast) /* rounded in blocks */
+        return want(s, b, old, t);
     Type wide = *t;
     wide.dtype = type_of(s->m, cast->in[0])->dtype;
     Value from = known(s, b, s->now[cast->in[0]], &wide);

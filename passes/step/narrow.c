@@ -34,7 +34,8 @@ static int state_number(const Module *m, uint32_t tensor)
     return number;
 }
 
-static Value rounded(Narrow *n, Builder *b, Value x, uint32_t tensor)
+/* merge: NULL, or makes one dim of x of two. */
+static Value rounded(Narrow *n, Builder *b, Value x, uint32_t tensor, const Ins *merge)
 {
     Module *m = n->m;
     const Tensor *t = &m->tensors.data[tensor];
@@ -44,6 +45,13 @@ static Value rounded(Narrow *n, Builder *b, Value x, uint32_t tensor)
     Rounding r = {.tensor = t, .key = rounding_key(m, t, what), .word = state % 2};
     r.seed = scalar_argument(m, n->fn, n->fn->body, ARG_seed, "seed");
     r.count = scalar_argument(m, n->fn, n->fn->body, ARG_step, "step");
+    if (merge) {
+        const Dim outer = merge->attrs.to, inner = merge->attrs.dim;
+        const Value size = build_const(b, DT_i32, (double)inner.size);
+        const Value before = build2(b, OP_mul, build_iota(b, DT_i32, outer), size);
+        r.at[type_find(&t->type, inner.name)] =
+            build2(b, OP_add, before, build_iota(b, DT_i32, inner));
+    }
     return round_at_random(b, x, &r);
 }
 
@@ -54,7 +62,7 @@ static void read_mapped(void *ctx, Value *use)
     *use = map_get(ctx, *use);
 }
 
-/* Rows that are looked up in v are widened, not v. */
+/* Rows that are looked up in v are widened, not v; and what sees v in blocks. */
 static Ins *widen_rows(const Narrow *n, Region *r, Ins *gather)
 {
     Module *m = n->m;
@@ -86,7 +94,7 @@ static void read_narrow(Narrow *n, Region *r, Value v)
             continue;
         }
         vec_push(n->m->arena, &all, i);
-        if (i->op == OP_gather && i->in[0] == v &&
+        if (OP_AMONG(i->op, OP_gather, OP_split) && i->in[0] == v &&
             type_of(n->m, i->out[0])->dtype != type_of(n->m, v)->dtype) {
             vec_push(n->m->arena, &all, widen_rows(n, r, i));
             vec_push(n->m->arena, &n->gathers, i);
@@ -147,15 +155,20 @@ static void narrow_results(Narrow *n)
         const DType to = t ? tensor_kept(m, t) : DT_none;
         if (!to)
             continue;
-        const Value x = n->fn->body->results.data[k];
-        const Ins *def = m->values.data[x].def;
+        Value x = n->fn->body->results.data[k];
+        const Ins *def = m->values.data[x].def, *merge = NULL;
+        if (def && def->op == OP_merge) { /* made in blocks: the kernel that makes them rounds */
+            merge = def;
+            x = merge->in[0];
+            def = m->values.data[x].def;
+        }
         Builder b =
             def ? builder_at(m, n->fn->body, def) : (Builder){.m = m, .region = n->fn->body};
         b.span = t->span;
         b.path = m->tensors.data[t->parameter].name;
-        n->fn->body->results.data[k] = t->slot && m->train.goal[t->goal].nearest
-                                           ? build_cast(&b, x, to)
-                                           : rounded(n, &b, x, r.tensor);
+        x = t->slot && m->train.goal[t->goal].nearest ? build_cast(&b, x, to)
+                                                      : rounded(n, &b, x, r.tensor, merge);
+        n->fn->body->results.data[k] = merge ? build(&b, OP_merge, &merge->attrs, 1, &x) : x;
     }
 }
 

@@ -5,6 +5,7 @@
  * A parameter of a repeat is its layers' matrices side by side: what looks at a whole matrix takes
  * each by itself, in its external form. What is one number for all parameters is computed in f64
  * and rounded once; simplify makes one of the copies that the rules have of it. */
+#include "passes/step/blocks.h"
 #include "passes/step/update.h"
 #include "passes/walk.h"
 
@@ -40,8 +41,21 @@ static bool has_state(const Update *u, const OptimizerInfo *row, const StateInfo
     return s->shape == WHOLE || s->shape == ONE || (s->shape == VECTOR) == !matrix;
 }
 
+/* A parameter whose states of each element are kept in 8 bits: in its blocks the whole update is
+ * computed, so that one kernel makes the new states, rounds them and moves the parameter. */
+typedef struct InBlocks {
+    bool are;
+    Blocks blocks;
+    BlockState state[STATES_MAX];
+} InBlocks;
+
+static bool of_elements(const StateInfo *s)
+{
+    return s->shape == WHOLE || s->shape == VECTOR;
+}
+
 /* The arguments of the states that there are. */
-static void add_states(Update *u, uint32_t tensor, RuleCall *c, uint32_t *state)
+static void add_states(Update *u, uint32_t tensor, RuleCall *c, uint32_t *state, InBlocks *l)
 {
     const StateInfo *s = c->optimizer->states;
     for (int i = 0; i < STATES_MAX && s[i].slot; i++) {
@@ -49,9 +63,42 @@ static void add_states(Update *u, uint32_t tensor, RuleCall *c, uint32_t *state)
                                : s[i].shape == COLS ? &c->rows
                                : s[i].shape == ONE  ? &c->all
                                                     : NULL;
-        if (has_state(u, c->optimizer, &s[i], c->matrix))
+        if (!has_state(u, c->optimizer, &s[i], c->matrix))
+            continue;
+        if (l->are && of_elements(&s[i])) {
+            l->state[i] = blocks_state(u, tensor, &s[i], &l->blocks);
+            c->states[i] = l->state[i].wide;
+        } else {
             c->states[i] = up_state(u, tensor, &s[i], lacks, &state[i]);
+        }
     }
+}
+
+/* States that are never below 0 need no sign. */
+static void choose_types(Update *u, InBlocks *l, const Value *new)
+{
+    Module *m = u->m;
+    bool which[STATES_MAX];
+    blocks_signs(m, l->state, new, which, STATES_MAX);
+    for (int i = 0; i < STATES_MAX; i++) {
+        if (!which[i])
+            continue;
+        const Value codes = l->state[i].codes;
+        m->tensors.data[l->state[i].tensor].type.dtype = DT_udynamic8;
+        m->values.data[codes].type.dtype = DT_udynamic8;
+        for (size_t k = u->fn->body->ins.n; k-- > 0;) { /* its view, if it has one */
+            const Ins *view = u->fn->body->ins.data[k];
+            if (view->op == OP_split && view->in[0] == codes)
+                m->values.data[view->out[0]].type.dtype = DT_udynamic8;
+        }
+    }
+}
+
+/* The new value of the parameter, which was computed in blocks. */
+static void give_parameter(Update *u, uint32_t tensor, const InBlocks *l, Value old, Value v)
+{
+    v = up_finite(u, build_as(&u->b, v, *type_of(u->m, old)), old);
+    up_give(u, tensor, blocks_merged(&u->b, &l->blocks, v));
 }
 
 static Value step_of(void *u)
@@ -83,12 +130,29 @@ bool optimizer_update(Update *u, uint32_t tensor, Value p, Value g)
     }
     uint32_t state[STATES_MAX] = {0};
     Value new[STATES_MAX + 1] = {0};
-    add_states(u, tensor, &c, state);
+    InBlocks l = {.are = blocks_fit(u->goal, t)};
+    if (l.are) {
+        l.blocks = blocks_of(u->m, t);
+        c.outer = l.blocks.outer;
+        c.inner = l.blocks.inner;
+        c.p = blocks_split(&u->b, &l.blocks, p);
+        c.g = blocks_split(&u->b, &l.blocks, g);
+    }
+    c.g = up_clipped(u, c.g);
+    add_states(u, tensor, &c, state, &l);
     if (!u->m->update_rule || !u->m->update_rule(&u->b, &c, new))
         return false;
-    up_new_value(u, tensor, new[0]);
-    for (int i = 0; i < STATES_MAX; i++)
-        if (c.states[i])
+    if (l.are) {
+        choose_types(u, &l, &new[1]);
+        give_parameter(u, tensor, &l, c.p, new[0]);
+    } else {
+        up_new_value(u, tensor, new[0]);
+    }
+    for (int i = 0; i < STATES_MAX; i++) {
+        if (l.state[i].wide)
+            blocks_new_value(u, &l.state[i], &l.blocks, new[i + 1]);
+        else if (c.states[i])
             up_new_value(u, state[i], new[i + 1]);
+    }
     return true;
 }

@@ -115,13 +115,21 @@ static void note_reads(Round *r)
 static void give_rounded(Round *r, uint32_t copy, Value from)
 {
     Module *m = r->m;
-    const Ins *def = m->values.data[from].def;
+    const Ins *def = m->values.data[from].def, *merge = NULL;
     Builder b = {.m = m, .region = r->fn->body};
+    if (def && def->op == OP_merge) { /* made in blocks: the kernel that makes them rounds */
+        merge = def;
+        from = merge->in[0];
+        def = m->values.data[from].def;
+    }
     if (def)
         b = builder_at(m, r->fn->body, def);
     b.span = m->tensors.data[copy].span;
     vec_push(m->arena, &r->fn->results, (FnResult){RES_update, copy});
-    vec_push(m->arena, &r->fn->body->results, build_cast(&b, from, m->train.half));
+    Value half = build_cast(&b, from, m->train.half);
+    if (merge)
+        half = build(&b, OP_merge, &merge->attrs, 1, &half);
+    vec_push(m->arena, &r->fn->body->results, half);
 }
 
 /* Each new value of a parameter is rounded as well. */

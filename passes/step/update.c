@@ -36,10 +36,11 @@ static Value up2(Update *u, Op op, Value x, Value y)
     return build2(&u->b, op, x, y);
 }
 
-/* x times an f64 number, rounded to x's dtype first. */
-static Value up_scaled(Update *u, Value x, Value by)
+Value up_clipped(Update *u, Value g)
 {
-    return up2(u, OP_mul, x, build_cast(&u->b, by, type_of(u->m, x)->dtype));
+    if (!u->clip)
+        return g;
+    return up2(u, OP_mul, g, build_cast(&u->b, u->clip, type_of(u->m, g)->dtype));
 }
 
 /* The argument of a role (and goal), added if there is none yet. */
@@ -168,15 +169,24 @@ static Value if_finite(Update *u, Value v, Value old)
     return build(&u->b, OP_select, NULL, 3, choice);
 }
 
-/* New values of parameters and states, in memory's type. */
+Value up_finite(Update *u, Value v, Value old)
+{
+    return u->m->train.as_ready ? if_finite(u, v, old) : v;
+}
+
+void up_give(Update *u, uint32_t tensor, Value v)
+{
+    if (tensor < u->parameters)
+        u->now[tensor] = v;
+    result(u, RES_update, tensor, v);
+}
+
+/* In memory's type. */
 void up_new_value(Update *u, uint32_t tensor, Value v)
 {
     if (u->m->train.as_ready)
         v = if_finite(u, v, up_old_value(u, tensor));
-    v = build_as(&u->b, v, u->m->tensors.data[tensor].type);
-    if (tensor < u->parameters)
-        u->now[tensor] = v;
-    result(u, RES_update, tensor, v);
+    up_give(u, tensor, build_as(&u->b, v, u->m->tensors.data[tensor].type));
 }
 
 void up_mark(Update *u, uint32_t tensor)
@@ -341,9 +351,9 @@ PassStatus pass_update(Job *j)
         u.goal = &m->train.goal[k];
         u.lr = lr[k];
         Value p = up_old_value(&u, g.tensor[i]);
-        Value by = g.clip[k] ? up_scaled(&u, g.grad[i], g.clip[k]) : g.grad[i];
+        u.clip = g.clip[k];
         const int errors = diag_errors(m->diag);
-        const bool made = optimizer_update(&u, g.tensor[i], p, by);
+        const bool made = optimizer_update(&u, g.tensor[i], p, g.grad[i]);
         wrong |= diag_errors(m->diag) > errors;
         if (!made && !wrong)
             return pass_bug(j, NULL, "no rule of '%s'", u.goal->optimizer->name);

@@ -11,6 +11,7 @@ typedef struct Update {
     Builder b;
     const Goal *goal; /* the one whose parameters are dealt with, and its */
     Value lr;         /* f64 */
+    Value clip;       /* f64, on gradients; 0: none */
     Value step;       /* i64, 0 where no rule asked for it */
     Value time;       /* step + 1, f64; likewise */
     void *rules;      /* what Module.update_rule keeps from one parameter to the next */
@@ -29,6 +30,14 @@ Value up_time(Update *u);
 Value up_state(Update *u, uint32_t of, const StateInfo *s, const DimList *lacks, uint32_t *tensor);
 /* The new value of a parameter or a slot. */
 void up_new_value(Update *u, uint32_t tensor, Value v);
+/* The same of a value that has the tensor's type, and is finite where it has to be. */
+void up_give(Update *u, uint32_t tensor, Value v);
+/* v, or where updates do not wait for each other: of each element the new value if it is finite,
+ * else the old one. */
+Value up_finite(Update *u, Value v, Value old);
+
+/* A gradient times the factor of clipping, which is rounded to its dtype first. */
+Value up_clipped(Update *u, Value g);
 
 /* As it was before the step. */
 Value up_old_value(Update *u, uint32_t tensor);
@@ -39,7 +48,8 @@ void up_mark(Update *u, uint32_t tensor);
  * another tensor. */
 void follow_updates(Update *u);
 
-/* optimizers.c: the update of one parameter by its gradient; false: its rule cannot be written. */
+/* optimizers.c: the update of one parameter by its gradient, before clipping; false: its rule
+ * cannot be written. */
 bool optimizer_update(Update *u, uint32_t tensor, Value p, Value g);
 
 #endif

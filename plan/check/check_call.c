@@ -69,15 +69,17 @@ bool check_is_dense(const Operand *o)
 
 mg_dtype check_dtype(DType t)
 {
-    return t == DT_f32    ? MG_F32
-           : t == DT_f64  ? MG_F64
-           : t == DT_bf16 ? MG_BF16
-           : t == DT_f16  ? MG_F16
-           : t == DT_e4m3 ? MG_E4M3
-           : t == DT_e5m2 ? MG_E5M2
-           : t == DT_i32  ? MG_I32
-           : t == DT_i64  ? MG_I64
-                          : MG_BOOL;
+    return t == DT_f32         ? MG_F32
+           : t == DT_f64       ? MG_F64
+           : t == DT_bf16      ? MG_BF16
+           : t == DT_f16       ? MG_F16
+           : t == DT_e4m3      ? MG_E4M3
+           : t == DT_e5m2      ? MG_E5M2
+           : t == DT_i32       ? MG_I32
+           : t == DT_i64       ? MG_I64
+           : t == DT_dynamic8  ? MG_DYNAMIC8
+           : t == DT_udynamic8 ? MG_UDYNAMIC8
+                               : MG_BOOL;
 }
 
 /* ---- products -------------------------------------------------------------------------------- */

@@ -31,6 +31,16 @@ static bool kernel_takes_over(const Module *m, const Ins *d, Value v, Value occu
     return true;
 }
 
+/* Is x all of y, perhaps with a dim as two? */
+static bool is_all_of(const Module *m, Value x, Value y)
+{
+    const View seen = view_of(m, x), of = view_of(m, y);
+    return x == y || (seen.offset == of.offset &&
+                      type_elements(type_of(m, x)) == type_elements(type_of(m, y)) &&
+                      strides_are_dense(type_of(m, x), seen.stride) &&
+                      strides_are_dense(type_of(m, y), of.stride));
+}
+
 bool takes_over(const Module *m, const Ins *d, Value v, Value occupant)
 {
     uint32_t at = d->nin;
@@ -41,10 +51,11 @@ bool takes_over(const Module *m, const Ins *d, Value v, Value occupant)
                 return false; /* read twice, perhaps through a view */
             at = k;
         }
-    if (at == d->nin || d->in[at] != occupant)
+    if (at == d->nin || !is_all_of(m, d->in[at], occupant))
         return false;
     if (d->op == OP_fused)
-        return kernel_takes_over(m, d, v, occupant);
-    bool adds = ins_added(d) == (int)at && v == d->out[d->op == OP_head ? 2 : 0];
+        return kernel_takes_over(m, d, v, d->in[at]);
+    bool adds =
+        d->in[at] == occupant && ins_added(d) == (int)at && v == d->out[d->op == OP_head ? 2 : 0];
     return adds && type_equal(type_of(m, v), type_of(m, occupant));
 }

@@ -50,8 +50,11 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
         return "a rank over MG_RANK_MAX";
     if (t->role == MG_ROUNDED && (!p->half || t->dtype != p->half))
         return "another dtype than the program's halves";
-    if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64 && t->dtype != MG_BF16)
-        return "a dtype other than f32, f64 and bf16";
+    const bool state8 =
+        t->role == MG_STATE && (t->dtype == MG_DYNAMIC8 || t->dtype == MG_UDYNAMIC8);
+    if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64 && t->dtype != MG_BF16 &&
+        !state8)
+        return "a dtype other than f32, f64, bf16 and, of state, those of 8 bits";
     for (int i = 0; i < t->rank; i++)
         if (t->size[i] < 1 || t->valid[i] < 1 ||
             t->valid[i] > t->size[i] * rt_ranks_of(p, t->axes[i]))
@@ -390,24 +393,29 @@ void rt_catalog_free(rt_catalog *c)
     *c = (rt_catalog){0};
 }
 
+/* Of a size that the compiler knows: each copy is an instruction. */
+static inline void move_each(char *stored, int64_t stride, char *dense, int64_t n, size_t size,
+                             bool get)
+{
+    const int64_t step = (int64_t)size;
+    for (int64_t i = 0; i < n; i++)
+        memcpy(get ? dense + i * step : stored + i * stride * step,
+               get ? stored + i * stride * step : dense + i * step, size);
+}
+
 /* Copies `n` elements at stride `stride` to or from a dense row. */
 static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_t size, bool get)
 {
-    if (stride == 1) {
+    if (stride == 1)
         memcpy(get ? dense : stored, get ? stored : dense, (size_t)n * size);
-    } else if (size == 4) {
-        for (int64_t i = 0; i < n; i++)
-            memcpy(get ? dense + i * 4 : stored + i * stride * 4,
-                   get ? stored + i * stride * 4 : dense + i * 4, 4);
-    } else if (size == 2) {
-        for (int64_t i = 0; i < n; i++)
-            memcpy(get ? dense + i * 2 : stored + i * stride * 2,
-                   get ? stored + i * stride * 2 : dense + i * 2, 2);
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            memcpy(get ? dense + i * 8 : stored + i * stride * 8,
-                   get ? stored + i * stride * 8 : dense + i * 8, 8);
-    }
+    else if (size == 4)
+        move_each(stored, stride, dense, n, 4, get);
+    else if (size == 2)
+        move_each(stored, stride, dense, n, 2, get);
+    else if (size == 1)
+        move_each(stored, stride, dense, n, 1, get);
+    else
+        move_each(stored, stride, dense, n, 8, get);
 }
 
 bool rt_external_has(const rt_external *x, int rank)

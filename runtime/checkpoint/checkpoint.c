@@ -111,7 +111,11 @@ static char *header_of(const rt_catalog *c, size_t *size)
 
 const char *rt_dtype_name(mg_dtype t)
 {
-    return t == MG_F64 ? "F64" : t == MG_BF16 ? "BF16" : "F32";
+    return t == MG_F64         ? "F64"
+           : t == MG_BF16      ? "BF16"
+           : t == MG_DYNAMIC8  ? "I8"
+           : t == MG_UDYNAMIC8 ? "U8"
+                               : "F32";
 }
 
 static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog *c, writer *w)

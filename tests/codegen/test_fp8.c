@@ -1,9 +1,11 @@
-/* Numbers of 8 bits as PyTorch has them (fp8.txt, by fp8.py): the conversions that programs share
- * (runtime/fp8.h), the interpreter's rounding, and generated kernels give the same bits, of every
- * bf16 and of floats at and beside each edge. */
+/* Numbers of 8 bits as PyTorch has them (fp8.txt, by fp8.py), and bitsandbytes (dynamic8.txt, by
+ * dynamic8.py): the conversions that programs share (runtime/fp8.h, runtime/dynamic8.h), the
+ * interpreter's rounding, and generated kernels give the same bits, of every bf16 and of floats at
+ * and beside each edge. */
 #include "tests/codegen/native.h"
 #include "ir/interp.h"
 #include "plan/nest.h"
+#include "runtime/dynamic8.h"
 #include "runtime/fp8.h"
 
 #include <math.h>
@@ -15,8 +17,25 @@
 
 #include <cmocka.h>
 
-enum { TYPES = 2, CODES = 256, ALL = 1 << 18 };
-static const DType types[TYPES] = {DT_e4m3, DT_e5m2};
+enum { TYPES = 4, CODES = 256, ALL = 1 << 18 };
+static const struct {
+    DType dtype;
+    uint8_t (*to)(float);
+    float (*from)(uint8_t);
+    int least; /* floats that the file has */
+} types[TYPES] = {{DT_e4m3, mg_to_e4m3, mg_from_e4m3, 66000},
+                  {DT_e5m2, mg_to_e5m2, mg_from_e5m2, 66000},
+                  {DT_dynamic8, mg_to_dynamic8, mg_from_dynamic8, 2000},
+                  {DT_udynamic8, mg_to_udynamic8, mg_from_udynamic8, 2000}};
+
+static int type_named(const char *name)
+{
+    int t = 0;
+    while (t < TYPES && strcmp(dtype_name(types[t].dtype), name) != 0)
+        t++;
+    assert_true(t < TYPES);
+    return t;
+}
 
 /* Golden has what the file says: floats and what they become; what each number is. */
 typedef struct Golden {
@@ -48,35 +67,41 @@ static void add(Golden *g, int t, uint32_t bits, unsigned code)
     g->code[t][g->n[t]++] = (uint8_t)code;
 }
 
-static int read_golden(void **state)
+static void read_file(Golden *g, const char *path)
 {
-    static Golden g;
-    FILE *f = fopen(GOLDEN, "r");
-    char kind[8], type[8];
+    FILE *f = fopen(path, "r");
+    char kind[8], type[16];
     unsigned a, b, c;
     assert_non_null(f);
-    for (int t = 0; t < TYPES; t++) {
-        g.from[t] = malloc(ALL * sizeof(uint32_t));
-        g.code[t] = malloc(ALL);
-    }
-    while (fscanf(f, "%7s %7s %x %x", kind, type, &a, &b) == 4) {
-        const int t = !strcmp(type, "e5m2");
+    while (fscanf(f, "%7s %15s %x %x", kind, type, &a, &b) == 4) {
+        const int t = type_named(type);
         if (!strcmp(kind, "bf16")) {
             assert_int_equal(fscanf(f, "%x", &c), 1);
             for (unsigned k = a; k <= b; k++)
-                add(&g, t, k << 16, c);
+                add(g, t, k << 16, c);
         } else if (!strcmp(kind, "f32")) {
-            add(&g, t, a, b);
+            add(g, t, a, b);
         } else {
-            g.wide[t][a] = b;
-            g.numbers[t]++;
+            g->wide[t][a] = b;
+            g->numbers[t]++;
         }
     }
     assert_true(feof(f));
     fclose(f);
+}
+
+static int read_golden(void **state)
+{
+    static Golden g;
+    for (int t = 0; t < TYPES; t++) {
+        g.from[t] = malloc(ALL * sizeof(uint32_t));
+        g.code[t] = malloc(ALL);
+    }
+    read_file(&g, GOLDEN "/fp8.txt");
+    read_file(&g, GOLDEN "/dynamic8.txt");
     for (int t = 0; t < TYPES; t++) {
         assert_int_equal(g.numbers[t], CODES);
-        assert_true(g.n[t] > 66000);
+        assert_true(g.n[t] > types[t].least);
     }
     *state = &g;
     return 0;
@@ -105,16 +130,16 @@ static void functions(void **state)
     for (int t = 0; t < TYPES; t++) {
         for (int i = 0; i < g->n[t]; i++) {
             const float x = float_of(g->from[t][i]);
-            const uint8_t code = t ? mg_to_e5m2(x) : mg_to_e4m3(x);
+            const uint8_t code = types[t].to(x);
             if (code != g->code[t][i])
-                fail_msg("%s: %a becomes %02x, not %02x", dtype_name(types[t]), (double)x, code,
-                         g->code[t][i]);
+                fail_msg("%s: %a becomes %02x, not %02x", dtype_name(types[t].dtype), (double)x,
+                         code, g->code[t][i]);
         }
         for (int c = 0; c < CODES; c++) {
-            const float x = t ? mg_from_e5m2((uint8_t)c) : mg_from_e4m3((uint8_t)c);
+            const float x = types[t].from((uint8_t)c);
             if (!same(x, g->wide[t][c]))
-                fail_msg("%s: %02x is %a, not %a", dtype_name(types[t]), (unsigned)c, (double)x,
-                         (double)float_of(g->wide[t][c]));
+                fail_msg("%s: %02x is %a, not %a", dtype_name(types[t].dtype), (unsigned)c,
+                         (double)x, (double)float_of(g->wide[t][c]));
         }
     }
 }
@@ -124,9 +149,9 @@ static void interpreter(void **state)
     const Golden *g = *state;
     for (int t = 0; t < TYPES; t++)
         for (int i = 0; i < g->n[t]; i++) {
-            const double x = (double)float_of(g->from[t][i]), y = interp_rounded(x, types[t]);
+            const double x = (double)float_of(g->from[t][i]), y = interp_rounded(x, types[t].dtype);
             if (!same((float)y, g->wide[t][g->code[t][i]]))
-                fail_msg("%s: %a becomes %a", dtype_name(types[t]), x, y);
+                fail_msg("%s: %a becomes %a", dtype_name(types[t].dtype), x, y);
         }
 }
 
@@ -159,8 +184,8 @@ static void kernels(void **state)
     static const Device host = {.target = TARGET_host};
     Plan p = {.module = t.m, .device = &host};
     for (int k = 0; k < TYPES; k++) {
-        add_cast(&t, &p, DT_f32, types[k], g->n[k]);
-        add_cast(&t, &p, types[k], DT_f32, CODES);
+        add_cast(&t, &p, DT_f32, types[k].dtype, g->n[k]);
+        add_cast(&t, &p, types[k].dtype, DT_f32, CODES);
     }
     NATIVE_OPEN(&native, &t, &p);
     for (int k = 0; k < TYPES; k++) {
@@ -170,14 +195,15 @@ static void kernels(void **state)
         native.kernel[2 * k](narrow, 0, p.kernels.data[2 * k].units);
         for (int i = 0; i < g->n[k]; i++)
             if (code[i] != g->code[k][i])
-                fail_msg("%s: %a becomes %02x, not %02x", dtype_name(types[k]),
+                fail_msg("%s: %a becomes %02x, not %02x", dtype_name(types[k].dtype),
                          (double)float_of(g->from[k][i]), code[i], g->code[k][i]);
         for (int c = 0; c < CODES; c++)
             all[c] = (uint8_t)c;
         native.kernel[2 * k + 1](back, 0, p.kernels.data[2 * k + 1].units);
         for (int c = 0; c < CODES; c++)
             if (!same(wide[c], g->wide[k][c]))
-                fail_msg("%s: %02x is %a", dtype_name(types[k]), (unsigned)c, (double)wide[c]);
+                fail_msg("%s: %02x is %a", dtype_name(types[k].dtype), (unsigned)c,
+                         (double)wide[c]);
         free(code);
     }
     native_close(&native);

@@ -235,6 +235,14 @@ class Cuda(shim.Case):
         for (a, _), (b, _) in zip(self.losses("./cpu", "--steps", 6), self.losses("./gpu", "--steps", 6), strict=True):
             self.assertLess(abs(a - b), 5e-3 * abs(a))
 
+    def test_state8(self):
+        """Optimizer state in 8 bits, in blocks of several rows and of heads."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read().replace("rank >= 2)", "rank >= 2, state = dynamic8(least = 1))")
+        self.write("state8.mg", text.replace("head = 8", "head = 32"))
+        self.follows("state8.mg", steps=6)
+        self.assertIn(b"dynamic.h", self.read("kernels.cu"))
+
     def test_mixtral(self):
         self.follows(MIXTRAL)
 

@@ -99,6 +99,17 @@ class Offload(shim.Case):
             ends.append(self.train("./train", f"run{len(ends)}", data="u16:text1.txt"))
         self.assertEqual(ends[0], ends[1])
 
+    def test_windows_in_blocks(self):
+        """The same of state in 8 bits, whose blocks are rows."""
+        self.text(6000)
+        ends = []
+        for classes in ((), ("state",)):
+            name = self.model("m.mg", "disk", *classes, text=TABLE.replace("hidden = 64", "hidden = 256"),
+                              optimizer="adamw(decay = 0.1, state = dynamic8)")
+            self.compiles(name, "--layout", "off", "-o", "train")
+            ends.append(self.train("./train", f"run{len(ends)}", data="u16:text1.txt"))
+        self.assertEqual(ends[0], ends[1])
+
     def test_killed_and_resumed(self):
         self.text(6000)
         self.compiles(self.model("m.mg", "disk", "state, masters"), "--layout", "off", "--precision", "bf16", "-o", "train")

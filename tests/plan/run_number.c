@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "ir/interp.h"
+#include "runtime/dynamic8.h"
 
 /* A half by its bits: `fraction` bits behind the point. */
 static double half_at(uint16_t bits, DType t)
@@ -77,6 +78,10 @@ double number_at(const void *p, DType t, int64_t i)
     case DT_e4m3:
     case DT_e5m2:
         return fp8_at(((const uint8_t *)p)[i], t);
+    case DT_dynamic8:
+        return (double)mg_from_dynamic8(((const uint8_t *)p)[i]);
+    case DT_udynamic8:
+        return (double)mg_from_udynamic8(((const uint8_t *)p)[i]);
     case DT_f32:
         return ((const float *)p)[i];
     case DT_none:
@@ -104,6 +109,12 @@ void number_put(void *p, DType t, int64_t i, double x)
     case DT_bf16:
     case DT_f16:
         ((uint16_t *)p)[i] = half_bits(x, t);
+        break;
+    case DT_dynamic8:
+        ((uint8_t *)p)[i] = mg_to_dynamic8((float)x);
+        break;
+    case DT_udynamic8:
+        ((uint8_t *)p)[i] = mg_to_udynamic8((float)x);
         break;
     case DT_e4m3:
     case DT_e5m2:

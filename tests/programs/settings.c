@@ -41,9 +41,11 @@ static const char *optimizer(Gen *g)
         "adamw", "adamw()", "adamw(betas = (0.9, 0.95), eps = 1e-6, decay = 0.1 where rank >= 2)",
         "adamw((0.9, 0.95), 1e-8, 0.1)", "adam(decay = 0.01)", "adam(eps = 1e-3)", "sgd",
         "sgd(momentum = 0.9)", "sgd(momentum = 0.9, nesterov = 1, decay = 0.1)", "sgd(0.9, 0.1, 1)",
-        "lion", "lion(betas = (0.9, 0.95), decay = 0.1 where rank >= 1)", "adafactor",
-        "adafactor(beta1 = 0.9, power = 0.7, threshold = 2, eps = 1e-20, decay = 0.1)", "muon",
-        "muon(momentum = 0.9, betas = (0.9, 0.99), decay = 0.1, nesterov = 0)");
+        "adamw(state = dynamic8(least = 1))", "adam(decay = 0.01, state = dynamic8(least = 40))",
+        "sgd(momentum = 0.9, state = dynamic8(least = 1))", "lion(state = dynamic8(least = 1))",
+        "adamw(state = bf16)", "lion", "lion(betas = (0.9, 0.95), decay = 0.1 where rank >= 1)",
+        "adafactor", "adafactor(beta1 = 0.9, power = 0.7, threshold = 2, eps = 1e-20, decay = 0.1)",
+        "muon", "muon(momentum = 0.9, betas = (0.9, 0.99), decay = 0.1, nesterov = 0)");
     return g->rng >> 40 & 3 ? chosen : own_optimizer(g);
 }
 
