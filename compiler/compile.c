@@ -395,9 +395,11 @@ static bool takes_precision(const Session *s, const Compiled *c)
     const bool option = t->precision_by == PRECISION_by_option;
     if (!t->fp8 || c->device.target != TARGET_cuda)
         return true;
+    const char *tiles = t->fp8_scales == SCALES_tensor ? "" : scales_names[t->fp8_scales];
     diag_error(s->diag, option ? (Span){0} : t->precision_span, 311,
-               "precision fp8 on a GPU, %s: programs for GPUs have no products of fp8",
-               c->device.name);
+               "precision fp8%s%s%s on a GPU, %s: programs for GPUs have no products of fp8%s",
+               *tiles ? " (scales = " : "", tiles, *tiles ? ")" : "", c->device.name,
+               *tiles ? " in tiles" : "");
     diag_help(s->diag, "%s", option ? "--precision bf16" : "precision bf16");
     return false;
 }

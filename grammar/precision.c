@@ -3,6 +3,7 @@
  *   precision bf16                                    products in bf16, all else in f32
  *   precision f16 (scale = 65536, window = 1000)      the same in f16, with a scale of the loss
  *   precision fp8 (gradients = e4m3)                  bf16, and products of layers in fp8
+ *   precision fp8 (scales = mx)                       ... with a scale for each 32 elements
  *
  * `master` (parameters) and `reduce` (sums of gradients) may be said; they are f32 with bf16, f16
  * fp8 and tf32, and as all the rest with f32 and f64. `master = bf16` beside bf16 keeps parameters
@@ -22,6 +23,8 @@ static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", 
 static const char *const sums[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", "tree", NULL};
 /* `gradients`: what they are multiplied as. */
 static const char *const gradients[] = {"e4m3", "e5m2", NULL};
+/* `scales`: what has one of its own. (`scale` is the one of the loss, with f16.) */
+static const char *const scales[] = {"tensor", "tile", "mx", NULL};
 
 /* DeepSpeed's defaults. */
 static const Train scaled = {
@@ -34,6 +37,7 @@ static void set(Train *t, int which)
     t->half = which == BF16 || which == FP8 ? DT_bf16 : which == F16 ? DT_f16 : DT_none;
     t->fp8 = which == FP8 ? DT_e4m3 : DT_none;
     t->fp8_gradients = which == FP8 ? DT_e5m2 : DT_none;
+    t->fp8_scales = SCALES_tensor;
     t->master = which == BF16 ? t->master : DT_none;
     t->sums = which == BF16 || which == FP8 ? t->sums : DT_none;
     t->scale = which == F16 ? scaled.scale : 0;
@@ -78,11 +82,22 @@ static void loss_scale(Elab *e, const Node *const *slot, Train *t)
     }
 }
 
+/* `scale = mx` of fp8: what it was to be; NULL: a number. */
+static const char *kind_of_scales(Elab *e, const Node *slot)
+{
+    const Node *v = value_of(slot);
+    const char *word = v->kind == N_NAME ? text(e, v->name) : "";
+    for (int i = 0; scales[i]; i++)
+        if (!strcmp(word, scales[i]))
+            return arena_printf(e->arena, "scales = %s", word);
+    return NULL;
+}
+
 void read_precision(Elab *e, const Node *value, Train *t)
 {
-    enum { MASTER, REDUCE, SCALE, GRADIENTS = 6, ARGUMENTS };
-    static const char *const args[] = {"master", "reduce",     "scale",     "least",
-                                       "window", "hysteresis", "gradients", NULL};
+    enum { MASTER, REDUCE, SCALE, GRADIENTS = 6, SCALES, ARGUMENTS };
+    static const char *const args[] = {"master",     "reduce",    "scale",  "least", "window",
+                                       "hysteresis", "gradients", "scales", NULL};
     const Node *slot[ARGUMENTS];
     int which = config_choice(e, value, "precision", names, 307);
     if (which < 0 || !config_args(e, value, args, slot, NULL, 308))
@@ -107,12 +122,24 @@ void read_precision(Elab *e, const Node *value, Train *t)
         }
     }
     for (int i = SCALE; i < ARGUMENTS; i++)
-        if (slot[i] && which != (i == GRADIENTS ? FP8 : F16)) {
+        if (slot[i] && which != (i >= GRADIENTS ? FP8 : F16)) {
             fail(e, slot[i]->span, 308, "precision %s has no %s", names[which],
-                 i == GRADIENTS ? "gradients of fp8" : "scale of the loss");
-            remedy(e, value->span, names[which], "precision %s", names[which]);
+                 i == GRADIENTS ? "gradients of fp8"
+                 : i == SCALES  ? "scales of fp8"
+                                : "scale of the loss");
+            const char *meant = which == FP8 && i == SCALE ? kind_of_scales(e, slot[i]) : NULL;
+            if (meant)
+                remedy(e, slot[i]->span, meant, "%s", meant);
+            else
+                remedy(e, value->span, names[which], "precision %s", names[which]);
             return;
         }
+    if (slot[SCALES]) {
+        const int is = config_choice(e, value_of(slot[SCALES]), "kind of scales", scales, 307);
+        t->fp8_scales = is < 0 ? SCALES_tensor : (Scales)is;
+        if (t->fp8_scales != SCALES_tensor) /* numbers of a tile are of one size */
+            t->fp8_gradients = DT_e4m3;
+    }
     if (slot[GRADIENTS]) {
         const int is =
             config_choice(e, value_of(slot[GRADIENTS]), "type of gradients", gradients, 307);

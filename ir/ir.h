@@ -532,6 +532,10 @@ Value attention_queries(Builder *b, const Attrs *a, Value q, Value k);
  * keys lack. */
 DimList attention_value_head(const Attrs *a, const Type *k, const Type *v);
 
+/* Of a tensor that lies as t does: the number, among the dims of tiles, of one of which a rank has
+ * a part of a tile; -1: ranks have all of each. a: as of tile_scale (rules_tiles.c). */
+int ir_cut_tiles(const Module *m, const Attrs *a, const Type *t);
+
 /* Index of the operand that an instruction adds to, whose storage its result may take; or -1. */
 int ins_added(const Ins *i);
 

@@ -1,6 +1,8 @@
 /* precision.c - the precision of a program in words; see precision.h. */
 #include "ir/ir.h"
 
+const char *const scales_names[SCALES_count] = {"tensor", "tile", "mx"};
+
 const char *precision_name(const Train *t)
 {
     return t->fp8                 ? "fp8"

@@ -51,6 +51,9 @@ const char *type_split(Rule *r);
 const char *type_merge(Rule *r);
 const char *type_join(Rule *r);
 
+/* rules_tiles.c */
+const char *type_tile_scale(Rule *r);
+
 /* rules_experts.c */
 const char *type_top(Rule *r);
 const char *type_slots(Rule *r);

@@ -137,6 +137,8 @@ static const char *unsplit(Rule *r, Op op)
         axes = a->along.axes;
     else if (OP_AMONG(op, OP_top, OP_slots, OP_dispatch, OP_combine, OP_combine_weight))
         axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);
+    else if (op == OP_tile_scale)
+        axes = ir_cut_tiles(r->m, a, r->in[0]) < 0 ? 0 : axes_of(r->in[0], &a->over);
     else if (op == OP_sum)
         axes = a->whole ? axes_of(r->in[0], &a->over) : 0;
     else if (OP_AMONG(op, OP_attention, OP_attention_grad,

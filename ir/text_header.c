@@ -83,6 +83,9 @@ void text_read_train(Reader *r)
     if (text_take_word(r, "fp8")) {
         t->fp8 = text_read_dtype(r);
         t->fp8_gradients = text_read_dtype(r);
+        for (int i = SCALES_tensor + 1; i < SCALES_count; i++)
+            if (text_take_word(r, scales_names[i]))
+                t->fp8_scales = (Scales)i;
     }
     if (text_take_word(r, "master"))
         t->master = text_read_dtype(r);

@@ -56,6 +56,11 @@ typedef struct Goal {
     Descent descent; /* wsd: of the descent */
     bool log;        /* warmup, warmup_cosine: by the logarithm */
 } Goal;
+/* Operands of fp8 have a scale each; or each tile of 128 elements, of a parameter of 128 x 128; or
+ * of 32 elements, with scales that are powers of two. */
+typedef enum Scales { SCALES_tensor, SCALES_tile, SCALES_mx, SCALES_count } Scales;
+extern const char *const scales_names[SCALES_count]; /* as in the language and the text */
+
 enum { MAX_GOALS = 8 };
 
 /* The train blocks, checked. What differs by parameter is in Tensor. */
@@ -69,11 +74,11 @@ typedef struct Train {
     bool tf32;     /* f32 whose products a GPU may round to 10 bits before it multiplies */
     DType half;    /* compute f32: what operands of products and what is kept are rounded to;
                       DT_none: nothing is */
-    DType fp8,
-        fp8_gradients; /* half bf16: what operands of layers' products are rounded to, with
-               a scale for each tensor, and what their gradients are; DT_none: to half alone */
-    DType master;      /* what parameters are kept in, rounded at random; DT_none: in `compute` */
-    DType sums;        /* what sums of gradients are kept in, likewise; DT_none: in `compute` */
+    DType fp8, fp8_gradients; /* half bf16: what operands of layers' products are rounded to, with
+                      scales, and what their gradients are; DT_none: to half alone */
+    Scales fp8_scales;
+    DType master; /* what parameters are kept in, rounded at random; DT_none: in `compute` */
+    DType sums;   /* what sums of gradients are kept in, likewise; DT_none: in `compute` */
     PrecisionBy precision_by; /* for people */
     Span precision_span;      /* where a source says so; no place: not in a text */
     /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */

@@ -67,6 +67,8 @@ static ClassId class_of(const Plan *p, const Action *a)
     case ACT_combine:
     case ACT_combine_weight:
         return MEASURE_experts;
+    case ACT_tile_scale:
+        return MEASURE_rows;
     case ACT_random:
         return MEASURE_random;
     case ACT_comm:

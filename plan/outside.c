@@ -59,6 +59,7 @@ static int64_t nodes_of(const Action *a)
     case ACT_slots:
     case ACT_combine:
     case ACT_combine_weight:
+    case ACT_tile_scale:
     case ACT_random:
     case ACT_copy:
     case ACT_fetch:

@@ -442,6 +442,8 @@ typedef struct mg_top_desc {
 } mg_top_desc;
 void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y);
 
+void mg_tile_scale(mg_run *r, int action, const mg_tile_scale_desc *d, const void *x, void *y);
+
 /* Experts. Each position of each group makes some choices of an expert, choice[group, position, k];
  * an expert has `slots` slots for each group. All tensors are dense:
  *   rows   [groups, positions, inner]       data of positions

@@ -28,6 +28,19 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
                                           : 4;
 }
 
+/* mg_tile_scale(x, y): for each element of x, outer tensors of rows x columns, what the numbers of
+ * its tile are multiplied by before they are rounded to fp8, whose largest number is `largest`.
+ * Tiles are of tile_rows x tile_columns elements, each side at most 256, those at the ends of what
+ * is left. With t the largest |x| of a tile, in f32: y = largest / max(t, 1e-12) divided in f64,
+ * rounded to f32 power: 1 / y is the least power of two that is not below t * (1 / largest), and at
+ * least 2^-127 A tile with a number that is not finite has NaN. x and y are dense. */
+typedef struct mg_tile_scale_desc {
+    mg_dtype dtype; /* of x: bf16 */
+    int64_t outer, rows, columns, tile_rows, tile_columns;
+    double largest;
+    bool power;
+} mg_tile_scale_desc;
+
 /* A convolution: a product whose first operand is read through indices that are sums of others.
  * Dims come in four groups, outermost first: batch, rows, columns, terms; each steps through x, w
  * and y by a stride, 0 where one lacks it. With p = at + the sum of by[d] i[d] over all dims d, at

@@ -390,6 +390,9 @@ void emit_call(Writer *w, const Action *a, int depth)
     case ACT_combine_weight:
         call_experts(w, a, 2);
         break;
+    case ACT_tile_scale:
+        call_library(w, a, -1);
+        break;
     case ACT_random:
         call_random(w, a);
         break;

@@ -201,6 +201,16 @@ static void desc_random(const Emitter *e, const mg_random_desc *d)
             (unsigned long long)d->key, (long long)d->elements);
 }
 
+static void desc_tile_scale(const Emitter *e, const mg_tile_scale_desc *d)
+{
+    const Number numbers[] = {NUMBER(outer), NUMBER(rows), NUMBER(columns), NUMBER(tile_rows),
+                              NUMBER(tile_columns)};
+    sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
+    fputs(", .largest = ", e->out);
+    emit_real(e, d->largest);
+    flag(e, "power", d->power);
+}
+
 static void desc_comm(const Emitter *e, const mg_comm_desc *d)
 {
     fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ",
@@ -250,6 +260,9 @@ static void desc_body(const Emitter *e, const Action *a)
     case ACT_combine:
     case ACT_combine_weight:
         desc_experts(e, &a->experts);
+        break;
+    case ACT_tile_scale:
+        desc_tile_scale(e, &a->tile_scale);
         break;
     case ACT_random:
         desc_random(e, &a->random);

@@ -74,7 +74,8 @@ static bool can_be_cut(const Ins *i, Dim dim, bool stacked)
 {
     if (is_elementwise(i->op))
         return true;
-    return (stacked ? OP_AMONG(i->op, OP_sum, OP_rmax, OP_dot, OP_rename, OP_split, OP_merge)
+    return (stacked ? OP_AMONG(i->op, OP_sum, OP_rmax, OP_tile_scale, OP_dot, OP_rename, OP_split,
+                               OP_merge)
                     : OP_AMONG(i->op, OP_rmax, OP_split, OP_merge)) &&
            !sums_along(i, dim.name);
 }

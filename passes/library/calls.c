@@ -6,8 +6,9 @@
  *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
  *                        of the rows
  *   top                  the scores innermost
- *   conv                 dims of w alone, or terms, contiguous in w; columns contiguous in y
- *   experts              all dense; of choices the group's dims outside, then positions, then
+ *   tile_scale           the dims of a tile next to each other in their order; of both sides
+ * innermost conv                 dims of w alone, or terms, contiguous in w; columns contiguous in
+ * y experts              all dense; of choices the group's dims outside, then positions, then
  *                        choices; of rows and slots the same groups, and what is left innermost
  *   gather, scatter_add  tables dense; what is added is ordered index first, then the table's dims;
  *                        dims that the table and the index have are outermost in both
@@ -290,6 +291,29 @@ static void fit_top(Builder *b, Ins *i)
 {
     DimList last = {1, {i->attrs.dim}};
     Type t = ending_in(type_of(b->m, i->in[0]), &last);
+    as(b, &i->in[0], &t);
+    dense(b, &i->in[0]);
+}
+
+/* t with the dims of a tile where the first of them was, in their order. */
+static Type with_tiles(const Attrs *a, const Type *t)
+{
+    const bool plane = a->at < a->over.n;
+    Type r = *t;
+    r.rank = 0;
+    for (int k = 0; k <= t->rank; k++) {
+        if (k == t->rank || (!plane && dims_have(&a->over, t->dims[k].name)))
+            for (int n = 0; n < a->over.n; n++)
+                add_dim(&r, t, a->over.dim[n].name);
+        if (k < t->rank && !dims_have(&a->over, t->dims[k].name))
+            r.dims[r.rank++] = t->dims[k];
+    }
+    return r;
+}
+
+static void fit_tile_scale(Builder *b, Ins *i)
+{
+    const Type t = with_tiles(&i->attrs, type_of(b->m, i->in[0]));
     as(b, &i->in[0], &t);
     dense(b, &i->in[0]);
 }

@@ -157,6 +157,16 @@ static Axes partial_operands(const Shard *s, const Ins *i)
     return all;
 }
 
+/* A dim of which a rank would have a part of a tile is whole. */
+static void keep_tiles_whole(const Shard *s, const Ins *i, Space *p)
+{
+    Type t = space_type(s, p, *type_of(s->m, i->in[0]));
+    for (int cut; (cut = ir_cut_tiles(s->m, &i->attrs, &t)) >= 0;) {
+        p->axes[space_find(p, i->attrs.over.dim[cut].name)] = 0;
+        t = space_type(s, p, *type_of(s->m, i->in[0]));
+    }
+}
+
 Space space_of(const Shard *s, const Ins *i)
 {
     Space p = {0};
@@ -181,6 +191,8 @@ Space space_of(const Shard *s, const Ins *i)
                 p.dim[d].size % mesh_unit(s->m, p.axes[d], mesh_zigzag(s->m, p.dim[d].name)))
                 p.axes[d] &= ~last;
     }
+    if (i->op == OP_tile_scale)
+        keep_tiles_whole(s, i, &p);
     return p;
 }
 

@@ -16,31 +16,16 @@
  * Of a parameter in a stack of layers the whole stack is rounded, once a step, with a scale for
  * each layer; loops take slices of both.
  *
+ * This is `scales = tensor`; tiles.c has the others.
+ *
  * why here: the gradients' products are marked by the differentiator, and parameters have copies
  * that are halves. Before shard: the largest number is one of the tensor on all ranks together, and
  * what is gathered of parameters is what was rounded. */
-#include "passes/passes.h"
+#include "passes/step/quantize.h"
 #include "passes/view.h"
 #include "passes/walk.h"
 
 #include <string.h>
-
-/* A value in fp8 and what its numbers are multiplied by to be those of the value: a number for each
- * index of the dims `each`. */
-typedef struct Scaled {
-    Value of;
-    DType dtype;
-    DimList each;
-    Value number, inverse;
-} Scaled;
-
-typedef struct Quantize {
-    Module *m;
-    Fn *fn;
-    const Ins *dot; /* at hand */
-    Arena *tmp;
-    VEC(Scaled) known;
-} Quantize;
 
 static bool same_dims(const DimList *a, const DimList *b)
 {
@@ -62,15 +47,14 @@ static const Scaled *known(const Quantize *q, Value v, DType t, const DimList *e
 
 /* ---- parameters and their views -------------------------------------------------------------- */
 
-/* A parameter or its copy, a layer's slice of one, or a view of either. */
-static bool is_parameter(const Quantize *q, Value v)
+bool quantize_is_parameter(const Quantize *q, Value v)
 {
     const ValueInfo *x = &q->m->values.data[v];
     Value stacked;
     if (x->def)
-        return op_is(x->def->op, VIEW) && is_parameter(q, x->def->in[0]);
+        return op_is(x->def->op, VIEW) && quantize_is_parameter(q, x->def->in[0]);
     if (slice_loop(q->m, v, &stacked))
-        return is_parameter(q, stacked);
+        return quantize_is_parameter(q, stacked);
     const int at = x->home->owner ? -1 : arg_index(q->m, v);
     return at >= 0 && q->fn->args.data[at].role <= ARG_rounded;
 }
@@ -177,7 +161,7 @@ static Scaled scaled(Quantize *q, Value v, DType t, const DimList *each)
     if (was)
         return *was;
     Scaled s = {.of = v, .dtype = t, .each = *each};
-    if (!is_parameter(q, v) || !parameters(q, v, &s))
+    if (!quantize_is_parameter(q, v) || !parameters(q, v, &s))
         round_whole(q, v, &s);
     vec_push(q->tmp, &q->known, s);
     return s;
@@ -185,8 +169,13 @@ static Scaled scaled(Quantize *q, Value v, DType t, const DimList *each)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* i is what v is the result of, from now on. */
-static void gives(Module *m, Ins *i, Value v)
+DType quantize_type(const Quantize *q, int k)
+{
+    const Train *t = &q->m->train;
+    return k == 0 && q->dot->attrs.fp8 == FP8_gradient ? t->fp8_gradients : t->fp8;
+}
+
+void quantize_gives(Module *m, Ins *i, Value v)
 {
     i->out[0] = v;
     m->values.data[v].def = i;
@@ -196,11 +185,8 @@ static void product(Quantize *q, Region *r, const Ins *i)
 {
     Module *m = q->m;
     const DimList whole = {0};
-    const Train *t = &m->train;
-    q->dot = i;
-    const Scaled x =
-        scaled(q, i->in[0], i->attrs.fp8 == FP8_gradient ? t->fp8_gradients : t->fp8, &whole);
-    const Scaled y = scaled(q, i->in[1], t->fp8, &whole);
+    const Scaled x = scaled(q, i->in[0], quantize_type(q, 0), &whole);
+    const Scaled y = scaled(q, i->in[1], quantize_type(q, 1), &whole);
     Builder b = builder_at(m, r, i);
     const Type want = *type_of(m, i->out[0]);
     Type wide = want;
@@ -213,7 +199,7 @@ static void product(Quantize *q, Region *r, const Ins *i)
     Ins *last = build_typed(&b, OP_mul, NULL, 2, in, 1, &wide, NULL);
     if (want.dtype != DT_f32)
         last = build_typed(&b, OP_cast, NULL, 1, last->out, 1, &want, NULL);
-    gives(m, last, i->out[0]);
+    quantize_gives(m, last, i->out[0]);
 }
 
 static void region(Quantize *q, Region *r)
@@ -225,10 +211,16 @@ static void region(Quantize *q, Region *r)
     for (size_t k = 0; k < n; k++) {
         if (old[k]->body)
             region(q, old[k]->body);
-        if (old[k]->op == OP_dot && old[k]->attrs.fp8)
+        const bool whole = q->m->train.fp8_scales == SCALES_tensor;
+        q->dot = old[k];
+        if (!whole && !old[k]->attrs.over.n) /* no tile goes along nothing */
+            old[k]->attrs.fp8 = FP8_none;
+        if (old[k]->op != OP_dot || !old[k]->attrs.fp8)
+            vec_push(q->m->arena, &r->ins, old[k]);
+        else if (whole)
             product(q, r, old[k]);
         else
-            vec_push(q->m->arena, &r->ins, old[k]);
+            quantize_in_tiles(q, r);
     }
 }
 

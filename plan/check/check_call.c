@@ -549,6 +549,8 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
     case ACT_fetch:
     case ACT_offload:
         return transfer_wrong(m, a, i);
+    case ACT_tile_scale:
+        return tiles_wrong(a, i);
     case ACT_random:
         return random_wrong(m, a, i);
     case ACT_comm:

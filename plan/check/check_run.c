@@ -160,6 +160,8 @@ static bool stands_for(ActionKind k, Op op)
         return op == OP_combine;
     case ACT_combine_weight:
         return op == OP_combine_weight;
+    case ACT_tile_scale:
+        return op == OP_tile_scale;
     case ACT_random:
         return op == OP_random;
     case ACT_comm:

@@ -330,6 +330,49 @@ void call_head(Sched *s, const Ins *i, int home)
     price(s, a, c);
 }
 
+/* Elements of a type's dims before, among and behind those of a list, which stand together. */
+static void around_all(const Type *t, const DimList *l, int64_t *outer, int64_t *all,
+                       int64_t *inner)
+{
+    int64_t *side = outer;
+    *outer = *all = *inner = 1;
+    for (int k = 0; k < t->rank; k++) {
+        const bool listed = dims_have(l, t->dims[k].name);
+        side = listed ? all : side == all ? inner : side;
+        *side *= t->dims[k].size;
+    }
+}
+
+void call_tile_scale(Sched *s, const Ins *i, int home)
+{
+    (void)home;
+    const Attrs *a = &i->attrs;
+    Operand op[2] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
+    mg_tile_scale_desc d = {.dtype = abi_dtype(op[0].type.dtype),
+                            .outer = 1,
+                            .tile_rows = 1,
+                            .tile_columns = 1,
+                            .largest = a->value,
+                            .power = a->power};
+    require_dense(s, i, &op[0]);
+    require_dense(s, i, &op[1]);
+    if (a->at < a->over.n) {
+        d.rows = d.columns = 1;
+        for (int k = 0; k < a->over.n; k++)
+            *(k < a->at ? &d.rows : &d.columns) *= a->over.dim[k].size;
+        d.outer = type_elements(&op[0].type) / (d.rows * d.columns);
+        d.tile_rows = d.tile_columns = a->every;
+    } else {
+        around_all(&op[0].type, &a->over, &d.outer, &d.rows, &d.columns);
+        d.tile_rows = a->every;
+        if (d.columns == 1) /* tiles of one row, which lie one behind the other */
+            d = (mg_tile_scale_desc){d.dtype, 1, d.outer, d.rows, 1, a->every, d.largest, d.power};
+    }
+    Action *act = action_new(s, ACT_tile_scale, i, 2, op);
+    act->tile_scale = d;
+    priced(s, act, i);
+}
+
 void call_random(Sched *s, const Ins *i, int home)
 {
     (void)home;

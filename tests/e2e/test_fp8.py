@@ -8,6 +8,7 @@ from mgctest import some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 GRADIENTS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)"}
+SCALES = {"tensor": "fp8", "tile": "fp8 (scales = tile)", "mx": "fp8 (scales = mx)"}
 # Mesh, rules, sequences a rank computes at once, how far the first loss may be off: sums over tp and cp are in another order.
 LAYOUTS = {"dp2": ("dp = 2", "batch -> dp", 2, 1e-7), "zero3": ("dp = 2", "batch -> dp\nstate, grads, params -> dp", 2, 1e-7),
            "pp2": ("pp = 2", "layers -> pp", 4, 1e-7), "tp2": ("tp = 2", "kv_heads, ffn, vocab -> tp", 4, 1e-3),
@@ -32,8 +33,8 @@ class Fp8(mgctest.Case):
         self.text(6000)
         for model in some(("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg"), 2):
             base = self.losses(self.source(model, "bf16", "base"), "base")
-            for kind, precision in GRADIENTS.items():
-                with self.subTest(model=model, gradients=kind):
+            for kind, precision in {**GRADIENTS, **SCALES}.items():
+                with self.subTest(model=model, kind=kind):
                     ours = self.losses(self.source(model, precision, kind), kind)
                     off = max(abs(a[0] - b[0]) / a[0] for a, b in zip(base, ours, strict=True))
                     self.assertLess(off, 0.01)
@@ -47,11 +48,12 @@ class Fp8(mgctest.Case):
         self.text(400000)
         for model in ("gpt2_small.mg", "llama_small.mg"):
             last = {}
-            for name in ("bf16", "fp8"):
-                losses = [loss for loss, _ in self.losses(self.source(model, name, name), name, steps=1000)]
+            for name, precision in {"bf16": "bf16", **SCALES}.items():
+                losses = [loss for loss, _ in self.losses(self.source(model, precision, name), name, steps=1000)]
                 last[name] = sum(losses[-100:]) / 100
                 self.assertLess(last[name], 0.7 * losses[0])
-            self.assertLess(abs(last["fp8"] - last["bf16"]) / last["bf16"], 0.02)
+            for name in SCALES:
+                self.assertLess(abs(last[name] - last["bf16"]) / last["bf16"], 0.02)
 
     def test_kinds_of_gradients_differ(self):
         """In the gradients alone: the first loss is the same."""
@@ -64,14 +66,23 @@ class Fp8(mgctest.Case):
         """Rows are computed as by one rank. So the loss before the first update is the same but for the order of its own sum; with a
         scale for the rows of each rank it is another, by a hundred times as much."""
         self.text(6000)
-        source = self.source("llama_small.mg", "fp8", "model")
-        for name in ("dp2", *some(list(LAYOUTS)[1:], 2)):
+        self.scales_are_of_all("tensor", ("dp2", *some(list(LAYOUTS)[1:], 2)))
+
+    def test_tiles_are_of_all_ranks(self):
+        """Of these models most tiles lie on several ranks, where anything is split."""
+        self.text(6000)
+        for kind in ("tile", "mx"):
+            self.scales_are_of_all(kind, some(list(LAYOUTS), 2))
+
+    def scales_are_of_all(self, kind, layouts):
+        source = self.source("llama_small.mg", SCALES[kind], kind)
+        alone = self.write("alone.mg", "layout alone {\n device cpu\n microbatch 4\n}\n")
+        want = self.losses(source, f"one_{kind}", "--layout", alone, steps=3)
+        for name in layouts:
             mesh, rules, each, bound = LAYOUTS[name]
-            with self.subTest(layout=name):
-                alone = self.write(f"alone_{name}.mg", "layout alone {\n device cpu\n microbatch 4\n}\n")
+            with self.subTest(layout=name, scales=kind):
                 many = self.write(f"{name}.mg", f"layout {name} {{\n device cpu\n mesh {mesh}\n{rules}\n microbatch {each}\n}}\n")
-                want = self.losses(source, f"one_{name}", "--layout", alone, steps=3)
-                got = self.losses(source, name, "--layout", many, steps=3)
+                got = self.losses(source, f"{name}_{kind}", "--layout", many, steps=3)
                 self.assertLess(abs(want[0][0] - got[0][0]) / want[0][0], bound)
                 self.assertLess(max(abs(a[0] - b[0]) / a[0] for a, b in zip(want, got, strict=True)), 1e-3)
 
@@ -87,6 +98,9 @@ class Fp8(mgctest.Case):
         self.refused(1, says, source, "--device", "h100", "--check")
         self.refused(1, ("error[MG0311]", "h100", "help: --precision bf16"), os.path.join(PARITY, "llama_small.mg"),
                      "--precision", "fp8", "--device", "h100", "--check")
+        for kind in ("tile", "mx"):
+            self.refused(1, ("error[MG0311]", f"precision fp8 (scales = {kind}) on a GPU, h100", "help: precision bf16"),
+                         self.source("llama_small.mg", SCALES[kind], kind), "--device", "h100", "--check")
         text = self.compiles(source, "--print-after=quantize").out
         self.write("after.mgir", text)
         functions = {part.split()[0]: part for part in text.split("\nfn @")[1:]}
@@ -105,9 +119,10 @@ class Fp8(mgctest.Case):
 
     def test_computed_again(self):
         self.text(6000)
-        source = self.source("llama_small.mg", "fp8", "model")
-        kept = self.losses(source, "kept", "--recompute", "none", steps=6)
-        self.assertEqual(kept, self.losses(source, "again", "--recompute", "all", steps=6))
+        for kind, precision in SCALES.items():
+            source = self.source("llama_small.mg", precision, kind)
+            kept = self.losses(source, f"kept_{kind}", "--recompute", "none", steps=6)
+            self.assertEqual(kept, self.losses(source, f"again_{kind}", "--recompute", "all", steps=6))
 
 
 if __name__ == "__main__":

@@ -470,6 +470,36 @@ static void stochastic_rounding(void **state)
     world_close(&w);
 }
 
+/* Tiles of two sides, the dims of a side counted as one, the last tiles smaller. Scales are powers
+ * of two that bring the largest number, or a little more than it, to 448 at most. */
+static void scales_of_tiles(void **state)
+{
+    (void)state;
+    World w;
+    world_open(&w);
+    const char *args[] = {"a: bf16[i=2, j=3, k=3]", "b: bf16[j=2, i=2, k=2]", NULL};
+    Module *m = world_read(&w, program_text(w.a, args,
+                                            "%r: f32[i=2, j=3, k=3] = tile_scale %a {over=[i=2, "
+                                            "j=3, k=3], at=2, every=2, value=448}\n"
+                                            "%p: f32[j=2, i=2, k=2] = tile_scale %b {over=[k=2, "
+                                            "j=2], at=2, every=3, value=448, power}\n"
+                                            "give %r, %p",
+                                            2));
+    assert_non_null(m);
+    Tensor64 *r = run_program(
+        &w, m,
+        (const char *[]){"0 1 2  4 -8 0  0 0 0  64 1 1  2 4 8  -448 0 0", "448 0 0 450  1 0 0 0"},
+        true);
+    assert_numbers(&r[0], "56 56 224  56 56 224  7 7 448  7 7 448  1 1 56  1 1 56", "sides");
+    /* i = 0: k, j count 448, 1, 0 | 0; i = 1: 0, 0, 450 | 0 */
+    assert_numbers(&r[1],
+                   "1 1 0.5 0.5  1 170141183460469231731687303715884105728 "
+                   "0.5 170141183460469231731687303715884105728",
+                   "powers");
+    covered[OP_tile_scale] = true;
+    world_close(&w);
+}
+
 static void none_missing(void **state)
 {
     (void)state;
@@ -541,6 +571,7 @@ int main(void)
         cmocka_unit_test(by_hand),
         cmocka_unit_test(random_numbers),
         cmocka_unit_test(stochastic_rounding),
+        cmocka_unit_test(scales_of_tiles),
         cmocka_unit_test(none_missing),
         cmocka_unit_test(rounding),
         cmocka_unit_test(shaking),

@@ -358,6 +358,19 @@ static const Bad composites[] = {
 #define TO_SLOTS "%r: f64[e=4, g=2, t=5, h=2] = dispatch "
 #define BACK     "%r: f64[g=2, s=3, h=2] = combine "
 
+static const Bad tiles[] = {
+    {4, A, "%r: f32[i=2, j=3] = tile_scale %a {over=[i=2], at=1, every=8, value=448}" GIVE,
+     "where bf16 is wanted"},
+    {4, A, "%r: f32[i=2, j=3] = tile_scale %a {over=[k=2], at=1, every=8, value=448}" GIVE,
+     "has no dim 'k'"},
+    {4, A, "%r: f32[i=2, j=3] = tile_scale %a {over=[i=2], at=2, every=8, value=448}" GIVE,
+     "2 of 1 dims are no side of a tile"},
+    {4, A, "%r: f32[i=2, j=3] = tile_scale %a {over=[i=2], at=1, every=257, value=448}" GIVE,
+     "a side of a tile has 1 to 256 elements, not 257"},
+    {4, A, "%r: f32[i=2, j=3] = tile_scale %a {over=[i=2], at=1, every=8, value=0.5}" GIVE,
+     "no largest number of a tile becomes 0.5"},
+};
+
 static const Bad experts[] = {
     {4, SENT, "%r: i32[g=2, s=3, b=3](h) = top %a {dim=h=2, to=b=3}" GIVE, "the largest 3 of 2"},
     {4, SENT, "%r: i32[g=2, s=3, b=1](k) = top %c {dim=k=2, to=b=1}" GIVE, "where f32 is wanted"},
@@ -400,6 +413,7 @@ static void bad_texts(void **state)
     refuse(rules, sizeof rules / sizeof *rules);
     refuse(composites, sizeof composites / sizeof *composites);
     refuse(experts, sizeof experts / sizeof *experts);
+    refuse(tiles, sizeof tiles / sizeof *tiles);
     for (Op op = OP_none + 1; op < OP_count; op++)
         if (!op_is(op, POINTWISE | COMM) && !ruled[op]) /* COMM: test_mesh.c */
             fail_msg("nothing is refused to %s", op_info[op].name);

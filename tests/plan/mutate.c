@@ -418,6 +418,12 @@ static bool change_descriptor(Mutation *m)
         PICK(&a->experts.groups, &a->experts.positions, &a->experts.choices, &a->experts.experts,
              &a->experts.slots, &a->experts.inner);
         return true;
+    case ACT_tile_scale:
+        if (any(m, 6) == 0)
+            return flip(m, a, &a->tile_scale.power, "power");
+        PICK(&a->tile_scale.outer, &a->tile_scale.rows, &a->tile_scale.columns,
+             &a->tile_scale.tile_rows, &a->tile_scale.tile_columns);
+        return true;
     case ACT_random:
         PICK(&a->random.elements);
         return true;

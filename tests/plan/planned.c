@@ -99,6 +99,11 @@ static void run_logical(Model *t, DType compute, uint64_t keep)
     t->m->train.compute = dtype_wide(compute);
     if (dtype_is_half(compute))
         t->m->train.half = compute;
+    if (dtype_is_fp8(compute)) {
+        t->m->train.half = DT_bf16;
+        t->m->train.fp8 = t->m->train.fp8_gradients = DT_e4m3;
+        t->m->train.fp8_scales = compute == DT_e4m3 ? SCALES_tile : SCALES_mx;
+    }
     t->m->train.scale = compute == DT_f16 && !t->m->train.as_ready ? 16 : 0;
     t->m->train.goal[0].eps = 1e-3; /* so that tiny gradients compare after the update */
     must_make(t, NULL, "evaluate", "precision");

@@ -32,7 +32,8 @@ Plan *must_make(Model *t, const Device *d, const char *after, const char *upto);
 Ast *parse_small(Model *t, const Small *s);
 /* The program, before all passes. */
 void open_elaborated(Model *t, const Small *s);
-/* Elaborates a shipped model (f64 unless told otherwise) and runs the passes up to simplify. */
+/* Elaborates a shipped model (f64 unless told otherwise) and runs the passes up to simplify. fp8:
+ * in tiles (e4m3), or mx (e5m2). */
 void open_model(Model *t, const Small *s, DType compute);
 /* The same; keep: not 0: what is kept of its repeats is drawn from it. */
 void open_kept(Model *t, const Small *s, DType compute, uint64_t keep);

@@ -22,6 +22,7 @@ void run_scatter_add(const mg_gather_desc *d, void *const *p);
 void run_top(const mg_top_desc *d, void *const *p);
 /* kind, and how many operands there are: a weight may be missing */
 void run_experts(ActionKind kind, const mg_experts_desc *d, int n, void *const *p);
+void run_tile_scale(const mg_tile_scale_desc *d, void *const *p);
 void run_random(const mg_random_desc *d, void *const *p);
 /* Runs a collective of all ranks of the mesh. x, y: by rank; t: the type of their elements. */
 void run_comm(const Module *m, const mg_comm_desc *d, DType t, void *const *x, void *const *y);

@@ -150,6 +150,9 @@ static bool run_on_rank(const Runner *r, const Action *act)
     case ACT_combine_weight:
         run_experts(act->kind, &act->experts, act->noperands, p);
         return true;
+    case ACT_tile_scale:
+        run_tile_scale(&act->tile_scale, p);
+        return true;
     case ACT_random:
         run_random(&act->random, p);
         return true;

@@ -90,7 +90,7 @@ void lay_out(Model *t, const char *spec)
 
 /* In double precision, without the layout of its file; with halves as the interpreter has them,
  * which rounds nothing. */
-static void open_step(Model *t, const Small *s, DType half)
+static void open_step(Model *t, const Small *s, DType half, Scales scales)
 {
     open_elaborated(t, s);
     t->m->layout.mesh.n = t->m->layout.rules.n = 0;
@@ -100,6 +100,7 @@ static void open_step(Model *t, const Small *s, DType half)
     t->m->train.half = dtype_is_fp8(half) ? DT_bf16 : half;
     t->m->train.fp8 = dtype_is_fp8(half) ? DT_e4m3 : DT_none;
     t->m->train.fp8_gradients = dtype_is_fp8(half) ? half : DT_none;
+    t->m->train.fp8_scales = scales;
 }
 
 /* keep: as Reference has it. */
@@ -285,8 +286,13 @@ void open_reference(Reference *r, const Small *s, int64_t at_once)
 
 void open_reference_in(Reference *r, const Small *s, int64_t at_once, DType half)
 {
-    *r = (Reference){.small = s, .at_once = at_once, .half = half};
-    open_step(&r->t, s, half);
+    open_reference_scaled(r, s, at_once, half, SCALES_tensor);
+}
+
+void open_reference_scaled(Reference *r, const Small *s, int64_t at_once, DType half, Scales scales)
+{
+    *r = (Reference){.small = s, .at_once = at_once, .half = half, .scales = scales};
+    open_step(&r->t, s, half, r->scales);
     r->t.m->layout.microbatch = at_once;
     to_update(&r->t, 0);
     for (int f = 0; f < SHARDED; f++) {
@@ -301,7 +307,7 @@ void open_reference_in(Reference *r, const Small *s, int64_t at_once, DType half
 /* As pass shard leaves it. */
 static bool open_sharded(Model *t, const Reference *r, const char *spec)
 {
-    open_step(t, r->small, r->half);
+    open_step(t, r->small, r->half, r->scales);
     lay_out(t, spec);
     int64_t ranks = mesh_batch_ranks(t->m);
     if (r->at_once % ranks)
@@ -513,7 +519,7 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
 
 void open_gradients(Model *t, const Small *s, int64_t microbatch, bool tree)
 {
-    open_step(t, s, DT_none);
+    open_step(t, s, DT_none, SCALES_tensor);
     t->m->layout.microbatch = microbatch;
     t->m->train.tree = tree;
     must_make(t, NULL, "evaluate", "microbatch");
@@ -569,7 +575,7 @@ void run_tree(TreeRun *r, const Small *s, const char *spec, int64_t microbatch, 
 {
     Model *t = &r->t;
     *r = (TreeRun){0};
-    open_step(t, s, DT_none);
+    open_step(t, s, DT_none, SCALES_tensor);
     lay_out(t, spec);
     t->m->layout.microbatch = microbatch;
     t->m->train.tree = true;

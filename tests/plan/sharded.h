@@ -18,6 +18,7 @@ typedef struct Reference {
     int64_t at_once; /* sequences computed at once, of all ranks */
     uint64_t keep;   /* not 0: what many ranks keep of repeats is drawn from it */
     DType half;      /* DT_none: the program has no halves; fp8: what gradients are, beside bf16 */
+    Scales scales;   /* of fp8 */
     Tensor64 *args[SHARDED], *want[SHARDED]; /* per function; NULL where there is none */
 } Reference;
 
@@ -25,6 +26,8 @@ typedef struct Reference {
 void open_reference(Reference *r, const Small *s, int64_t at_once);
 /* The same of a program with halves, whose numbers are rounded by nothing but their storage. */
 void open_reference_in(Reference *r, const Small *s, int64_t at_once, DType half);
+void open_reference_scaled(Reference *r, const Small *s, int64_t at_once, DType half,
+                           Scales scales);
 
 /* Gives a module a layout: "dp=2 tp=2; batch dp; kv_heads tp; state dp" is the mesh, then rules.
  * Axes that are not in the mesh are left out of rules, as axes of one rank are, and so are rules

@@ -108,6 +108,27 @@ static void shipped(void **state)
     }
 }
 
+/* Programs of fp8 in tiles. */
+static void tiles(void **state)
+{
+    (void)state;
+    static const Small small = {"llama_mini.mg",
+                                0,
+                                {"layers=2", "hidden=16", "kv_heads=2", "group=1", "head=8",
+                                 "ffn=16", "vocab=11", "seq=4", "batch=2"}};
+    for (int k = 0; k < 2; k++) {
+        Trial x = {0};
+        int scales = 0;
+        open_model(&x.t, &small, k ? DT_e5m2 : DT_e4m3);
+        start(&x);
+        for (size_t i = 0; i < x.p->train->actions.n; i++)
+            scales += x.p->train->actions.data[i].kind == ACT_tile_scale;
+        assert_true(scales > 10);
+        mutations(&x, "tiles", (uint64_t)k + 1, 150);
+        model_close(&x.t);
+    }
+}
+
 static void random_programs(void **state)
 {
     (void)state;
@@ -551,6 +572,7 @@ static void messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped),
+                                       cmocka_unit_test(tiles),
                                        cmocka_unit_test(random_programs),
                                        cmocka_unit_test(random_graphs),
                                        cmocka_unit_test(lies),

@@ -76,6 +76,27 @@ static void fp8_follow(void **state)
     }
 }
 
+/* The same in tiles, of which ranks may have parts: their scales are those of whole tiles. */
+static void tiles_follow(void **state)
+{
+    (void)state;
+    uint64_t n = 0;
+    for (int k = 0; k < MODELS; k++) {
+        Reference r;
+        int products = 0;
+        open_reference_scaled(&r, &models[k], AT_ONCE, DT_e4m3, k % 2 ? SCALES_tile : SCALES_mx);
+        for (size_t v = 1; v < r.t.m->values.n; v++) {
+            const Ins *def = r.t.m->values.data[v].def;
+            products += def && def->op == OP_tile_scale;
+        }
+        assert_true(products > 10);
+        for (int l = 0; l < LAYOUTS; l++, n++)
+            if (sampled(n, SANITIZED ? 4 : 2) && !layout_follows(&r, layouts[l]))
+                fail_msg("%s, layout %s: refused", models[k].file, layouts[l]);
+        model_close(&r.t);
+    }
+}
+
 /* ---- masters --------------------------------------------------------------------------------- */
 
 static Axes axes_of(const Tensor *t)
@@ -294,8 +315,8 @@ static void is_noticed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(follow), cmocka_unit_test(fp8_follow),
-                                       cmocka_unit_test(masters_lie_as_state),
-                                       cmocka_unit_test(is_noticed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(follow), cmocka_unit_test(fp8_follow), cmocka_unit_test(tiles_follow),
+        cmocka_unit_test(masters_lie_as_state), cmocka_unit_test(is_noticed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

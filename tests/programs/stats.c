@@ -80,6 +80,8 @@ static const char *const words[] = {
     "bf16",
     "f16",
     "fp8",
+    "scales = tile",
+    "scales = mx",
     "reduce = tree",
     "master =",
     "decay ",

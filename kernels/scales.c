@@ -1,0 +1,87 @@
+/* scales.c - what the numbers of each tile of a tensor are multiplied by before they are rounded to
+ * fp8. The largest number of a tile is found among the bits of bf16 without their signs, which are
+ * in the order of the numbers, with infinity and then NaN above all others. */
+#include "kernels/isa.h"
+#include "runtime/half.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 256 }; /* columns at once: at least a tile's */
+
+typedef struct Scales {
+    const mg_tile_scale_desc *d;
+    const uint16_t *x;
+    float *y;
+    int64_t bands; /* rows of tiles of a tensor */
+} Scales;
+
+static float scale_of(const mg_tile_scale_desc *d, int16_t largest)
+{
+    const float top = mg_from_bf16((uint16_t)largest);
+    float unit = top * (float)(1 / d->largest);
+    int exponent;
+    if (!isfinite(top))
+        return NAN;
+    if (!d->power)
+        return (float)(d->largest / fmax((double)top, 1e-12));
+    unit = fmaxf(unit, 0x1p-127f);
+    const float part = frexpf(unit, &exponent);
+    return ldexpf(1, part == 0.5f ? 1 - exponent : -exponent);
+}
+
+/* One block of columns of a row of tiles, `rows` high. */
+static void block(const mg_tile_scale_desc *d, const uint16_t *x, float *y, int64_t rows,
+                  int64_t columns)
+{
+    int16_t top[BLOCK] = {0};
+    float scale[BLOCK];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) {
+            const int16_t size = (int16_t)(x[r * d->columns + c] & 0x7fff);
+            top[c] = size > top[c] ? size : top[c];
+        }
+    for (int64_t begin = 0; begin < columns; begin += d->tile_columns) {
+        const int64_t left = columns - begin;
+        const int64_t end = begin + (left < d->tile_columns ? left : d->tile_columns);
+        int16_t all = 0;
+        for (int64_t c = begin; c < end; c++)
+            all = top[c] > all ? top[c] : all;
+        const float s = scale_of(d, all);
+        for (int64_t c = begin; c < end; c++)
+            scale[c] = s;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(y + r * d->columns, scale, (size_t)columns * sizeof *scale);
+}
+
+/* A unit is a row of tiles. */
+static void scales(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Scales *s = ctx;
+    const mg_tile_scale_desc *d = s->d;
+    const int64_t width = BLOCK / d->tile_columns * d->tile_columns;
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t first = u % s->bands * d->tile_rows, left = d->rows - first;
+        const int64_t rows = left < d->tile_rows ? left : d->tile_rows;
+        const int64_t at = (u / s->bands * d->rows + first) * d->columns;
+        for (int64_t c = 0; c < d->columns; c += width)
+            block(d, s->x + at + c, s->y + at + c, rows,
+                  d->columns - c < width ? d->columns - c : width);
+    }
+}
+
+void mg_tile_scale(mg_run *r, int action, const mg_tile_scale_desc *d, const void *x, void *y)
+{
+    const int64_t bytes = d->tile_rows * d->columns * 6;
+    Scales s = {d, x, y, (d->rows + d->tile_rows - 1) / d->tile_rows};
+    if (d->dtype != MG_BF16)
+        mgk_fatal("mg_tile_scale", "only scales of bf16 are built");
+    if (d->tile_columns > BLOCK)
+        mgk_fatal("mg_tile_scale", "a side of a tile has at most 256 elements");
+    mg_begin(r, action);
+    mg_parallel(r, d->outer * s.bands, bytes >= 32768 ? 1 : 32768 / bytes + 1, scales, &s);
+    mg_end(r, action);
+    mg_output(r, action, y, d->outer * d->rows * d->columns, MG_F32);
+}

@@ -1,0 +1,46 @@
+/* quantize.h - private to quantize.c and tiles.c: the operands of products of fp8. */
+#ifndef MGC_PASSES_QUANTIZE_H
+#define MGC_PASSES_QUANTIZE_H
+
+#include "passes/passes.h"
+
+/* A value in fp8 and what its numbers are multiplied by to be those of the value: a number for each
+ * index of the dims `each`. */
+typedef struct Scaled {
+    Value of;
+    DType dtype;
+    DimList each;
+    Value number, inverse;
+} Scaled;
+
+/* A value as fp8 in tiles stands for it: tiles of these dims, of which the first `side` are one
+ * side. */
+typedef struct Tiled {
+    Value of;
+    DType dtype;
+    DimList over;
+    int side;
+    Value is;
+} Tiled;
+
+typedef struct Quantize {
+    Module *m;
+    Fn *fn;
+    const Ins *dot; /* at hand */
+    Arena *tmp;
+    VEC(Scaled) known;
+    VEC(Tiled) tiled;
+} Quantize;
+
+/* A parameter or its copy, a layer's slice of one, or a view of either. */
+bool quantize_is_parameter(const Quantize *q, Value v);
+/* The type to which operand k of the product at hand is rounded. */
+DType quantize_type(const Quantize *q, int k);
+
+/* tiles.c: the product at hand of operands that are rounded in tiles, at the end of r. */
+void quantize_in_tiles(Quantize *q, Region *r);
+
+/* i is what v is the result of, from now on. */
+void quantize_gives(Module *m, Ins *i, Value v);
+
+#endif

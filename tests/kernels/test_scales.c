@@ -1,0 +1,99 @@
+/* test_scales.c - scales of tiles against their definition, with zeros and subnormal numbers; and
+ * against those of torchao (tests/passes/quantize_tiles.txt). */
+#include "tests/kernels/cm.h"
+#include "tests/kernels/pool.h"
+#include "tests/passes/golden_tiles.h"
+
+#include <math.h>
+
+/* Of the tile that begins at row i and column j of tensor o. */
+static double largest(const mg_tile_scale_desc *d, const Buffer *x, int64_t o, int64_t i, int64_t j)
+{
+    double top = 0;
+    for (int64_t r = i; r < d->rows && r < i + d->tile_rows; r++)
+        for (int64_t c = j; c < d->columns && c < j + d->tile_columns; c++)
+            top = fmax(top, fabs(at(x, (o * d->rows + r) * d->columns + c)));
+    return top;
+}
+
+static double wanted(const mg_tile_scale_desc *d, double top)
+{
+    double unit = 0x1p-127;
+    while (d->power && unit < (double)((float)top * (float)(1 / d->largest)))
+        unit *= 2;
+    return d->power ? 1 / unit : (double)(float)(d->largest / fmax(top, 1e-12));
+}
+
+static double drawn(uint64_t *seed, bool sparse)
+{
+    if (sparse && in_range(seed, 0, 9))
+        return 0;
+    return ldexp((double)in_range(seed, -255, 255), (int)in_range(seed, -140, 119));
+}
+
+static void test_scales(void **state)
+{
+    (void)state;
+    uint64_t seed = 71;
+    for (int n = 0; n < 200; n++) {
+        static const int64_t sides[] = {1, 3, 8, 32, 128, 256};
+        mg_tile_scale_desc d = {.dtype = MG_BF16,
+                                .outer = in_range(&seed, 1, 3),
+                                .rows = in_range(&seed, 1, 40),
+                                .columns = in_range(&seed, 1, n % 4 ? 60 : 400),
+                                .tile_rows = sides[in_range(&seed, 0, 5)],
+                                .tile_columns = sides[in_range(&seed, 0, 5)],
+                                .largest = n % 2 ? 448 : 57344,
+                                .power = n / 2 % 2};
+        const int64_t all = d.outer * d.rows * d.columns;
+        Buffer x = buffer_new(MG_BF16, all), y = buffer_new(MG_F32, all);
+        for (int64_t e = 0; e < all; e++)
+            put(&x, e, drawn(&seed, n % 5 == 0));
+        mg_run r = {.threads = 1 + n % 3, .cuts = (uint64_t)n};
+        mg_tile_scale(&r, 0, &d, x.p, y.p);
+        double want = 0;
+        for (int64_t e = 0; e < all; e++) {
+            const int64_t row = e / d.columns, i = row % d.rows, j = e % d.columns;
+            const int64_t top = i - i % d.tile_rows, left = j - j % d.tile_columns;
+            if (j == left) /* else it is as before */
+                want = wanted(&d, largest(&d, &x, row / d.rows, top, left));
+            assert_true(at(&y, e) == want);
+        }
+        buffer_free(&x);
+        buffer_free(&y);
+    }
+}
+
+static void test_torchao(void **state)
+{
+    (void)state;
+    FILE *f = fopen(GOLDEN_TILES, "r");
+    static GoldenTiles g;
+    int tensors = 0;
+    assert_non_null(f);
+    for (; golden_read(f, &g); tensors++) {
+        const mg_tile_scale_desc d = {.dtype = MG_BF16,
+                                      .outer = 1,
+                                      .rows = g.rows,
+                                      .columns = g.columns,
+                                      .tile_rows = g.height,
+                                      .tile_columns = g.width,
+                                      .largest = g.e5m2 ? 57344 : 448,
+                                      .power = g.mx};
+        Buffer y = buffer_new(MG_F32, d.rows * d.columns);
+        mg_run r = {.threads = 2};
+        mg_tile_scale(&r, 0, &d, g.number, y.p);
+        for (int e = 0; e < g.rows * g.columns; e++)
+            assert_true(1 / (float)at(&y, e) == g.inverse[e]);
+        buffer_free(&y);
+    }
+    fclose(f);
+    assert_int_equal(tensors, GOLDEN_TENSORS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scales),
+                                       cmocka_unit_test(test_torchao)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
