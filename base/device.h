@@ -47,8 +47,10 @@ typedef struct Device {
     int64_t memory;       /* bytes a rank may plan for */
     double flops_f32;     /* peak of matrix products, FLOP/s */
     double flops_f64, flops_tf32, flops_bf16, flops_f16;
+    double flops_fp8;     /* cuda: 0: it multiplies no fp8 */
     double product_share; /* share of the peak that products reach */
-    double product_share_f32, product_share_f64, product_share_tf32; /* of these; 0: that one */
+    double product_share_f32, product_share_f64, product_share_tf32,
+        product_share_fp8;           /* of these; 0: that one */
     double attention_share;          /* host: ... the products inside attention */
     double attention_grad_share;     /* host: ... inside its gradient */
     const AttentionShare *attention; /* cuda: the same; at least one row of each class it asks of */

@@ -23,8 +23,8 @@
     "layout host {\n    device h100\n    microbatch 1\n    offload state, masters -> host\n}\n"
 
 /* The first program has 32 layers of next to nothing: a step is its launches. The others take some
- * 0.1 ms an action on an h100, and fit a card of 12 GB. One does little but fetch and offload, for
- * descriptions that have a host; the last one needs two GPUs. */
+ * 0.1 ms an action on an h100, and fit a card of 12 GB. One is for descriptions that have fp8; one
+ * does little but fetch and offload, for those that have a host; the last one needs two GPUs. */
 static const Way ways[] = {
     {"launches",
      "bf16",
@@ -52,6 +52,13 @@ static const Way ways[] = {
     {"f16",
      "f16",
      {"hidden=2048", "kv_heads=8", "group=4", "ffn=8192", "vocab=16384", "seq=1024", "batch=4"},
+     "10",
+     "7:10",
+     NULL,
+     NULL},
+    {"fp8",
+     "fp8",
+     {"hidden=2048", "kv_heads=8", "group=4", "ffn=8192", "vocab=8192", "seq=1024", "batch=8"},
      "10",
      "7:10",
      NULL,
@@ -92,7 +99,13 @@ static const Way ways[] = {
      LINK,
      NULL},
 };
-enum { WAYS = sizeof ways / sizeof *ways, LAUNCHES = 0, HOSTED = WAYS - 2, LINKED = WAYS - 1 };
+enum {
+    WAYS = sizeof ways / sizeof *ways,
+    LAUNCHES = 0,
+    EIGHTS = 4,
+    HOSTED = WAYS - 2,
+    LINKED = WAYS - 1
+};
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
@@ -243,6 +256,17 @@ static bool has_host(const json_t *o)
     return json_number_value(json_object_get(o, "host_memory")) > 0;
 }
 
+static bool has_fp8(const json_t *o)
+{
+    return json_number_value(json_object_get(o, "flops_fp8_per_thread")) > 0;
+}
+
+/* Is a program for what the description has? */
+static bool is_wanted(int way, const json_t *o)
+{
+    return way == HOSTED ? has_host(o) : way == EIGHTS ? has_fp8(o) : true;
+}
+
 /* A factor of the rows of attention for halves: "attention.forward", "attention.gradient". */
 static void scale_attention(json_t *o, const char *key, double factor)
 {
@@ -274,7 +298,8 @@ static Exit write_gpu(const Calibration *c, const Measured *m, const ReportGpu *
     measured_table(m, base_number, o, stderr);
     for (int i = 0; i < n; i++) {
         if (k[i].value > 0 || (!linked && !strcmp(k[i].key, "link_bandwidth")) ||
-            (!has_host(o) && !strncmp(k[i].key, "host_", 5)))
+            (!has_host(o) && !strncmp(k[i].key, "host_", 5)) ||
+            (!has_fp8(o) && strstr(k[i].key, "_fp8")))
             continue;
         diag_error(s->diag, (Span){0}, 547,
                    "%s was not measured: no action of class '%s' took as long as four launches",
@@ -310,7 +335,7 @@ Exit calibrate_gpu(Calibration *c)
     Measured *m = NEW_ARRAY(c->s->arena, Measured, 1);
     Exit wrong = description_read(c->s, c->s->o->device, &o);
     for (int k = 0; k < LINKED && !wrong; k++)
-        if (k != HOSTED || has_host(o))
+        if (is_wanted(k, o))
             wrong = measure(c, &ways[k], m, &gpu);
     const bool linked = !wrong && has_link(c, &gpu);
     if (linked)
@@ -359,7 +384,7 @@ Exit calibrate_gpu_emit(Calibration *c, const char *to)
         !write_description(arena_printf(a, "%s/device.json", to), o))
         wrong = calibrate_broken(c->s, to);
     for (int k = 0; k < WAYS && !wrong; k++)
-        if (k != HOSTED || has_host(o))
+        if (is_wanted(k, o))
             wrong = emit_way(c, &ways[k], to, runs);
     if (runs && fclose(runs) && !wrong)
         wrong = calibrate_broken(c->s, to);

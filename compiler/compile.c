@@ -389,25 +389,41 @@ static Exit check_after(Session *s, const Compiled *c, const char *after)
 }
 
 /* Refuses what the device cannot compute in. */
-static bool takes_precision(const Session *s, const Compiled *c)
+static Exit check_precision(Session *s, const Compiled *c, const char *after)
 {
     const Train *t = &c->module->train;
+    const Device *d = &c->device;
     const bool option = t->precision_by == PRECISION_by_option;
-    if (!t->fp8 || c->device.target != TARGET_cuda)
-        return true;
-    const char *tiles = t->fp8_scales == SCALES_tensor ? "" : scales_names[t->fp8_scales];
-    diag_error(s->diag, option ? (Span){0} : t->precision_span, 311,
-               "precision fp8%s%s%s on a GPU, %s: programs for GPUs have no products of fp8%s",
-               *tiles ? " (scales = " : "", tiles, *tiles ? ")" : "", c->device.name,
-               *tiles ? " in tiles" : "");
-    diag_help(s->diag, "%s", option ? "--precision bf16" : "precision bf16");
-    return false;
+    const bool gpu = d->target == TARGET_cuda, tiles = t->fp8_scales != SCALES_tensor;
+    if (!t->fp8 || (d->flops_fp8 > 0 && !tiles))
+        return EXIT_done;
+    if (gpu) {
+        const char *scales = tiles ? arena_printf(s->arena, " (scales = %s)",
+                                                  scales_names[t->fp8_scales])
+                                   : "";
+        diag_error(s->diag, option ? (Span){0} : t->precision_span, 311, "precision fp8%s on %s, %s",
+                   scales, d->name,
+                   tiles ? "a GPU: its programs have scales of whole tensors alone"
+                         : "which has no products of fp8");
+        diag_help(s->diag, "%s", option ? "--precision bf16" : "precision bf16");
+        return EXIT_source;
+    }
+    if (t->fp8_products && after && pass_find(after) >= pass_find("emulate"))
+        return usage(s,
+                     arena_printf(s->arena,
+                                  "--device %s: the text has products of fp8, which it has not",
+                                  d->name),
+                     "go on from the text of an earlier pass than 'emulate'");
+    return EXIT_done;
 }
 
 /* Passes, decisions and planning, from behind `after` on. */
 static Exit run_steps(Session *s, Compiled *c, const char *after, const char *until)
 {
-    if (!takes_precision(s, c) || !levels_there(c->module, &c->device))
+    const Exit wrong = check_precision(s, c, after);
+    if (wrong)
+        return wrong;
+    if (!levels_there(c->module, &c->device))
         return EXIT_source;
     PlanJob job = {.m = c->module,
                    .d = &c->device,

@@ -23,8 +23,9 @@ typedef enum FieldKind {
 typedef struct Description {
     const char *name, *target, *processor, *measured;
     double memory, threads; /* or "host": what this machine has */
-    double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16;
-    double product_share, product_share_f32, product_share_f64, product_share_tf32;
+    double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16, flops_fp8;
+    double product_share, product_share_f32, product_share_f64, product_share_tf32,
+        product_share_fp8;
     double attention_share, attention_grad_share, exponentials;
     AttentionShare *attention;
     int nattention;
@@ -65,10 +66,12 @@ static const Field fields[] = {
     FIELD("flops_tf32_per_thread", real, flops_tf32, 1e6, 1e18),
     FIELD("flops_bf16_per_thread", real, flops_bf16, 1e6, 1e18),
     FIELD("flops_f16_per_thread", real, flops_f16, 1e6, 1e18),
+    OPTIONAL("flops_fp8_per_thread", real, flops_fp8, 1e6, 1e18), /* only_of() */
     FIELD("product_share", real, product_share, 0.01, 1.5),
     OPTIONAL("product_share_f32", real, product_share_f32, 0.01, 1.5),
     OPTIONAL("product_share_f64", real, product_share_f64, 0.01, 1.5),
     OPTIONAL("product_share_tf32", real, product_share_tf32, 0.01, 1.5),
+    OPTIONAL("product_share_fp8", real, product_share_fp8, 0.01, 1.5),
     FIELD("product_rows", whole, product_rows, 0, 4096),
     FIELD("product_columns", whole, product_columns, 0, 4096),
     OPTIONAL("attention_share", real, attention_share, 1e-3, 1), /* only_of() */
@@ -213,6 +216,9 @@ static Wrong only_of(Arena *a, const json_t *root, const Description *d)
         return (Wrong){"is of target \"cuda\"; a host has 'attention_share'", "attention", -1};
     if (cuda && !d->attention)
         return (Wrong){"'attention' is missing: a list of rows", NULL, -1};
+    if (!cuda && d->flops_fp8 > 0)
+        return (Wrong){"is of target \"cuda\": a host multiplies no fp8", "flops_fp8_per_thread",
+                       -1};
     for (int i = 0; i < 2; i++) {
         const bool has = json_object_get(root, share[i]);
         if (cuda && has)
@@ -312,10 +318,12 @@ static Device device_from(const Description *d)
                     .flops_tf32 = d->threads * d->flops_tf32,
                     .flops_bf16 = d->threads * d->flops_bf16,
                     .flops_f16 = d->threads * d->flops_f16,
+                    .flops_fp8 = d->threads * d->flops_fp8,
                     .product_share = d->product_share,
                     .product_share_f32 = d->product_share_f32,
                     .product_share_f64 = d->product_share_f64,
                     .product_share_tf32 = d->product_share_tf32,
+                    .product_share_fp8 = d->product_share_fp8,
                     .attention_share = d->attention_share,
                     .attention_grad_share = d->attention_grad_share,
                     .attention = d->attention,

@@ -204,7 +204,7 @@ static void larger_device(Search *q)
         Session quiet = *q->s;
         quiet.diag = diag_new(a, q->nowhere, false);
         if (device_load(&quiet, name[i], &d) == EXIT_done && d.target == TARGET_cuda &&
-            d.memory > q->plan->device->memory)
+            d.memory > q->plan->device->memory && (!q->plan->module->train.fp8 || d.flops_fp8 > 0))
             all[larger++] = (Larger){name[i], d.memory};
     }
     qsort(all, larger, sizeof *all, smaller_first);

@@ -169,6 +169,12 @@ static bool find(const char *name, Mark *at)
     return false;
 }
 
+static bool comes_before(Mark at, const char *pass)
+{
+    Mark m;
+    return find(pass, &m) && (at.row < m.row || (at.row == m.row && at.pass < m.pass));
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 static void tell_done(PlanJob *j, const char *step)
@@ -229,6 +235,8 @@ PassStatus plan_make(PlanJob *j)
     if (j->upto && !find(j->upto, &upto))
         return pass_bug(&said, NULL, "no pass or step is called '%s'", j->upto);
     unsigned holds = 0;
+    if (comes_before(after, "emulate")) /* which the device decides */
+        j->m->train.fp8_products = j->m->train.fp8 && j->d && j->d->flops_fp8 > 0;
     for (int i = 0; i <= upto.row; i++) {
         const StepInfo *s = &step_info[i];
         int first = s->first, last = s->last;

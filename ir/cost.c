@@ -91,6 +91,11 @@ double product_share(const Device *d, const Train *t)
     return own > 0 ? own : d->product_share;
 }
 
+double product_flops_fp8(const Device *d)
+{
+    return d->flops_fp8 * (d->product_share_fp8 > 0 ? d->product_share_fp8 : d->product_share);
+}
+
 double product_flops(const Device *d, const Train *t)
 {
     return peak_flops(d, t) * product_share(d, t);
@@ -232,6 +237,7 @@ static void cost_fused(const Module *m, const Ins *i, Cost *c)
 #define cost_rmax                cost_sum
 #define cost_tile_scale          cost_sum
 #define cost_scatter_add         cost_sum
+#define cost_dot_scaled          cost_dot
 #define cost_dot_bias            cost_dot
 #define cost_dot_sum             cost_dot
 #define cost_dot_gelu            cost_dot

@@ -29,5 +29,7 @@ Cost ir_cost(const Module *m, const Ins *i);
 double peak_flops(const Device *d, const Train *t);
 double product_share(const Device *d, const Train *t);
 double product_flops(const Device *d, const Train *t);
+/* ... of products of fp8. */
+double product_flops_fp8(const Device *d);
 
 #endif

@@ -73,8 +73,8 @@ bool interp_same_group(const Module *m, int64_t a, int64_t b, Axes axes);
 void interp_ring(Interp *in, int64_t ranks, const Ins *i);
 
 typedef void InterpFn(Interp *in, const Ins *i);
-InterpFn interp_dot, interp_conv, interp_dot_bias, interp_dot_sum, interp_dot_gelu,
-    interp_dot_gelu_aux, interp_dot_gelu_grad;
+InterpFn interp_dot, interp_conv, interp_dot_scaled, interp_dot_bias, interp_dot_sum,
+    interp_dot_gelu, interp_dot_gelu_aux, interp_dot_gelu_grad;
 InterpFn interp_rename, interp_pick, interp_window, interp_split, interp_merge, interp_join,
     interp_reindex, interp_rotate;
 InterpFn interp_random, interp_stochastic_round, interp_gather, interp_scatter_add,

@@ -91,6 +91,24 @@ void interp_conv(Interp *in, const Ins *i)
     }
 }
 
+void interp_dot_scaled(Interp *in, const Ins *i)
+{
+    Ins product = *i;
+    product.nin = 2;
+    interp_dot(in, &product);
+    const Type *t = type_of(in->m, i->out[0]);
+    double *y = in->value[i->out[0]].data;
+    const double scale = interp_in(in, i, 2)[0] * interp_in(in, i, 3)[0];
+    Walk w = walk_start();
+    walk_dims(&w, t);
+    walk_tensor(&w, t);
+    if (i->nin > 4)
+        walk_tensor(&w, in_type(in, i, 4));
+    do
+        y[w.at[0]] = y[w.at[0]] * scale + (i->nin > 4 ? interp_in(in, i, 4)[w.at[1]] : 0);
+    while (walk_next(&w));
+}
+
 /* A bias is added as what a product adds to is: broadcast along the dims that it lacks. */
 void interp_dot_bias(Interp *in, const Ins *i)
 {

@@ -116,6 +116,8 @@ static inline bool op_is_product(Op op)
 }
 /* Attribute fp8 of a dot: what its operands are. */
 enum { FP8_none, FP8_values, FP8_gradient /* the first is a gradient */ };
+/* Of what matrices of fp8 have a multiple of rows and of columns, and their rows of bytes. */
+enum { FP8_SIDE = 16 };
 /* The value of a pointwise op on doubles (comparisons give 0 or 1): ir/op_value.c. */
 double op_evaluate(Op op, double a, double b, double c);
 

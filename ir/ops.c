@@ -43,6 +43,8 @@ Op op_find(const char *name)
 
 int ins_added(const Ins *i)
 {
+    if (i->op == OP_dot_scaled)
+        return i->nin == 5 ? 4 : -1;
     if (i->op == OP_dot || i->op == OP_dot_sum || i->op == OP_scatter_add || i->op == OP_conv)
         return i->nin == 3 ? 2 : -1;
     return i->op == OP_head && i->nin == 5 ? 4 : -1;

@@ -257,6 +257,18 @@ static const char *type_dot(Rule *r)
     return wrong ? wrong : added(r, 2);
 }
 
+/* Its scales are known, so the result may be a half (ir/verify.c). */
+static const char *type_dot_scaled(Rule *r)
+{
+    const char *wrong = product(r);
+    if (!wrong && !fp8_product(r))
+        WRONG(r, "the left side is %s where fp8 is wanted", dtype_name(r->in[0]->dtype));
+    for (int k = 2; k < 4 && !wrong; k++)
+        if (r->in[k]->rank || !is_dtype(r->in[k], DT_f32))
+            WRONG(r, "a scale is no number of f32");
+    return wrong ? wrong : added(r, 4);
+}
+
 /* The product of the first operand as its taps show it. */
 static const char *type_conv(Rule *r)
 {

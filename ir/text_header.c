@@ -86,6 +86,7 @@ void text_read_train(Reader *r)
         for (int i = SCALES_tensor + 1; i < SCALES_count; i++)
             if (text_take_word(r, scales_names[i]))
                 t->fp8_scales = (Scales)i;
+        t->fp8_products = text_take_word(r, "products");
     }
     if (text_take_word(r, "master"))
         t->master = text_read_dtype(r);

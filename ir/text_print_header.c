@@ -184,6 +184,8 @@ void text_print_header(const Module *m, FILE *out)
         fprintf(out, " fp8 %s %s", dtype_name(t->fp8), dtype_name(t->fp8_gradients));
     if (t->fp8_scales != SCALES_tensor)
         fprintf(out, " %s", scales_names[t->fp8_scales]);
+    if (t->fp8_products)
+        fputs(" products", out);
     if (t->master)
         fprintf(out, " master %s", dtype_name(t->master));
     if (t->sums)

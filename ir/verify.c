@@ -112,6 +112,12 @@ static bool may_be_wide(Op op, uint32_t k, DType t, DType rule)
             (op == OP_head && k == 2));
 }
 
+/* A product that knows its scales is rounded, unless something is added to it. */
+static bool may_be_half(const Verifier *v, const Ins *i, DType t)
+{
+    return i->op == OP_dot_scaled && i->nin == 4 && dtype_is_half(t) && t == v->m->train.half;
+}
+
 /* I4: result types are those of the op's rule, up to the order of dims but where dims are laid next
  * to each other; `copy` may add dims. const, iota, random and cast choose their dtype, random its
  * dims; products of halves may give f32; a constant is a number of its dtype. */
@@ -131,7 +137,7 @@ static void check_types(Verifier *v, const Ins *i)
     for (uint32_t k = 0; k < i->nout; k++) {
         const Type *t = type_of(v->m, i->out[k]);
         if (t->dtype != want[k].dtype && !may_choose(i->op, t->dtype) &&
-            !may_be_wide(i->op, k, t->dtype, want[k].dtype))
+            !may_be_wide(i->op, k, t->dtype, want[k].dtype) && !may_be_half(v, i, t->dtype))
             verify_broken(v, i, 4, "the result is %s, by the rule %s", dtype_name(t->dtype),
                           dtype_name(want[k].dtype));
         if (i->op == OP_copy ? !superset(t, &want[k])

@@ -102,6 +102,7 @@ static void vjp_none(Vjp *v)
 #define vjp_fused               vjp_none /* kernels are made after differentiation */
 #define vjp_head                vjp_none
 #define vjp_conv                vjp_none
+#define vjp_dot_scaled          vjp_none
 #define vjp_dot_bias            vjp_none
 #define vjp_dot_sum             vjp_none
 #define vjp_dot_gelu            vjp_none

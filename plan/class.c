@@ -24,7 +24,8 @@ static bool updates(const Plan *p, const Action *a)
 
 static ClassId product_class(const Plan *p, mg_dtype t)
 {
-    return t == MG_BF16            ? MEASURE_product_bf16
+    return mg_dtype_is_fp8(t)      ? MEASURE_product_fp8
+           : t == MG_BF16          ? MEASURE_product_bf16
            : t == MG_F16           ? MEASURE_product_f16
            : t == MG_F64           ? MEASURE_product_f64
            : p->module->train.tf32 ? MEASURE_product_tf32

@@ -83,7 +83,9 @@ static double by_tiles(const Tiles *t, double rows, double columns, int splits, 
 static double product_seconds(const Plan *p, const mg_gemm_desc *g, double bytes)
 {
     const Device *d = p->device;
-    double peak = product_flops(d, &p->module->train) * (is_aligned(g) ? 1 : UNALIGNED_SHARE);
+    const double whole =
+        mg_dtype_is_fp8(g->dtype) ? product_flops_fp8(d) : product_flops(d, &p->module->train);
+    double peak = whole * (is_aligned(g) ? 1 : UNALIGNED_SHARE);
     Tiles t = {.g = g,
                .multiplier = peak / d->threads,
                .bandwidth = d->bandwidth / d->threads,

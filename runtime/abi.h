@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      29
+#define MG_ABI      30
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -311,23 +311,25 @@ void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
  * before it changes a parameter. norm: NULL if updates do not wait for all gradients. */
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm);
 
-/* The epilogue of a product of halves (batch is then 1), one or several of these. It reads the
- * sums before they are rounded; beta is 0 except with MG_SUM. */
+/* The epilogue of a product of halves or fp8 (batch is then 1), one or several of these. It reads
+ * the sums before they are rounded; beta is 0 except with MG_SUM. */
 typedef enum mg_epilogue {
     MG_PLAIN,
-    MG_BIAS = 1,      /* adds a bias of C's dtype and of n elements to each row */
-    MG_SUM = 2,       /* gives the n sums of the columns of op(B), in C's dtype; alone */
-    MG_GELU = 4,      /* C is gelu_tanh of the result so far */
-    MG_AUX = 8,       /* also gives the operand of gelu_tanh: a matrix of C's dtype */
-    MG_GELU_GRAD = 16 /* multiplies C by the slope of gelu_tanh at a matrix of C's dtype; alone */
+    MG_BIAS = 1,       /* adds a bias of C's dtype and of n elements to each row */
+    MG_SUM = 2,        /* gives the n sums of the columns of op(B), in C's dtype; alone */
+    MG_GELU = 4,       /* C is gelu_tanh of the result so far */
+    MG_AUX = 8,        /* also gives the operand of gelu_tanh: a matrix of C's dtype */
+    MG_GELU_GRAD = 16, /* multiplies C by the slope of gelu_tanh at a matrix of C's dtype; alone */
+    MG_SCALES = 32     /* of fp8: op(A) op(B) is multiplied by the floats at extra and aux; alone */
 } mg_epilogue;
 
 /* C = alpha op(A) op(B) + beta C, row-major; `batch` such products, at strides of sa, sb, sc
  * elements. op(A) is m x k: A is m x k with leading dimension lda, or with ta k x m. beta is 0
- * or 1; with 0 C is not read. Halves are summed in f32. */
+ * or 1; with 0 C is not read. Halves are summed in f32, and fp8 (tb without ta, in words of 16). */
 typedef struct mg_gemm_desc {
     mg_dtype dtype; /* of A and B */
-    mg_dtype out;   /* of C: the same type, or f32 for halves */
+    mg_dtype other; /* of fp8: the type of B; else 0 */
+    mg_dtype out;   /* of C: the same type, or f32 for halves; of fp8 f32 or bf16 */
     bool ta, tb;
     uint8_t epilogue; /* of mg_epilogue; its vector is `extra`, its matrix `aux`, else NULL */
     uint8_t variant;  /* 0: the fastest */

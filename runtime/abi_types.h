@@ -40,6 +40,10 @@ typedef struct mg_tile_scale_desc {
     double largest;
     bool power;
 } mg_tile_scale_desc;
+static inline bool mg_dtype_is_fp8(mg_dtype t)
+{
+    return t == MG_E4M3 || t == MG_E5M2;
+}
 
 /* A convolution: a product whose first operand is read through indices that are sums of others.
  * Dims come in four groups, outermost first: batch, rows, columns, terms; each steps through x, w

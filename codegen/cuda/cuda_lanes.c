@@ -7,8 +7,8 @@
  *
  * A map that reads an operand that is contiguous along another loop than the lanes', as a
  * transposition does, shares a warp's threads out over both: so many are neighbours along that loop
- * that they read a sector of 32 bytes together, and the others along the lanes', where each has 16
- * bytes. */
+ * that they read a sector of 32 bytes together (of numbers of 8 bits half of one), and the others
+ * along the lanes', where each has 16 bytes. */
 #include "codegen/cuda/cuda_gen.h"
 
 #include <string.h>
@@ -67,15 +67,16 @@ bool cuda_in_order(const Region *body)
 /* The loop along which most is read that is contiguous along it, but the lanes'. */
 static void read_across(CudaGen *g)
 {
-    enum { WARP = 32, SECTOR = 32 };
+    enum { WARP = 32, SECTOR = 32, MOST = 16 /* neighbours, so that writes are whole sectors */ };
     const Nest *n = &g->c.nest;
     int64_t most = 0;
     for (int o = 0; o < g->c.k->nin && n->kind == NEST_map && g->lanes > 1; o++)
         for (int i = 0; i < n->nouter + n->ninner; i++) {
             const Operand *x = &g->c.k->operand[o];
-            const int width = (int)dtype_bytes(x->type.dtype), span = SECTOR / width;
+            const int width = (int)dtype_bytes(x->type.dtype);
+            const int span = SECTOR / width < MOST ? SECTOR / width : MOST;
             const int64_t words = nest_loop(n, g->lane_loop)->dim.size / g->lanes;
-            if (i == g->lane_loop || span >= WARP || stride_along(g, x, i) != 1 ||
+            if (i == g->lane_loop || stride_along(g, x, i) != 1 ||
                 nest_loop(n, i)->dim.size % span || words % (WARP / span) ||
                 type_bytes(&x->type) <= most)
                 continue;

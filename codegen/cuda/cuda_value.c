@@ -153,6 +153,8 @@ static const char *offset(Code *c, const char *sum)
 const Dialect cuda_dialect = {
     .half = {[DT_bf16] = "mg_bf16",
              [DT_f16] = "mg_f16",
+             [DT_e4m3] = "mg_e4m3",
+             [DT_e5m2] = "mg_e5m2",
              [DT_dynamic8] = "mg_dynamic8_bits",
              [DT_udynamic8] = "mg_udynamic8_bits"},
     .product = "mg_product",

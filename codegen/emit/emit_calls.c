@@ -197,8 +197,8 @@ static void call_attention_part(const Writer *w, const Action *a, const char *fu
 static void call_gemm(const Writer *w, const Action *a)
 {
     FILE *out = w->e->out;
-    const int extra = (a->gemm.epilogue & (MG_BIAS | MG_SUM)) != 0;
-    const int aux = (a->gemm.epilogue & (MG_AUX | MG_GELU_GRAD)) != 0;
+    const int extra = (a->gemm.epilogue & (MG_BIAS | MG_SUM | MG_SCALES)) != 0;
+    const int aux = (a->gemm.epilogue & (MG_AUX | MG_GELU_GRAD | MG_SCALES)) != 0;
     if (!extra && !aux && !a->epilogue) {
         fprintf(out, "PRODUCT(%u, %s", a->id, descriptor(w, a));
         places(w, a, 0, 3);

@@ -79,14 +79,17 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
     fprintf(e->out, ", %lld)", (long long)d->batch);
     flag(e, "ta", d->ta);
     flag(e, "tb", d->tb);
-    static const char *const ends[] = {"MG_BIAS", "MG_SUM", "MG_GELU", "MG_AUX", "MG_GELU_GRAD"};
+    static const char *const ends[] = {"MG_BIAS", "MG_SUM",       "MG_GELU",
+                                       "MG_AUX",  "MG_GELU_GRAD", "MG_SCALES"};
     const char *before = ", .epilogue = ";
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (d->epilogue >> i & 1) {
             fprintf(e->out, "%s%s", before, ends[i]);
             before = " | ";
         }
     emit_num(e, "variant", d->variant);
+    if (d->other)
+        fprintf(e->out, ", .other = %s", desc_dtype(d->other));
     emit_num(e, "ldx", d->ldx);
     emit_num(e, "sa", d->sa);
     emit_num(e, "sb", d->sb);

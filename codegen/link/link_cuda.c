@@ -65,15 +65,18 @@ bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
 /* The machine code of the card that the description names by its architecture. If it names none,
  * that of sm_80, which all of 8.x runs, and of sm_90. Besides PTX for other processors, which the
  * driver compiles at the first start: that of sm_80, because that of sm_90a does not run on later
- * ones. Only the code of sm_90a has sm_90's tensor cores. */
+ * ones. Only the code of sm_90a has sm_90's tensor cores. A program of fp8 has sm_89 in place of
+ * sm_80, which cannot round to it. */
 void cuda_codes(const Plan *p, const char *code[CUDA_CODES])
 {
-    int which = p->device->architecture;
+    Arena *a = p->module->arena;
+    const int which = p->device->architecture, first = p->module->train.fp8 ? 89 : 80;
     const char *exact = which == 90 ? "a" : "";
-    code[0] = which ? "-gencode=arch=compute_80,code=compute_80"
-                    : "-gencode=arch=compute_80,code=[sm_80,compute_80]";
-    code[1] = which ? arena_printf(p->module->arena, "-gencode=arch=compute_%d%s,code=sm_%d%s",
-                                   which, exact, which, exact)
+    code[0] = which ? arena_printf(a, "-gencode=arch=compute_%d,code=compute_%d", first, first)
+                    : arena_printf(a, "-gencode=arch=compute_%d,code=[sm_%d,compute_%d]", first,
+                                   first, first);
+    code[1] = which ? arena_printf(a, "-gencode=arch=compute_%d%s,code=sm_%d%s", which, exact,
+                                   which, exact)
                     : "-gencode=arch=compute_90a,code=sm_90a";
 }
 

@@ -35,6 +35,12 @@ struct mg_bf16 {
 struct mg_f16 {
     uint16_t bits;
 };
+struct mg_e4m3 {
+    uint8_t bits;
+};
+struct mg_e5m2 {
+    uint8_t bits;
+};
 
 /* The compute type of numbers of a type: mg_wider<mg_bf16>::type is float. */
 template <class T> struct mg_wider {
@@ -44,6 +50,12 @@ template <> struct mg_wider<mg_bf16> {
     typedef float type;
 };
 template <> struct mg_wider<mg_f16> {
+    typedef float type;
+};
+template <> struct mg_wider<mg_e4m3> {
+    typedef float type;
+};
+template <> struct mg_wider<mg_e5m2> {
     typedef float type;
 };
 
@@ -68,6 +80,26 @@ __device__ static inline float mg_wide(mg_f16 x)
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
     return y;
 #endif
+}
+
+/* Of fp8, as runtime/fp8.h has it: BITS of mantissa, a BIAS of the exponent, NaN from the code NANS
+ * on. */
+template <int BITS, int BIAS, int NANS> __device__ static inline float mg_wide_fp8(uint32_t code)
+{
+    const uint32_t sign = (code & 0x80) << 24, rest = code & 0x7f;
+    const uint32_t normal = (rest << (23 - BITS)) + ((127 - BIAS) << 23);
+    const float small = (float)rest * __uint_as_float((128 - BIAS - BITS) << 23);
+    const uint32_t all = rest >> BITS ? normal : __float_as_uint(small);
+    return __uint_as_float((rest >= NANS ? 0x7fc00000u : all) | sign);
+}
+__device__ static inline float mg_wide(mg_e4m3 x)
+{
+    return mg_wide_fp8<3, 7, 0x7f>(x.bits);
+}
+__device__ static inline float mg_wide(mg_e5m2 x)
+{
+    return (x.bits & 0x7f) == 0x7c ? __uint_as_float((x.bits & 0x80) << 24 | 0x7f800000u)
+                                   : mg_wide_fp8<2, 15, 0x7d>(x.bits);
 }
 
 /* For the ends of products; as the rows of ir/ops.def say, in their order. */
@@ -113,6 +145,29 @@ template <> __device__ inline mg_f16 mg_narrow<mg_f16>(float x)
 #else
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
 #endif
+    return y;
+}
+
+/* The largest number stands for all beyond it. The instruction rounds two numbers; a NaN has its
+ * sign of the float. */
+#ifdef MG_SHIM
+#define MG_NARROW_FP8(name, bits_, bias, top) y.bits = shim_to_fp8(x, bits_, bias, top);
+#else
+#define MG_NARROW_FP8(name, bits_, bias, top)                                                      \
+    uint16_t two;                                                                                  \
+    asm("cvt.rn.satfinite." name "x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));            \
+    y.bits = (uint8_t)(two | (__float_as_uint(x) >> 24 & 0x80));
+#endif
+template <> __device__ inline mg_e4m3 mg_narrow<mg_e4m3>(float x)
+{
+    mg_e4m3 y;
+    MG_NARROW_FP8("e4m3", 3, 7, 0x43e00000u)
+    return y;
+}
+template <> __device__ inline mg_e5m2 mg_narrow<mg_e5m2>(float x)
+{
+    mg_e5m2 y;
+    MG_NARROW_FP8("e5m2", 2, 15, 0x47600000u)
     return y;
 }
 

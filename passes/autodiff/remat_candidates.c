@@ -96,7 +96,8 @@ static double seconds_of(const Module *m, const Ins *i, const Device *d)
         return 0;
     if (is_cheap(m, i))
         return (double)type_bytes(type_of(m, i->out[0])) / d->bandwidth / 3;
-    double compute = c.flops / product_flops(d, &m->train);
+    const bool fp8 = i->attrs.fp8 && m->train.fp8_products;
+    double compute = c.flops / (fp8 ? product_flops_fp8(d) : product_flops(d, &m->train));
     double memory = c.bytes / d->bandwidth;
     return compute > memory ? compute : memory;
 }
@@ -395,6 +396,7 @@ bool *keep_default(const Module *m, int loop, Arena *a)
                                .flops_f64 = 1,
                                .flops_tf32 = 1,
                                .flops_bf16 = 1,
+                               .flops_fp8 = 1,
                                .flops_f16 = 1,
                                .product_share = 1,
                                .bandwidth = 1};

@@ -20,6 +20,7 @@ enum {
     FUSE_AGAIN = 8,        /* flops a value may cost that two kernels compute each for itself */
     FUSE_ROTATED = 16,     /* flops a value may cost that is also evaluated at a rotated index */
     FUSE_ROW_ALONE = 4096, /* elements of a row kernel that has only one row */
+    FUSE_ROW_LEAST = 256,  /* ... of a row of which a part of a maximum is taken */
     FUSE_SMALL = 16        /* a value this much smaller than another costs nothing beside it */
 };
 

@@ -2,6 +2,7 @@
  *
  *   sum over (a, c) of x[a, b, c]   ->  sum over a of (sum over c of x)
  *   rmax over a of x[a, b]          ->  rmax over a of copy x[b, a]
+ *   rmax over (a, b) of x[a, b]     ->  rmax over a of (rmax over b of x), if x is large
  *   a view that leaves the region, or starts a carried value: a copy, for it has to be dense
  *   what a loop carries unchanged:  the start value, inside and after it (of a relay each rank has
  * what it was handed)
@@ -79,6 +80,31 @@ static bool turn_max(Split *s, const Ins *i)
     Value v = build_as(&s->b, i->in[0], turned);
     Type want = *type_of(s->m, i->out[0]);
     named(s, i, build_typed(&s->b, OP_rmax, &i->attrs, 1, &v, 1, &want, NULL)->out[0]);
+    return true;
+}
+
+/* The largest of many numbers: of each row first, so that many threads look at them, and what makes
+ * a row does so, too. */
+static bool split_max(Split *s, const Ins *i)
+{
+    if (i->op != OP_rmax)
+        return false;
+    const Type *t = type_of(s->m, i->in[0]);
+    DimList rows = i->attrs.over, row = {0};
+    int64_t all = 1, inner = 1;
+    for (int k = 0; k < rows.n; k++)
+        all *= t->dims[type_find(t, rows.dim[k].name)].size;
+    for (int k = t->rank - 1; k > 0 && inner < FUSE_ROW_LEAST && rows.n > 1; k--) {
+        row.dim[row.n++] = t->dims[k];
+        inner *= t->dims[k].size;
+        rows = without(&i->attrs.over, &row);
+    }
+    if (all <= FUSE_ROW_ALONE || inner == 1 || inner == all)
+        return false;
+    const Attrs a = {.over = row}, b = {.over = rows};
+    Value v = build(&s->b, OP_rmax, &a, 1, &i->in[0]);
+    const Type want = *type_of(s->m, i->out[0]);
+    named(s, i, build_typed(&s->b, OP_rmax, &b, 1, &v, 1, &want, NULL)->out[0]);
     return true;
 }
 
@@ -197,7 +223,7 @@ static void split_ins(Split *s, Ins *i)
 {
     s->b = (Builder){s->m, s->r, i->span, i->path, i->block, i->backward, i->again};
     widen_again(s, i);
-    if (split_sum(s, i) || turn_max(s, i))
+    if (split_sum(s, i) || turn_max(s, i) || split_max(s, i))
         return;
     if (i->op == OP_repeat) {
         drop_unchanged(s, i);

@@ -6,6 +6,9 @@
  * Every number of fp8 is one of bf16, and a product of two of them a float. So no number changes
  * but by the order in which floats are added up, which is each product's own in any case.
  *
+ * A device with products of fp8 takes matrices of multiples of 16 rows and columns: of a rank's
+ * part of a tensor, and of what it sums, too. Others are multiplied in halves there.
+ *
  * why here: the last pass that meets products as they were written; the casts then fuse with what
  * rounds an activation to fp8, which is never stored. */
 #include "passes/passes.h"
@@ -28,6 +31,28 @@ static Value half_of(Emulate *e, Builder *b, Value v)
     return half;
 }
 
+/* Elements of t's dims that the result has, and b has not: rows or columns. */
+static int64_t side(const Type *t, const Type *b, const Type *result)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) {
+        const Name d = t->dims[i].name;
+        n *= type_find(result, d) >= 0 && type_find(b, d) < 0 ? t->dims[i].size : 1;
+    }
+    return n;
+}
+
+static bool is_taken(const Module *m, const Ins *dot)
+{
+    const Type *a = type_of(m, dot->in[0]), *b = type_of(m, dot->in[1]);
+    const Type *y = type_of(m, dot->out[0]);
+    int64_t sum = 1;
+    for (int i = 0; i < dot->attrs.over.n; i++)
+        sum *= a->dims[type_find(a, dot->attrs.over.dim[i].name)].size;
+    return m->train.fp8_products && sum % FP8_SIDE == 0 && side(a, b, y) % FP8_SIDE == 0 &&
+           side(b, a, y) % FP8_SIDE == 0;
+}
+
 static void emulate_in(Module *m, Region *r)
 {
     Emulate e = {.m = m, .r = r};
@@ -40,7 +65,7 @@ static void emulate_in(Module *m, Region *r)
         Builder b = builder_at(m, r, i);
         if (i->op == OP_repeat)
             emulate_in(m, i->body);
-        for (uint32_t x = 0; i->op == OP_dot && x < 2; x++)
+        for (uint32_t x = 0; i->op == OP_dot && !is_taken(m, i) && x < 2; x++)
             if (dtype_is_fp8(type_of(m, i->in[x])->dtype))
                 i->in[x] = half_of(&e, &b, i->in[x]);
         vec_push(m->arena, &r->ins, i);

@@ -13,6 +13,9 @@
  *   %y = dot %x, %w                           ->     %r = dot_gelu_grad %x, %w, %z
  *   %r = cast mul cast %y, gelu_tanh_slope cast %z
  *
+ *   %y: f32 = dot %q, %u      (of fp8)        ->     %r = dot_scaled %q, %u, %s, %t
+ *   %r = [cast] mul %y, (mul %s, %t)
+ *
  * For programs in halves. Nothing is rounded that was not rounded before: the sum with the bias is
  * f32, and so is what gelu_tanh is computed from; the sums of dy are of the halves that it
  * multiplies. Bias and sums lie along the columns of the product as it will be called, so that this
@@ -167,6 +170,51 @@ static bool take_sum(Epilogues *e, Ins *sum)
     return false;
 }
 
+/* ---- scales ------------------------------------------------------------------------------------
+ */
+
+/* The product of two numbers that v is, of which one is for each of its operands. */
+static const Ins *scale(const Epilogues *e, Value v)
+{
+    const Ins *i = type_at(e, v)->rank ? NULL : made_by(e, v, OP_mul);
+    return i && !type_at(e, i->in[0])->rank && !type_at(e, i->in[1])->rank ? i : NULL;
+}
+
+/* mul: a product's result times its scales; last: that, or what rounds it. */
+static bool take_scales(Epilogues *e, Ins *mul, Ins *last)
+{
+    for (int k = 0; k < 2; k++) {
+        const Ins *s = scale(e, mul->in[1 - k]);
+        Ins *dot = s ? made_by(e, mul->in[k], OP_dot) : NULL;
+        if (!dot || dot->nin != 2 || e->uses.count[dot->out[0]] != 1 ||
+            !dtype_is_fp8(type_at(e, dot->in[0])->dtype))
+            continue;
+        Value *in = NEW_ARRAY(e->m->arena, Value, 4);
+        in[0] = dot->in[0];
+        in[1] = dot->in[1];
+        in[2] = s->in[0];
+        in[3] = s->in[1];
+        drop(e, dot);
+        drop_if_single(e, mul->in[1 - k]);
+        if (last != mul)
+            drop(e, mul);
+        last->op = OP_dot_scaled;
+        last->attrs = (Attrs){.over = dot->attrs.over};
+        last->exact = dot->exact;
+        last->in = in;
+        last->nin = 4;
+        return true;
+    }
+    return false;
+}
+
+static bool take_rounded(Epilogues *e, Ins *cast)
+{
+    Ins *mul = made_by(e, cast->in[0], OP_mul);
+    return mul && dtype_is_half(type_at(e, cast->out[0])->dtype) &&
+           e->uses.count[cast->in[0]] == 1 && take_scales(e, mul, cast);
+}
+
 /* ---- gelu -------------------------------------------------------------------------------------
  */
 
@@ -264,10 +312,14 @@ static void epilogues_in(Module *m, Region *r, Arena *tmp)
         Ins *ins = r->ins.data[i];
         if (ins->op == OP_repeat)
             epilogues_in(m, ins->body, tmp);
-        if (ins->op == OP_cast && !take_bias(&e, ins) && !take_gelu(&e, ins))
-            take_gelu_grad(&e, ins);
+        if (ins->op == OP_cast && !take_bias(&e, ins) && !take_gelu(&e, ins) &&
+            !take_gelu_grad(&e, ins))
+            take_rounded(&e, ins);
         moved |= take_sum(&e, ins);
     }
+    for (size_t i = 0; i < r->ins.n && m->train.fp8_products; i++)
+        if (r->ins.data[i]->op == OP_mul && !is_gone(&e, r->ins.data[i]))
+            take_scales(&e, r->ins.data[i], r->ins.data[i]);
     for (size_t i = 0; i < r->ins.n; i++)
         if (!is_gone(&e, r->ins.data[i]))
             r->ins.data[kept++] = r->ins.data[i];

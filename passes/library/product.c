@@ -172,13 +172,25 @@ static bool worth_it(const Product *p, int moved)
     return moved == 0 || d->batch <= 16 || (double)d->m * (double)d->n * (double)d->k >= 32768;
 }
 
+/* Tensor cores before sm_100, and those of sm_120, read fp8 along what is summed alone, and the
+ * library takes matrices of whole words of 16 bytes. */
+static bool takes_fp8(const mg_gemm_desc *d)
+{
+    const int64_t out = mg_dtype_bytes(d->out);
+    const int64_t steps[] = {d->n, d->k, d->lda, d->ldb, d->sa, d->sb, d->ldc * out, d->sc * out};
+    bool whole = true;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        whole &= steps[i] % FP8_SIDE == 0;
+    return whole && !d->ta && d->tb;
+}
+
 bool product_match(const Strided *a, const Strided *b, const Strided *c, const DimList *over,
                    Product *p)
 {
     const Strided *const t[3] = {a, b, c};
     Groups g;
     memset(p, 0, sizeof *p);
-    p->desc.dtype = abi_dtype(a->type->dtype);
+    const bool fp8 = dtype_is_fp8(a->type->dtype);
     p->desc.out = abi_dtype(c->type->dtype);
     if (!classify(t, &g))
         return false;
@@ -188,7 +200,10 @@ bool product_match(const Strided *a, const Strided *b, const Strided *c, const D
     for (int moved = 0; moved <= g.n[M] + g.n[N]; moved++)
         for (int of_m = 0; of_m <= moved && of_m <= g.n[M]; of_m++)
             if (moved - of_m <= g.n[N] && match_groups(&g, of_m, moved - of_m, p) &&
-                worth_it(p, moved))
+                worth_it(p, moved) && (!fp8 || takes_fp8(&p->desc))) {
+                p->desc.dtype = abi_dtype((p->swap ? b : a)->type->dtype);
+                p->desc.other = fp8 ? abi_dtype((p->swap ? a : b)->type->dtype) : 0;
                 return true;
+            }
     return false;
 }

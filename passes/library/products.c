@@ -1,9 +1,11 @@
-/* products.c - every `dot` becomes one call of mg_gemm.
+/* products.c - every `dot` becomes one call of mg_gemm; so does `dot_scaled`.
  *
  *   add(dot(a, b), c)   ->  dot(a, b, c) where c may be overwritten: it is summed in place
  *   dot(a, b)           ->  dot(copy a, copy b) or copy(dot(a, b)) in other orders of dims where
  *                           the operands as they lie are no matrices; the fewest bytes are copied
  *   dot(a, b, c)        ->  add(dot(a, b), c) where c cannot be the result's storage
+ *   dot(a, b) of fp8    ->  copies of a and b in which what is summed is innermost, where it is
+ * not: tensor cores read fp8 along it alone
  *
  * The same of conv, whose operands are laid out as other calls' are (calls.c).
  *
@@ -11,6 +13,11 @@
 #include "passes/passes.h"
 #include "passes/library/product.h"
 #include "passes/view.h"
+
+/* A copy of fp8 that was made: gradients of several parameters read what they share turned. */
+typedef struct Turned {
+    Value of, copy;
+} Turned;
 
 typedef struct Products {
     Module *m;
@@ -20,6 +27,7 @@ typedef struct Products {
     const int *last; /* uses in the region as it was */
     Uses uses;
     ValueMap map;
+    VEC(Turned) turned;
 } Products;
 
 /* ---- accumulation --------------------------------------------------------------------------- */
@@ -36,7 +44,7 @@ static bool is_result(const Region *r, Value v)
 static bool free_dot(const Products *p, Value v, const Type *t)
 {
     const Ins *d = p->m->values.data[v].def;
-    return d && OP_AMONG(d->op, OP_dot, OP_conv) && d->nin == 2 && !d->exact &&
+    return d && OP_AMONG(d->op, OP_dot, OP_dot_scaled, OP_conv) && !d->exact && ins_added(d) < 0 &&
            d->home == p->region && p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
 }
 
@@ -81,15 +89,15 @@ static void accumulate(Products *p, Ins *add, int at)
     if (best < 0)
         return;
     const Ins *dot = p->m->values.data[add->in[best]].def;
-    Value *in = NEW_ARRAY(p->m->arena, Value, 3);
-    in[0] = dot->in[0];
-    in[1] = dot->in[1];
-    in[2] = add->in[1 - best];
+    Value *in = NEW_ARRAY(p->m->arena, Value, dot->nin + 1);
+    for (uint32_t k = 0; k < dot->nin; k++)
+        in[k] = dot->in[k];
+    in[dot->nin] = add->in[1 - best];
     p->uses.count[add->in[best]] = 0;
     add->op = dot->op;
     add->attrs = dot->attrs;
     add->in = in;
-    add->nin = 3;
+    add->nin = dot->nin + 1;
 }
 
 /* ---- matching ------------------------------------------------------------------------------- */
@@ -124,7 +132,7 @@ static void take(Type *to, const Type *from, const Type t[3], int in)
 }
 
 /* Types with the dims of each group together: batch, then rows, then columns; what is summed in its
- * order. */
+ * order, of fp8 behind the columns. */
 static void reorder(const Type t[3], const DimList *over, const bool copy[3], Type out[3])
 {
     const Type *like = copy[2] ? &t[0] : &t[2];
@@ -132,6 +140,7 @@ static void reorder(const Type t[3], const DimList *over, const bool copy[3], Ty
     Type sum = {.rank = over->n};
     for (int i = 0; i < over->n; i++)
         sum.dims[i] = t[0].dims[type_find(&t[0], over->dim[i].name)];
+    const bool turned = dtype_is_fp8(t[1].dtype);
     for (int w = 0; w < 3; w++) {
         out[w] = t[w];
         if (!copy[w])
@@ -141,10 +150,12 @@ static void reorder(const Type t[3], const DimList *over, const bool copy[3], Ty
         take(&out[w], like, t, IN_A | IN_B | IN_C);
         if (w != 1)
             take(&out[w], like, t, IN_A | IN_C);
-        if (w != 2)
+        if (w == 0 || (w == 1 && !turned))
             take(&out[w], &sum, t, IN_A | IN_B);
         if (w != 0)
             take(&out[w], columns, t, IN_B | IN_C);
+        if (w == 1 && turned)
+            take(&out[w], &sum, t, IN_A | IN_B);
     }
 }
 
@@ -156,6 +167,13 @@ static Region *copied_in(const Module *m, Value v, Region *r, int64_t *iteration
     for (*iterations = 1; r != home && r->owner && r->owner->attrs.scan; r = r->parent)
         *iterations *= r->owner->attrs.dim.size;
     return r;
+}
+
+/* Does v begin at a whole word of 16 bytes, as operands of fp8 do? What is not a view of something
+ * does. */
+static bool begins_whole(const Products *p, Value v)
+{
+    return view_of(p->m, v).offset * dtype_bytes(type_of(p->m, v)->dtype) % FP8_SIDE == 0;
 }
 
 static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
@@ -171,6 +189,8 @@ static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
         int64_t iterations;
         copied_in(p->m, v[w], p->region, &iterations);
         c->bytes += c->copy[w] ? (double)type_bytes(&t[w]) / (double)iterations : 0;
+        if (dtype_is_fp8(t[0].dtype) && !c->copy[w] && !begins_whole(p, v[w]))
+            return false;
     }
     reorder(t, &dot->attrs.over, c->copy, c->type);
     for (int w = 0; w < 3; w++) {
@@ -196,8 +216,9 @@ static Choice choose(const Products *p, const Ins *dot)
 /* c is the result's storage only if it lies as the result does. */
 static bool in_place(const Products *p, const Ins *dot)
 {
-    return dot->nin == 3 && type_equal(type_of(p->m, dot->in[2]), type_of(p->m, dot->out[0])) &&
-           !op_is(p->m->values.data[dot->in[2]].def ? p->m->values.data[dot->in[2]].def->op
+    const int c = ins_added(dot);
+    return c >= 0 && type_equal(type_of(p->m, dot->in[c]), type_of(p->m, dot->out[0])) &&
+           !op_is(p->m->values.data[dot->in[c]].def ? p->m->values.data[dot->in[c]].def->op
                                                     : OP_none,
                   VIEW);
 }
@@ -207,28 +228,37 @@ static Value copied(Products *p, Value v, Type t)
     int64_t iterations;
     Builder b = p->b;
     b.region = copied_in(p->m, v, p->region, &iterations);
-    return build_typed(&b, OP_copy, NULL, 1, &v, 1, &t, NULL)->out[0];
+    for (size_t k = 0; k < p->turned.n; k++)
+        if (p->turned.data[k].of == v && type_equal(type_of(p->m, p->turned.data[k].copy), &t))
+            return p->turned.data[k].copy;
+    const Value copy = build_typed(&b, OP_copy, NULL, 1, &v, 1, &t, NULL)->out[0];
+    if (dtype_is_fp8(t.dtype))
+        vec_push(p->tmp, &p->turned, ((Turned){v, copy}));
+    return copy;
 }
 
 static void place_dot(Products *p, Ins *dot)
 {
     Choice c = choose(p, dot);
+    const int adds = ins_added(dot);
     bool keep = in_place(p, dot) && !c.copy[2];
-    if (!c.copy[0] && !c.copy[1] && !c.copy[2] && (dot->nin == 2 || keep)) {
+    if (!c.copy[0] && !c.copy[1] && !c.copy[2] && (adds < 0 || keep)) {
         vec_push(p->m->arena, &p->region->ins, dot);
         return;
     }
     Type want = *type_of(p->m, dot->out[0]);
-    Value in[3] = {dot->in[0], dot->in[1], dot->nin == 3 ? dot->in[2] : 0};
+    Value in[5] = {0};
+    const uint32_t n = dot->nin - (adds >= 0 && !keep);
+    for (uint32_t k = 0; k < n; k++)
+        in[k] = dot->in[k];
     for (int w = 0; w < 2; w++) /* also of a view whose type is the one wanted: it becomes dense */
         if (c.copy[w])
             in[w] = copied(p, in[w], c.type[w]);
-    Value r =
-        build_typed(&p->b, OP_dot, &dot->attrs, keep ? 3 : 2, in, 1, &c.type[2], NULL)->out[0];
+    Value r = build_typed(&p->b, dot->op, &dot->attrs, (int)n, in, 1, &c.type[2], NULL)->out[0];
     p->m->values.data[r].name = p->m->values.data[dot->out[0]].name;
     r = build_as(&p->b, r, want);
-    if (in[2] && !keep) {
-        Value sum[2] = {r, in[2]};
+    if (adds >= 0 && !keep) {
+        Value sum[2] = {r, dot->in[adds]};
         r = build_typed(&p->b, OP_add, NULL, 2, sum, 1, &want, NULL)->out[0];
     }
     map_set(p->m, &p->map, dot->out[0], r);
@@ -268,11 +298,12 @@ static void products_in(Module *m, Region *r, Arena *tmp)
     for (size_t i = 0; i < n; i++) {
         Ins *ins = old[i];
         p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward, ins->again};
-        if (OP_AMONG(ins->op, OP_dot, OP_conv) && ins->nin == 2 && p.uses.count[ins->out[0]] == 0)
+        if (OP_AMONG(ins->op, OP_dot, OP_dot_scaled, OP_conv) && ins_added(ins) < 0 &&
+            p.uses.count[ins->out[0]] == 0)
             continue;             /* now part of another */
         if (ins->op == OP_repeat) /* whose copies may be made before it */
             products_in(m, ins->body, tmp);
-        if (ins->op == OP_dot)
+        if (ins->op == OP_dot || ins->op == OP_dot_scaled)
             place_dot(&p, ins);
         else if (ins->op == OP_conv)
             place_conv(&p, ins);

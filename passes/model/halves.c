@@ -21,8 +21,6 @@
 #include "passes/view.h"
 #include "passes/walk.h"
 
-enum { FP8_SIDE = 16 }; /* of what a matrix of fp8 has a multiple of rows and of columns */
-
 typedef struct Halves {
     Module *m;
     DType half;

@@ -14,7 +14,8 @@
  * again.
  *
  * Of a parameter in a stack of layers the whole stack is rounded, once a step, with a scale for
- * each layer; loops take slices of both.
+ * each layer; loops take slices of both. Where parameters are offloaded each layer's is rounded as
+ * it comes: its scale is the same.
  *
  * This is `scales = tensor`; tiles.c has the others.
  *
@@ -108,7 +109,8 @@ static bool parameters(Quantize *q, Value v, Scaled *s)
     const ValueInfo x = m->values.data[v];
     Value stacked;
     DimList in = s->each;
-    if (!x.def && slice_loop(m, v, &stacked)) {
+    if (!x.def && slice_loop(m, v, &stacked) &&
+        m->layout.offload[OFFLOAD_parameters] == LEVEL_device) {
         with(&in, x.home->owner->attrs.dim);
         const Scaled all = scaled(q, stacked, s->dtype, &in);
         s->number = repeat_slice(m, x.home->owner, all.number);

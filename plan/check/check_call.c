@@ -112,7 +112,8 @@ static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *co
     return false;
 }
 
-/* The epilogue that an op has, and the number of operands that makes. */
+/* The epilogue that an op has, and the number of operands that makes which lie as the result does.
+ */
 static int end_of(const Ins *i, int *n)
 {
     *n = 4;
@@ -122,10 +123,37 @@ static int end_of(const Ins *i, int *n)
         return MG_SUM;
     if (i->op == OP_dot_gelu_grad)
         return MG_GELU_GRAD;
+    if (i->op == OP_dot_scaled)
+        return *n = 3, MG_SCALES;
     if (i->op != OP_dot_gelu && i->op != OP_dot_gelu_aux)
         return *n = 3, MG_PLAIN;
     *n = (int)(i->nin + i->nout);
     return MG_GELU | (i->nin == 3 ? MG_BIAS : 0) | (i->op == OP_dot_gelu_aux ? MG_AUX : 0);
+}
+
+static bool begins_whole(const Place *at)
+{
+    bool whole = at->offset % FP8_SIDE == 0;
+    for (int i = 0; i < at->nloops; i++)
+        whole &= at->loop[i].stride % FP8_SIDE == 0;
+    return whole;
+}
+
+/* Tensor cores and cuBLASLt take of fp8, on all devices that have it, operands whose numbers follow
+ * each other along what is summed, in rows and at places that are whole words of 16 bytes. */
+static const char *fp8_wrong(const Action *a)
+{
+    const mg_gemm_desc *d = &a->gemm;
+    const int64_t out = mg_dtype_bytes(d->out);
+    if (d->ta || !d->tb)
+        return "an operand of fp8 that is not summed along its rows";
+    if (d->k % FP8_SIDE || d->n % FP8_SIDE || d->lda % FP8_SIDE || d->ldb % FP8_SIDE ||
+        d->sa % FP8_SIDE || d->sb % FP8_SIDE || d->ldc * out % FP8_SIDE || d->sc * out % FP8_SIDE)
+        return "rows of a product of fp8";
+    for (int k = 0; k < 3; k++)
+        if (!begins_whole(&a->operand[k].at))
+            return "where an operand of fp8 begins";
+    return NULL;
 }
 
 static const char *gemm_wrong(const Action *a, const Ins *i)
@@ -147,12 +175,14 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
             if (!seen)
                 take(&g[!in[2] ? SUM : !in[1] ? ROWS : !in[0] ? COLUMNS : BATCH], dim);
         }
+    const bool fp8 = dtype_is_fp8(o[0]->type.dtype);
     if (d->dtype != check_dtype(o[0]->type.dtype) || d->out != check_dtype(o[2]->type.dtype) ||
-        o[1]->type.dtype != o[0]->type.dtype)
+        (fp8 ? d->other != check_dtype(o[1]->type.dtype)
+             : d->other || o[1]->type.dtype != o[0]->type.dtype))
         return "the type of its numbers";
     if (d->alpha != 1 || d->beta != (ins_added(i) >= 0 ? 1 : 0))
         return "alpha or beta";
-    if (d->epilogue != end || (end && d->batch != 1))
+    if (d->epilogue != end || (end && end != MG_SCALES && d->batch != 1))
         return "what is done at its end";
     if (i->op == OP_dot_sum && a->operand[1].value != i->in[0])
         return "whose columns are summed";
@@ -162,7 +192,7 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
     if (d->lda < (d->ta ? d->m : d->k) || d->ldb < (d->tb ? d->k : d->n) || d->ldc < d->n ||
         (end & (MG_AUX | MG_GELU_GRAD) ? d->ldx < d->n : d->ldx != 0))
         return "a leading dimension";
-    return NULL;
+    return fp8 ? fp8_wrong(a) : NULL;
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */

@@ -189,7 +189,7 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     Wanted w = {0};
     uint32_t nin = i->nin;
     const bool attends = OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad);
-    bool adds = ins_added(i) == 2;
+    bool adds = ins_added(i) >= 0 && i->op != OP_head;
     if (op_is_product(i->op) || i->op == OP_scatter_add || i->op == OP_conv)
         nin = 2;
     else if (i->op == OP_head)
@@ -207,6 +207,8 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     }
     if (i->op == OP_dot_bias || (i->op == OP_dot_gelu && i->nin == 3) || i->op == OP_dot_gelu_grad)
         want(&w, i->in[2], true, false);
+    for (uint32_t k = 2; k < 4 && i->op == OP_dot_scaled; k++)
+        want(&w, i->in[k], true, false);
     if (attends)
         for (uint32_t k = nin; k < i->nin; k++)
             want(&w, i->in[k], true, false);

@@ -75,6 +75,8 @@ static double rate_of(const Device *d, const Train *t, const Action *a, double k
         return KERNEL_SHARE * d->flops_f32;
     if (attention && d->target == TARGET_cuda)
         return attention_rate(d, t, a, keys);
+    if (kind == ACT_gemm && mg_dtype_is_fp8(a->gemm.dtype))
+        return product_flops_fp8(d);
     return kind_share(kind, d, t) *
            (attention && t->half && d->target == TARGET_host ? d->flops_f32 : peak_flops(d, t));
 }

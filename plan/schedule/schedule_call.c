@@ -44,6 +44,7 @@ static void needs_scratch(Sched *s, int64_t bytes)
 static uint8_t epilogue_of(const Ins *i)
 {
     static const uint8_t ends[OP_count] = {[OP_dot] = MG_PLAIN,
+                                           [OP_dot_scaled] = MG_SCALES,
                                            [OP_dot_bias] = MG_BIAS,
                                            [OP_dot_sum] = MG_SUM,
                                            [OP_dot_gelu] = MG_GELU,
@@ -66,8 +67,10 @@ void call_dot(Sched *s, const Ins *i)
     Operand op[5] = {operand_of(s, first, true, false), operand_of(s, second, true, false),
                      operand_of(s, i->out[0], adds, true)};
     int n = 3;
-    if (p.desc.epilogue & MG_BIAS)
+    if (p.desc.epilogue & (MG_BIAS | MG_SCALES))
         op[n++] = operand_of(s, i->in[2], true, false);
+    if (p.desc.epilogue & MG_SCALES)
+        op[n++] = operand_of(s, i->in[3], true, false);
     if (p.desc.epilogue & MG_SUM)
         op[n++] = operand_of(s, i->out[1], false, true);
     if (p.desc.epilogue & (MG_AUX | MG_GELU_GRAD)) {

@@ -1,10 +1,10 @@
 /* algos.c - --products FILE: measures the algorithms of each product once, and keeps the fastest in
  * a file.
  *
- *   mgc-products 3
+ *   mgc-products 4
  *   device NVIDIA H200
  *   library 130100
- *   MG_BF16 MG_F32 0 | ta tb | m n k | lda ldb ldc ldx | batch sa sb sc | the multiples at which
+ *   MG_BF16 0 MG_F32 0 | ta tb | m n k | lda ldb ldc ldx | batch sa sb sc | the multiples at which
  *   A, B, C and the epilogue's matrix are | apart | eight words of the algorithm
  *
  * (without the bars, numbers in decimal, the words in hexadecimal). An algorithm is valid for one
@@ -34,11 +34,12 @@ struct rt_algos {
 bool rt_same_product(const rt_product_key *x, const rt_product_key *y)
 {
     const mg_gemm_desc *a = &x->d, *b = &y->d;
-    return a->dtype == b->dtype && a->out == b->out && a->epilogue == b->epilogue &&
-           a->ta == b->ta && a->tb == b->tb && a->m == b->m && a->n == b->n && a->k == b->k &&
-           a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->ldx == b->ldx &&
-           a->batch == b->batch && a->sa == b->sa && a->sb == b->sb && a->sc == b->sc &&
-           x->a == y->a && x->b == y->b && x->c == y->c && x->aux == y->aux;
+    return a->dtype == b->dtype && a->other == b->other && a->out == b->out &&
+           a->epilogue == b->epilogue && a->ta == b->ta && a->tb == b->tb && a->m == b->m &&
+           a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
+           a->ldc == b->ldc && a->ldx == b->ldx && a->batch == b->batch && a->sa == b->sa &&
+           a->sb == b->sb && a->sc == b->sc && x->a == y->a && x->b == y->b && x->c == y->c &&
+           x->aux == y->aux;
 }
 
 const rt_algo *rt_algos_find(const rt_algos *a, const rt_product_key *k)
@@ -68,7 +69,7 @@ void rt_algos_add(rt_algos *a, const rt_product_key *k, const rt_algo *algo)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-enum { NUMBERS = 21, WORDS = 8, LINE = 1024 };
+enum { NUMBERS = 22, WORDS = 8, LINE = 1024 };
 
 static bool read_item(const char *line, pinned *p)
 {
@@ -88,34 +89,35 @@ static bool read_item(const char *line, pinned *p)
             return false;
         line = end;
     }
-    p->algo.apart = x[20] != 0;
+    p->algo.apart = x[21] != 0;
     p->key = (rt_product_key){.d = {.dtype = (mg_dtype)x[0],
-                                    .out = (mg_dtype)x[1],
-                                    .epilogue = (uint8_t)x[2],
-                                    .ta = x[3] != 0,
-                                    .tb = x[4] != 0,
-                                    .m = x[5],
-                                    .n = x[6],
-                                    .k = x[7],
-                                    .lda = x[8],
-                                    .ldb = x[9],
-                                    .ldc = x[10],
-                                    .ldx = x[11],
-                                    .batch = x[12],
-                                    .sa = x[13],
-                                    .sb = x[14],
-                                    .sc = x[15]},
-                              .a = (int)x[16],
-                              .b = (int)x[17],
-                              .c = (int)x[18],
-                              .aux = (int)x[19]};
+                                    .other = (mg_dtype)x[1],
+                                    .out = (mg_dtype)x[2],
+                                    .epilogue = (uint8_t)x[3],
+                                    .ta = x[4] != 0,
+                                    .tb = x[5] != 0,
+                                    .m = x[6],
+                                    .n = x[7],
+                                    .k = x[8],
+                                    .lda = x[9],
+                                    .ldb = x[10],
+                                    .ldc = x[11],
+                                    .ldx = x[12],
+                                    .batch = x[13],
+                                    .sa = x[14],
+                                    .sb = x[15],
+                                    .sc = x[16]},
+                              .a = (int)x[17],
+                              .b = (int)x[18],
+                              .c = (int)x[19],
+                              .aux = (int)x[20]};
     return strspn(line, "\n") == strlen(line);
 }
 
 /* The first lines of a file for this device and library. */
 static char *heading(const rt_algos *a)
 {
-    return rt_printf("mgc-products 3\ndevice %s\nlibrary %zu\n", a->device, cublasLtGetVersion());
+    return rt_printf("mgc-products 4\ndevice %s\nlibrary %zu\n", a->device, cublasLtGetVersion());
 }
 
 static void read_all(rt_algos *a, FILE *f)
@@ -164,10 +166,10 @@ static void write_item(const pinned *p, FILE *f)
 {
     const rt_product_key *k = &p->key;
     const mg_gemm_desc *d = &k->d;
-    const int64_t x[NUMBERS] = {d->dtype, d->out, d->epilogue,  d->ta,  d->tb,  d->m,
-                                d->n,     d->k,   d->lda,       d->ldb, d->ldc, d->ldx,
-                                d->batch, d->sa,  d->sb,        d->sc,  k->a,   k->b,
-                                k->c,     k->aux, p->algo.apart};
+    const int64_t x[NUMBERS] = {d->dtype, d->other, d->out, d->epilogue,  d->ta,  d->tb,
+                                d->m,     d->n,     d->k,   d->lda,       d->ldb, d->ldc,
+                                d->ldx,   d->batch, d->sa,  d->sb,        d->sc,  k->a,
+                                k->b,     k->c,     k->aux, p->algo.apart};
     for (int i = 0; i < NUMBERS; i++)
         fprintf(f, "%s%" PRId64, i ? " " : "", x[i]);
     for (int i = 0; i < WORDS; i++)

@@ -50,7 +50,7 @@ typedef struct rt_cuda {
 void rt_cuda_must(cudaError_t e, const char *what);
 /* NULL, or why no GPU is available; why a GPU cannot run any program. Until the next call. */
 const char *rt_cuda_missing(void);
-const char *rt_cuda_incapable(const struct cudaDeviceProp *p);
+const char *rt_cuda_incapable(const struct cudaDeviceProp *p, bool fp8);
 /* Ends the program if it is linked with another major version of CUDA than this runtime was
  * compiled with: structures differ. */
 void rt_cuda_same_runtime(const mg_run *r);

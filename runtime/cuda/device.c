@@ -120,7 +120,7 @@ void rt_device_open(mg_run *r)
     rt_cuda_settle_turns(r);
     rt_cuda_must(cudaSetDevice(mine), "choosing a GPU");
     rt_cuda_must(cudaGetDeviceProperties(&p, mine), "asking what it is");
-    if ((why = rt_cuda_incapable(&p)))
+    if ((why = rt_cuda_incapable(&p, r->program->fp8)))
         rt_die(RT_NO_DEVICE, "%s was compiled for a GPU: %s", r->program->name, why);
     snprintf(c->name, sizeof c->name, "%s", p.name);
     c->multiprocessors = p.multiProcessorCount;

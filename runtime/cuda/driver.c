@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-enum { LEAST_CAPABILITY = 80 }; /* of the PTX that every program has (codegen/link/link_cuda.c) */
+/* Of the PTX that every program has, and those of fp8 (codegen/link/link_cuda.c). */
+enum { LEAST_CAPABILITY = 80, LEAST_OF_FP8 = 89 };
 
 /* The first driver of a major version of CUDA, or "". */
 static const char *branch(int major)
@@ -68,13 +69,15 @@ void rt_cuda_same_runtime(const mg_run *r)
                minor_of(linked));
 }
 
-const char *rt_cuda_incapable(const struct cudaDeviceProp *p)
+const char *rt_cuda_incapable(const struct cudaDeviceProp *p, bool fp8)
 {
     static char text[400];
-    if (10 * p->major + p->minor >= LEAST_CAPABILITY)
+    const int least = fp8 ? LEAST_OF_FP8 : LEAST_CAPABILITY;
+    if (10 * p->major + p->minor >= least)
         return NULL;
-    snprintf(text, sizeof text, "%s has compute capability %d.%d; its kernels need %d.%d or later",
-             p->name, p->major, p->minor, LEAST_CAPABILITY / 10, LEAST_CAPABILITY % 10);
+    snprintf(text, sizeof text, "%s has compute capability %d.%d; its %s need %d.%d or later",
+             p->name, p->major, p->minor, fp8 ? "products of fp8" : "kernels", least / 10,
+             least % 10);
     return text;
 }
 
@@ -87,7 +90,7 @@ char *rt_device_text(bool *there)
     if (why)
         return rt_printf("none: %s", why);
     rt_cuda_must(cudaGetDeviceProperties(&p, 0), "asking what it is");
-    if ((why = rt_cuda_incapable(&p)))
+    if ((why = rt_cuda_incapable(&p, false)))
         return rt_printf("none: %s", why);
     *there = true;
     rt_cuda_must(cudaDriverGetVersion(&driver), "asking for the driver");

@@ -45,16 +45,28 @@ static void must(cublasStatus_t s, const char *what)
 
 static const char *type_text(mg_dtype t)
 {
-    return t == MG_F64 ? "f64" : t == MG_BF16 ? "bf16" : t == MG_F16 ? "f16" : "f32";
+    return t == MG_F64    ? "f64"
+           : t == MG_BF16 ? "bf16"
+           : t == MG_F16  ? "f16"
+           : t == MG_E4M3 ? "e4m3"
+           : t == MG_E5M2 ? "e5m2"
+                          : "f32";
+}
+
+static mg_dtype second_of(const mg_gemm_desc *d)
+{
+    return d->other ? d->other : d->dtype;
 }
 
 static char *product_text(const rt_product_key *k)
 {
     const mg_gemm_desc *d = &k->d;
-    return rt_printf("%lld x %lld x %lld (m, n, k) of %s to %s, %lld of them, epilogue %d, A, B, C "
-                     "and the epilogue's matrix at multiples of %d, %d, %d, %d bytes",
-                     (long long)d->m, (long long)d->n, (long long)d->k, type_text(d->dtype),
-                     type_text(d->out), (long long)d->batch, d->epilogue, k->a, k->b, k->c, k->aux);
+    return rt_printf(
+        "%lld x %lld x %lld (m, n, k) of %s%s%s to %s, %lld of them, epilogue %d, A, B, "
+        "C and the epilogue's matrix at multiples of %d, %d, %d, %d bytes",
+        (long long)d->m, (long long)d->n, (long long)d->k, type_text(d->dtype),
+        d->other ? " and " : "", d->other ? type_text(d->other) : "", type_text(d->out),
+        (long long)d->batch, d->epilogue, k->a, k->b, k->c, k->aux);
 }
 
 const char *mg_products_name(void)
@@ -96,6 +108,8 @@ static cudaDataType_t type_of(mg_dtype t)
     return t == MG_F64    ? CUDA_R_64F
            : t == MG_BF16 ? CUDA_R_16BF
            : t == MG_F16  ? CUDA_R_16F
+           : t == MG_E4M3 ? CUDA_R_8F_E4M3
+           : t == MG_E5M2 ? CUDA_R_8F_E5M2
                           : CUDA_R_32F;
 }
 
@@ -144,9 +158,14 @@ static cublasLtEpilogue_t epilogue(int e)
     }
 }
 
-/* Sets the addresses of the epilogue's vector and matrix; NULL for a product without it. */
+/* Sets the addresses of the epilogue's vector and matrix; NULL for a product without it. Of fp8
+ * those of the numbers that A' and B' are multiplied by. */
 static void point(product *x, const operands *o)
 {
+    if (x->key.d.epilogue & MG_SCALES) {
+        set(x, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &o->aux, sizeof o->aux);
+        set(x, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &o->extra, sizeof o->extra);
+    }
     if (x->key.d.epilogue & (MG_BIAS | MG_SUM))
         set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->extra, sizeof o->extra);
     if (x->key.d.epilogue & (MG_AUX | MG_GELU_GRAD))
@@ -359,7 +378,7 @@ static void none(const mg_run *r, const product *x)
 {
     const char *name = r->program->actions[r->action].name;
     const int with = (int)x->said[0], without = (int)x->said[1];
-    if (x->key.d.epilogue == MG_PLAIN)
+    if (!(x->key.d.epilogue & ~MG_SCALES))
         rt_die(RT_FAILED, "%s has no algorithm for %s: %s; its status is %d", mg_products_name(),
                name, product_text(&x->key), with);
     rt_die(RT_FAILED,
@@ -398,7 +417,8 @@ static void choose(mg_run *r, product *x, const mg_gemm_desc *d, const operands 
         if (x->ready)
             return;
     }
-    for (int apart = 0; apart <= (d->epilogue != MG_PLAIN) && !x->ready; apart++) {
+    const bool ends = d->epilogue & ~MG_SCALES; /* with what a kernel could do instead */
+    for (int apart = 0; apart <= ends && !x->ready; apart++) {
         with_epilogue(x, apart);
         if (!apart)
             point(x, o);
@@ -433,8 +453,9 @@ static product *find(mg_run *r, const mg_gemm_desc *d, const operands *o)
 {
     enum { MOST = 256, AUX_MOST = 16 };
     rt_products *p = r->cuda->products;
+    const bool matrix = d->epilogue & (MG_AUX | MG_GELU_GRAD);
     const rt_product_key key = {*d, multiple(o->a, MOST), multiple(o->b, MOST),
-                                multiple(o->c, MOST), multiple(o->aux, AUX_MOST)};
+                                multiple(o->c, MOST), multiple(matrix ? o->aux : NULL, AUX_MOST)};
     for (int i = 0; i < p->n; i++)
         if (rt_same_product(&p->item[i].key, &key))
             return &p->item[i];
@@ -450,7 +471,7 @@ static product *find(mg_run *r, const mg_gemm_desc *d, const operands *o)
          "a product");
     set(x, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(x, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-    x->a = layout(d, d->dtype, d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
+    x->a = layout(d, second_of(d), d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
     x->b = layout(d, d->dtype, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
     x->c = layout(d, d->out, d->m, d->n, d->ldc, d->sc);
     return x;

@@ -68,7 +68,7 @@ static int driver()
     return getenv("SHIM_NO_GPU") ? 0 : s ? atoi(s) : CUDART_VERSION;
 }
 
-static int capability()
+int shim_capability()
 {
     const char *s = getenv("SHIM_SM");
     return s ? atoi(s) : 90;
@@ -115,8 +115,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
         memcpy(p->uuid.bytes + i, &bits, 8);
     }
     p->pciBusID = 16 * (number + 1);
-    p->major = capability() / 10;
-    p->minor = capability() % 10;
+    p->major = shim_capability() / 10;
+    p->minor = shim_capability() % 10;
     p->multiProcessorCount = 1;
     return cudaSuccess;
 }
@@ -173,6 +173,14 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
     if (e == cudaSuccess)
         allocated[*p] = bytes;
     return e;
+}
+
+bool shim_on_device(const void *p, size_t bytes)
+{
+    for (const auto &a : allocated)
+        if (p >= a.first && (const char *)p + bytes <= (const char *)a.first + a.second)
+            return true;
+    return false;
 }
 
 cudaError_t cudaFree(void *p)
@@ -291,7 +299,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *l, const void *, enum cudaJitOpti
     if (shim_unsafe() != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
     /* A program has machine code of sm_80, for all of 8.x, and of sm_90, and PTX of its own version. */
-    if (capability() / 10 != 8 && capability() != 90 && driver() < CUDART_VERSION)
+    if (shim_capability() / 10 != 8 && shim_capability() != 90 && driver() < CUDART_VERSION)
         return cudaErrorUnsupportedPtxVersion;
     *l = NULL; /* the kernels are in this program, or where $SHIM_PTX says */
     const char *wrong = shim_ptx_load();

@@ -6,7 +6,8 @@
  * which the real library may say it, by the shape: not supported, an invalid value, no result, or
  * results whose state is not success. Of the others the library may give an algorithm and then refuse
  * it, as cuBLASLt 13.1 does on an H100: all that sum an operand that is stored transposed, and the
- * first of some shapes. Where $SHIM_NO_PRODUCTS is set no shape has any. */
+ * first of some shapes. Of fp8 it has what the library's documentation says of sm_89, sm_90 and
+ * sm_120, and no more. Where $SHIM_NO_PRODUCTS is set no shape has any. */
 #include "tests/cuda_shim/cuda_shim.h"
 #include "tests/cuda_shim/include/cublasLt.h"
 #include "tests/cuda_shim/stream.h"
@@ -24,6 +25,7 @@ struct ShimMatmul {
     cublasLtEpilogue_t epilogue;
     void *extra, *aux;
     int64_t ldx;
+    const float *scale[2]; /* on the device, of A and of B; NULL: 1 */
 };
 struct ShimLayout {
     cudaDataType_t type;
@@ -55,7 +57,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t)
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t)
 {
     *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N, compute == CUBLAS_COMPUTE_32F_FAST_TF32,
-                        CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL, 0};
+                        CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL, 0, {NULL, NULL}};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -78,7 +80,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                  {CUBLASLT_MATMUL_DESC_EPILOGUE, &d->epilogue, sizeof d->epilogue},
                  {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &d->extra, sizeof d->extra},
                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &d->aux, sizeof d->aux},
-                 {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d->ldx, sizeof d->ldx}};
+                 {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d->ldx, sizeof d->ldx},
+                 {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &d->scale[0], sizeof d->scale[0]},
+                 {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &d->scale[1], sizeof d->scale[1]}};
     for (const auto &k : known)
         if (k.name == a && k.bytes == n) {
             memcpy(k.at, v, n);
@@ -150,6 +154,36 @@ static uint64_t key_of(const ShimMatmul &d, const ShimLayout &a, const ShimLayou
     return shim_mix(key + (uint64_t)d.ldx);
 }
 
+static bool is_fp8(cudaDataType_t t)
+{
+    return t == CUDA_R_8F_E4M3 || t == CUDA_R_8F_E5M2;
+}
+
+static int64_t bytes_of(cudaDataType_t t)
+{
+    return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : is_fp8(t) ? 1 : 2;
+}
+
+static bool in_words(const ShimLayout &l)
+{
+    const int64_t b = bytes_of(l.type);
+    return l.rows * b % 16 == 0 && l.ld * b % 16 == 0 && (l.batch == 1 || l.stride * b % 16 == 0);
+}
+
+/* The table of fp8: A transposed, B not; not e5m2 with e5m2; summed in float; a result of halves or
+ * floats, whose C is of the same type; all in whole words of 16 bytes. */
+static bool takes_fp8(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &b,
+                      const ShimLayout &c, const uint32_t *alignment)
+{
+    bool good = is_fp8(a.type) && is_fp8(b.type) && d.a == CUBLAS_OP_T && d.b == CUBLAS_OP_N &&
+                (a.type == CUDA_R_8F_E4M3 || b.type == CUDA_R_8F_E4M3) && !d.tf32 &&
+                (c.type == CUDA_R_16BF || c.type == CUDA_R_32F) && in_words(a) && in_words(b) &&
+                in_words(c) && d.epilogue == CUBLASLT_EPILOGUE_DEFAULT && shim_capability() >= 89;
+    for (int i = 0; i < 4; i++)
+        good &= alignment[i] >= 16;
+    return good;
+}
+
 enum Refusal { GIVEN, UNSUPPORTED, INVALID, NO_RESULT, BAD_STATE };
 
 static Refusal refused(const ShimMatmul &d, const ShimLayout &c, int64_t m, int64_t n, int64_t k)
@@ -173,7 +207,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     int64_t m = d->a == CUBLAS_OP_N ? a->rows : a->columns, k = d->a == CUBLAS_OP_N ? a->columns : a->rows;
     int64_t n = d->b == CUBLAS_OP_N ? b->columns : b->rows, l = d->b == CUBLAS_OP_N ? b->rows : b->columns;
     const bool fits = m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
-    const Refusal refusal = refused(*d, *c, m, n, k);
+    const bool fp8 = is_fp8(a->type) || is_fp8(b->type);
+    const Refusal refusal = fp8 && !takes_fp8(*d, *a, *b, *c, p->alignment) ? UNSUPPORTED
+                                                                           : refused(*d, *c, m, n, k);
     uint64_t places = 0;
     for (int i = 0; i < 4; i++)
         places |= (uint64_t)p->alignment[i] << 16 * i;
@@ -199,9 +235,24 @@ static double rounded(float f)
     return __uint_as_float(bits);
 }
 
+/* A number of 8 bits with `bits` of mantissa. */
+static double from_fp8(uint8_t code, int bits, int bias)
+{
+    const int e = (code & 0x7f) >> bits, f = code & ((1 << bits) - 1);
+    const double x = (code & 0x7f) >= (bits == 3 ? 0x7f : 0x7d) ? NAN
+                     : bits == 2 && e == 31                     ? INFINITY
+                     : e ? ldexp((1 << bits) + f, e - bias - bits)
+                         : ldexp(f, 1 - bias - bits);
+    return code & 0x80 ? -x : x;
+}
+
 static double get(const void *p, int64_t i, cudaDataType_t t)
 {
     switch (t) {
+    case CUDA_R_8F_E4M3:
+        return from_fp8(((const uint8_t *)p)[i], 3, 7);
+    case CUDA_R_8F_E5M2:
+        return from_fp8(((const uint8_t *)p)[i], 2, 15);
     case CUDA_R_64F:
         return ((const double *)p)[i];
     case CUDA_R_16F:
@@ -267,6 +318,10 @@ static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &
 {
     const bool ta = d.a == CUBLAS_OP_T, tb = d.b == CUBLAS_OP_T;
     const int64_t k = ta ? a.rows : a.columns;
+    if (d.scale[0])
+        alpha *= *d.scale[0];
+    if (d.scale[1])
+        alpha *= *d.scale[1];
     for (int64_t i = 0; i < c.batch; i++) {
         std::vector<double> x = matrix(a, ta, d.tf32, pa, i * a.stride);
         std::vector<double> y = matrix(b, !tb, d.tf32, pb, i * b.stride); /* column by column */
@@ -318,6 +373,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
         return CUBLAS_STATUS_INVALID_VALUE;
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)at[i] % (algo->data[1] >> 16 * i & 0xffff))
+            return CUBLAS_STATUS_INVALID_VALUE;
+    for (const float *scale : d->scale)
+        if (scale && (!is_fp8(la->type) || !shim_on_device(scale, sizeof *scale)))
             return CUBLAS_STATUS_INVALID_VALUE;
     if (shim_takes(s) != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;

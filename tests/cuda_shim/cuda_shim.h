@@ -131,6 +131,21 @@ static inline uint16_t shim_to_f16(float x)
     }
     return (uint16_t)(sign | ((a + 0xfff + (a >> 13 & 1)) - 0x38000000) >> 13);
 }
+/* To a number of 8 bits, `bits` of mantissa, of at most `top`, which are the bits of a float. */
+static inline uint8_t shim_to_fp8(float x, int bits, int bias, uint32_t top)
+{
+    const uint32_t u = shim_bits(x), sign = u >> 24 & 0x80,
+                   one = (uint32_t)(151 - bias - bits) << 23;
+    const int shift = 23 - bits;
+    uint32_t a = u & 0x7fffffff;
+    if (a > 0x7f800000)
+        return (uint8_t)(sign | 0x7f);
+    a = a < top ? a : top;
+    if (a >> 23 < (uint32_t)(128 - bias)) /* a multiple of the least number, as for halves */
+        return (uint8_t)(sign | (shim_bits(__uint_as_float(a) + __uint_as_float(one)) - one));
+    a += (1u << (shift - 1)) - 1 + (a >> shift & 1);
+    return (uint8_t)(sign | (a - ((uint32_t)(127 - bias) << 23)) >> shift);
+}
 static inline float shim_from_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, a = h & 0x7fff;

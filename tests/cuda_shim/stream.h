@@ -43,6 +43,10 @@ uint64_t shim_seed(); /* $SHIM_SEED */
 /* Ranks of the same seed take different orders. */
 void shim_set_rank(int rank);
 int shim_device();
+/* Their compute capability, 89 for 8.9. */
+int shim_capability();
+/* Is this memory that cudaMalloc gave? */
+bool shim_on_device(const void *p, size_t bytes);
 void shim_graph_takes(int64_t nodes); /* of an executable graph; below 0: it is destroyed */
 
 /* Any number, the same for the same key. */

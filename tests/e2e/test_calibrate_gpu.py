@@ -12,7 +12,7 @@ ROOM = mgctest.SOURCE
 TOOLKIT = os.path.join(ROOM, "tests/cuda_shim/toolkit")
 # A GPU on which everything of a tiny model takes much longer than a launch: what the shim is.
 SLOW = {"name": "slow", "target": "cuda", "memory": 16000000000, "threads": 1,
-        **{f"flops_{p}_per_thread": 1e7 for p in ("f32", "f64", "tf32", "bf16", "f16")},
+        **{f"flops_{p}_per_thread": 1e7 for p in ("f32", "f64", "tf32", "bf16", "f16", "fp8")},
         "product_share": 0.5, "product_rows": 16, "product_columns": 16,
         "attention": [{"kernels": "flash", "head": 64, "keys": 1024, "forward": 0.3, "gradient": 0.2}],
         "exponentials_per_thread": 1e15, "bandwidth_per_thread": 1e7, "bandwidth": 1e7, "launch_seconds": 1e-7,
@@ -21,7 +21,7 @@ SLOW = {"name": "slow", "target": "cuda", "memory": 16000000000, "threads": 1,
 HOST = {"host_memory": 1 << 34, "host_in": 1e7, "host_out": 1e7, "host_both": 2e7, "host_seconds": 1e-7}
 TINY = [a for d in ("layers=1", "hidden=48", "ffn=96", "vocab=256", "seq=16", "batch=2", "kv_heads=1", "group=1") for a in ("-D", d)]
 MEASURED = ("flops_bf16_per_thread", "flops_f16_per_thread", "flops_tf32_per_thread", "flops_f32_per_thread", "flops_f64_per_thread",
-            "product_share", "product_share_tf32", "product_share_f32", "product_share_f64", "bandwidth", "bandwidth_per_thread", "launch_seconds")
+            "flops_fp8_per_thread", "product_share", "product_share_fp8", "product_share_tf32", "product_share_f32", "product_share_f64", "bandwidth", "bandwidth_per_thread", "launch_seconds")
 
 
 class OnTheShim(mgctest.Case):
@@ -116,7 +116,7 @@ class Numbers(mgctest.Case):
     def test_they_are_recovered(self):
         with open(os.path.join(mgctest.BUILD, "lib/mgc/devices/h200.json"), encoding="utf-8") as f:
             base = json.load(f)
-        true = {**base, "product_share": 0.6, "product_share_f32": 0.9, "product_share_tf32": 0.5, "product_share_f64": 0.8,
+        true = {**base, "product_share": 0.6, "product_share_f32": 0.9, "product_share_tf32": 0.5, "product_share_f64": 0.8, "product_share_fp8": 0.5,
                 "attention": [{**row, "forward": row["forward"] * 0.8, "gradient": row["gradient"] * 1.2}
                               if row["kernels"].startswith("flash_sm90") or row["kernels"] == "flash" else row for row in base["attention"]],
                 "bandwidth": 3e12, "bandwidth_per_thread": 3e12 / 132,
@@ -134,7 +134,7 @@ class Numbers(mgctest.Case):
         self.assertEqual(set(got), {*MEASURED, "link_bandwidth", "host_in", "host_out", "host_both", "attention.forward", "attention.gradient"})
         want = {"launch_seconds": 5e-6, "host_both": true["host_both"] / 2,
                 **{k: true[k] for k in ("bandwidth", "bandwidth_per_thread", "link_bandwidth", "host_in", "host_out")}}
-        for p, share in (("bf16", ""), ("f16", ""), ("tf32", "_tf32"), ("f32", "_f32"), ("f64", "_f64")):
+        for p, share in (("bf16", ""), ("f16", ""), ("tf32", "_tf32"), ("f32", "_f32"), ("f64", "_f64"), ("fp8", "_fp8")):
             rate, share = f"flops_{p}_per_thread", "product_share" + share
             want[p] = true[rate] * true[share]
             got[p] = got[rate] * got[share]
@@ -150,10 +150,11 @@ class Numbers(mgctest.Case):
         self.assertRegex(said, r"(?m)^(product bf16: small|rows: small) .* -$")
 
     def test_no_host(self):
-        """A card without memory to offload to: nothing is to be measured of it."""
-        self.write("slow.json", json.dumps(SLOW))
+        """A card without memory to offload to, or without fp8: nothing is to be measured of it."""
+        self.write("slow.json", json.dumps({k: v for k, v in SLOW.items() if k != "flops_fp8_per_thread"}))
         self.compiles("calibrate", "--device", "./slow.json", "--emit=source", "-o", "slow")
         self.assertNotIn("host", self.read("slow/runs").decode())
+        self.assertNotIn("fp8", self.read("slow/runs").decode())
 
     def test_what_is_missing_is_0(self):
         """No action of a class, or none that is longer than launches: no number; and a class that is not in the table."""

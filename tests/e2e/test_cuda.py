@@ -343,8 +343,8 @@ class Cuda(shim.Case):
         self.text(3000)
         good = self.losses("./gpu", "--steps", 3, "--products", "algos")
         first = self.read("algos").decode()
-        self.assertRegex(first, r"\Amgc-products 3\ndevice shim\nlibrary \d+\n(\d+ ){21}")
-        self.assertEqual(len({line.split()[21] for line in first.splitlines()[3:]}), 3)  # not always the first one
+        self.assertRegex(first, r"\Amgc-products 4\ndevice shim\nlibrary \d+\n(\d+ ){22}")
+        self.assertEqual(len({line.split()[22] for line in first.splitlines()[3:]}), 3)  # not always the first one
         self.assertEqual(self.losses("./gpu", "--steps", 3, "--products", "algos", seed=5), good)
         self.assertEqual(self.read("algos").decode(), first)
         lines = first.splitlines(keepends=True)

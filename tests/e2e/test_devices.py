@@ -66,6 +66,8 @@ class Devices(mgctest.Case):
             peak = [float(cell) for cell in row[2].split(", ")]
             for key, value in zip(("bf16", "tf32", "f32", "f64"), peak, strict=True):
                 self.assertAlmostEqual(d[f"flops_{key}_per_thread"] * d["threads"] / 1e12, value, delta=value / 100, msg=name + " " + key)
+            eights = 0 if name in ("a100", "rtx3090") else 2 * d["flops_bf16_per_thread"]  # as the text above the table says
+            self.assertAlmostEqual(d.get("flops_fp8_per_thread", 0), eights, delta=eights / 50, msg=name)
             self.assertEqual((round(float(row[0]) * 1e9), int(row[1])), (d["memory"], d["threads"]), name)
             self.assertAlmostEqual(float(row[3]), d["bandwidth"] / 1e9, delta=1, msg=name)
             self.assertEqual(float(row[4]), d["product_share"], name)

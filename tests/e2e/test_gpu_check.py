@@ -62,7 +62,7 @@ with open(os.path.join(out, "metrics.jsonl"), "w") as f:
                            time=4e-3 * i * (1 + ("unaccounted" in os.environ.get("FAIL", ""))))) + "\\n")
 if "--trace" in argv:
     long = dict(predicted_us=100, bytes=1e8)
-    products = dict(bf16=1.6e10, f16=1.6e10, tf32=8.5e9, f32=5.4e9, f64=1.28e8)  # FLOPs that an rtx4090 does in 100 us
+    products = dict(bf16=1.6e10, f16=1.6e10, fp8=3.3e10, tf32=8.5e9, f32=5.4e9, f64=1.28e8)  # FLOPs that an rtx4090 does in 100 us
     rows = [(n, dict(measured_us=us + 8, flops=products.get(n[8:-7], 1e9), **long)) for n, us in [(f"product {p}: large", 125) for p in products]
             + [("attention bf16: head 64, 1024 keys", 200), ("attention gradients bf16: head 64, 1024 keys", 400), ("rows: large", 80), ("update: large", 80)]]
     if name == "host":
@@ -160,7 +160,7 @@ class GpuCheck(mgctest.Case):
         table = out[out.rindex("Card 5000, predicted with the description rtx4090"):]
         self.assertRegex(table, r"(?m)^product bf16: large +1 +100\.0 +125\.0 +\+25% .* product_share$")
         self.assertRegex(table, r"(?m)^attention gradients bf16: head 64, 1024 keys +1 +100\.0 +400\.0 +\+300% .* attention\.gradient$")
-        self.assertRegex(table, r"(?m)^launches +- +4\.0 +400\.0 ")
+        self.assertRegex(table, r"(?m)^launches +- +4\.0 +363\.6 ")
         self.assertIn("\ntiny\nclass ", table)
         self.assertNotIn("\nfar\n", table)
         self.assertRegex(out, r"(?m)^check bench  model far .* tokens_per_s 4000\.0 .* planned_host_bytes 7000  measured_host_bytes -?\d+$")
@@ -175,7 +175,7 @@ class GpuCheck(mgctest.Case):
             peak = "flops_bf16_per_thread" if factor > 1 else "name"
             self.assertAlmostEqual(new["forward"] * (got[peak] * 100 if factor > 1 else 1),
                                    old["forward"] * (was[peak] * factor if factor > 1 else 1), delta=5e10 if factor > 1 else 1e-12)
-        self.assertAlmostEqual(got["launch_seconds"], 4e-4, delta=1e-7)
+        self.assertAlmostEqual(got["launch_seconds"], 3.636e-4, delta=1e-7)
         for key, factor in (("host_in", 1), ("host_out", 1), ("host_both", 2)):
             self.assertAlmostEqual(got[key], was[key] * factor, delta=1e7)
         self.assertIn("by gpu-check on", got["measured"])

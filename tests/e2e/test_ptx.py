@@ -20,7 +20,8 @@ NVCC = os.environ.get("MGC_NVCC") or shutil.which("nvcc") or (USUAL if os.path.e
 class Ptx(shim.Case):
     def test_programs(self):
         """The losses of 20 steps, to 2e-4 in f32 and to 1e-3 in bf16, and those of the shim's text to 1e-5 in f32."""
-        cases = [(m, p, arch) for m in MODELS for p in ("f32", "bf16") for arch in ("80", "90a")]
+        cases = [(m, p, arch) for m in MODELS for p, arch in (("f32", "80"), ("bf16", "80"), ("fp8", "89"), ("f32", "90a"), ("bf16", "90a"),
+                                                              ("fp8", "90a"))]
         for model, precision, arch in some(cases):
             with self.subTest(model, precision=precision, arch=arch):
                 self.follows(os.path.join(PARITY, model), precision, arch)
@@ -51,7 +52,8 @@ class Ptx(shim.Case):
         steps = 20 if FULL else 6
         options = () if precision == "f32" else ("--precision", precision, "-D", "head=64") if "mixtral" not in path else (
             "--precision", precision)
-        self.both(path, *[o for o in options if o not in ("--precision", precision)], gpu=options[:2])
+        same = options if precision == "fp8" else [o for o in options if o not in ("--precision", precision)]
+        self.both(path, *same, gpu=() if precision == "fp8" else options[:2])
         self.ptx(arch)
         self.text(6000)
         env = {"SHIM_SM": arch[:2]}

@@ -34,6 +34,19 @@ const char program_head[] = "mgir 1\n"
                             "lr constant warmup 0 steps 0 last 0 linear compute f64\n"
                             "layout one device cpu microbatch 2 recompute auto assert_peak 0\n";
 
+/* Of a program with arguments of fp8. */
+static const char *head(Arena *a, const char *const *args)
+{
+    static const char f64[] = "compute f64", fp8[] = "compute f32 half bf16 fp8 e4m3 e5m2 products";
+    const char *at = strstr(program_head, f64);
+    bool eights = false;
+    for (int n = 0; n < MAX_ARGS && args && args[n]; n++)
+        eights |= strstr(args[n], ": e4m3") != NULL;
+    return eights ? arena_printf(a, "%.*s%s%s", (int)(at - program_head), program_head, fp8,
+                                 at + sizeof f64 - 1)
+                  : program_head;
+}
+
 /* A tensor of an argument's name and type; its external form is its own. */
 static void write_tensor(FILE *out, const char *arg, int at)
 {
@@ -57,7 +70,7 @@ char *program_text(Arena *a, const char *const *args, const char *body, int resu
     size_t size;
     FILE *out = open_memstream(&text, &size);
     int n = 0;
-    fputs(program_head, out);
+    fputs(head(a, args), out);
     for (; n < MAX_ARGS && args && args[n]; n++)
         write_tensor(out, args[n], n);
     fputs("\nfn @f {\n", out);

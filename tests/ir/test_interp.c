@@ -165,6 +165,12 @@ static const Case others[] = {
      "%s: f64[i=2, j=2] = dot %a, %b, %c {over=[k=2]}\n"
      "%t: f64[i=2, k=2, j=2] = dot %a, %b {over=[]}\ngive %r, %s, %t",
      {"19 22 43 50", "119 322 243 450", "5 6 14 16 15 18 28 32"}},
+    {OP_dot_scaled,
+     {"a: e4m3[i=2, k=2]", "b: e5m2[k=2, j=2]", "s: f32[]", "t: f32[]", "c: f32[j=2, i=2]"},
+     {"1 2 3 4", "5 6 7 8", "2", "0.5", "100 200 300 400"},
+     "%r: f32[i=2, j=2] = dot_scaled %a, %b, %s, %s {over=[k=2]}\n"
+     "%u: f32[i=2, j=2] = dot_scaled %a, %b, %s, %t, %c {over=[k=2]}\ngive %r, %u",
+     {"76 88 172 200", "119 322 243 450"}},
     {OP_conv, /* [0 1 2 3] as taps see it: 0 0, 1 2, 3 0; then every second sum alone has one */
      {"x: f64[r=4]", "w: f64[t=2]", "c: f64[p=3]"},
      {"0 1 2 3", "1 10", "100 200 300"},

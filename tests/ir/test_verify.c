@@ -200,6 +200,8 @@ static const Bad rules[] = {
      "dim 'j' is read through taps and counts others"},
     {4, AB, "%r: f64[i=2, k=2] = dot_bias %a, %b, %a {over=[j=3]}" GIVE,
      "the product has no dim 'j'"},
+    {4, AB, "%r: f64[i=2, k=2] = dot_scaled %a, %b, %a, %a {over=[j=3]}" GIVE,
+     "the left side is f64 where fp8 is wanted"},
     {4, AB, "%r: f64[i=2, k=2], %s: f64[i=2] = dot_sum %a, %b, %a {over=[j=3]}" GIVE,
      "what is added to has not the result's type"},
     {4, AB, "%r: f64[i=2, k=2] = dot_gelu %a, %b, %a {over=[j=3]}" GIVE,

@@ -315,6 +315,13 @@ static bool change_gemm(Mutation *m, Action *a)
         SAY("beta of '%s' changes", name(m, a->name));
         d->beta = 1 - d->beta;
         return true;
+    case 3:
+        if (d->other) {
+            SAY("the second type of '%s' changes", name(m, a->name));
+            d->other = d->other == MG_E4M3 ? MG_E5M2 : MG_E4M3;
+            return true;
+        } /* else as any other */
+        /* fallthrough */
     default:
         PICK(&d->m, &d->n, &d->k, &d->lda, &d->ldb, &d->ldc, &d->ldx, &d->batch, &d->sa, &d->sb,
              &d->sc);

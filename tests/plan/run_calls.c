@@ -8,7 +8,12 @@
 
 static DType type_of_code(mg_dtype t)
 {
-    return t == MG_F64 ? DT_f64 : t == MG_BF16 ? DT_bf16 : t == MG_F16 ? DT_f16 : DT_f32;
+    return t == MG_F64    ? DT_f64
+           : t == MG_BF16 ? DT_bf16
+           : t == MG_F16  ? DT_f16
+           : t == MG_E4M3 ? DT_e4m3
+           : t == MG_E5M2 ? DT_e5m2
+                          : DT_f32;
 }
 
 /* Of losses and normalisers. */
@@ -30,6 +35,7 @@ static void put(mg_dtype t, void *p, int64_t i, double x)
 void run_gemm(const mg_gemm_desc *d, void *const *p)
 {
     void *aux = d->epilogue & (MG_AUX | MG_GELU_GRAD) ? p[d->epilogue & MG_BIAS ? 4 : 3] : NULL;
+    const mg_dtype second = d->other ? d->other : d->dtype;
     for (int64_t b = 0; b < d->batch; b++)
         for (int64_t i = 0; i < d->m; i++)
             for (int64_t j = 0; j < d->n; j++) {
@@ -37,11 +43,13 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
                 for (int64_t k = 0; k < d->k; k++)
                     sum +=
                         get(d->dtype, p[0], b * d->sa + (d->ta ? k * d->lda + i : i * d->lda + k)) *
-                        get(d->dtype, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
+                        get(second, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
                 int64_t at = b * d->sc + i * d->ldc + j;
                 double c = d->beta != 0 ? get(d->out, p[2], at) : 0;
                 if (d->epilogue & MG_BIAS)
                     c = get(d->dtype, p[3], j);
+                if (d->epilogue & MG_SCALES)
+                    sum *= get(MG_F32, p[3], 0) * get(MG_F32, p[4], 0);
                 sum = d->alpha * sum + c;
                 if (d->epilogue & MG_AUX)
                     put(d->out, aux, i * d->ldx + j, sum);

@@ -311,6 +311,43 @@ static bool pack(Decoder &d, Op &o)
     return true;
 }
 
+/* As a multiple of the distance of numbers of 8 bits near it; at most the largest of them. */
+template <int BITS, int BIAS, int TOP> static uint16_t to_fp8(float x)
+{
+    const uint16_t sign = (uint16_t)(bits_of(x) >> 24 & 0x80);
+    const float a = fabsf(x);
+    if (x != x)
+        return 0x7f;
+    if (a >= TOP)
+        return sign | (BITS == 3 ? 0x7e : 0x7b);
+    if (a == 0)
+        return sign;
+    int e = ilogbf(a);
+    e = e < 1 - BIAS ? 1 - BIAS : e;
+    const unsigned n = (unsigned)nearbyintf(ldexpf(a, BITS - e)), one = 1u << BITS;
+    return (uint16_t)(sign | (n < one ? n : ((unsigned)(e + BIAS - 1) << BITS) + n));
+}
+
+/* Two floats in 16 bits: the first operand is the upper byte. */
+template <uint16_t F(float)> static void run_pack_fp8(Warp &w, const Op &o)
+{
+    uint16_t *d = w.at<uint16_t>(o.d);
+    const float *a = w.at<float>(o.a), *b = w.at<float>(o.b);
+    each_lane(w.active, [=](int i) { d[i] = (uint16_t)(F(a[i]) << 8 | F(b[i])); });
+}
+
+static bool pack_fp8(Decoder &d, Op &o)
+{
+    const std::vector<std::string> &words = d.now->words;
+    d.expect(words.size() == 5 && words[1] == "rn" && words[2] == "satfinite" && words[4] == "f32" &&
+             d.now->operands.size() == 3);
+    o.run = words[3] == "e4m3x2" ? run_pack_fp8<to_fp8<3, 7, 448>> : run_pack_fp8<to_fp8<2, 15, 57344>>;
+    o.d = d.write(d.operand(0), 2);
+    o.a = d.read(d.operand(1), 4);
+    o.b = d.read(d.operand(2), 4);
+    return true;
+}
+
 /* To the nearest of ten bits, ties away from 0 (rna) or to even (rn). */
 static void run_tf32(Warp &w, const Op &o)
 {
@@ -333,6 +370,8 @@ bool convert_group(Decoder &d, Op &o)
     const std::string &t = words[words.size() - 2], &a = words.back();
     if (t == "bf16x2" || t == "f16x2")
         return pack(d, o);
+    if (t == "e4m3x2" || t == "e5m2x2")
+        return pack_fp8(d, o);
     if (t == "tf32" && words.size() == 4 && a == "f32") {
         o.how = words[1] == "rna";
         d.expect(o.how || words[1] == "rn");

@@ -17,6 +17,7 @@ struct ShimMatmul {
     cublasLtEpilogue_t epilogue;
     const void *bias, *aux;
     int64_t aux_ld;
+    const void *given[2]; /* scales of A and B */
 };
 struct ShimLayout {
     cudaDataType_t type;
@@ -67,7 +68,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                         [CUBLASLT_MATMUL_DESC_EPILOGUE] = &d->epilogue,
                         [CUBLASLT_MATMUL_DESC_BIAS_POINTER] = &d->bias,
                         [CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER] = &d->aux,
-                        [CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD] = &d->aux_ld};
+                        [CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD] = &d->aux_ld,
+                        [CUBLASLT_MATMUL_DESC_A_SCALE_POINTER] = &d->given[0],
+                        [CUBLASLT_MATMUL_DESC_B_SCALE_POINTER] = &d->given[1]};
     if ((size_t)a >= sizeof to / sizeof *to || !to[a])
         return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to[a], v, n);
@@ -177,11 +180,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const 
     const uint64_t *const x = algo->data;
     record_line("product",
                 "%" PRIuPTR " %d %d %d %g %s %s %s %s %d %" PRIuPTR " %" PRIuPTR " %" PRId64
-                " %" PRIuPTR " %zu %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %" PRIu64,
+                " %" PRIuPTR " %zu %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %" PRIu64
+                " %" PRIuPTR " %" PRIuPTR,
                 (uintptr_t)s, (int)d->ta, (int)d->tb, (int)d->compute, number_at(beta, d->scale),
                 all[0], all[1], all[2], all[3], (int)d->epilogue, (uintptr_t)d->bias,
                 (uintptr_t)d->aux, d->aux_ld, (uintptr_t)work, work_bytes, x[0], x[1], x[2], x[3],
-                x[4] == shapes(d, la, lb, lc), x[5]);
+                x[4] == shapes(d, la, lb, lc), x[5], (uintptr_t)d->given[0],
+                (uintptr_t)d->given[1]);
     for (int i = 0; i < 4; i++)
         free(all[i]);
     return CUBLAS_STATUS_SUCCESS;

@@ -11,7 +11,7 @@ import re
 from collections import namedtuple
 
 INT = (-1 << 31, (1 << 31) - 1)
-WIDTH = {"float": 4, "double": 8, "mg_bf16": 2, "mg_f16": 2, "int32_t": 4, "int64_t": 8, "uint8_t": 1}
+WIDTH = {"float": 4, "double": 8, "mg_bf16": 2, "mg_e4m3": 1, "mg_e5m2": 1, "mg_f16": 2, "int32_t": 4, "int64_t": 8, "uint8_t": 1}
 Access = namedtuple("Access", "pointer writes lo hi multiple")  # elements: the first, behind the last; bytes
 Pointer = namedtuple("Pointer", "does lo hi multiple")  # does: r, w, rw; bytes; the address has to be a multiple
 Kernel = namedtuple("Kernel", "name grid block pointers problems")

@@ -57,7 +57,7 @@ class Faults(unittest.TestCase):
             f.write(layouts.text("pp2_dp2_tp2", "h200", "kv_heads").replace("layout pp2_dp2_tp2", "layout many"))
         cls.many = cls.program("many", os.path.join(PARITY, "llama_small.mg"), "--precision", "bf16", "-D", "batch=8", "--layout",
                                os.path.join(cls.folder.name, "many.mg"), rank=3)
-
+        cls.eights = cls.program("eights", os.path.join(PARITY, "llama_small.mg"), "--precision", "fp8", "--device", "rtx4090")
         cls.images = cls.program("images", os.path.join(PARITY, "zoo/resnet.mg"), "--precision", "bf16", "--device", "h100")
 
     @classmethod
@@ -89,7 +89,7 @@ class Faults(unittest.TestCase):
         self.assertRegex(said, rf"(?m)^{rule}", said[-2000:])
 
     def test_nothing(self):
-        for p in (self.one, self.many, self.images):
+        for p in (self.one, self.many, self.images, self.eights):
             self.assertIn(" 0 findings", self.check(p, p.recording))
             self.assertEqual(p.problems, [])
 
@@ -271,6 +271,19 @@ class Faults(unittest.TestCase):
         self.finds("product: .*C is not D", self.one, self.product(21, lambda x: x + 256))
         self.finds("product: .*epilogue's matrix", self.one, self.product(38, lambda x: x + 1, lambda x: int(x[35]) & 128))
         self.finds("alignment: .*epilogue's matrix", self.one, self.product(37, lambda x: x + 2, lambda x: int(x[35]) & 128))
+
+    def test_eights(self):
+        """Of fp8: the library's table of layouts and types, whole words, and where the scales are."""
+        def of(line):
+            return line[8] in ("28", "29")
+        self.finds("product: .*A as it is", self.eights, self.product(3, 0, of))
+        self.finds("product: .*B transposed", self.eights, self.product(4, 1, of))
+        self.finds("product: .*types 29, 29", self.eights, self.product(8, 29, lambda x: x[8] == "28" and x[15] == "29"))
+        self.finds("product: .*types 28, 14", self.eights, self.product(15, 14, of))
+        self.finds("alignment: .*B of fp8", self.eights, self.product(14, lambda x: x + 8, of))
+        self.finds("alignment: .*scale", self.eights, self.product(47, lambda x: x + 2, of))
+        self.finds("bounds: .*scale", self.eights, self.product(48, lambda x: x + (1 << 40), of))
+        self.finds("product: .*type 14 have a scale", self.eights, self.product(47, 4096, lambda x: x[8] == "14"))
 
     # ---- lifetimes, captures, the plan ----
 

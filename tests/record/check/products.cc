@@ -20,7 +20,7 @@ struct Matrix {
 
 static uint64_t bytes_of(int type)
 {
-    return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+    return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : type >= CUDA_R_8F_E4M3 ? 1 : 2;
 }
 
 static Matrix matrix_of(const Line &l, size_t from)
@@ -85,6 +85,28 @@ static void types(const Line &l, const Matrix &a, const Matrix &b, const Matrix 
               d.type, compute);
 }
 
+/* What sm_89, sm_90 and sm_120 take of fp8: A transposed and B not, not both of e5m2, a result of bf16
+ * or f32, sums in f32, and all in whole words of 16 bytes. */
+static void eights(const Line &l, const Matrix &a, const Matrix &b, const Matrix &d, int compute)
+{
+    if (l.i(1) != CUBLAS_OP_T || l.i(2) != CUBLAS_OP_N)
+        found("product", l.number, l.action, "fp8 is multiplied with A as it is, or B transposed");
+    if (bytes_of(b.type) != 1 || (a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2) ||
+        (d.type != CUDA_R_16BF && d.type != CUDA_R_32F) || compute != CUBLAS_COMPUTE_32F)
+        found("product", l.number, l.action, "types %d, %d, %d computed as %d", a.type, b.type,
+              d.type, compute);
+    static const char *const names[] = {"A", "B", "D"};
+    const Matrix *const all[] = {&a, &b, &d};
+    for (int i = 0; i < 3; i++) {
+        const Matrix &m = *all[i];
+        const uint64_t width = bytes_of(m.type);
+        if (m.at % 16 || m.rows * width % 16 || (uint64_t)m.ld * width % 16 ||
+            (m.batch > 1 && (uint64_t)m.stride * width % 16))
+            found("alignment", l.number, l.action, "%s of fp8 is at %#" PRIx64 ", with %" PRIu64
+                  " rows and a leading dimension of %" PRId64, names[i], m.at, m.rows, m.ld);
+    }
+}
+
 void product(const Line &l, Call *call)
 {
     const bool ta = l.i(1) == CUBLAS_OP_T, tb = l.i(2) == CUBLAS_OP_T;
@@ -97,7 +119,16 @@ void product(const Line &l, Call *call)
     legal(l, "B", b, false);
     legal(l, "D", d, true);
     fits(l, a, b, d, ta, tb);
-    types(l, a, b, d, (int)l.i(3));
+    const bool fp8 = bytes_of(a.type) == 1;
+    if (fp8)
+        eights(l, a, b, d, (int)l.i(3));
+    else
+        types(l, a, b, d, (int)l.i(3));
+    for (size_t k = 45; k < 47; k++)
+        if (l.u(k) && !fp8)
+            found("product", l.number, l.action, "numbers of type %d have a scale", a.type);
+        else if (l.u(k))
+            call->pieces.push_back({"scale", l.u(k), 4, 1, 0, true, false, 4, false});
     if (c.at != d.at)
         found("product", l.number, l.action, "C is not D");
     if (!l.i(43))

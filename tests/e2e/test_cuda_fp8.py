@@ -1,0 +1,135 @@
+"""Programs for GPUs whose layers' products are of fp8, run by the shim, whose cuBLASLt takes what the real one takes of it and no more:
+they follow the processor's programs, which round alike and multiply halves of the same value."""
+
+import json
+import os
+import re
+
+import layouts
+import mgctest
+import shim
+from mgctest import FULL, TURN, some
+
+PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
+MODELS = ("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg")
+KINDS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)"}
+RANKS = {"dp2": 4, "tp2": 8, "dp2_zero3": 4, "cp2_zigzag": 8, "tp2_sp": 8}  # sequences that a rank computes at once: of all ranks 8
+
+
+class CudaFp8(shim.Case):
+    def source(self, model, precision, name):
+        with open(os.path.join(PARITY, model), encoding="utf-8") as f:
+            self.write(f"{name}.mg", re.sub(r"(?m)^( *precision +)\w+.*$", rf"\g<1>{precision}", f.read()))
+        return f"{name}.mg"
+
+    def near(self, want, got, bound):
+        self.assertEqual(len(want), len(got))
+        off = [max(abs(a[k] - b[k]) / a[k] for a, b in zip(want, got)) for k in (0, 1)]
+        self.assertLess(off[0], bound)
+        self.assertLess(off[1], 10 * bound)
+
+    def test_follows(self):
+        """As far as bf16's follow (test_cuda.py): a sum in another order may round to another number of 8 bits."""
+        self.text(6000)
+        cases = [(m, k) for m in MODELS for k in KINDS]
+        for model, kind in some(cases):
+            with self.subTest(model=model, gradients=kind):
+                self.both(self.source(model, KINDS[kind], "m"))
+                self.assertIn(b".other = MG_E", self.read("program.c"))
+                steps = 20 if FULL else 6
+                want = self.losses("./cpu", "--steps", steps)
+                for seed in range(4) if FULL else (TURN,):
+                    self.near(want, self.losses("./gpu", "--steps", steps, seed=seed), 1e-3)
+
+    def test_first_step(self):
+        """Before any update, and before sums of other orders have been rounded twice, the loss is nearly that of the processor, and far
+        from that of bf16."""
+        self.text(6000)
+        self.both(self.source("llama_small.mg", "fp8", "m"))
+        (want, _), (got, _) = (self.losses(p, "--steps", 1)[0] for p in ("./cpu", "./gpu"))
+        self.compiles(self.source("llama_small.mg", "bf16", "half"), "-o", "half")
+        half = self.losses("./half", "--steps", 1)[0][0]
+        self.assertLess(10 * abs(want - got), abs(want - half))
+
+    def test_again(self):
+        """What is computed again has the bits that it had; so has a run that goes on from a checkpoint."""
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "m")
+        self.gpu(source, "--recompute", "none")
+        kept = self.losses("./gpu", "--steps", 4)
+        self.trains("./gpu", "--data", "text1.txt", "--out", "cut", "--steps", 2, env={"SHIM_SEED": "2"})
+        self.trains("./gpu", "--data", "text1.txt", "--out", "cut", "--steps", 4, "--resume", env={"SHIM_SEED": "3"})
+        self.assertEqual([(l["loss"], l["grad_norm"]) for l in self.metrics("cut") if "loss" in l], kept)
+        self.gpu(source, "--recompute", "all")
+        self.assertEqual(self.losses("./gpu", "--steps", 4, seed=5), kept)
+
+    def test_offloaded(self):
+        """Parameters that come from the host are rounded layer by layer, with the scales that their stack has: the same bits."""
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "m")
+        self.gpu(source)
+        here = self.losses("./gpu", "--steps", 3)
+        self.write("host.mg", "layout host {\n device h200\n microbatch 4\n offload state, masters, parameters, gradients -> host\n}\n")
+        self.gpu(source, "--layout", "./host.mg", device=())
+        self.assertEqual(self.losses("./gpu", "--steps", 3), here)
+
+    def test_ranks(self):
+        """Scales are of the tensor on all ranks: the largest numbers are all-reduced."""
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "m")
+        self.gpu(source, "-D", "batch=8", "--microbatch", 8)
+        want = self.losses("./gpu", "--steps", 3)
+        for name in some(RANKS):
+            with self.subTest(layout=name):
+                self.write(f"{name}.mg", layouts.text(name, "h200"))
+                self.gpu(source, "-D", "batch=8", "--microbatch", RANKS[name], "--layout", f"./{name}.mg", device=())
+                self.near(want, self.losses("./gpu", "--steps", 3, SHIM_GPUS="8"), 2e-3)
+
+    def test_sides(self):
+        """What a rank has too few rows or columns of is multiplied in halves; nothing is refused, and the numbers are the same."""
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "m")
+        small = ("-D", "seq=10", "-D", "batch=1", "--microbatch", 1)  # gradients of parameters sum 10 tokens
+        self.both(source, *small)
+        self.assertRegex(self.read("program.c").decode(), r"GEMM\(MG_BF16, MG_F32")
+        self.near(self.losses("./cpu", "--steps", 4), self.losses("./gpu", "--steps", 4), 1e-3)
+
+    def test_refused(self):
+        """A device without tensor cores for fp8, when the program is made, and when it runs."""
+        source = self.source("llama_small.mg", "fp8", "m")
+        r = self.mgc(source, "--device", "a100", "--check")
+        self.assertEqual(r.returncode, 1, r.err)
+        for part in ("error[MG0311]: precision fp8 on a100, which has no products of fp8", "help: precision bf16"):
+            self.assertIn(part, r.err)
+        r = self.mgc(os.path.join(PARITY, "llama_small.mg"), "--precision", "fp8", "--device", "rtx3090", "--check")
+        self.assertEqual(r.returncode, 1, r.err)
+        self.assertIn("help: --precision bf16", r.err)
+        self.write("emulated.mgir", self.compiles(source, "--device", "h100", "--print-after=emulate").out)
+        r = self.mgc("--from=emulated.mgir", "--device", "cpu", "--check")
+        self.assertEqual(r.returncode, 2, r.err)
+        self.assertIn("the text has products of fp8", r.err)
+        self.compiles("--from=emulated.mgir", "--device", "h100", "--check")
+        self.text(6000)
+        self.gpu(source)
+        r = self.run_program("./gpu", "--data", "text1.txt", "--steps", 1, "--out", "old", env={"SHIM_SM": "86"})
+        self.assertEqual(r.returncode, 77)
+        self.assertIn(b"its products of fp8 need 8.9 or later", r.stderr)
+
+    def test_plan(self):
+        """Every second layout of an operand is an action of the plan, and products are priced at the peak of fp8."""
+        source = self.source("llama_small.mg", "fp8", "m")
+        wide = [a for d in ("hidden=2048", "kv_heads=8", "group=4", "head=64", "ffn=8192", "seq=1024") for a in ("-D", d)]
+        text = self.compiles(source, *wide, "--device", "rtx4090", "--emit=c").out
+        products = re.findall(r"GEMM\(MG_E[45]M[23], MG_(F32|BF16),", text)
+        self.assertEqual(set(products), {"F32", "BF16"})
+        self.assertRegex(text, r"\.tb = true,\s+\.epilogue = MG_SCALES,\s+\.other = MG_E4M3")
+        self.assertRegex(self.compiles(source, *wide, "--device", "rtx4090", "--schedule").out, r"kernel .*mlp\.copy")
+        seconds = {p: self.plan(source, *wide, "--device", "rtx4090", "--precision", p)["step_ms"] for p in ("bf16", "fp8")}
+        self.assertLess(seconds["fp8"], 0.85 * seconds["bf16"])
+
+    def plan(self, *argv):
+        return json.loads(self.compiles(*argv, "--plan=json").out)
+
+
+if __name__ == "__main__":
+    mgctest.main()
