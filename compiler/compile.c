@@ -398,11 +398,10 @@ static Exit check_precision(Session *s, const Compiled *c, const char *after)
     if (!t->fp8 || (d->flops_fp8 > 0 && !tiles))
         return EXIT_done;
     if (gpu) {
-        const char *scales = tiles ? arena_printf(s->arena, " (scales = %s)",
-                                                  scales_names[t->fp8_scales])
-                                   : "";
-        diag_error(s->diag, option ? (Span){0} : t->precision_span, 311, "precision fp8%s on %s, %s",
-                   scales, d->name,
+        const char *scales =
+            tiles ? arena_printf(s->arena, " (scales = %s)", scales_names[t->fp8_scales]) : "";
+        diag_error(s->diag, option ? (Span){0} : t->precision_span, 311,
+                   "precision fp8%s on %s, %s", scales, d->name,
                    tiles ? "a GPU: its programs have scales of whole tensors alone"
                          : "which has no products of fp8");
         diag_help(s->diag, "%s", option ? "--precision bf16" : "precision bf16");

@@ -116,8 +116,6 @@ static inline bool op_is_product(Op op)
 }
 /* Attribute fp8 of a dot: what its operands are. */
 enum { FP8_none, FP8_values, FP8_gradient /* the first is a gradient */ };
-/* Of what matrices of fp8 have a multiple of rows and of columns, and their rows of bytes. */
-enum { FP8_SIDE = 16 };
 /* The value of a pointwise op on doubles (comparisons give 0 or 1): ir/op_value.c. */
 double op_evaluate(Op op, double a, double b, double c);
 
@@ -533,10 +531,6 @@ Value attention_queries(Builder *b, const Attrs *a, Value q, Value k);
 /* The dims of a head of values, of attention over these keys: the head's own, or others that the
  * keys lack. */
 DimList attention_value_head(const Attrs *a, const Type *k, const Type *v);
-
-/* Of a tensor that lies as t does: the number, among the dims of tiles, of one of which a rank has
- * a part of a tile; -1: ranks have all of each. a: as of tile_scale (rules_tiles.c). */
-int ir_cut_tiles(const Module *m, const Attrs *a, const Type *t);
 
 /* Index of the operand that an instruction adds to, whose storage its result may take; or -1. */
 int ins_added(const Ins *i);

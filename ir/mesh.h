@@ -61,4 +61,8 @@ int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i);
 /* How many of the elements that a rank has come before index `end` of the whole dim. */
 int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end);
 
+/* Of a tensor that lies as t does: the number, among the dims of tiles, of one of which a rank has
+ * a part of a tile; -1: ranks have all of each. a: as of tile_scale (rules_tiles.c). */
+int ir_cut_tiles(const Module *m, const Attrs *a, const Type *t);
+
 #endif

@@ -4,6 +4,7 @@
  * they share, and then each rank computes its part alone. A sum over a dim that is split gives each
  * rank a part of the sum: the result is partial. Partial numbers pass through what is linear in
  * them, and through nothing else; so a reduction that is missing, or made twice, is no program. */
+#include "ir/mesh.h"
 #include "ir/rules.h"
 
 static Axes axes_of(const Type *t, const DimList *dims)

@@ -1,4 +1,5 @@
 /* rules_tiles.c - the type rule of tile_scale, and where its tiles are. */
+#include "ir/mesh.h"
 #include "ir/rules.h"
 
 enum { MAX_SIDE = 256 }; /* elements of a side of a tile, for which kernels have room */

@@ -27,6 +27,8 @@ bool dtype_is_half(DType t);
  * products that are scaled. A cast to one rounds to the nearest, ties to even; what is beyond its
  * largest number, an infinity too, becomes that number. A NaN stays one. */
 bool dtype_is_fp8(DType t);
+/* Of what matrices of fp8 have a multiple of rows and of columns, and their rows of bytes. */
+enum { FP8_SIDE = 16 };
 /* dynamic8, of [-1, 1], and udynamic8, of [0, 1]: 256 numbers that lie the closer the smaller they
  * are (runtime/dynamic8.h), for state of optimizers. A cast to one gives the nearest; what is
  * beyond the largest number, and a NaN, becomes that. All bits 0 are 0. */

@@ -341,8 +341,7 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
              void *extra, void *aux);
 /* On a processor, for a single product whose columns are a multiple of MG_TILE: kernel k, on the
  * pointers p, processes each piece of C before it leaves the cache. A unit of k is MG_TILE columns
- * of a row, row by row; it reads C there, and may write over it, but not over A, B, extra or aux.
- */
+ * of a row, row by row; it reads C there, and may write over it, but not over A, B, extra, aux. */
 #define MG_TILE 32
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
@@ -443,7 +442,6 @@ typedef struct mg_top_desc {
     int64_t rows, n, top;
 } mg_top_desc;
 void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y);
-
 void mg_tile_scale(mg_run *r, int action, const mg_tile_scale_desc *d, const void *x, void *y);
 
 /* Experts. Each position of each group makes some choices of an expert, choice[group, position, k];

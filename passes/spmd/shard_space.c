@@ -1,6 +1,7 @@
 /* shard_space.c - the dims that an instruction runs over, and on which axes each is split; see
  * shard.h. */
 #include "passes/spmd/shard.h"
+#include "ir/mesh.h"
 
 static int space_find(const Space *p, Name d)
 {

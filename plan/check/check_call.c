@@ -112,8 +112,7 @@ static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *co
     return false;
 }
 
-/* The epilogue that an op has, and the number of operands that makes which lie as the result does.
- */
+/* The epilogue that an op has, and of how many operands that lie as the result does. */
 static int end_of(const Ins *i, int *n)
 {
     *n = 4;
