@@ -62,7 +62,7 @@ layout rtx4090 : default {
 
 layout rtx5060ti : default {
     device     rtx5060ti
-    microbatch 16
+    microbatch 8
 }
 
 config {

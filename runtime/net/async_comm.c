@@ -13,8 +13,10 @@
  * follow the messages of the collective before it, and may begin while the earlier ones are still
  * in flight. A collective that touches what an earlier one writes, or writes what an earlier one
  * reads, enters when the earlier one is done: the program says so by a wait in the queue's own
- * stream. queue.h has these rules. A rank that waits drives the whole queue, so no other rank waits
- * for work that this rank has begun and then left alone.
+ * stream. queue.h has these rules. In pipelines, and beside transfers, collectives are a stream
+ * like others and no queue (plan/order/queue.c): there each enters when the one before it is done,
+ * and the program says nothing of it. A rank that waits drives the whole queue, so no other rank
+ * waits for work that this rank has begun and then left alone.
  *
  * Sums are the sums of comm.c, element by element: the same bits. If all ranks are on one
  * machine, collectives run synchronously, because communication there is work for the
@@ -57,7 +59,8 @@ typedef struct piece {
 
 struct rt_async_comm {
     mg_run *run;
-    bool busy; /* carry_on is running: parallel work inside it must not call it again */
+    bool in_order; /* each enters when the one before it is done */
+    bool busy;     /* carry_on is running: parallel work inside it must not call it again */
     /* Numbers in the queue (queue.h): the last collective that is done, that has begun all its
      * messages, that has entered, and that was put into the queue. */
     uint64_t done, posted, entered, begun;
@@ -382,6 +385,7 @@ void rt_async_comm_open(mg_run *r)
 {
     r->ranks->async_comm = rt_alloc(1, sizeof *r->ranks->async_comm);
     r->ranks->async_comm->run = r;
+    r->ranks->async_comm->in_order = r->program->stages.axis || r->program->level_bytes[2];
     rt_streams_open(r);
     rt_pool_beside(r->pool, look, r->ranks->async_comm);
 }
@@ -402,7 +406,7 @@ bool rt_async_comm_begin(mg_run *r, int action, const mg_comm_desc *d, const voi
     mg_begin(r, action);
     t->action = action;
     t->phase = AT_START;
-    t->after = b->after;
+    t->after = b->in_order ? b->begun : b->after;
     t->at = 0;
     t->pieces = 0;
     memset(t->meeting, 0, sizeof t->meeting);

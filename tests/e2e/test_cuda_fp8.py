@@ -16,6 +16,7 @@ KINDS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)"}
 RANKS = {"dp2": 4, "tp2": 8, "dp2_zero3": 4, "cp2_zigzag": 8, "tp2_sp": 8}  # sequences that a rank computes at once: of all ranks 8
 
 
+@mgctest.in_turns_of(3)
 class CudaFp8(shim.Case):
     def source(self, model, precision, name):
         with open(os.path.join(PARITY, model), encoding="utf-8") as f:

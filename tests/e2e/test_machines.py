@@ -60,6 +60,17 @@ class Machines(mgctest.Case):
             self.compiles(MODELS["experts"], "--layout", "./it.mg", "-D", "batch=24", "--precision", "f64", "-o", "many")
             self.follows(self.run_on("tcp", 4, 2), want, lines)
 
+    def test_gathered_twice(self):
+        """Of two collectives of a stream the later reads what the earlier gave: beside transfers, and in pipelines."""
+        self.text(6000)
+        want = self.one_rank("dense")
+        split = ["batch -> dp", "seq -> cp (zigzag)", "state, grads -> cp, dp"]
+        for n, lines in ((4, ["mesh cp = 2, dp = 2", *split, "microbatch 4", "offload state -> LEVEL"]),
+                         (8, ["mesh cp = 2, dp = 2, pp = 2", *split, "layers -> pp (schedule = 1f1b)", "microbatch 2"])):
+            self.write("it.mg", random_layouts.text(lines, device="cpus"))
+            self.compiles(MODELS["dense"], "--layout", "./it.mg", "-D", "batch=24", "--precision", "f64", "-o", "many")
+            self.follows(self.run_on("tcp", n, n), want, lines)
+
     def follows(self, have, want, about):
         self.assertEqual(len(have), len(want))
         for a, b in zip(have, want):
