@@ -15,6 +15,7 @@ LAYOUTS = {"dp2": ("dp = 2", "batch -> dp", 2, 1e-7), "zero3": ("dp = 2", "batch
            "cp2": ("cp = 2", "seq -> cp (zigzag)", 4, 1e-3), "zb": ("pp = 2, dp = 2", "layers -> pp (schedule = zb-h1)\nbatch -> dp", 2, 1e-7)}
 
 
+@mgctest.in_turns_of(3)
 class Fp8(mgctest.Case):
     def source(self, model, precision, name):
         with open(os.path.join(PARITY, model), encoding="utf-8") as f:
