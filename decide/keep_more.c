@@ -20,13 +20,9 @@ double frontier_seconds(const Module *module, const Device *d, const KeepPlan *k
     Arena *tmp = arena_new();
     Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
     m->layout.plan = kept;
-    PlanJob job = {.m = m,
-                   .d = d,
-                   .a = tmp,
-                   .after = "frontier",
-                   .upto = "timeline",
-                   .compared = true,
-                   .log = stderr};
+    PlanJob job = plan_compared(m, d, tmp, "frontier");
+    job.upto = "timeline";
+    job.decided = false; /* of the way as a whole */
     const double seconds = plan_make(&job) == PASS_ok ? job.plan->train->seconds : -1;
     arena_free(tmp);
     return seconds;

@@ -299,13 +299,8 @@ static bool fits_as_it_is(const Module *module, const Device *d, Arena *a, const
     }
     if (fit == KEEP_too_large) {
         m->layout.plan = *kept;
-        PlanJob job = {.m = m,
-                       .d = d,
-                       .a = tmp,
-                       .after = "frontier",
-                       .upto = "place",
-                       .compared = true,
-                       .log = stderr};
+        PlanJob job = plan_compared(m, d, tmp, "frontier");
+        job.decided = false; /* by the decisions that come later */
         plan_make(&job);
         if (!job.plan || plan_bytes(job.plan) <= d->memory)
             fit = KEEP_fits;

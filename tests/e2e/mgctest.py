@@ -138,6 +138,15 @@ class Case(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.err[-4000:])
         return r
 
+    def refuses_each(self, text, changes):
+        """Each text with a change (from, to) has an error of that code."""
+        for change, code in changes:
+            self.assertIn(change[0], text)
+            self.write("wrong.mg", text.replace(*change))
+            r = self.mgc("wrong.mg", "--check")
+            self.assertNotEqual(r.returncode, 0, change)
+            self.assertIn(code, r.err + r.out, change)
+
     def compiles_in_c(self, program, *argv):
         """A program whose kernels are in its C, made by the line in its head, without a warning."""
         self.compiles(*argv, "--emit=c", "--with-kernels", "-o", f"{program}.c")

@@ -1,5 +1,6 @@
 /* Pass quantize by numbers: scales and rounded tensors have the bits of torchao's (quantize.txt, by
  * quantize.py), and a product of them is the product of what they stand for. */
+#include "tests/passes/fp8_number.h"
 #include "tests/passes/model.h"
 
 #include "ir/interp.h"
@@ -20,15 +21,6 @@ static double float_of(uint32_t bits)
     float x;
     memcpy(&x, &bits, sizeof x);
     return (double)x;
-}
-
-static double fp8_of(unsigned code, DType t)
-{
-    const int bits = t == DT_e4m3 ? 3 : 2, bias = t == DT_e4m3 ? 7 : 15;
-    const int exponent = (int)(code & 0x7f) >> bits, f = (int)code & ((1 << bits) - 1);
-    const double x =
-        exponent ? ldexp((1 << bits) + f, exponent - bias - bits) : ldexp(f, 1 - bias - bits);
-    return code & 0x80 ? -x : x;
 }
 
 /* %y = dot %x, %w, marked; its results are those of the pass: what is rounded, and 1 / its scale,

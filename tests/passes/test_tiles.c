@@ -1,6 +1,7 @@
 /* Pass quantize by numbers, of operands in tiles: scales and rounded tensors have the bits of
  * torchao's (quantize_tiles.txt, by quantize_tiles.py), products are those of what these stand for,
  * and what two products round alike is rounded once. */
+#include "tests/passes/fp8_number.h"
 #include "tests/passes/golden_tiles.h"
 #include "tests/passes/model.h"
 
@@ -13,15 +14,6 @@ enum { WIDE = 3 };
 static DType type_of_golden(const GoldenTiles *g)
 {
     return g->e5m2 ? DT_e5m2 : DT_e4m3;
-}
-
-static double fp8_of(unsigned code, DType t)
-{
-    const int bits = t == DT_e4m3 ? 3 : 2, bias = t == DT_e4m3 ? 7 : 15;
-    const int exponent = (int)(code & 0x7f) >> bits, f = (int)code & ((1 << bits) - 1);
-    const double x =
-        exponent ? ldexp((1 << bits) + f, exponent - bias - bits) : ldexp(f, 1 - bias - bits);
-    return code & 0x80 ? -x : x;
 }
 
 static void open_scaled(Model *t, bool mx, DType gradients)
