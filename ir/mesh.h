@@ -50,8 +50,10 @@ int64_t mesh_first_layer(const Module *m, int stage);
 StageSet mesh_stage_set(const Module *m, int64_t rank);
 /* A loop whose iterations are layers of the pipeline: is i one? */
 bool ir_is_staged(const Module *m, const Ins *i);
-/* The relay among a region's instructions that has to end before relay i begins, though i may read
- * nothing of it: ranks go all the way forward before they go back. NULL: none. */
+/* The relay among a region's instructions that has to end before i begins, though i may read
+ * nothing of it. Ranks go all the way forward before they go back, and what is added to gradients
+ * of other microbatches is added on the way back, in whose order of microbatches their sums are
+ * written. NULL: none. */
 const Ins *ir_relay_before(const Ins *i, Ins *const *among, size_t n);
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
 /* The size of a rank's part is a multiple of this: 1, or 2 for a zigzag. */

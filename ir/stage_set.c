@@ -12,9 +12,31 @@ bool ir_is_staged(const Module *m, const Ins *i)
     return i->op == OP_repeat && p->axis && i->attrs.dim.name == p->dim;
 }
 
+/* Does i read one of the first n arguments of a region? */
+static bool reads_argument(const Ins *i, const Region *of, int64_t n)
+{
+    for (uint32_t k = 0; k < i->nin; k++)
+        for (int64_t a = 0; a < n; a++)
+            if (i->in[k] == of->args.data[a])
+                return true;
+    for (size_t k = 0; i->body && i->op != OP_fused && k < i->body->ins.n; k++)
+        if (reads_argument(i->body->ins.data[k], of, n))
+            return true;
+    return false;
+}
+
+/* Is i a part of a sum that an iteration hands on to the next? */
+static bool adds_to_carried(const Ins *i)
+{
+    const Ins *loop = i->home->owner;
+    return i->backward && loop && loop->op == OP_repeat &&
+           reads_argument(i, i->home, loop->attrs.carried);
+}
+
 const Ins *ir_relay_before(const Ins *i, Ins *const *among, size_t n)
 {
-    if (i->op != OP_repeat || !i->attrs.relay || !i->attrs.reverse)
+    const bool back = i->op == OP_repeat && i->attrs.relay && i->attrs.reverse;
+    if (!back && !adds_to_carried(i))
         return NULL;
     for (size_t k = 0; k < n; k++)
         if (among[k]->op == OP_repeat && among[k]->attrs.relay && !among[k]->attrs.reverse)

@@ -148,10 +148,15 @@ static bool value_ready(const Emit *e, const Cluster *reader, Value v)
     return f->owner[at] ? e->replaced[v] != 0 : e->done[at];
 }
 
-static bool uses_ready(const Emit *e, const Ins *i)
+static bool relay_ready(const Emit *e, const Ins *i)
 {
     const Ins *before = ir_relay_before(i, e->old, (size_t)e->f->n);
-    if (before && !value_ready(e, NULL, before->out[0]))
+    return !before || value_ready(e, NULL, before->out[0]);
+}
+
+static bool uses_ready(const Emit *e, const Ins *i)
+{
+    if (!relay_ready(e, i))
         return false;
     for (uint32_t k = 0; k < i->nin; k++)
         if (!value_ready(e, NULL, i->in[k]))
@@ -176,6 +181,9 @@ static bool unit_ready(const Emit *e, const Unit *u)
         return uses_ready(e, e->old[u->at]);
     for (int k = 0; k < u->cluster->shape.nin; k++)
         if (!value_ready(e, u->cluster, u->cluster->shape.in[k]))
+            return false;
+    for (int k = 0; k < u->cluster->n; k++)
+        if (!relay_ready(e, e->old[u->cluster->member[k]]))
             return false;
     return true;
 }
