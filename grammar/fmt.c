@@ -84,11 +84,21 @@ static void put_pair(Fmt *f, const Node *a, const char *between, const Node *b)
     put_node(f, b);
 }
 
+/* A word that has a hyphen, `schedule = zb-h1`, was read as a difference. */
+static bool is_hyphened(const Fmt *f, const Node *n)
+{
+    return n->name == name_intern(f->ast->names, "schedule") && n->a->kind == N_BINARY &&
+           n->a->op == B_SUB;
+}
+
 static void put_assigned(Fmt *f, const Node *n)
 {
     put_name(f, n->name);
     put(f, " = ");
-    put_node(f, n->a);
+    if (is_hyphened(f, n))
+        put_pair(f, n->a->a, "-", n->a->b);
+    else
+        put_node(f, n->a);
     if (n->b) {
         put(f, " where ");
         put_node(f, n->b);

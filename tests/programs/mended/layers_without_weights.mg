@@ -19,5 +19,5 @@ train {
 
 layout {
     mesh pp = 2
-    layers -> pp (schedule = zb - h1)
+    layers -> pp (schedule = zb-h1)
 }
