@@ -28,10 +28,10 @@ static bool may_state(const Train *t)
     return may;
 }
 
-/* Parameters and sums are kept in bf16 beside products of bf16. */
+/* Parameters and sums are kept in bf16 beside products of bf16 or fp8. */
 static bool may_kept(const Train *t)
 {
-    return t->half == DT_bf16 && !t->fp8 && !t->tree && t->precision_span.file &&
+    return t->half == DT_bf16 && !t->tree && t->precision_span.file &&
            t->precision_by == PRECISION_by_source;
 }
 

@@ -6,9 +6,9 @@
  *   precision fp8 (scales = mx)                       ... with a scale for each 32 elements
  *
  * `master` (parameters) and `reduce` (sums of gradients) may be said; they are f32 with bf16, f16
- * fp8 and tf32, and as all the rest with f32 and f64. `master = bf16` beside bf16 keeps parameters
- * as they are multiplied: updates are rounded at random. `reduce = bf16` beside bf16 or fp8 keeps
- * sums of gradients so: each microbatch rounds them. `reduce = tree` makes those sums, of f32 or
+ * fp8 and tf32, and as all the rest with f32 and f64. `master = bf16` beside bf16 or fp8 keeps
+ * parameters in bf16: updates are rounded at random. `reduce = bf16` beside either keeps sums of
+ * gradients so: each microbatch rounds them. `reduce = tree` makes those sums, of f32 or
  * f64, in an order that no layout changes. Without the setting a program for a GPU computes in
  * bf16, and one for a processor in f32. */
 #include "grammar/config.h"
@@ -38,8 +38,8 @@ static void set(Train *t, int which)
     t->fp8 = which == FP8 ? DT_e4m3 : DT_none;
     t->fp8_gradients = which == FP8 ? DT_e5m2 : DT_none;
     t->fp8_scales = SCALES_tensor;
-    t->master = which == BF16 ? t->master : DT_none;
-    t->sums = which == BF16 || which == FP8 ? t->sums : DT_none;
+    t->master = t->half == DT_bf16 ? t->master : DT_none;
+    t->sums = t->half == DT_bf16 ? t->sums : DT_none;
     t->scale = which == F16 ? scaled.scale : 0;
     t->scale_least = scaled.scale_least;
     t->scale_window = scaled.scale_window;
@@ -112,7 +112,7 @@ void read_precision(Elab *e, const Node *value, Train *t)
         if (is == TREE) {
             t->tree = true;
             t->tree_span = slot[i]->span;
-        } else if (i == MASTER && is == BF16 && which == BF16) {
+        } else if (i == MASTER && is == BF16 && t->half == DT_bf16) {
             t->master = DT_bf16;
         } else if (i == REDUCE && is == BF16 && t->half == DT_bf16) {
             t->sums = DT_bf16;

@@ -71,7 +71,8 @@ static const char *precision(Gen *g)
                "f16 (scale = 1024, least = 1, window = 10, hysteresis = 1)", "f16 (scale = 256)",
                "fp8", "fp8 (gradients = e4m3)", "fp8 (scales = tile)", "fp8 (scales = mx)",
                "fp8 (scales = mx, gradients = e5m2)", "fp8 (scales = tensor)",
-               "bf16 (reduce = bf16)", "fp8 (master = f32, reduce = bf16)");
+               "bf16 (reduce = bf16)", "fp8 (master = f32, reduce = bf16)", "bf16 (master = bf16)",
+               "fp8 (master = bf16, scales = tile)");
 }
 
 /* Of the loss beside the first: half of the parameters with names of their own follow it. */
