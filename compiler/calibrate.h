@@ -3,6 +3,8 @@
 #ifndef MGC_CALIBRATE_H
 #define MGC_CALIBRATE_H
 
+#include <jansson.h>
+
 #include "compiler/report/trace_report.h"
 
 enum {
@@ -45,12 +47,12 @@ Exit calibrate_gpu(Calibration *c);
 /* --emit=source: what the second would run, as a folder for scripts/gpu-check. */
 Exit calibrate_gpu_emit(Calibration *c, const char *to);
 
-/* calibrate_disk.c: bytes that are free where the file of a program that offloads would be, bytes/s
- * to memory and from it, and both ways at once together, and seconds of a small read. False: no
- * file can be made there. */
-typedef struct CalibratedDisk {
-    double memory, in, out, both, seconds;
-} CalibratedDisk;
-bool calibrate_disk(CalibratedDisk *d);
+/* calibrate_disk.c: the fields of a description for the disk where the file of a program that
+ * offloads would be: bytes that are free, bytes/s to memory and from it, and both ways at once
+ * together, and seconds of a small read. False: no file can be made there, and o is as it was. */
+bool calibrate_disk(json_t *o);
+
+/* Three digits of a measured number. */
+double calibrate_digits(double x);
 
 #endif

@@ -1,6 +1,7 @@
-/* calibrate_disk.c - the disk below a processor's memory: how much of it is free, and how fast a
- * file is written and read, as the lanes of a program do it (runtime/transfer_blocks.c): past the
- * system's cache where the file system can, a thread each way. */
+/* calibrate_disk.c - the disk below the memory of a processor, or of a GPU's host: how much of it
+ * is free, and how fast a file is written and read, as the lanes of a program do it
+ * (runtime/transfer_blocks.c): past the system's cache where the file system can, a thread each
+ * way. */
 #include "compiler/calibrate.h"
 
 #include <fcntl.h>
@@ -14,6 +15,11 @@
 #include <unistd.h>
 
 enum { CHUNK = 4 << 20, CHUNKS = 48, PAGE = 4096, LOOKS = 64 };
+
+/* Bytes, bytes a second, seconds. */
+typedef struct Disk {
+    double memory, in, out, both, seconds;
+} Disk;
 
 /* Pieces of a file that one thread copies, `apart` bytes from each other. */
 typedef struct Copies {
@@ -68,7 +74,7 @@ static int direct(int file)
     return f < 0 ? file : f;
 }
 
-static bool measure(CalibratedDisk *d, int file, char *memory)
+static bool measure(Disk *d, int file, char *memory)
 {
     const double bytes = (double)CHUNK * CHUNKS;
     Copies out = {file, true, memory, CHUNKS, CHUNK, CHUNK, false};
@@ -90,8 +96,9 @@ static bool measure(CalibratedDisk *d, int file, char *memory)
     return true;
 }
 
-bool calibrate_disk(CalibratedDisk *d)
+bool calibrate_disk(json_t *o)
 {
+    Disk found, *d = &found;
     struct statvfs s;
     const int file = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     const int straight = file < 0 ? -1 : direct(file);
@@ -106,5 +113,17 @@ bool calibrate_disk(CalibratedDisk *d)
     if (file >= 0)
         close(file);
     free(memory);
+    const struct {
+        const char *key;
+        double is;
+    } field[] = {{"disk_in", d->in},
+                 {"disk_out", d->out},
+                 {"disk_both", d->both},
+                 {"disk_seconds", d->seconds}};
+    if (good)
+        json_object_set_new(o, "disk_memory",
+                            json_integer((json_int_t)calibrate_digits(d->memory)));
+    for (size_t k = 0; good && k < sizeof field / sizeof *field; k++)
+        json_object_set_new(o, field[k].key, json_real(calibrate_digits(field[k].is)));
     return good;
 }

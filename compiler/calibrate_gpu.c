@@ -214,7 +214,7 @@ static void set_facts(json_t *o, const ReportGpu *g)
 
 /* "NVIDIA H100 80GB HBM3 ..., 2026-01-31; as h100: link_bandwidth, ..." */
 static const char *note(const Calibration *c, const ReportGpu *g, const json_t *o,
-                        const MeasuredNumber *k, int n)
+                        const MeasuredNumber *k, int n, bool disk)
 {
     Arena *a = c->s->arena;
     const char *kept = "", *key;
@@ -225,7 +225,8 @@ static const char *note(const Calibration *c, const ReportGpu *g, const json_t *
     strftime(day, sizeof day, "%Y-%m-%d", gmtime_r(&now, &at));
     json_object_foreach((json_t *)o, key, value) {
         bool known = !json_is_number(value) || !strcmp(key, "memory") || !strcmp(key, "threads") ||
-                     !strcmp(key, "architecture") || !strcmp(key, "warpgroups");
+                     !strcmp(key, "architecture") || !strcmp(key, "warpgroups") ||
+                     (disk && !strncmp(key, "disk_", 5));
         for (int i = 0; i < n; i++)
             known |= k[i].value > 0 && !strcmp(k[i].key, key);
         if (!known)
@@ -307,7 +308,8 @@ static Exit write_gpu(const Calibration *c, const Measured *m, const ReportGpu *
         diag_help(s->diag, "larger sizes: -D hidden=, ffn=, seq=, batch= (lib/mgc/calibrate.mg)");
         return EXIT_tool;
     }
-    const char *text = note(c, gpu, o, k, n);
+    const bool disk = has_host(o) && calibrate_disk(o);
+    const char *text = note(c, gpu, o, k, n, disk);
     for (int i = 0; i < n; i++)
         if (k[i].value > 0)
             set_number(o, &k[i]);

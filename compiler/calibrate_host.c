@@ -153,7 +153,7 @@ static Numbers numbers_of(const HostRuns *c)
     return n;
 }
 
-static double digits(double x)
+double calibrate_digits(double x)
 {
     double scale = pow(10, floor(log10(x)) - 2);
     return round(x / scale) * scale;
@@ -167,26 +167,21 @@ static Exit write_device(Session *s, const HostRuns *c)
         "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, "
         "s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i}",
         "name", "cpu", "target", "host", "memory", "host", "threads", "host",
-        "flops_f32_per_thread", digits(n.flops / t), "flops_f64_per_thread",
-        digits(n.flops_f64 / t), "flops_tf32_per_thread", digits(n.flops / t),
-        "flops_bf16_per_thread", digits(n.flops_bf16 / t), "flops_f16_per_thread",
-        digits(n.flops_f16 / t), "product_share", digits(n.share), "product_rows", 0,
-        "product_columns", 0, "attention_share", digits(n.attention), "attention_grad_share",
-        digits(n.gradient), "exponentials_per_thread", digits(n.exps / t), "bandwidth_per_thread",
-        digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth), "weights_share",
-        digits(n.weights), "launch_seconds", digits(n.launch),
+        "flops_f32_per_thread", calibrate_digits(n.flops / t), "flops_f64_per_thread",
+        calibrate_digits(n.flops_f64 / t), "flops_tf32_per_thread", calibrate_digits(n.flops / t),
+        "flops_bf16_per_thread", calibrate_digits(n.flops_bf16 / t), "flops_f16_per_thread",
+        calibrate_digits(n.flops_f16 / t), "product_share", calibrate_digits(n.share),
+        "product_rows", 0, "product_columns", 0, "attention_share", calibrate_digits(n.attention),
+        "attention_grad_share", calibrate_digits(n.gradient), "exponentials_per_thread",
+        calibrate_digits(n.exps / t), "bandwidth_per_thread", calibrate_digits(n.bandwidth / t),
+        "bandwidth", calibrate_digits(n.bandwidth), "weights_share", calibrate_digits(n.weights),
+        "launch_seconds", calibrate_digits(n.launch),
         /* Ranks of a processor send through its memory: a write and a read. */
-        "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown", 1.0,
+        "link_bandwidth", calibrate_digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown",
+        1.0,
         /* A guess: the network between machines is not measured. Ten gigabits of Ethernet. */
         "node_ranks", 256, "node_bandwidth", 1.1e9, "node_seconds", 3e-5, "streams", 1);
-    CalibratedDisk disk;
-    if (calibrate_disk(&disk)) {
-        json_object_set_new(o, "disk_memory", json_integer((json_int_t)digits(disk.memory)));
-        json_object_set_new(o, "disk_in", json_real(digits(disk.in)));
-        json_object_set_new(o, "disk_out", json_real(digits(disk.out)));
-        json_object_set_new(o, "disk_both", json_real(digits(disk.both)));
-        json_object_set_new(o, "disk_seconds", json_real(digits(disk.seconds)));
-    }
+    calibrate_disk(o);
     Output out;
     Exit status = output_open(s, &out, s->o->out);
     if (!status) {

@@ -276,13 +276,14 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
             arena_printf(a, "there is no processor '%s', only those of --cpu", d->processor), NULL,
             -1};
     const bool cuda = !strcmp(d->target, "cuda");
-    if (json_object_get(root, cuda ? "disk_memory" : "host_memory"))
-        return cuda ? (Wrong){"is of target \"host\": a disk below a GPU is not built",
-                              "disk_memory", -1}
-                    : (Wrong){"is of target \"cuda\": a processor has its host's memory itself",
-                              "host_memory", -1};
-    Wrong wrong = only_of(a, root, d);
-    return wrong.text ? wrong : whole_level(a, root, cuda ? "host" : "disk");
+    if (!cuda && json_object_get(root, "host_memory"))
+        return (Wrong){"is of target \"cuda\": a processor has its host's memory itself",
+                       "host_memory", -1};
+    if (cuda && json_object_get(root, "disk_memory") && !json_object_get(root, "host_memory"))
+        return (Wrong){"'host_memory' is missing: a GPU reaches a disk through its host", NULL, -1};
+    const Wrong wrong[] = {only_of(a, root, d), whole_level(a, root, "host"),
+                           whole_level(a, root, "disk")};
+    return wrong[0].text ? wrong[0] : wrong[1].text ? wrong[1] : wrong[2];
 }
 
 /* The line of a key in the file's text, or of a row of its list. The parser does not tell. */

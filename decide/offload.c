@@ -8,6 +8,10 @@
  * computed again, no other way is tried, for transfers only take time. As many ways are planned at
  * once as there are processors; what is taken is what one after the other would take.
  *
+ * All of a way lies on the nearest level, the host of a GPU. If there is a disk below, a way for
+ * which that has no room, or might have room for more of what layers keep, is tried with what moves
+ * once a step on the disk, state before masters, or with all.
+ *
  * A layout that says nothing offloads nothing of a program that fits, however much that computes
  * again: only for one that does not fit ways are tried. */
 #include "decide/offload.h"
@@ -46,7 +50,14 @@ static const unsigned ways[] = {
     STATE | MASTERS | PARAMETERS | GRADIENTS, /* where the level below has no room for more */
 };
 
-enum { WAYS = sizeof ways / sizeof *ways };
+/* The classes of a way that leave for the level below the nearest. */
+static const unsigned lower[] = {0, STATE, STATE | MASTERS, ~0u};
+
+enum {
+    CLASSES = sizeof ways / sizeof *ways,
+    LOWER = sizeof lower / sizeof *lower,
+    WAYS = CLASSES * (LOWER - 1) /* listed at once: those of the nearest level, or all others */
+};
 
 typedef struct Way {
     Level level[OFFLOAD_count];
@@ -57,15 +68,15 @@ typedef struct Tried {
     double seconds, again;
     double least;   /* seconds where layers keep no more than their input; 0: that was not tried */
     int64_t always; /* bytes that no way to recompute changes: parameters, state and gradients */
-    int64_t of[OFFLOAD_count]; /* of those, of each class; what is kept is not counted */
-    int64_t bytes, far;        /* on the device, and on the level below */
+    int64_t of[OFFLOAD_count];  /* of those, of each class; what is kept is not counted */
+    int64_t bytes[LEVEL_count]; /* on each level */
     bool planned;
 } Tried;
 
-/* Bytes that a way needs which does not fit: on the device and on the level below, at least. */
+/* Bytes that a way needs which does not fit: on each level, at least. */
 typedef struct Needs {
     bool any;
-    int64_t here, far;
+    int64_t of[LEVEL_count];
 } Needs;
 
 /* The ways that are tried, in order. */
@@ -75,8 +86,10 @@ typedef struct Search {
     int n, first; /* ways, and of those that are being planned the first */
     unsigned which[WAYS];
     Way way[WAYS];
-    Level to;
-    Needs nearest; /* of all ways: the one that lacks least */
+    int nfit;
+    unsigned fit[CLASSES]; /* those that fit on the nearest level, and would not with more there */
+    Level to, below; /* the nearest level, and the one below it; LEVEL_device: there is none */
+    Needs nearest;   /* of all ways: the one that lacks least */
 } Search;
 
 static Layout with(const Module *m, const Way *w)
@@ -91,9 +104,9 @@ static Layout with(const Module *m, const Way *w)
 static void count(const Plan *p, Tried *t)
 {
     t->planned = true;
-    t->bytes = plan_bytes(p);
+    t->bytes[LEVEL_device] = plan_bytes(p);
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
-        t->far += p->level_bytes[l];
+        t->bytes[l] = levels_bytes(p, (Level)l);
     t->always = p->persistent_bytes + p->memory[OWN_grads];
     for (size_t k = 0; k < p->module->tensors.n; k++) {
         const Tensor *x = &p->module->tensors.data[k];
@@ -172,46 +185,55 @@ static void try_way(void *ctx, int k, FILE *out)
     arena_free(tmp);
 }
 
-/* The level below the device's memory that is nearest; LEVEL_device: there is none. */
-static Level below(const Device *d)
+/* The next level below one that the device has; LEVEL_device: there is none. */
+static Level below(const Device *d, Level l)
 {
-    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
-        if (d->level[l].memory)
-            return (Level)l;
+    for (int k = (int)l + 1; k < LEVEL_count; k++)
+        if (d->level[k].memory)
+            return (Level)k;
     return LEVEL_device;
 }
 
-static int64_t over(int64_t bytes, int64_t limit)
+/* Bytes that there are of a level. */
+static int64_t room(const Search *s, int l)
 {
-    return bytes > limit ? bytes - limit : 0;
+    return l == LEVEL_device ? plan_budget(s->m, s->d) : levels_share(s->m, s->d, (Level)l).memory;
+}
+
+/* Bytes that a way lacks. */
+static int64_t lacks(const Search *s, const Needs *n)
+{
+    int64_t all = 0;
+    for (int l = 0; l < LEVEL_count; l++)
+        all += n->of[l] > room(s, l) ? n->of[l] - room(s, l) : 0;
+    return all;
 }
 
 /* A way that does not fit: is it nearer than all before? */
 static void note_needs(Search *s, Needs n)
 {
-    const int64_t here = plan_budget(s->m, s->d), far = levels_share(s->m, s->d, s->to).memory;
-    const Needs *best = &s->nearest;
-    if (!best->any ||
-        over(n.here, here) + over(n.far, far) < over(best->here, here) + over(best->far, far))
+    if (!s->nearest.any || lacks(s, &n) < lacks(s, &s->nearest))
         s->nearest = n;
 }
 
-/* Could it fit, if all bytes of the classes of a way left the device? `nothing` was tried. Tensors
- * leave as a whole; of gradients the bytes there are an estimate. Stages of a pipeline have each
- * their own, so that the level's are not the sum. */
-static bool may_fit(Search *s, const Tried *nothing, unsigned which)
+/* Could it fit, if all bytes of its classes left the device? `nothing` was tried. Tensors leave as
+ * a whole; of gradients the bytes there are an estimate. Stages of a pipeline have each their own,
+ * so that a level's are not the sum. */
+static bool may_fit(Search *s, const Tried *nothing, const Way *w)
 {
-    Needs n = {.any = true, .here = nothing->always};
+    Needs n = {.any = true, .of[LEVEL_device] = nothing->always};
     for (int k = 0; k < OFFLOAD_count; k++) {
-        const int64_t bytes = which >> k & 1 ? nothing->of[k] : 0;
-        n.here -= bytes;
-        n.far += k == OFFLOAD_gradients ? 0 : bytes;
+        if (w->level[k] == LEVEL_device)
+            continue;
+        n.of[LEVEL_device] -= nothing->of[k];
+        n.of[w->level[k]] += k == OFFLOAD_gradients ? 0 : nothing->of[k];
     }
-    if (n.here <= plan_budget(s->m, s->d) &&
-        (s->m->layout.pipeline.axis || n.far <= levels_share(s->m, s->d, s->to).memory))
-        return true;
-    note_needs(s, n);
-    return false;
+    bool may = true;
+    for (int l = 0; l < LEVEL_count; l++)
+        may &= n.of[l] <= room(s, l) || (l != LEVEL_device && s->m->layout.pipeline.axis);
+    if (!may)
+        note_needs(s, n);
+    return may;
 }
 
 static bool has_masters(const Module *m)
@@ -219,24 +241,56 @@ static bool has_masters(const Module *m)
     return m->train.half != DT_none; /* pass round makes them of what is rounded */
 }
 
-/* The ways that may fit, each once: a class that has no bytes is in none. */
-static void list_ways(Search *s, const Tried *nothing)
+static Way way_of(const Search *s, unsigned which, unsigned lower)
 {
-    for (int n = 0; n < WAYS; n++) {
-        unsigned which = ways[n];
-        bool tried = false;
+    Way w = {0};
+    for (int k = 0; k < OFFLOAD_count; k++)
+        if (which >> k & 1)
+            w.level[k] = lower >> k & 1 ? s->below : s->to;
+    return w;
+}
+
+static bool is_listed(const Search *s, const Way *w)
+{
+    bool listed = false;
+    for (int i = 0; i < s->n; i++)
+        listed = listed || !memcmp(&s->way[i], w, sizeof *w);
+    return listed;
+}
+
+/* Of the two that leave alone the smaller comes first: it moves less. */
+static unsigned nth_way(const Tried *nothing, int n)
+{
+    const int64_t masters = nothing->of[OFFLOAD_masters];
+    const bool turned = masters && masters < nothing->of[OFFLOAD_state];
+    return ways[turned && n < 2 ? 1 - n : n];
+}
+
+static void list_way(Search *s, const Tried *nothing, unsigned which, unsigned on_lower)
+{
+    const Way w = way_of(s, which, on_lower);
+    for (int k = 0; k < s->nfit; k++)
+        if (s->fit[k] == which)
+            return;
+    if (!which || (on_lower && !(which & on_lower)) || is_listed(s, &w) || !may_fit(s, nothing, &w))
+        return;
+    s->way[s->n] = w;
+    s->which[s->n++] = which;
+}
+
+/* The ways that may fit, each once: a class that has no bytes is in none. All on the nearest level,
+ * or (from 1 on) some of it on the one below. */
+static void list_ways(Search *s, const Tried *nothing, int from, int end)
+{
+    for (int n = 0; n < CLASSES; n++) {
+        unsigned which = nth_way(nothing, n);
         if (!has_masters(s->m))
             which &= ~(unsigned)MASTERS;
         for (int k = 0; k < OFFLOAD_count; k++)
             if (nothing->planned && k != OFFLOAD_kept && !nothing->of[k])
                 which &= ~(1u << k);
-        for (int i = 0; i < s->n; i++)
-            tried = tried || s->which[i] == which;
-        if (tried || !which || !may_fit(s, nothing, which))
-            continue;
-        for (int k = 0; k < OFFLOAD_count; k++)
-            s->way[s->n].level[k] = which >> k & 1 ? s->to : LEVEL_device;
-        s->which[s->n++] = which;
+        for (int k = from; k < end; k++)
+            list_way(s, nothing, which, lower[k]);
     }
 }
 
@@ -258,6 +312,13 @@ static int at_once(const Search *s, int n)
     return count;
 }
 
+static Needs needs_of(const Tried *t)
+{
+    Needs n = {.any = true};
+    memcpy(n.of, t->bytes, sizeof n.of);
+    return n;
+}
+
 /* The faster of `least` and what was tried with a way. */
 static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Arena *a,
                  const KeepPlan **kept)
@@ -267,8 +328,10 @@ static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Ar
     if (w->n < sizeof t)
         return;
     memcpy(&t, w->bytes, sizeof t);
+    if (t.fits && !(s->which[n] & KEPT) && s->nfit < CLASSES)
+        s->fit[s->nfit++] = s->which[n];
     if (!t.fits && t.planned)
-        note_needs(s, (Needs){true, t.bytes, t.far});
+        note_needs(s, needs_of(&t));
     if (!t.fits || (least->fits && t.seconds >= least->seconds))
         return;
     if (!keep_read(w->bytes + sizeof t, w->n - sizeof t, s->m->values.n, a, &k))
@@ -309,57 +372,75 @@ static bool fits_as_it_is(const Module *module, const Device *d, Arena *a, const
     return fit == KEEP_fits;
 }
 
-/* "state, masters" */
-static const char *classes_of(const Way *w, Arena *a)
+/* "state -> disk; masters, kept -> host" */
+static const char *text_of(const Way *w, Arena *a)
 {
     const char *all = "";
-    for (int k = 0; k < OFFLOAD_count; k++)
-        if (w->level[k])
-            all = arena_printf(a, "%s%s%s", all, *all ? ", " : "", offload_names[k]);
+    for (int l = LEVEL_count - 1; l > LEVEL_device; l--) {
+        const char *classes = "";
+        for (int k = 0; k < OFFLOAD_count; k++)
+            if ((int)w->level[k] == l)
+                classes =
+                    arena_printf(a, "%s%s%s", classes, *classes ? ", " : "", offload_names[k]);
+        if (*classes)
+            all = arena_printf(a, "%s%s%s -> %s", all, *all ? "; " : "", classes, level_names[l]);
+    }
     return all;
 }
 
 static void tell_needed(const Search *s, const Tried *nothing, const Way *w, Arena *tmp)
 {
+    const int64_t bytes = nothing->bytes[LEVEL_device];
     diag_notice(s->m->diag,
-                "offload %s -> %s: without, the plan needs %lld bytes (%s) and the device '%s' has "
-                "%lld (%s)",
-                classes_of(w, tmp), level_names[s->to], (long long)nothing->bytes,
-                text_bytes(tmp, (double)nothing->bytes), s->d->name, (long long)s->d->memory,
-                text_bytes(tmp, (double)s->d->memory));
+                "offload %s: without, the plan needs %lld bytes (%s) and the device '%s' has %lld "
+                "(%s)",
+                text_of(w, tmp), (long long)bytes, text_bytes(tmp, (double)bytes), s->d->name,
+                (long long)s->d->memory, text_bytes(tmp, (double)s->d->memory));
 }
 
 /* Words for what the nearest way needs, and what there is; NULL: it lacks no bytes. */
 static const char *lacking(const Search *s, Arena *a)
 {
-    const int64_t here = plan_budget(s->m, s->d), far = levels_share(s->m, s->d, s->to).memory;
     const Needs *n = &s->nearest;
-    if (!n->any || !(over(n->here, here) || over(n->far, far)))
+    const char *text = "offloaded it needs at least";
+    if (!n->any || !lacks(s, n))
         return NULL;
-    return arena_printf(
-        a,
-        "offloaded to the %s it needs at least %lld bytes (%s) of the device's %lld (%s), and "
-        "%lld (%s) of %lld (%s) there",
-        level_names[s->to], (long long)n->here, text_bytes(a, (double)n->here), (long long)here,
-        text_bytes(a, (double)here), (long long)n->far, text_bytes(a, (double)n->far),
-        (long long)far, text_bytes(a, (double)far));
+    for (int l = 0; l < LEVEL_count; l++)
+        if (n->of[l])
+            text =
+                arena_printf(a, "%s%s %lld bytes (%s) of the %s's %lld (%s)", text, l ? "," : "",
+                             (long long)n->of[l], text_bytes(a, (double)n->of[l]), level_names[l],
+                             (long long)room(s, l), text_bytes(a, (double)room(s, l)));
+    return text;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* The best of all ways, or of those that are worth a try; `least` is what nothing offloaded gives.
- */
-static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept, Arena *tmp)
+/* Takes the best of the ways that are listed, or of those that are worth a try. */
+static void try_listed(Search *s, Tried *least, Way *best, Arena *a, const KeepPlan **kept,
+                       Arena *tmp)
 {
-    Way best = {0};
-    list_ways(s, least);
     for (int count; s->first < s->n && !enough(s, s->first, least); s->first += count) {
         Written w[WAYS];
         count = at_once(s, s->first);
         parallel_map(count, try_way, s, tmp, w);
         for (int k = 0; k < count && !enough(s, s->first + k, least); k++)
-            take(s, s->first + k, &w[k], least, &best, a, kept);
+            take(s, s->first + k, &w[k], least, best, a, kept);
     }
+}
+
+/* The best way; `least` is what nothing offloaded gives. */
+static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept, Arena *tmp)
+{
+    const Tried nothing = *least;
+    Way best = {0};
+    list_ways(s, &nothing, 0, 1);
+    try_listed(s, least, &best, a, kept, tmp);
+    if (!s->below)
+        return best;
+    s->n = s->first = 0;
+    list_ways(s, &nothing, 1, LOWER);
+    try_listed(s, least, &best, a, kept, tmp);
     return best;
 }
 
@@ -403,7 +484,8 @@ bool offload_choose(Module *m, const Device *d, Arena *a, const KeepPlan **kept,
                     const char **missing)
 {
     const bool needed = m->layout.offloads == OFFLOADS_if_needed;
-    Search s = {.m = m, .d = d, .to = below(d)};
+    Search s = {.m = m, .d = d, .to = below(d, LEVEL_device)};
+    s.below = s.to ? below(d, s.to) : LEVEL_device;
     Way best = {0};
     bool fit = false;
     *kept = NULL;

@@ -2,10 +2,14 @@
  *
  * The memory of a host, and a disk, are the machine's: all its ranks run one plan, so each may have
  * an equal share of the bytes. They transfer at the same time. A GPU has a link of its own to the
- * host; a disk is one, so each rank has a share of its rates, too. */
+ * host; a disk is one, so each rank has a share of its rates, too. A GPU's bytes come from a disk
+ * through the memory of the host, by the piece, which has room for those beside its arena. */
 #include "plan/levels.h"
 
 #include "base/quantity.h"
+#include "runtime/sizes.h"
+
+#include <math.h>
 
 bool levels_used(const Module *m)
 {
@@ -31,7 +35,25 @@ DeviceLevel levels_share(const Module *m, const Device *d, Level l)
         share.out /= (double)ranks;
         share.both /= (double)ranks;
     }
+    if (l == LEVEL_disk && d->target == TARGET_cuda) { /* no faster than the link behind it */
+        const DeviceLevel *host = &d->level[LEVEL_host];
+        share.in = fmin(share.in, host->in);
+        share.out = fmin(share.out, host->out);
+        share.both = fmin(share.both, host->both);
+        share.seconds += host->seconds;
+    }
     return share;
+}
+
+int64_t levels_pieces(const Plan *p, Level l)
+{
+    const bool through = p->device->target == TARGET_cuda && p->level_bytes[LEVEL_disk];
+    return l == LEVEL_host && through ? MG_DISK_PINNED : 0;
+}
+
+int64_t levels_bytes(const Plan *p, Level l)
+{
+    return p->level_bytes[l] + levels_pieces(p, l);
 }
 
 /* "4 ranks of a machine offload 8192 bytes (8 KiB) to the disk, 2048 each"; of one rank: "8192
@@ -39,7 +61,7 @@ DeviceLevel levels_share(const Module *m, const Device *d, Level l)
 static const char *said(const Plan *p, Level l)
 {
     Arena *a = p->module->arena;
-    const int64_t ranks = levels_ranks(p->module, p->device), each = p->level_bytes[l];
+    const int64_t ranks = levels_ranks(p->module, p->device), each = levels_bytes(p, l);
     const char *bytes = text_bytes(a, (double)(each * ranks));
     if (ranks == 1)
         return arena_printf(a, "%lld bytes (%s) are offloaded to the %s", (long long)each, bytes,
@@ -49,10 +71,13 @@ static const char *said(const Plan *p, Level l)
                         (long long)each);
 }
 
-/* The other level that programs for the device have. */
+/* The first other level that the device has; LEVEL_device: none. */
 static Level level_of(const Device *d)
 {
-    return d->target == TARGET_cuda ? LEVEL_host : LEVEL_disk;
+    int l = LEVEL_device + 1;
+    while (l < LEVEL_count && !d->level[l].memory)
+        l++;
+    return l < LEVEL_count ? (Level)l : LEVEL_device;
 }
 
 /* `-> host` in each line that names the level; in REMEDY_EDITS of them at most. */
@@ -81,16 +106,16 @@ static Remedy instead(const Module *m, Level l, Level to)
 static void tell_absent(const Module *m, const Device *d, Level l, Span at)
 {
     const Level its = level_of(d);
-    const bool gpu = d->target == TARGET_cuda;
-    if (l != its)
-        diag_error(m->diag, at, 556, "'%s' is a %s, whose programs offload to %s, not to the %s",
-                   d->name, gpu ? "GPU" : "processor", gpu ? "the host" : "a disk", level_names[l]);
+    if (l == LEVEL_host && d->target != TARGET_cuda)
+        diag_error(m->diag, at, 556,
+                   "'%s' is a processor, whose programs offload to a disk, not to the host",
+                   d->name);
     else
         diag_error(m->diag, at, 556,
                    "'%s' has no %s to offload to: its description has no '%s_memory'", d->name,
                    level_names[l], level_names[l]);
     const Remedy r = instead(m, l, its);
-    if (l != its && d->level[its].memory && r.n &&
+    if (its && r.n &&
         diag_remedy(m->diag, &r, "offload to '%s': there are %s", level_names[its],
                     text_bytes(m->arena, (double)d->level[its].memory)))
         return;
@@ -115,7 +140,7 @@ static void tell_too_small(const Plan *p, Level l)
 {
     const Module *m = p->module;
     const Device *d = p->device;
-    const int64_t all = p->level_bytes[l] * levels_ranks(m, d), has = d->level[l].memory;
+    const int64_t all = levels_bytes(p, l) * levels_ranks(m, d), has = d->level[l].memory;
     diag_error(m->diag, m->layout.offload_span, 556,
                "%s, and the device '%s' has %lld (%s) there%s", said(p, l), d->name, (long long)has,
                text_bytes(m->arena, (double)has), levels_ranks(m, d) > 1 ? " for all of them" : "");
@@ -131,7 +156,7 @@ bool levels_fit(const Plan *p)
 {
     bool fit = true;
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
-        if (p->level_bytes[l] > levels_share(p->module, p->device, (Level)l).memory) {
+        if (levels_bytes(p, (Level)l) > levels_share(p->module, p->device, (Level)l).memory) {
             tell_too_small(p, (Level)l);
             fit = false;
         }
@@ -144,7 +169,7 @@ bool levels_asserted(const Plan *p)
     bool good = true;
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
         const double limit = m->layout.assert_level[l];
-        const int64_t all = p->level_bytes[l] * levels_ranks(m, p->device);
+        const int64_t all = levels_bytes(p, (Level)l) * levels_ranks(m, p->device);
         if (limit == 0 || (double)all <= limit)
             continue;
         good = false;

@@ -50,6 +50,9 @@ static int64_t nodes_of(const Action *a)
         return 2;
     case ACT_comm:
         return mg_comm_nodes(&a->comm);
+    case ACT_fetch:
+    case ACT_offload:
+        return action_level(a) == LEVEL_disk ? mg_disk_nodes(a->bytes, a->kind == ACT_fetch) : 1;
     case ACT_kernel:
     case ACT_attention:
     case ACT_xent:
@@ -62,8 +65,6 @@ static int64_t nodes_of(const Action *a)
     case ACT_tile_scale:
     case ACT_random:
     case ACT_copy:
-    case ACT_fetch:
-    case ACT_offload:
     case ACT_zero:
     case ACT_receive:
     case ACT_send:

@@ -19,15 +19,19 @@ double plan_transfers(const Program *g, double *exposed)
 const char *plan_level_text(const Plan *p, Level l)
 {
     Arena *a = p->module->arena;
-    const int64_t ranks = levels_ranks(p->module, p->device);
-    const double each = (double)p->level_bytes[l];
-    const char *has = text_bytes(a, (double)p->device->level[l].memory);
-    if (!p->level_bytes[l])
+    const int64_t ranks = levels_ranks(p->module, p->device), pieces = levels_pieces(p, l);
+    const double each = (double)levels_bytes(p, l);
+    const char *has = text_bytes(a, (double)p->device->level[l].memory),
+               *of = pieces ? arena_printf(a, " (%s of it for transfers of the disk)",
+                                           text_bytes(a, (double)pieces))
+                            : "";
+    if (!levels_bytes(p, l))
         return NULL;
     if (ranks == 1)
-        return arena_printf(a, "%s of %s, offloaded", text_bytes(a, each), has);
-    return arena_printf(a, "%s, offloaded; %lld ranks of a machine: %s of %s", text_bytes(a, each),
-                        (long long)ranks, text_bytes(a, each * (double)ranks), has);
+        return arena_printf(a, "%s of %s, offloaded%s", text_bytes(a, each), has, of);
+    return arena_printf(a, "%s, offloaded%s; %lld ranks of a machine: %s of %s",
+                        text_bytes(a, each), of, (long long)ranks,
+                        text_bytes(a, each * (double)ranks), has);
 }
 
 const char *plan_transfers_text(const Plan *p)

@@ -83,12 +83,12 @@ typedef struct mg_links {
     int64_t comms, near, far, pools;
 } mg_links;
 
-/* An offset into the arena, or into that of another level of memory: 1 the host's, of a GPU; 2 a
+/* An offset into the arena, or into that of another level of memory: the host's, of a GPU; a
  * file's. So bytes of all levels have one order. */
+enum { MG_LEVEL_DEVICE, MG_LEVEL_HOST, MG_LEVEL_DISK, MG_LEVELS };
 #define MG_LEVEL_SHIFT        52
 #define MG_FAR(level, offset) ((int64_t)(offset) + ((int64_t)(level) << MG_LEVEL_SHIFT))
 #define MG_LEVEL(offset)      ((int)((int64_t)(offset) >> MG_LEVEL_SHIFT))
-#define MG_LEVELS             3
 /* Tensors in the file begin at multiples of so many bytes, so that whole ones are transferred
  * directly. */
 #define MG_DISK_BLOCK 4096

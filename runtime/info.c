@@ -41,15 +41,16 @@ static void row(const char *name, const char *fmt, ...)
 /* Rows of what each level has, and of the way of transfers. */
 static void info_levels(const mg_run *r)
 {
-    char *way = rt_levels_way(r);
-    for (int l = 1; l < MG_LEVELS; l++)
+    for (int l = MG_LEVEL_HOST; l < MG_LEVELS; l++) {
+        char *way = rt_levels_way(r, l);
         if (r->program->level_bytes[l])
             row("offloaded", "%" PRId64 " bytes (%s) of a rank, to %s", r->program->level_bytes[l],
                 rt_bytes_text((double)r->program->level_bytes[l]).text,
-                l == 1 ? "the memory of the host" : "a file");
-    if (way)
-        row("transfers", "%s", way);
-    free(way);
+                l == MG_LEVEL_HOST ? "the memory of the host" : "a file");
+        if (way)
+            row("transfers", "%s", way);
+        free(way);
+    }
 }
 
 void rt_info(const mg_run *r)
@@ -191,13 +192,15 @@ static void check_memory(const mg_run *r, rt_exit *code)
 
 static void check_levels(const mg_run *r, rt_exit *code)
 {
-    rt_exit reason;
-    char *text = rt_levels_room(r, rt_ranks_here(r), &reason);
-    if (text && reason == RT_DONE)
-        ok("%s", text);
-    else if (text)
-        fail(code, reason, "%s", text);
-    free(text);
+    for (int l = MG_LEVEL_HOST; l < MG_LEVELS; l++) {
+        rt_exit reason;
+        char *text = rt_levels_room(r, l, rt_ranks_here(r), &reason);
+        if (text && reason == RT_DONE)
+            ok("%s", text);
+        else if (text)
+            fail(code, reason, "%s", text);
+        free(text);
+    }
 }
 
 /* OUT, or the nearest existing directory above it. */

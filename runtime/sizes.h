@@ -9,6 +9,19 @@
 #include "runtime/abi.h"
 #include "runtime/launches.h"
 
+/* ---- a disk below a GPU ---------------------------------------------------------------------- */
+
+/* Pieces of pinned memory that its transfers go through, in two sets each way (cuda/disk.c). */
+#define MG_DISK_PIECE  ((int64_t)8 << 20)
+#define MG_DISK_PIECES 4
+#define MG_DISK_SETS   2
+#define MG_DISK_PINNED (2 * MG_DISK_SETS * MG_DISK_PIECES * MG_DISK_PIECE)
+/* Nodes of a graph that a transfer is: a copy of each piece, and what the host does around it. */
+static inline int64_t mg_disk_nodes(int64_t bytes, bool fetch)
+{
+    return 2 * ((bytes + MG_DISK_PIECE - 1) / MG_DISK_PIECE) + (fetch ? 0 : 1);
+}
+
 /* ---- products, attention, heads -------------------------------------------------------------- */
 
 /* A product by one thread packs a block of A and a panel of B. The block has MG_BLOCK_LANES rows

@@ -1,5 +1,6 @@
 /* check_bytes.c - P2: buffers in the arena, and whether the claimed peaks are the real ones. */
 #include "plan/check/check_run.h"
+#include "runtime/sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static void check_disjoint(Check *c)
 }
 
 /* The arenas of other levels end where the last of their buffers does, and a machine has room for
- * those of all its ranks. */
+ * those of all its ranks, and on the host of GPUs for what goes to a disk. */
 static void check_levels(Check *c)
 {
     const Plan *p = c->p;
@@ -84,8 +85,10 @@ static void check_levels(Check *c)
         if (end[l] != p->level_bytes[l])
             broken(c, 2, "it claims %lld bytes of the %s and uses %lld",
                    (long long)p->level_bytes[l], level_names[l], (long long)end[l]);
-        for (int64_t r = 0, left = has; r < ranks && end[l]; r++, left -= end[l])
-            if (left < end[l]) {
+        const bool through = l == LEVEL_host && p->device->target == TARGET_cuda && end[LEVEL_disk];
+        const int64_t each = end[l] + (through ? MG_DISK_PINNED : 0);
+        for (int64_t r = 0, left = has; r < ranks && each; r++, left -= each)
+            if (left < each) {
                 broken(c, 2, "the %s of a machine has %lld bytes, too few for %lld ranks",
                        level_names[l], (long long)has, (long long)ranks);
                 break;

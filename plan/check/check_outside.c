@@ -85,6 +85,17 @@ static int64_t times_of(const Count *k, const Action *a)
                : times * over_layers;
 }
 
+/* One copy; to and from a disk one of each piece, which the host has begun before, or ends. */
+static int64_t transferred(const Action *a)
+{
+    int64_t copies = 0;
+    if (a->operand[0].type.level != LEVEL_disk && a->operand[1].type.level != LEVEL_disk)
+        return 1;
+    for (int64_t left = a->bytes; left > 0; left -= MG_DISK_PIECE)
+        copies++;
+    return a->kind == ACT_fetch ? 2 * copies : 2 * copies + 1;
+}
+
 static int64_t called(const Action *a)
 {
     const bool gradients = a->kind == ACT_head;
@@ -104,6 +115,8 @@ static int64_t called(const Action *a)
         return mg_conv_nodes(&a->conv);
     if (a->kind == ACT_comm)
         return mg_comm_nodes(&a->comm);
+    if (action_transfers(a))
+        return transferred(a);
     return a->kind == ACT_dispatch ? 2 : 1;
 }
 

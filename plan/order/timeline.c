@@ -64,11 +64,11 @@ static bool begin_what_may(Clock *c)
     return any;
 }
 
-/* Times as long as transfers take while there are some both ways. */
+/* Times as long as transfers take while there are some both ways, from and to one level. */
 static double both_ways(const Device *d, const Clock *c)
 {
     const int in = c->running[RESOURCE_fetches], out = c->running[RESOURCE_offloads];
-    if (in < 0 || out < 0)
+    if (in < 0 || out < 0 || action_level(&c->act[in]) != action_level(&c->act[out]))
         return 1;
     const DeviceLevel *l = &d->level[action_level(&c->act[in])];
     return fmax(1, (l->in + l->out) / l->both);

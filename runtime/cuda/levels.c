@@ -1,5 +1,6 @@
-/* levels.c - pinned memory of a GPU's host: what a program offloads. Pinned, because copies of
- * other memory wait for the host and go through a buffer of the driver.
+/* levels.c - pinned memory of a GPU's host: what a program offloads, and what a disk's bytes go
+ * through (disk.c). Pinned, because copies of other memory wait for the host and go through a
+ * buffer of the driver.
  *
  * The driver would take the pages one by one, on one core, and somebody would have to zero them. So
  * all threads touch them here, large ones where the kernel has them, and the driver pins what is
@@ -7,6 +8,8 @@
  * of 122, with the copies below. */
 #include "runtime/levels.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/disk.h"
+#include "runtime/disk.h"
 #include "runtime/net/ranks.h"
 #include "runtime/room.h"
 
@@ -17,20 +20,34 @@
 #include <sys/mman.h>
 
 struct rt_levels {
-    char *host;
+    char *host; /* the arena, and behind it the pieces of the disk */
     int64_t bytes;
+    rt_gpu_disk *disk; /* NULL: nothing is there */
 };
 
 static char *place(const mg_run *r, int64_t offset)
 {
-    return r->levels->host + (offset - MG_FAR(1, 0));
+    return r->levels->host + (offset - MG_FAR(MG_LEVEL_HOST, 0));
 }
 
-char *rt_levels_room(const mg_run *r, int ranks, rt_exit *code)
+static int64_t arena_bytes(const mg_run *r)
+{
+    return rt_whole_pages(r->program->level_bytes[MG_LEVEL_HOST]);
+}
+
+/* Of the host, of one rank. */
+static int64_t host_bytes(const mg_run *r)
+{
+    return arena_bytes(r) + (r->program->level_bytes[MG_LEVEL_DISK] ? MG_DISK_PINNED : 0);
+}
+
+char *rt_levels_room(const mg_run *r, int level, int ranks, rt_exit *code)
 {
     const char *limit;
-    const int64_t all = r->program->level_bytes[1] * ranks, left = rt_room_memory(&limit);
+    const int64_t all = host_bytes(r) * ranks, left = rt_room_memory(&limit);
     *code = RT_DONE;
+    if (level == MG_LEVEL_DISK)
+        return rt_disk_room(r, ranks, code);
     if (!all)
         return NULL;
     char *who = ranks > 1 ? rt_printf("%d ranks of this machine offload", ranks)
@@ -56,35 +73,37 @@ static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
 void rt_levels_open(mg_run *r)
 {
     enum { GRAIN = 4096 }; /* pages */
-    const int64_t all = r->program->level_bytes[1];
-    if (!all)
+    const int64_t bytes = host_bytes(r);
+    if (!bytes)
         return;
     if (!r->ranks || rt_is_first_here(r)) {
         rt_exit code;
-        char *text = rt_levels_room(r, r->ranks ? rt_ranks_here(r) : 1, &code);
+        char *text = rt_levels_room(r, MG_LEVEL_HOST, r->ranks ? rt_ranks_here(r) : 1, &code);
         if (code != RT_DONE)
             rt_die(code, "%s", text);
         free(text);
     }
     if (r->ranks)
         rt_meet(r, RT_ALL_AXES);
-    const int64_t bytes = rt_whole_pages(all);
     char *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
-        rt_die(RT_FAILED, "%" PRId64 " bytes (%s) of the host's memory to offload to: %s", all,
-               rt_bytes_text((double)all).text, strerror(errno));
+        rt_die(RT_FAILED, "%" PRId64 " bytes (%s) of the host's memory to offload to: %s", bytes,
+               rt_bytes_text((double)bytes).text, strerror(errno));
     madvise(p, (size_t)bytes, MADV_HUGEPAGE); /* a kernel without them has small ones */
     rt_pool_run(r->pool, bytes / rt_page(), GRAIN, touch, p);
     rt_cuda_must(cudaHostRegister(p, (size_t)bytes, cudaHostRegisterDefault),
                  "pinning the memory to offload to");
     r->levels = rt_alloc(1, sizeof *r->levels);
-    *r->levels = (rt_levels){p, bytes};
+    *r->levels = (rt_levels){p, bytes, NULL};
+    if (r->program->level_bytes[MG_LEVEL_DISK])
+        r->levels->disk = rt_gpu_disk_open(r, p + arena_bytes(r));
 }
 
-char *rt_levels_way(const mg_run *r)
+char *rt_levels_way(const mg_run *r, int level)
 {
-    return r->program->level_bytes[1] ? rt_printf("from and to pinned memory, by the GPU's engines")
-                                      : NULL;
+    if (level == MG_LEVEL_DISK)
+        return rt_disk_way(r);
+    return host_bytes(r) ? rt_printf("from and to pinned memory, by the GPU's engines") : NULL;
 }
 
 /* Of the pages from p on, those that are in memory; -1: unknown. */
@@ -104,14 +123,17 @@ static int64_t resident(char *p, int64_t bytes)
     return all * page;
 }
 
-bool rt_levels_use(const mg_run *r, rt_level_use *u)
+bool rt_levels_use(const mg_run *r, int level, rt_level_use *u)
 {
-    if (!r->levels)
+    if (!r->levels || (level == MG_LEVEL_DISK && !r->levels->disk))
         return false;
-    *u = (rt_level_use){.name = "host",
-                        .planned = r->program->level_bytes[1],
-                        .own = r->levels->bytes - r->program->level_bytes[1], /* of the last page */
-                        .used = resident(r->levels->host, r->levels->bytes)};
+    if (level == MG_LEVEL_DISK)
+        *u = rt_gpu_disk_use(r, r->levels->disk);
+    else /* beside the arena: the pieces of the disk, and the last page */
+        *u = (rt_level_use){.name = "host",
+                            .planned = r->program->level_bytes[MG_LEVEL_HOST],
+                            .own = r->levels->bytes - r->program->level_bytes[MG_LEVEL_HOST],
+                            .used = resident(r->levels->host, r->levels->bytes)};
     return true;
 }
 
@@ -123,6 +145,8 @@ void rt_levels_trace(mg_run *r)
 
 void rt_levels_close(mg_run *r)
 {
+    if (r->levels && r->levels->disk)
+        rt_gpu_disk_close(r->levels->disk);
     if (r->levels) {
         cudaHostUnregister(r->levels->host);
         munmap(r->levels->host, (size_t)r->levels->bytes);
@@ -149,34 +173,47 @@ static void copy(const mg_run *r, char *to, const char *from, int64_t bytes)
 {
     enum { GRAIN = 1 << 20 };
     copying c = {to, from};
-    rt_streams_wait(r->cuda);
     rt_pool_run(r->pool, bytes, GRAIN, copy_some, &c);
 }
 
 void rt_level_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    copy(r, place(r, offset), from, bytes);
+    rt_streams_wait(r->cuda);
+    if (MG_LEVEL(offset) == MG_LEVEL_DISK)
+        rt_gpu_disk_copy(r->levels->disk, false, offset, (char *)from, bytes);
+    else
+        copy(r, place(r, offset), from, bytes);
 }
 
 void rt_level_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
 {
-    copy(r, to, place(r, offset), bytes);
+    rt_streams_wait(r->cuda);
+    if (MG_LEVEL(offset) == MG_LEVEL_DISK)
+        rt_gpu_disk_copy(r->levels->disk, true, offset, to, bytes);
+    else
+        copy(r, to, place(r, offset), bytes);
 }
 
 void mg_fetch(mg_run *r, int action, void *to, int64_t from, int64_t bytes)
 {
     mg_begin(r, action);
-    rt_cuda_must(
-        cudaMemcpyAsync(to, place(r, from), (size_t)bytes, cudaMemcpyHostToDevice, r->cuda->stream),
-        "fetching");
+    if (MG_LEVEL(from) == MG_LEVEL_DISK)
+        rt_gpu_disk_fetch(r, r->levels->disk, action, to, from, bytes);
+    else
+        rt_cuda_must(cudaMemcpyAsync(to, place(r, from), (size_t)bytes, cudaMemcpyHostToDevice,
+                                     r->cuda->stream),
+                     "fetching");
     mg_end(r, action);
 }
 
 void mg_offload(mg_run *r, int action, int64_t to, const void *from, int64_t bytes)
 {
     mg_begin(r, action);
-    rt_cuda_must(
-        cudaMemcpyAsync(place(r, to), from, (size_t)bytes, cudaMemcpyDeviceToHost, r->cuda->stream),
-        "offloading");
+    if (MG_LEVEL(to) == MG_LEVEL_DISK)
+        rt_gpu_disk_offload(r, r->levels->disk, action, to, from, bytes);
+    else
+        rt_cuda_must(cudaMemcpyAsync(place(r, to), from, (size_t)bytes, cudaMemcpyDeviceToHost,
+                                     r->cuda->stream),
+                     "offloading");
     mg_end(r, action);
 }

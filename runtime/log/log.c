@@ -346,13 +346,24 @@ static char *used_text(int64_t used, int64_t planned, const char *by)
     return rt_printf("%s%s, %s over", rt_bytes_text((double)used).text, by, over.text);
 }
 
+static void print_level(rt_log *l, int level)
+{
+    rt_level_use u;
+    if (!rt_levels_use(l->run, level, &u))
+        return;
+    char *text = used_text(u.used, u.planned + u.own, "");
+    rt_log_line(l,
+                "%s: planned %s (arena %" PRId64 " bytes, beside it at most %" PRId64 "), used %s",
+                u.name, rt_bytes_text((double)(u.planned + u.own)).text, u.planned, u.own, text);
+    free(text);
+}
+
 /* Prints planned and used bytes of each level of memory. */
 static void print_memory(rt_log *l)
 {
     const mg_run *r = l->run;
     const rt_memory m = rt_memory_plan(r);
     int processes;
-    rt_level_use u;
     const int64_t planned = m.total + m.held, used = rt_memory_used(r, &processes);
     char *by = processes > 1 ? rt_printf(" by the %d processes of this machine", processes)
                              : rt_printf("%s", ""),
@@ -361,14 +372,8 @@ static void print_memory(rt_log *l)
                 rt_bytes_text((double)planned).text, m.arena, m.scratch, text);
     free(by);
     free(text);
-    if (!rt_levels_use(r, &u))
-        return;
-    text = used_text(u.used, u.planned + u.own, "");
-    rt_log_line(l,
-                "%s: planned %s (arena %" PRId64 " bytes, of the system's own at most %" PRId64
-                "), used %s",
-                u.name, rt_bytes_text((double)(u.planned + u.own)).text, u.planned, u.own, text);
-    free(text);
+    for (int level = MG_LEVEL_HOST; level < MG_LEVELS; level++)
+        print_level(l, level);
 }
 
 /* Prints predicted and measured step time: the median, because the first steps warm caches. */

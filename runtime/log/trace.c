@@ -190,9 +190,10 @@ static void write_memory(const mg_run *r, FILE *f)
             ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"memory\",\"args\":{\"levels\":["
             "{\"level\":\"device\",\"planned\":%" PRId64 ",\"measured\":%" PRId64 "}",
             m.total + m.held, rt_memory_used(r, &processes));
-    if (rt_levels_use(r, &u))
-        fprintf(f, ",{\"level\":\"%s\",\"planned\":%" PRId64 ",\"measured\":%" PRId64 "}", u.name,
-                u.planned + u.own, u.used);
+    for (int level = MG_LEVEL_HOST; level < MG_LEVELS; level++)
+        if (rt_levels_use(r, level, &u))
+            fprintf(f, ",{\"level\":\"%s\",\"planned\":%" PRId64 ",\"measured\":%" PRId64 "}",
+                    u.name, u.planned + u.own, u.used);
     fputs("]}}", f);
 }
 

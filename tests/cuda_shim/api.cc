@@ -283,6 +283,17 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     return cudaSuccess;
 }
 
+/* When the stream has come to it; it calls nothing of CUDA. */
+cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t what, void *with)
+{
+    if (!what)
+        return cudaErrorInvalidValue;
+    if (shim_takes(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
+    shim_later(s, [=] { what(with); });
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 {
     if (shim_takes(s) != cudaSuccess)

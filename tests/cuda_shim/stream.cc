@@ -478,6 +478,14 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
 
 /* All work of the other streams has to be waited for by the first. Without an error there is a
  * graph. */
+cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *status)
+{
+    *status = !s->captured           ? cudaStreamCaptureStatusNone
+              : s->captured->invalid ? cudaStreamCaptureStatusInvalidated
+                                     : cudaStreamCaptureStatusActive;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 {
     CUgraph_st *made = s->captured;

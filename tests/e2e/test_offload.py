@@ -23,19 +23,22 @@ model table(tokens[batch, seq] : token(vocab)) {
 }
 """
 
+HOST = {"host_memory": 1 << 34, "host_in": 25e9, "host_out": 25e9, "host_both": 40e9, "host_seconds": 1e-5}
+DISK = {"disk_memory": 1 << 36, "disk_in": 3e9, "disk_out": 2e9, "disk_both": 3e9, "disk_seconds": 1e-4}
+
 
 @mgctest.in_turns
 class Offload(shim.Case):
     STEPS = 12
 
     def model(self, name, level, *classes, base=LLAMA, text=None, precision=None, optimizer=None):
-        """The model with a layout `off` that offloads classes."""
+        """The model with a layout `off` that offloads classes: to the level, or where they say ("state -> disk")."""
         if text is None:
             with open(base, encoding="utf-8") as f:
                 text = f.read()
         if optimizer:
             text += f"train {{ optimizer {optimizer}  lr 0.01 {'precision ' + precision if precision else ''} }}\n"
-        lines = "".join(f"    offload {c} -> {level}\n" for c in classes)
+        lines = "".join(f"    offload {c if '->' in c else f'{c} -> {level}'}\n" for c in classes)
         self.write(name, text + "\nlayout off {\n    device cpu\n    mesh dp = 1\n    batch -> dp\n    microbatch 2\n" + lines + "}\n")
         return name
 
@@ -133,7 +136,7 @@ class Offload(shim.Case):
     def test_gpu(self):
         """As without, whatever the order in which streams run."""
         self.text(6000)
-        device = self.device("h200", host_memory=1 << 30, host_in=25e9, host_out=25e9, host_both=40e9, host_seconds=1e-5)
+        device = self.device("h200", **HOST)
         seeds = 21 if mgctest.FULL else 4
         for text in mgctest.some((None, mgctest.kept_in_bf16(LLAMA))):
             ends = []
@@ -144,9 +147,52 @@ class Offload(shim.Case):
                     self.assertEqual(ends[-1], ends[0], (classes, seed))
             self.assertIn("mg_fetch(", self.read("program.c").decode())
 
+    def test_gpu_disk(self):
+        """A disk below the host of a GPU: as without, whatever the order in which streams run; killed and resumed, too."""
+        self.text(6000)
+        device = self.device("h200", **HOST, **DISK)
+        seeds = 21 if mgctest.FULL else 4
+        ends = []
+        ways = (("state, masters -> disk", "parameters, kept -> host"), ("state, masters, parameters, gradients, kept -> disk",))
+        for classes in ((), *mgctest.some(ways)):
+            self.gpu(self.model("m.mg", "host", *classes), "--layout", "off", "--precision", "bf16", device=("--device", device))
+            for seed in range(1, seeds if classes else 2):
+                ends.append(self.train("./gpu", f"disk{len(ends)}", SHIM_SEED=str(seed)))
+                self.assertEqual(ends[-1], ends[0], (classes, seed))
+        self.assertIn("MG_FAR(2, ", self.read("program.c").decode())
+        out = self.trains("./gpu", "--data", "text1.txt", "--out", "disk1", "--steps", self.STEPS + 2, "--resume").out
+        self.assertRegex(out, r"disk: planned .* \(arena \d+ bytes, beside it at most \d+\), used .*, 0 bytes over")
+        self.assertRegex(out, r"host: planned .* 0 bytes over")
+        r = self.run_program("./gpu", "--data", "text1.txt", "--out", "nowhere", "--steps", "1", "--offload-dir", "/proc")
+        self.assertEqual(r.returncode, 74, r.stderr)
+        self.assertIn(b"no file to offload to can be made in '/proc'", r.stderr)
+
+    def test_gpu_small_host(self):
+        """What the host has no room for goes to the disk, what moves once a step first; without a disk it does not fit."""
+        size = (mgctest.model("llama_mini.mg"), "-D", "layers=8", "-D", "hidden=1024", "-D", "kv_heads=32", "-D", "group=2", "-D",
+                "ffn=4096", "--microbatch", "1", "--plan=json")
+        memory = int(2.2 * (1 << 30))
+        roomy = self.compiles(*size, "--device", self.device("h200", memory=memory, **HOST, **DISK))
+        self.assertNotIn("disk", json.loads(roomy.out)["levels"])
+        for host, on_disk, on_host in ((800 << 20, "state", "; masters -> host"), (300 << 20, "state, masters", "")):
+            small = {**HOST, "host_memory": host}
+            r = self.compiles(*size, "--device", self.device("h200", memory=memory, **small, **DISK))
+            self.assertIn(f"note: offload {on_disk} -> disk{on_host}: without, the plan needs", r.err)
+            levels = json.loads(r.out)["levels"]
+            self.assertGreater(levels["disk"]["bytes"], 1e9)
+            self.assertLess(levels.get("host", {"bytes": 0})["bytes"] + (128 << 20), host)
+            text = self.compiles(*size[:-1], "--plan", "--device", "./device.json").out
+            self.assertRegex(text, r"  host +\d+ MiB of \d+ MiB, offloaded \(128 MiB of it for transfers of the disk\)")
+            r = self.mgc(*size, "--device", self.device("h200", memory=memory, **small))
+            self.assertEqual(r.returncode, 3)
+            self.assertIn("of the host's", r.err)
+        r = self.mgc(*size, "--device", self.device("h200", memory=memory, **{**HOST, "host_memory": 100 << 20}, **DISK))
+        self.assertEqual(r.returncode, 3)  # no room for what the disk's transfers go through
+        self.assertRegex(r.err, r"\d+ bytes \(128 MiB\) of the host's 104857600")
+
     def test_auto(self):
         """Nothing leaves a device that has room; else the fastest that fits does, and is said, and nothing fits without."""
-        levels = {"host_memory": 1 << 36, "host_in": 25e9, "host_out": 25e9, "host_both": 40e9, "host_seconds": 1e-5}
+        levels = {**HOST, "host_memory": 1 << 36}
         size = ("-D", "layers=8", "-D", "hidden=1024", "-D", "kv_heads=32", "-D", "group=2", "-D", "ffn=4096", "--microbatch", "1")
         plans = {}
         for memory in (3 << 30, 1 << 36):
@@ -168,7 +214,7 @@ class Offload(shim.Case):
     def test_nothing_said(self):
         """What does not fit otherwise is offloaded as by `offload auto`, and that is said; what fits is as with `offload none`; what
         fits in no way is refused, and what is missing is said."""
-        levels = {"host_memory": 1 << 36, "host_in": 25e9, "host_out": 25e9, "host_both": 40e9, "host_seconds": 1e-5}
+        levels = {**HOST, "host_memory": 1 << 36}
         size = (mgctest.model("llama_mini.mg"), "-D", "layers=8", "-D", "hidden=1024", "-D", "kv_heads=32", "-D", "group=2", "-D",
                 "ffn=4096", "--microbatch", "1", "--plan=json")
         for recompute in "auto", "none":
@@ -191,7 +237,7 @@ class Offload(shim.Case):
         r = self.mgc(*size, "--device", self.device("h200", memory=3 << 30, **{**levels, "host_memory": 1 << 20}))
         self.assertEqual(r.returncode, 3)
         self.assertIn("error[MG0550]", r.err)
-        self.assertRegex(r.err, r"note: offloaded to the host it needs at least \d+ bytes .* of the device's \d+ .*, and \d+ .* of 1048576 \(1 MiB\) there")
+        self.assertRegex(r.err, r"note: offloaded it needs at least \d+ bytes .* of the device's \d+ .*, \d+ .* of the host's 1048576 \(1 MiB\)")
 
     def test_whole(self):
         """Rules that sum along the dim that is cut, or multiply matrices: tensors come as a whole where they must."""
@@ -224,13 +270,13 @@ class Offload(shim.Case):
         self.refused("MG0556", self.model("m.mg", "host", "state"), "--plan")  # a processor has no such level
         self.refused("'cpu' is a processor, whose programs offload to a disk", "m.mg", "--plan")
         self.model("m.mg", "disk", "state", "kept")
-        self.refused("'h200' is a GPU, whose programs offload to the host", "m.mg", "--device", "h200", "--plan")
+        self.refused("'h200' has no disk to offload to: its description has no 'disk_memory'", "m.mg", "--device", "h200", "--plan")
         self.refused("help: offload to 'host'", "m.mg", "--device", "h200", "--plan")
         self.compiles(self.model("m.mg", "host", "state", "kept"), "--layout", "off", "--device", "h200", "--plan")
         self.model("m.mg", "disk", "state")
         self.refused("'cpu2t' has no disk to offload to: its description has no 'disk_memory'", "m.mg", "--device", "cpu2t", "--plan")
         self.refused("help: --offload none", "m.mg", "--device", "cpu2t", "--plan")
-        small = self.device("h200", host_memory=1 << 20, host_in=25e9, host_out=25e9, host_both=40e9, host_seconds=1e-5)
+        small = self.device("h200", **{**HOST, "host_memory": 1 << 20})
         self.refused("MG0556", self.model("m.mg", "host", "state"), "--device", small, "--plan", "-D", "ffn=9000")
         for line, what in (("offload state -> moon", "moon"), ("offload states -> host", "states"), ("offload all", "all"),
                            ("offload state -> host, disk", "one level")):

@@ -8,7 +8,7 @@
 # What the ranks of a machine offload: all of them against what it has, and what is asserted.
 # NOWHERE: levels.mg:{{[0-9]+}}:22: error[MG0556]: 'cpu2t' is a processor, whose programs offload to a disk, not to the host
 # NOWHERE: help: --offload none: all is on the device
-# DISK: levels.mg:{{[0-9]+}}:22: error[MG0556]: 'h100' is a GPU, whose programs offload to the host, not to the disk
+# DISK: levels.mg:{{[0-9]+}}:22: error[MG0556]: 'h100' has no disk to offload to: its description has no 'disk_memory'
 # DISK-NEXT: offload state -> disk
 # DISK-NEXT: ^~~~
 # DISK-NEXT: help: offload to 'host': there are 1.82 TiB

@@ -121,6 +121,21 @@ cudaError_t cudaMemcpyAsync(void *into, const void *from, size_t bytes, enum cud
     return cudaSuccess;
 }
 
+/* The host does nothing. */
+cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t what, void *with)
+{
+    record_line("host", "%" PRIuPTR " %" PRIuPTR " %" PRIuPTR, (uintptr_t)s, (uintptr_t)what,
+                (uintptr_t)with);
+    return cudaSuccess;
+}
+
+/* The recorder captures nothing. */
+cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *status)
+{
+    *status = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
 /* ---- streams, events, graphs ----------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
