@@ -24,3 +24,11 @@ const char *text_seconds(Arena *a, double seconds)
         return arena_printf(a, "%.3g s", seconds);
     return arena_printf(a, "%.0f s", seconds);
 }
+
+const char *text_rate(Arena *a, double rate)
+{
+    if (!(rate >= 1000 && rate < 1e15))
+        return arena_printf(a, "%.3g", rate);
+    const double unit = pow(10, floor(log10(rate)) - 2);
+    return arena_printf(a, "%.0f", round(rate / unit) * unit);
+}

@@ -337,11 +337,12 @@ static void tell(Search *q)
     for (int i = 0; i < q->n; i++) {
         const Planned *r = &q->found[i];
         const Remedy options = edits(q, &r->change);
-        diag_remedy_tried(
-            s->diag, &options,
-            arena_printf(s->arena, "%s: %lld bytes (%s), %s a step, %.3g tokens/s%s", r->what,
-                         (long long)r->bytes, text_bytes(s->arena, (double)r->bytes),
-                         text_seconds(s->arena, r->seconds), r->tokens / r->seconds, price(q, r)));
+        diag_remedy_tried(s->diag, &options,
+                          arena_printf(s->arena, "%s: %lld bytes (%s), %s a step, %s tokens/s%s",
+                                       r->what, (long long)r->bytes,
+                                       text_bytes(s->arena, (double)r->bytes),
+                                       text_seconds(s->arena, r->seconds),
+                                       text_rate(s->arena, r->tokens / r->seconds), price(q, r)));
     }
     if (q->n || !needs_more(p))
         return;

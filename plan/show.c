@@ -350,9 +350,10 @@ void plan_print(const Plan *p, FILE *out)
     fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
             (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
             p->train->flops * 1e-9);
-    fprintf(out, "predicted    %s, %.3g tokens/s, MFU %.1f%%\n",
+    fprintf(out, "predicted    %s, %s tokens/s, MFU %.1f%%\n",
             text_seconds(m->arena, p->train->seconds),
-            (double)m->batch.size * (double)m->seq.size / p->train->seconds, 100 * mfu(p));
+            text_rate(m->arena, (double)m->batch.size * (double)m->seq.size / p->train->seconds),
+            100 * mfu(p));
     print_whole(p, out);
     fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
             text_bytes(m->arena, (double)all), text_bytes(m->arena, (double)p->device->memory),

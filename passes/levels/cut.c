@@ -336,6 +336,16 @@ static Value whole_here(const Cut *c, Value v)
     return v < c->nvalues && c->whole[v] ? c->whole[v]->value[LEVEL_device] : 0;
 }
 
+/* Is v a wider form of a narrow argument of the region? It need not be stored for its pieces. */
+static bool is_widened(const Cut *c, Value v)
+{
+    const Ins *def = c->m->values.data[v].def;
+    return def && def->op == OP_cast && !c->m->values.data[def->in[0]].def &&
+           c->m->values.data[def->in[0]].home == c->r &&
+           dtype_is_narrow(type_of(c->m, def->in[0])->dtype) &&
+           !dtype_is_narrow(type_of(c->m, v)->dtype);
+}
+
 /* The piece of an operand. */
 static Value operand(Piece *p, Value v)
 {
@@ -343,7 +353,7 @@ static Value operand(Piece *p, Value v)
     Module *m = c->m;
     if (v < p->map.n && p->map.data[v])
         return p->map.data[v];
-    if (c->of[v] && is_again(c, v, p->group)) {
+    if (c->of[v] ? is_again(c, v, p->group) : has_dim(m, v, p->dim) && is_widened(c, v)) {
         compute(p, m->values.data[v].def);
         return p->map.data[v];
     }

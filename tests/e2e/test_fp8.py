@@ -2,6 +2,7 @@
 scales are of the tensor on all ranks together, and what is computed again has the bits that it had."""
 
 import os
+import shutil
 
 import mgctest
 from mgctest import some
@@ -41,6 +42,23 @@ class Fp8(mgctest.Case):
                     self.assertLess(off, 0.01)
                     self.assertGreater(off, 1e-6)  # they were rounded
                     self.assertLess(max(abs(a[1] - b[1]) / a[1] for a, b in zip(base, ours)), 0.1)
+
+    def test_parameters_in_bf16(self):
+        """`master = bf16`: as far from bf16's as with f32; they are rounded by element and step, so a run that goes on has the same bits."""
+        self.text(6000)
+        kinds = ("tensor", "tile", "mx")
+        base = self.losses(self.source("llama_small.mg", "bf16 (master = bf16)", "base"), "base")
+        for kind in some(kinds):
+            source = self.source("llama_small.mg", f"fp8 (master = bf16, scales = {kind})", kind)
+            ours = self.losses(source, kind)
+            self.assertLess(max(abs(a[0] - b[0]) / a[0] for a, b in zip(base, ours, strict=True)), 0.01)
+            argv = (f"./{kind}", "--data", "text1.txt", "--steps", 20, "--threads", 1, "--out", "cut")
+            self.trains(*argv, "--save-every", 8)
+            for step in ("16", "20"):
+                shutil.rmtree(self.path(f"cut/ckpt/step-000000{step}"))
+            self.trains(*argv, "--resume")
+            self.assertEqual([(l["loss"], l["grad_norm"]) for l in self.metrics("cut") if "loss" in l], ours)
+            self.assertIn("parameters in bf16", self.compiles(source, "--plan").out)
 
     def test_thousand_steps(self):
         """As far as bf16 goes: means of the last 100 losses."""

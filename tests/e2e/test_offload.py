@@ -113,6 +113,12 @@ class Offload(shim.Case):
             ends.append(self.train("./train", f"run{len(ends)}", data="u16:text1.txt"))
         self.assertEqual(ends[0], ends[1])
 
+    def test_fp8(self):
+        """Parameters in bf16 that are rounded to fp8 and updated: what both read is widened for each."""
+        kept = mgctest.kept_in_bf16(LLAMA)
+        self.same(text=kept.replace("precision bf16 (", "precision fp8 ("))
+        self.assertIn("precision fp8 (master = bf16", self.read("m.mg").decode())
+
     def test_killed_and_resumed(self):
         self.text(6000)
         self.compiles(self.model("m.mg", "disk", "state, masters"), "--layout", "off", "--precision", "bf16", "-o", "train")

@@ -61,7 +61,7 @@ class Ranks(shim.Case):
     def make(self, name, way="", device="cpu", precision="bf16", program="train", level="disk", source=None):
         """The program of a layout that offloads classes."""
         more = f"    offload {way} -> {level}\n" if way else ""
-        self.write("it.mg", layouts.text(name, device, more=more))
+        self.write("it.mg", layouts.text(name, "h200" if device.endswith(".json") else device, more=more))
         options = (source or MODELS.get(name, LLAMA), *SMALL.get(name, SMALL["dp2"]), "-D", "batch=8", "--layout", "./it.mg", "--precision", precision)
         if device != "cpu":
             self.gpu(*options, device=("--device", device))
@@ -210,13 +210,15 @@ class Ranks(shim.Case):
         self.text(6000)
         for name in some(("dp2_zero1", "zero3_tp2", "pp2_zero1", "tp2_pp2_zb")):
             ends = []
+            level = some(("host", "disk"))[0]
+            device = self.host(disk_memory=1 << 36, disk_in=3e9, disk_out=2e9, disk_both=3e9, disk_seconds=1e-4)
             for way in ("", WAYS[1]):
-                self.make(name, way, device="h200", level="host")
+                self.make(name, way, device=device, level=level)
                 for seed in range(TURN, TURN + (3 if way else 1)):
                     ends.append(self.run_it(f"gpu{name}{len(ends)}", SHIM_GPUS="8", SHIM_SEED=str(seed)))
                     self.assertEqual(ends[-1], ends[0], (name, way, seed))
             text = self.read("program.c").decode()
-            self.assertIn("mg_fetch(", text)
+            self.assertRegex(text, rf"mg_fetch\(r, \d+, [^;]*MG_FAR\({2 if level == 'disk' else 1}, ")
 
     def test_dropped_wait(self):
         """Without a wait before a transfer some order of streams gives other bytes, or a graph that does not come together."""
