@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A step of small models whose attention has a window, a cap or a bias, beside PyTorch's on this processor.
 
-    bench/attention.py [BUILD] [--only CASE] [--rounds 5] [--steps 3] [--threads 2] [--no-compile] [--cpu]
+    bench/attention.py [BUILD] [--only CASE] [--rounds 5] [--steps 3] [--threads 2] [--no-compile] [--cpu] [--device cpu.json]
 
 Of each case mgc has two programs, one that calls `attention` and one that writes it out. PyTorch has its ways: scores in
 memory (eager), scaled_dot_product_attention with the mask or the bias as a tensor, and both compiled. All take turns: a round
@@ -98,13 +98,16 @@ def source(case, body):
 # ---- mgc's ---------------------------------------------------------------------------------------
 
 class Program:
-    def __init__(self, build, case, body, threads, cpu):
-        self.where, self.threads, self.cpu = tempfile.mkdtemp(), threads, cpu
+    def __init__(self, args, case, body):
+        self.where, self.threads, self.cpu = tempfile.mkdtemp(), args.threads, args.cpu
         with open(f"{self.where}/m.mg", "w", encoding="utf-8") as f:
             f.write(source(case, body))
         with open(f"{self.where}/tokens", "wb") as f:
             f.write(os.urandom(200_000))
-        subprocess.run([f"{build}/bin/mgc", "m.mg", "-o", "train"], cwd=self.where, check=True, capture_output=True)
+        mgc = [f"{os.path.abspath(args.build)}/bin/mgc", "m.mg", "--device", args.device]
+        plan = subprocess.run([*mgc, "--plan=json"], cwd=self.where, check=True, capture_output=True)
+        self.predicted = json.loads(plan.stdout)["step_ms"]
+        subprocess.run([*mgc, "-o", "train"], cwd=self.where, check=True, capture_output=True)
 
     def steps(self, n):
         """Milliseconds of each of n steps; of processors: of each on average, by what more steps take."""
@@ -213,7 +216,7 @@ class Torch:
 
 
 def measure(case, args):
-    ways = {f"mgc {form}": Program(os.path.abspath(args.build), case, body, args.threads, args.cpu) for form, body in CASES[case].items()}
+    ways = {f"mgc {form}": Program(args, case, body) for form, body in CASES[case].items()}
     for way in ["eager"] + (["sdpa"] if case != "cap" else []):
         ways[f"torch {way}"] = Torch(case, way, False, args.threads, args.cpu)
         if args.compile:
@@ -232,6 +235,8 @@ def measure(case, args):
         ratios = [r[best] / r[f"mgc {form}"] for r in rounds]
         print(f"{case:8} {best} takes {median(ratios):.2f} times as long as mgc {form}"
               f" (rounds {min(ratios):.2f} to {max(ratios):.2f})")
+        predicted, is_ = ways[f"mgc {form}"].predicted, median(r[f"mgc {form}"] for r in rounds)
+        print(f"{case:8} mgc {form}: predicted {predicted:.1f} ms, {(predicted / is_ - 1) * 100:+.0f}%")
 
 
 def main():
@@ -243,7 +248,9 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--no-compile", dest="compile", action="store_false")
     p.add_argument("--cpu", action="store_true")
+    p.add_argument("--device", default="cpu", help="what predicts the step, a description that mgc calibrate wrote here")
     args = p.parse_args()
+    args.device = os.path.abspath(args.device) if args.device.endswith(".json") else args.device
     for case in [args.only] if args.only else CASES:
         measure(case, args)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A step of a residual network beside PyTorch's on this processor: convolutions, their gradients, norms, a pool, momentum.
 
-    bench/conv.py [BUILD] [--rounds 5] [--steps 2] [--threads 2] [--batch 16] [--no-compile]
+    bench/conv.py [BUILD] [--rounds 5] [--steps 2] [--threads 2] [--batch 16] [--no-compile] [--device cpu.json]
 
 Images of 64 x 64, four stages of 64, 128, 256 and 512 channels with a residual block each, layer norms over channels, float32.
 PyTorch's tensors are channels_last, which is its fastest; eager and compiled. All take turns: a round is some steps of each.
@@ -12,7 +12,6 @@ another program on the machine changes less), PyTorch's better way by mgc's, rou
 import argparse
 import json
 import os
-import re
 import resource
 import statistics
 import struct
@@ -98,11 +97,10 @@ class Program:
         header = json.dumps({"x": {"dtype": "F32", "shape": [ROWS, SIZE, SIZE, 3], "data_offsets": [0, len(x)]},
                              "y": {"dtype": "U8", "shape": [ROWS], "data_offsets": [len(x), len(x) + ROWS]}}).encode()
         self.write("data.safetensors", struct.pack("<Q", len(header)) + header + x + y)
-        said = subprocess.run([f"{args.build}/bin/mgc", "m.mg", "--check"], cwd=self.where, check=True, capture_output=True)
-        text = (said.stdout + said.stderr).decode()
-        number, unit = re.search(r"step ([\d.]+) (us|ms|s) predicted", text).groups()
-        self.predicted = float(number) * {"us": 1e-3, "ms": 1, "s": 1e3}[unit]
-        subprocess.run([f"{args.build}/bin/mgc", "m.mg", "-o", "train"], cwd=self.where, check=True, capture_output=True)
+        mgc = [f"{args.build}/bin/mgc", "m.mg", "--device", args.device]
+        plan = subprocess.run([*mgc, "--plan=json"], cwd=self.where, check=True, capture_output=True)
+        self.predicted = json.loads(plan.stdout)["step_ms"]
+        subprocess.run([*mgc, "-o", "train"], cwd=self.where, check=True, capture_output=True)
 
     def write(self, name, data):
         with open(f"{self.where}/{name}", "wb") as f:
@@ -199,7 +197,9 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--batch", type=int, default=16)
     p.add_argument("--no-compile", dest="compile", action="store_false")
+    p.add_argument("--device", default="cpu", help="what predicts the step, a description that mgc calibrate wrote here")
     args = p.parse_args()
+    args.device = os.path.abspath(args.device) if args.device.endswith(".json") else args.device
     args.build = os.path.abspath(args.build)
     ways = {"mgc": Program(args), "torch eager": Torch(args, False)}
     if args.compile:
@@ -217,7 +217,8 @@ def main():
         best = min(names[1:], key=lambda n: median(of(r[n]) for r in rounds))
         ratios = [of(r[best]) / of(r["mgc"]) for r in rounds]
         print(f"{best} takes {median(ratios):.2f} times as long as mgc {what} (rounds {min(ratios):.2f} to {max(ratios):.2f})")
-    print(f"mgc predicts {ways['mgc'].predicted:.0f} ms a step")
+    predicted, is_ = ways["mgc"].predicted, median(median(r["mgc"][0]) for r in rounds)
+    print(f"mgc: predicted {predicted:.0f} ms, {(predicted / is_ - 1) * 100:+.0f}%")
 
 
 main()
