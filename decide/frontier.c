@@ -55,7 +55,7 @@ static Plan *plan_of(const Module *module, const Device *d, const KeepPlan *kept
 Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
                     Arena *a)
 {
-    return plan_of(m, d, kept, fn, false, a);
+    return plan_of(m, d, kept, fn, true, a);
 }
 
 /* All iterations of one repeat take an option, in segments or not (an iteration that is left over

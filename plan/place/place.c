@@ -69,57 +69,95 @@ static int by_peak(const void *x, const void *y)
                                     : by_area(x, y);
 }
 
-/* 1 or 0, without a branch, which no processor would guess. */
-static size_t together(const Item *a, const Item *b)
+/* Items that are placed, in order of their offsets, a list for each field: so a processor compares
+ * several at once. */
+typedef struct Placed {
+    size_t n;
+    int *first, *last, *at; /* as in Item */
+    int64_t *begin, *end;   /* bytes */
+} Placed;
+
+static Placed room_for(size_t n, Arena *a)
 {
-    return (size_t)((a->first <= b->last) & (b->first <= a->last) & ((a->at & b->at) != 0));
+    return (Placed){0,
+                    NEW_ARRAY(a, int, n),
+                    NEW_ARRAY(a, int, n),
+                    NEW_ARRAY(a, int, n),
+                    NEW_ARRAY(a, int64_t, n),
+                    NEW_ARRAY(a, int64_t, n)};
 }
 
-/* The offset for an item among n placed ones, which are in order of their offsets. Most of the time
- * of planning is here. */
-static int64_t place_for(const Item *it, Item *const *placed, size_t n, bool best_fit)
+enum { BLOCK = 64 };
+
+/* Of each item of BLOCK from `from` on, of which there are n: is it alive while `it` is, on some
+ * rank? Without a branch, which no processor would guess. */
+static void find_alive(const Item *it, const Placed *p, size_t from, size_t n,
+                       unsigned char alive[BLOCK])
 {
-    enum { BLOCK = 64 };
-    const Item *others[BLOCK];
+    const int first = it->first, last = it->last, at = (int)it->at;
+    memset(alive, 0, BLOCK);
+    for (size_t k = 0; k < n; k++)
+        alive[k] = (p->first[from + k] <= last) & (p->last[from + k] >= first) &
+                   ((p->at[from + k] & at) != 0);
+}
+
+/* The offset for an item among those that are placed. Most of the time of planning is here. */
+static int64_t place_for(const Item *it, const Placed *p, bool best_fit)
+{
+    unsigned char alive[BLOCK];
     int64_t at = 0, found = -1, tightest = INT64_MAX;
-    for (size_t from = 0; from < n; from += BLOCK) {
-        const size_t to = n - from < BLOCK ? n : from + BLOCK;
-        size_t count = 0;
-        for (size_t k = from; k < to; k++) {
-            others[count] = placed[k];
-            count += together(it, placed[k]);
-        }
-        for (size_t k = 0; k < count; k++) {
-            const int64_t begin = others[k]->offset, end = begin + others[k]->bytes;
-            if (begin - at >= it->bytes && begin - at < tightest) {
-                tightest = begin - at;
-                found = at;
-                if (!best_fit)
-                    return found;
+    for (size_t from = 0; from < p->n; from += BLOCK) {
+        find_alive(it, p, from, p->n - from < BLOCK ? p->n - from : BLOCK, alive);
+        for (size_t eight = 0; eight < BLOCK; eight += 8) {
+            uint64_t left;
+            memcpy(&left, alive + eight, sizeof left);
+            for (; left; left &= left - 1) {
+                const size_t k = from + eight + (size_t)__builtin_ctzll(left) / 8;
+                const int64_t begin = p->begin[k], end = p->end[k];
+                if (begin - at >= it->bytes && begin - at < tightest) {
+                    tightest = begin - at;
+                    found = at;
+                    if (!best_fit)
+                        return found;
+                }
+                at = end > at ? end : at;
             }
-            at = end > at ? end : at;
         }
     }
     return found >= 0 ? found : at;
 }
 
+#define INSERT(list, low, n, x)                                                                    \
+    (memmove((list) + (low) + 1, (list) + (low), ((n) - (low)) * sizeof *(list)), (list)[low] = (x))
+
+/* Puts an item behind all that begin no higher. */
+static void put(Placed *p, const Item *it)
+{
+    size_t low = 0, high = p->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (p->begin[middle] <= it->offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    INSERT(p->first, low, p->n, it->first);
+    INSERT(p->last, low, p->n, it->last);
+    INSERT(p->at, low, p->n, (int)it->at);
+    INSERT(p->begin, low, p->n, it->offset);
+    INSERT(p->end, low, p->n, it->offset + it->bytes);
+    p->n++;
+}
+
 /* Places items in the order given; returns the end of the highest. */
-static int64_t pack(Packing *p, bool best_fit, Item **placed)
+static int64_t pack(Packing *p, bool best_fit, Placed *placed)
 {
     int64_t top = 0;
+    placed->n = 0;
     for (size_t i = 0; i < p->n; i++) {
         Item *it = &p->item[i];
-        it->offset = place_for(it, placed, i, best_fit);
-        size_t low = 0, high = i; /* behind all that begin no higher */
-        while (low < high) {
-            size_t middle = (low + high) / 2;
-            if (placed[middle]->offset <= it->offset)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        memmove(placed + low + 1, placed + low, (i - low) * sizeof *placed);
-        placed[low] = it;
+        it->offset = place_for(it, placed, best_fit);
+        put(placed, it);
         if (it->offset + it->bytes > top)
             top = it->offset + it->bytes;
     }
@@ -128,7 +166,7 @@ static int64_t pack(Packing *p, bool best_fit, Item **placed)
 
 /* The item that ends highest is placed before all others, and everything anew: what is hard to
  * place comes to the front by and by. Until the bound is reached, or for so many iterations. */
-static int64_t squeeze(Packing *p, int64_t top, int64_t bound, Item *best, Item **live)
+static int64_t squeeze(Packing *p, int64_t top, int64_t bound, Item *best, Placed *live)
 {
     enum { ITERATIONS = 150 };
     for (int iteration = 0; iteration < ITERATIONS && top > bound; iteration++) {
@@ -153,12 +191,12 @@ static int64_t best_packing(Packing *p, int64_t bound, Arena *a)
     typedef int Order(const void *, const void *);
     Order *const orders[] = {by_size, by_area, by_length, by_start, by_peak};
     Item *best = NEW_ARRAY(a, Item, p->n + 1);
-    Item **live = NEW_ARRAY(a, Item *, p->n + 1);
+    Placed live = room_for(p->n + 1, a);
     int64_t top = -1;
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++)
         for (int fit = 0; fit < 2; fit++) {
             qsort(p->item, p->n, sizeof *p->item, orders[o]);
-            int64_t t = pack(p, fit == 1, live);
+            int64_t t = pack(p, fit == 1, &live);
             if (top < 0 || t < top) {
                 top = t;
                 memcpy(best, p->item, p->n * sizeof *best);
@@ -166,8 +204,8 @@ static int64_t best_packing(Packing *p, int64_t bound, Arena *a)
         }
     for (size_t o = 0; o < sizeof orders / sizeof *orders && top > bound; o++) {
         qsort(p->item, p->n, sizeof *p->item, orders[o]);
-        pack(p, false, live);
-        top = squeeze(p, top, bound, best, live);
+        pack(p, false, &live);
+        top = squeeze(p, top, bound, best, &live);
     }
     memcpy(p->item, best, p->n * sizeof *best);
     return top;

@@ -290,9 +290,12 @@ class Offload(shim.Case):
             r = self.mgc("bad.mg", "--layout", "off", "--plan")
             self.assertIn("MG0346", r.err)
             self.assertIn(what, r.err)
-        for name, level in (("h200", "disk"), ("cpu2t", "host")):
-            other = self.device(name, **{level + "_memory": 1 << 30})
-            self.refused(f"'{level}_memory' is of target", "m.mg", "--device", other, "--plan", code=2)
+        other = self.device("cpu2t", host_memory=1 << 30)
+        self.refused("'host_memory' is of target", "m.mg", "--device", other, "--plan", code=2)
+        with open(os.path.join(DEVICES, "h200.json"), encoding="utf-8") as f:
+            d = json.load(f)
+        self.write("device.json", json.dumps({**{k: v for k, v in d.items() if not k.startswith("host_")}, **DISK}))
+        self.refused("'host_memory' is missing: a GPU reaches a disk through its host", "m.mg", "--device", "./device.json", "--plan", code=2)
         half = self.device("cpu2t", disk_memory=1 << 30)
         self.refused("'disk_seconds' is missing, where there is 'disk_memory'", "m.mg", "--device", half, "--plan", code=2)
 

@@ -318,6 +318,46 @@ static void run_table(Warp &w, const Op &o)
     });
 }
 
+/* dp2a, dp4a: c and the products of parts of a (halves, bytes) with bytes of b. */
+enum { DP_SIGNED_A = 1, DP_SIGNED_B = 2, DP_HALVES = 4, DP_HIGH = 8 };
+
+static int64_t part(uint32_t x, unsigned bits, unsigned k, bool is_signed)
+{
+    const uint32_t y = x >> bits * k & ((1u << bits) - 1);
+    return is_signed && y >> (bits - 1) ? (int64_t)y - ((int64_t)1 << bits) : (int64_t)y;
+}
+
+static void run_dot(Warp &w, const Op &o)
+{
+    uint32_t *d = w.at<uint32_t>(o.d);
+    const uint32_t *a = w.at<uint32_t>(o.a), *b = w.at<uint32_t>(o.b), *c = w.at<uint32_t>(o.c);
+    const unsigned parts = o.how & DP_HALVES ? 2 : 4, from = o.how & DP_HIGH ? 2 : 0;
+    each_lane(w.active, [=](int i) {
+        int64_t sum = c[i];
+        for (unsigned k = 0; k < parts; k++)
+            sum += part(a[i], 32 / parts, k, o.how & DP_SIGNED_A) * part(b[i], 8, from + k, o.how & DP_SIGNED_B);
+        d[i] = (uint32_t)sum;
+    });
+}
+
+static bool dot_of_parts(Decoder &d, Op &o)
+{
+    const std::vector<std::string> &words = d.now->words;
+    const bool halves = words[0] == "dp2a";
+    d.expect(words.size() == (halves ? 4u : 3u) && d.now->operands.size() == 4);
+    d.expect(!halves || words[1] == "lo" || words[1] == "hi");
+    for (size_t k = words.size() - 2; k < words.size(); k++)
+        d.expect(words[k] == "u32" || words[k] == "s32");
+    o.how = (uint8_t)((words[words.size() - 2] == "s32" ? DP_SIGNED_A : 0) | (words.back() == "s32" ? DP_SIGNED_B : 0) |
+                      (halves ? DP_HALVES : 0) | (halves && words[1] == "hi" ? DP_HIGH : 0));
+    o.run = run_dot;
+    o.d = d.write(d.operand(0), 4);
+    o.a = d.read(d.operand(1), 4);
+    o.b = d.read(d.operand(2), 4);
+    o.c = d.read(d.operand(3), 4);
+    return true;
+}
+
 static bool three_words(Decoder &d, Op &o)
 {
     const std::string &name = d.now->words[0];
@@ -450,6 +490,8 @@ bool integer_group(Decoder &d, Op &o)
         return shift(d, o);
     if (name == "shf" || name == "prmt" || name == "lop3")
         return three_words(d, o);
+    if (name == "dp2a" || name == "dp4a")
+        return dot_of_parts(d, o);
     if (name == "bfi" || name == "bfe")
         return field(d, o);
     if (name == "popc" || name == "clz" || name == "brev")

@@ -49,6 +49,31 @@ static void finds(const std::string &wrong, const char *what)
         fail_msg("'%s' is not in '%s'", what, wrong.c_str());
 }
 
+/* ---- dp2a, dp4a --------------------------------------------------------------------------- */
+
+/* The PTX ISA's: halves of a with the lower or upper two bytes of b, bytes with bytes; and c. */
+static void dots(void **)
+{
+    static const struct {
+        const char *of;
+        uint32_t is;
+    } cases[] = {
+        {"dp2a.lo.u32.u32", 7 + 0xfffeu * 0x02 + 0x8001u * 0xfd},
+        {"dp2a.hi.u32.u32", 7 + 0xfffeu * 0x05 + 0x8001u * 0x80},
+        {"dp2a.lo.s32.u32", 7 + (uint32_t)(-2 * 0x02 - 0x7fff * 0xfd)},
+        {"dp2a.hi.s32.s32", 7 + (uint32_t)(-2 * 0x05 - 0x7fff * -0x80)},
+        {"dp4a.u32.u32", 7 + 0xfeu * 0x02 + 0xffu * 0xfd + 0x01u * 0x05 + 0x80u * 0x80},
+        {"dp4a.s32.s32", 7 + (uint32_t)(-2 * 0x02 + -1 * -3 + 1 * 5 + -0x80 * -0x80)},
+        {"dp4a.u32.s32", 7 + (uint32_t)(0xfe * 0x02 + 0xff * -3 + 1 * 5 + 0x80 * -0x80)},
+    };
+    for (const auto &c : cases) {
+        memset(memory, 0, sizeof memory);
+        runs(std::string("mov.u32 %r1, 0x8001fffe; mov.u32 %r2, 0x8005fd02; ") + c.of +
+             " %r3, %r1, %r2, 7; atom.global.max.u32 %r2, [%rd0], %r3;");
+        assert_int_equal(memory[0], c.is);
+    }
+}
+
 /* ---- atom, red ---------------------------------------------------------------------------- */
 
 static void clear(uint32_t first)
@@ -298,7 +323,7 @@ static int take_down(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-        cmocka_unit_test(atomic),           cmocka_unit_test(atomic_orders),
+        cmocka_unit_test(dots), cmocka_unit_test(atomic),           cmocka_unit_test(atomic_orders),
         cmocka_unit_test(reductions),       cmocka_unit_test(barrier_reductions),
         cmocka_unit_test(branch_by_index),  cmocka_unit_test(barriers_in_memory),
         cmocka_unit_test(store_matrices),   cmocka_unit_test(products_of_tf32),
