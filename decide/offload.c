@@ -319,6 +319,12 @@ static Needs needs_of(const Tried *t)
     return n;
 }
 
+/* Might layers keep more, had the nearest level more room? Steps of what they keep are large. */
+static bool is_held_back(const Search *s, int n, const Tried *t)
+{
+    return s->which[n] & KEPT && t->bytes[s->to] > room(s, s->to) / 3 * 2;
+}
+
 /* The faster of `least` and what was tried with a way. */
 static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Arena *a,
                  const KeepPlan **kept)
@@ -328,7 +334,7 @@ static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Ar
     if (w->n < sizeof t)
         return;
     memcpy(&t, w->bytes, sizeof t);
-    if (t.fits && !(s->which[n] & KEPT) && s->nfit < CLASSES)
+    if (t.fits && !is_held_back(s, n, &t) && s->nfit < CLASSES)
         s->fit[s->nfit++] = s->which[n];
     if (!t.fits && t.planned)
         note_needs(s, needs_of(&t));
