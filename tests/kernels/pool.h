@@ -12,7 +12,8 @@ struct mg_run {
     int threads;
     int64_t scratch;  /* bytes per thread, allocated to the byte */
     int depth, calls; /* mg_begin without mg_end; all mg_begin */
-    int64_t outputs;  /* elements in all mg_output; each was looked at and is finite */
+    int64_t outputs;  /* elements in all mg_output; each was looked at and is finite, */
+    bool not_finite;  /* ... unless this says that some are not */
     uint64_t cuts;    /* seed of where the units are cut into ranges */
     atomic_int looks; /* mg_look, by all threads */
 };

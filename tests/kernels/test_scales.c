@@ -64,6 +64,39 @@ static void test_scales(void **state)
     }
 }
 
+/* A tile that has an infinite number or none at all is NaN as a whole, and no other is. */
+static void test_not_finite(void **state)
+{
+    (void)state;
+    uint64_t seed = 72;
+    static const uint16_t bad[] = {0x7f80, 0xff80, 0x7fc0, 0xffff, 0x7f81}; /* infinite; NaN */
+    for (int n = 0; n < 40; n++) {
+        const mg_tile_scale_desc d = {.dtype = MG_BF16,
+                                      .outer = 1,
+                                      .rows = 40,
+                                      .columns = 300,
+                                      .tile_rows = n % 2 ? 1 : 16,
+                                      .tile_columns = n % 3 ? 32 : 128,
+                                      .largest = 448,
+                                      .power = n / 2 % 2};
+        Buffer x = buffer_new(MG_BF16, d.rows * d.columns), y = buffer_new(MG_F32, x.n);
+        for (int64_t e = 0; e < x.n; e++)
+            put(&x, e, (double)in_range(&seed, -100, 100));
+        const int64_t row = in_range(&seed, 0, d.rows - 1),
+                      column = in_range(&seed, 0, d.columns - 1);
+        ((uint16_t *)x.p)[row * d.columns + column] = bad[n % 5];
+        mg_run r = {.threads = 1 + n % 3, .cuts = (uint64_t)n, .not_finite = true};
+        mg_tile_scale(&r, 0, &d, x.p, y.p);
+        for (int64_t e = 0; e < y.n; e++) {
+            const bool same = e / d.columns / d.tile_rows == row / d.tile_rows &&
+                              e % d.columns / d.tile_columns == column / d.tile_columns;
+            assert_true(same ? isnan(at(&y, e)) : at(&y, e) > 0 && isfinite(at(&y, e)));
+        }
+        buffer_free(&x);
+        buffer_free(&y);
+    }
+}
+
 static void test_torchao(void **state)
 {
     (void)state;
@@ -94,6 +127,7 @@ static void test_torchao(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_scales),
+                                       cmocka_unit_test(test_not_finite),
                                        cmocka_unit_test(test_torchao)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
