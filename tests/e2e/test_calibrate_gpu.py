@@ -24,6 +24,7 @@ MEASURED = ("flops_bf16_per_thread", "flops_f16_per_thread", "flops_tf32_per_thr
             "flops_fp8_per_thread", "product_share", "product_share_fp8", "product_share_tf32", "product_share_f32", "product_share_f64", "bandwidth", "bandwidth_per_thread", "launch_seconds")
 
 
+@mgctest.in_turns_of(2)
 class OnTheShim(mgctest.Case):
     def setUp(self):
         super().setUp()
@@ -82,6 +83,7 @@ class OnTheShim(mgctest.Case):
             self.assertTrue(self.calibrates(*argv, code=2), argv)
 
 
+@mgctest.in_turns_of(2)
 class Numbers(mgctest.Case):
     """The same programs under two descriptions: their predictions by one are taken as measurements, and compared with
     those of the other."""

@@ -13,6 +13,7 @@ STEPS = 24
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 
 
+@mgctest.in_turns_of(2)
 class Halves(mgctest.Case):
     def losses(self, path, precision):
         self.compiles(path, "--precision", precision, "-o", precision)

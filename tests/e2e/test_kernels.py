@@ -25,6 +25,7 @@ SHIPPED = {
 }
 
 
+@mgctest.in_turns_of(2)
 class Kernels(mgctest.Case):
     def run_of(self, program, steps, *more):
         self.trains(f"./{program}", "--data", "text1.txt", "--steps", steps, "--threads", 2, "--out", f"run-{program}",

@@ -71,6 +71,7 @@ def source(attend=PARTS, group=2, optimizer=ADAMW, more=""):
     return text.replace("    lr ", more + "    lr ")
 
 
+@mgctest.in_turns_of(2)
 class Parts(shim.Case):
     def make(self, name, layout="one", precision="f64", **more):
         self.write(f"{name}.mg", source(**more))

@@ -19,6 +19,7 @@ SAMPLE = ["gpt18b", "gpt1t", "gpt175b", "llama3_8b_a100", "llama3_70b_tp", "llam
 CARDS = [f"qwen{size}_{card}" for size in ("0.5b", "1.5b", "3b", "7b") for card in ("4090", "5060ti")]
 
 
+@mgctest.in_turns_of(2)
 class Predicted(mgctest.Case):
     def predict(self, *names):
         r = subprocess.run([sys.executable, PREDICT, *names], capture_output=True, text=True, check=False,
@@ -72,6 +73,7 @@ LAYOUT = """layout many {{
 """
 
 
+@mgctest.in_turns_of(2)
 class Many(mgctest.Case):
     """405 billion parameters over up to 16384 ranks: as much to plan and to prove as for a few."""
 

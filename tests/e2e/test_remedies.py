@@ -14,6 +14,7 @@ def pairs(options):
     return [word for pair in options.items() for word in pair]
 
 
+@mgctest.in_turns_of(2)
 class Remedies(mgctest.Case):
     def device(self, like, **fields):
         with open(os.path.join(mgctest.SOURCE, "compiler/devices", like + ".json"), encoding="utf-8") as f:

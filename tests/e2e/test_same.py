@@ -7,6 +7,7 @@ import mgctest
 from mgctest import MODELS, few, model
 
 
+@mgctest.in_turns_of(2)
 class Same(mgctest.Case):
     def emit(self, *argv, **more):
         return self.compiles(*argv, "--emit=c", **more).out

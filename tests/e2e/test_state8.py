@@ -67,6 +67,7 @@ def tensors(data):
             for k, v in head.items() if k != "__metadata__"}
 
 
+@mgctest.in_turns_of(2)
 class State8(mgctest.Case):
     def rows(self, **inputs):
         """A data file of inputs by name: rows of numbers."""

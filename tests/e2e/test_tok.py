@@ -15,6 +15,7 @@ GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tok/golden
 TINY = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<u>": 3}, "merges": ["a b"], "unk_token": "<u>"}}
 
 
+@mgctest.in_turns_of(2)
 class Tok(mgctest.Case):
     def tok(self, tokenizer, *files, out="out", code=0, options=()):
         r = self.mgc("tok", "--tokenizer", tokenizer, "-o", out, *options, *files)

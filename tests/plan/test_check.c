@@ -98,7 +98,7 @@ static void shipped(void **state)
 {
     (void)state;
     for (int k = 0; k < small_model_count; k++) {
-        if (!sampled((uint64_t)k, SANITIZED ? 8 : 1))
+        if (!sampled((uint64_t)k, SANITIZED ? 8 : 2))
             continue;
         Trial x = {0};
         open_model(&x.t, &small_models[k], DT_f64);
@@ -133,7 +133,7 @@ static void random_programs(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        if (!sampled(seed - 1, SANITIZED ? 6 : 1))
+        if (!sampled(seed - 1, SANITIZED ? 6 : 2))
             continue;
         Trial x = {0};
         open_random(&x.t, seed, 2, DT_f64, seed % 2);
@@ -147,7 +147,7 @@ static void random_graphs(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
-        if (!sampled(seed - 1, SANITIZED ? 10 : 1))
+        if (!sampled(seed - 1, SANITIZED ? 10 : 2))
             continue;
         Trial x = {0};
         model_open(&x.t);

@@ -79,7 +79,7 @@ static void named(void **state)
             Reference r;
             open_reference(&r, &models[k], at_once);
             for (uint64_t l = 0; l < LAYOUTS; l++, n++)
-                if (sampled(n, SANITIZED ? 8 : 2))
+                if (sampled(n, SANITIZED ? 8 : 4))
                     assert_true(layout_follows(&r, layouts[l]));
             model_close(&r.t);
         }
@@ -119,7 +119,7 @@ static void follow_all(const Small *model, const char *const *specs, size_t n)
         Reference r;
         open_reference(&r, model, at_once);
         for (size_t l = 0; l < n; l++, at++)
-            if (sampled(at, SANITIZED ? 8 : 2))
+            if (sampled(at, SANITIZED ? 8 : 4))
                 assert_true(layout_follows(&r, specs[l]));
         model_close(&r.t);
     }
@@ -284,7 +284,7 @@ static void faults(void **state)
         Reference r;
         open_reference(&r, of[k], 8);
         for (int n = 0, all = comms(&r, some[k]) * FAULTS; n < all; n++) {
-            if (!sampled((uint64_t)n, SANITIZED ? 12 : 4))
+            if (!sampled((uint64_t)n, SANITIZED ? 12 : 8))
                 continue;
             Model t;
             int at = n / FAULTS, f = n % FAULTS;

@@ -87,7 +87,7 @@ static void stages_alone(void **state)
     for (size_t k = 0; k < sizeof alone / sizeof *alone; k++)
         for (int n = 0; n < 4; n++) {
             Reference r;
-            if (!sampled(4 * k + (uint64_t)n, SANITIZED ? 8 : 2))
+            if (!sampled(4 * k + (uint64_t)n, SANITIZED ? 8 : 4))
                 continue;
             open_reference(&r, &alone[k].model, at_once[n]);
             double worst = layout_error(&r, alone[k].spec);
@@ -127,7 +127,7 @@ static void stages_combined(void **state)
             Reference r;
             open_reference(&r, &models[k], at_once);
             for (size_t l = 0; l < sizeof combined / sizeof *combined; l++, n++)
-                if (sampled(n, SANITIZED ? 4 : 1) && (!strstr(combined[l], "experts") || k == 3))
+                if (sampled(n, SANITIZED ? 4 : 2) && (!strstr(combined[l], "experts") || k == 3))
                     assert_true(layout_follows(&r, combined[l]));
             model_close(&r.t);
         }
@@ -149,7 +149,7 @@ static void stages_fused(void **state)
         for (size_t l = 0; l < sizeof some / sizeof *some; l++) {
             Model t;
             Lies whole[3];
-            if (!sampled(5 * k + l, SANITIZED ? 5 : 1))
+            if (!sampled(5 * k + l, SANITIZED ? 5 : 2))
                 continue;
             if (!open_local(&t, &r, some[l], whole))
                 fail_msg("layout %s: %s", some[l], model_messages(&t));

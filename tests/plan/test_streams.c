@@ -93,7 +93,7 @@ static void numbers(void **state)
     uint64_t rng = sample_turn() + 1;
     for (uint64_t k = 0; k < MODELS * LAYOUTS * KINDS; k++) {
         Planned x;
-        if (!sampled(k, SANITIZED ? 8 : 2) ||
+        if (!sampled(k, SANITIZED ? 8 : 4) ||
             !open_planned(&x, k / KINDS % MODELS, k / KINDS / MODELS, k % KINDS))
             continue;
         ran++;

@@ -139,7 +139,7 @@ static void bits(void **state)
             run_tree(&one, &models[k], "dp=1", microbatch, false);
             assert_true(one.ran);
             for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++, n++)
-                if (sampled(n, SANITIZED ? 4 : 1))
+                if (sampled(n, SANITIZED ? 4 : 2))
                     same_as(&one, &models[k], layouts[l], microbatch);
             model_close(&one.t);
         }
@@ -152,7 +152,7 @@ static void bits_beside_others(void **state)
     for (size_t k = 0; k < sizeof models / sizeof *models; k++)
         for (size_t l = 0; l < sizeof with_tp / sizeof *with_tp; l++) {
             TreeRun one;
-            if (!sampled(4 * k + l, SANITIZED ? 4 : 1))
+            if (!sampled(4 * k + l, SANITIZED ? 4 : 2))
                 continue;
             bool seq = strstr(with_tp[l], "seq") != NULL;
             run_tree(&one, &models[k], seq ? "tp=2" TP "; seq tp" : "tp=2" TP, 1, false);
