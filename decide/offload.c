@@ -185,15 +185,6 @@ static void try_way(void *ctx, int k, FILE *out)
     arena_free(tmp);
 }
 
-/* The next level below one that the device has; LEVEL_device: there is none. */
-static Level below(const Device *d, Level l)
-{
-    for (int k = (int)l + 1; k < LEVEL_count; k++)
-        if (d->level[k].memory)
-            return (Level)k;
-    return LEVEL_device;
-}
-
 /* Bytes that there are of a level. */
 static int64_t room(const Search *s, int l)
 {
@@ -490,8 +481,8 @@ bool offload_choose(Module *m, const Device *d, Arena *a, const KeepPlan **kept,
                     const char **missing)
 {
     const bool needed = m->layout.offloads == OFFLOADS_if_needed;
-    Search s = {.m = m, .d = d, .to = below(d, LEVEL_device)};
-    s.below = s.to ? below(d, s.to) : LEVEL_device;
+    Search s = {.m = m, .d = d, .to = levels_below(d, LEVEL_device)};
+    s.below = s.to ? levels_below(d, s.to) : LEVEL_device;
     Way best = {0};
     bool fit = false;
     *kept = NULL;

@@ -71,13 +71,12 @@ static const char *said(const Plan *p, Level l)
                         (long long)each);
 }
 
-/* The first other level that the device has; LEVEL_device: none. */
-static Level level_of(const Device *d)
+Level levels_below(const Device *d, Level l)
 {
-    int l = LEVEL_device + 1;
-    while (l < LEVEL_count && !d->level[l].memory)
-        l++;
-    return l < LEVEL_count ? (Level)l : LEVEL_device;
+    for (int k = (int)l + 1; k < LEVEL_count; k++)
+        if (d->level[k].memory)
+            return (Level)k;
+    return LEVEL_device;
 }
 
 /* `-> host` in each line that names the level; in REMEDY_EDITS of them at most. */
@@ -105,7 +104,7 @@ static Remedy instead(const Module *m, Level l, Level to)
 
 static void tell_absent(const Module *m, const Device *d, Level l, Span at)
 {
-    const Level its = level_of(d);
+    const Level its = levels_below(d, LEVEL_device);
     if (l == LEVEL_host && d->target != TARGET_cuda)
         diag_error(m->diag, at, 556,
                    "'%s' is a processor, whose programs offload to a disk, not to the host",

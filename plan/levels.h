@@ -11,6 +11,8 @@ int64_t levels_ranks(const Module *m, const Device *d);
 /* A level of memory as each of these ranks has it while all transfers: its share of the machine's
  * bytes, and of a disk's rates. */
 DeviceLevel levels_share(const Module *m, const Device *d, Level l);
+/* The next level below one that the device has; LEVEL_device: there is none. */
+Level levels_below(const Device *d, Level l);
 /* Bytes of a level that a rank has beside its arena there: what a GPU's transfers from and to a
  * disk go through. */
 int64_t levels_pieces(const Plan *p, Level l);

@@ -109,7 +109,7 @@ static int64_t place_for(const Item *it, const Placed *p, bool best_fit)
     for (size_t from = 0; from < p->n; from += BLOCK) {
         find_alive(it, p, from, p->n - from < BLOCK ? p->n - from : BLOCK, alive);
         for (size_t eight = 0; eight < BLOCK; eight += 8) {
-            uint64_t left;
+            uint64_t left; /* the first item's byte is the lowest: little-endian, as all targets */
             memcpy(&left, alive + eight, sizeof left);
             for (; left; left &= left - 1) {
                 const size_t k = from + eight + (size_t)__builtin_ctzll(left) / 8;

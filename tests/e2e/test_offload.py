@@ -118,6 +118,15 @@ class Offload(shim.Case):
         kept = mgctest.kept_in_bf16(LLAMA)
         self.same(text=kept.replace("precision bf16 (", "precision fp8 ("))
         self.assertIn("precision fp8 (master = bf16", self.read("m.mg").decode())
+        argv = (mgctest.model("qwen2.5_1.5b.mg"), "--layout", "./off.mg", "--device", self.device("h200", **{**HOST, "host_memory": 1 << 37}),
+                "--precision", "fp8", "--plan=json")
+        plans = []
+        for line in ("none", "state -> host"):
+            self.write("off.mg", f"layout off : default {{\n    device h200\n    microbatch 1\n    recompute all\n    offload {line}\n}}\n")
+            plans.append(json.loads(self.compiles(*argv).out))
+        less = plans[0]["arena_bytes"] - plans[1]["arena_bytes"]
+        # All of the state, but for the pieces at hand: no wide copy of all layers comes in its place.
+        self.assertGreater(less, 0.7 * plans[1]["levels"]["host"]["bytes"])
 
     def test_killed_and_resumed(self):
         self.text(6000)
@@ -177,6 +186,8 @@ class Offload(shim.Case):
         """What the host has no room for goes to the disk, what moves once a step first; without a disk it does not fit."""
         size = (mgctest.model("llama_mini.mg"), "-D", "layers=8", "-D", "hidden=1024", "-D", "kv_heads=32", "-D", "group=2", "-D",
                 "ffn=4096", "--microbatch", "1", "--plan=json")
+        r = self.compiles(*size, "--device", self.device("h200", memory=3 << 30, **HOST, **DISK))
+        self.assertIn("note: offload masters -> host: without", r.err)  # half of the state's bytes, and enough
         memory = int(2.2 * (1 << 30))
         roomy = self.compiles(*size, "--device", self.device("h200", memory=memory, **HOST, **DISK))
         self.assertNotIn("disk", json.loads(roomy.out)["levels"])
