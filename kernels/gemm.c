@@ -24,7 +24,8 @@ typedef struct Job {
     int64_t staged;        /* bytes into the scratch */
     int64_t rows, cols;    /* parts of m and of n */
     int64_t height, width; /* of a part */
-    int64_t strips, strip; /* of a part, side by side: a unit each; columns of one */
+    int64_t strips, strip; /* of a part, side by side; columns of one */
+    int64_t slices, slice; /* of a strip, one below the other: a unit each; rows of one */
 } Job;
 
 static int64_t round_up(int64_t n, int64_t multiple)
@@ -69,7 +70,8 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
     const mg_gemm_desc *d = w->d;
     const int64_t in = mg_dtype_bytes(d->dtype), out = mg_dtype_bytes(d->out);
     for (int64_t u = begin; u < end; u++) {
-        const int64_t strip = u % w->strips, p = u / w->strips, batch = p / w->cols / w->rows;
+        const int64_t slice = u % w->slices, strip = u / w->slices % w->strips;
+        const int64_t p = u / w->slices / w->strips, batch = p / w->cols / w->rows;
         mgk_product part = {.run = w->run,
                             .d = d,
                             .a = w->a + batch * d->sa * in,
@@ -82,13 +84,13 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
                             .of_b = w->of_b,
                             .of_c = w->of_c,
                             .staged = (char *)scratch + w->staged,
-                            .i = p / w->cols % w->rows * w->height,
+                            .i = p / w->cols % w->rows * w->height + slice * w->slice,
                             .j = p % w->cols * w->width + strip * w->strip};
-        if (w->strips * w->cols * w->rows == 1 && u + 1 < end && !w->of_a && !w->of_b) {
+        if (w->slices * w->strips * w->cols * w->rows == 1 && u + 1 < end && !w->of_a && !w->of_b) {
             part.next_a = (const char *)part.a + d->sa * in;
             part.next_b = (const char *)part.b + d->sb * in;
         }
-        part.m = smaller(w->height, d->m - part.i);
+        part.m = smaller(smaller(w->height - slice * w->slice, d->m - part.i), w->slice);
         part.n = smaller(smaller(w->width - strip * w->strip, d->n - part.j), w->strip);
         if (part.m > 0 && part.n > 0)
             mgk_product_part(&part, scratch);
@@ -124,6 +126,24 @@ static mg_gemm_desc turned(const mg_gemm_desc *d)
     return t;
 }
 
+/* Cuts the strips into slices, so that a thread can take over some of another's (runtime/pool.c).
+ * Each slice packs the columns of B once more. It therefore has at least the rows of a block of A,
+ * or half of them if B is packed while it is multiplied, which costs less. */
+static void choose_slices(Job *w, int64_t threads)
+{
+    enum { UNITS = 8 }; /* of a thread: more would not balance it better than pieces of a range */
+    const mg_gemm_desc *d = w->d;
+    const bool tiles = mgk_isa() == MGK_AMX && d->dtype != MG_F64;
+    const bool packs = d->tb || w->of_b || d->dtype == MG_BF16 || d->dtype == MG_F16;
+    const int64_t least = tiles ? MG_AMX_ROWS : packs ? 512 : 256;
+    const double flops = 2.0 * (double)w->height * (double)w->strip * (double)d->k;
+    const int64_t have = d->batch * w->rows * w->cols * w->strips;
+    int64_t most = (UNITS * threads + have - 1) / have;
+    most = smaller(most, smaller(w->height / least, (int64_t)(flops / SMALL)));
+    w->slices = most > 1 ? most : 1;
+    w->slice = round_up((w->height + w->slices - 1) / w->slices, HIGH);
+}
+
 static void run_parts(Job *w)
 {
     const mg_gemm_desc *d = w->d;
@@ -136,7 +156,8 @@ static void run_parts(Job *w)
     /* Strips are alike: each packs its rows of A once more, which a narrow one would hardly use. */
     w->strips = (w->width + MG_BLOCK_N - 1) / MG_BLOCK_N;
     w->strip = round_up((w->width + w->strips - 1) / w->strips, WIDE);
-    const int64_t units = d->batch * w->rows * w->cols * w->strips;
+    choose_slices(w, threads);
+    const int64_t units = d->batch * w->rows * w->cols * w->strips * w->slices;
     mg_parallel(w->run, units, want < threads ? (units + want - 1) / want : 1, parts, w);
 }
 

@@ -1,10 +1,16 @@
 /* pool.c - one thread pool for everything that runs in parallel.
  *
  * The caller is thread 0. A job is cut into contiguous ranges, one for each thread, so the same job
- * on the same number of threads touches the same memory from the same thread. Inside a step,
- * launches come every few microseconds: a thread without work therefore spins for SPIN_NS before it
- * sleeps (but not if threads share a processor). Between runs (data, checkpoints) it sleeps and
- * costs nothing.
+ * on the same number of threads touches the same memory from the same thread. A range has up to
+ * PIECES pieces, each at least a grain. Its thread takes half of what is left of them from the
+ * front, again and again; a thread that has done its own takes half of what is left of another's
+ * from the end. So a processor that is slower, or that another program uses, delays a job by a
+ * piece and not by its part of the difference. Whoever computes a unit, its bits are the same.
+ * (Blumofe and Leiserson 1999 show how well stealing balances.)
+ *
+ * Inside a step, launches come every few microseconds: a thread without work therefore spins for
+ * SPIN_NS before it sleeps (but not if threads share a processor). Between runs (data, checkpoints)
+ * it sleeps and costs nothing.
  *
  * One 64-bit ticket announces a job: generation << 16 | participants. A worker with a higher number
  * than that never reads the job, so the job can be replaced when its participants are done. A
@@ -19,7 +25,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 50000, SPIN_CHECK = 32, HUGE_PAGE = 2 << 20 };
+enum { SPIN_NS = 50000, SPIN_CHECK = 32, HUGE_PAGE = 2 << 20, PIECES = 16 };
+
+/* The pieces of a thread's range that nobody has taken, [first, end): job << 16 | first << 8 | end.
+ * A word of an earlier job means that they are all left, so that a job begins without writing to
+ * every thread's. */
+typedef struct share {
+    _Alignas(64) _Atomic uint64_t left;
+} share;
 
 typedef struct worker {
     rt_pool *pool;
@@ -33,9 +46,11 @@ struct rt_pool {
     int64_t spin_ns;
     char *scratch; /* of thread 0 */
     worker *workers;
+    share *shares; /* of each thread */
     mg_task *fn;
     void *ctx;
     int64_t units;
+    int pieces;              /* of a range */
     bool (*look)(void *ctx); /* NULL: no async communication */
     void *look_at;
     _Alignas(64) _Atomic uint64_t ticket;
@@ -57,7 +72,7 @@ static inline void relax(void)
 }
 
 /* The begin of range `i` of `n` of [0, units). */
-static inline int64_t cut(int64_t units, int i, int n)
+static inline int64_t cut(int64_t units, int64_t i, int64_t n)
 {
     return (int64_t)((__int128)units * i / n);
 }
@@ -98,6 +113,46 @@ static void finish_part(rt_pool *p)
     }
 }
 
+/* Takes pieces [*first, *end) of thread i's range in this job: half of what is left, its own from
+ * the front (a single one if `slow`), another's from the end. False: none is left. */
+static bool take(rt_pool *p, int i, bool own, bool slow, uint64_t job, int *first, int *end)
+{
+    _Atomic uint64_t *left = &p->shares[i].left;
+    uint64_t was = atomic_load_explicit(left, memory_order_relaxed), to;
+    do {
+        const bool begun = was >> 16 == job;
+        const int f = begun ? (int)(was >> 8 & 0xFF) : 0, e = begun ? (int)(was & 0xFF) : p->pieces;
+        const int n = slow ? 1 : (e - f + 1) / 2;
+        if (f == e)
+            return false;
+        *first = own ? f : e - n;
+        *end = *first + n;
+        to = job << 16 | (uint64_t)(own ? f + n : f) << 8 | (uint64_t)(own ? e : e - n);
+    } while (!atomic_compare_exchange_weak(left, &was, to));
+    return true;
+}
+
+/* Computes its own range of the job of n threads, then what others have left: of those at distances
+ * that are powers of two, so that many threads do not all read what all have. */
+static void take_part(rt_pool *p, int number, int n, uint64_t job, void *scratch)
+{
+    const bool looks = number == 0 && p->look && p->look(p->look_at);
+    int first, end;
+    for (int step = 0; step < n;) {
+        const int of = (number + step) % n;
+        if (!take(p, of, step == 0, looks, job, &first, &end)) {
+            /* A range of one piece is its thread's alone: rt_pool_scratch relies on it. */
+            step = p->pieces == 1 ? n : step ? 2 * step : 1;
+            continue;
+        }
+        const int64_t begin = (int64_t)of * p->pieces;
+        p->fn(p->ctx, cut(p->units, begin + first, (int64_t)n * p->pieces),
+              cut(p->units, begin + end, (int64_t)n * p->pieces), scratch);
+        if (looks)
+            p->look(p->look_at);
+    }
+}
+
 static void *work(void *arg)
 {
     worker *w = arg;
@@ -110,22 +165,23 @@ static void *work(void *arg)
             continue;
         if (p->quit)
             return NULL;
-        int64_t begin = cut(p->units, w->number, n), end = cut(p->units, w->number + 1, n);
-        p->fn(p->ctx, begin, end, w->scratch);
+        take_part(p, w->number, n, seen >> 16, w->scratch);
         finish_part(p);
     }
 }
 
-static void announce(rt_pool *p, int n)
+/* Returns the number of the job. */
+static uint64_t announce(rt_pool *p, int n)
 {
-    uint64_t t = atomic_load_explicit(&p->ticket, memory_order_relaxed);
+    const uint64_t t = atomic_load_explicit(&p->ticket, memory_order_relaxed), job = (t >> 16) + 1;
     atomic_store_explicit(&p->remaining, n - 1, memory_order_relaxed);
-    atomic_store(&p->ticket, ((t >> 16) + 1) << 16 | (uint64_t)n);
+    atomic_store(&p->ticket, job << 16 | (uint64_t)n);
     if (atomic_load(&p->sleepers)) {
         pthread_mutex_lock(&p->lock);
         pthread_cond_broadcast(&p->wake);
         pthread_mutex_unlock(&p->lock);
     }
+    return job;
 }
 
 static void wait_for_all(rt_pool *p)
@@ -164,11 +220,10 @@ void rt_pool_look(rt_pool *p, const void *scratch)
         p->look(p->look_at);
 }
 
-/* Runs the caller's units [0, end): in parts, with a look between, if async communication runs. */
-static void own_part(rt_pool *p, int64_t end, int64_t grain, mg_task *fn, void *ctx)
+/* Runs all units on the caller: in parts, with a look between, if async communication runs. */
+static void run_alone(rt_pool *p, int64_t end, int64_t grain, mg_task *fn, void *ctx)
 {
-    enum { LOOKS = 16 };
-    int64_t step = end / LOOKS > grain ? end / LOOKS : grain;
+    const int64_t step = end / PIECES > grain ? end / PIECES : grain;
     if (!p->look || !p->look(p->look_at)) {
         fn(ctx, 0, end, p->scratch);
         return;
@@ -187,14 +242,14 @@ void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ct
     int64_t parts = units / grain;
     int n = parts < 1 ? 1 : parts < p->threads ? (int)parts : p->threads;
     if (n == 1) {
-        own_part(p, units, grain, fn, ctx);
+        run_alone(p, units, grain, fn, ctx);
         return;
     }
     p->fn = fn;
     p->ctx = ctx;
     p->units = units;
-    announce(p, n);
-    own_part(p, cut(units, 1, n), grain, fn, ctx);
+    p->pieces = parts / n < PIECES ? (int)(parts / n) : PIECES;
+    take_part(p, 0, n, announce(p, n), p->scratch);
     wait_for_all(p);
 }
 
@@ -294,6 +349,11 @@ rt_pool *rt_pool_new(int threads, bool pin)
     p->threads = threads;
     p->spin_ns = threads <= rt_default_threads() ? SPIN_NS : 0;
     p->workers = rt_alloc((size_t)threads, sizeof *p->workers);
+    p->shares = aligned_alloc(_Alignof(share), (size_t)threads * sizeof *p->shares);
+    if (!p->shares)
+        rt_die(RT_FAILED, "no memory for the thread pool");
+    for (int i = 0; i < threads; i++)
+        atomic_init(&p->shares[i].left, 0);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->done, NULL);
@@ -324,5 +384,6 @@ void rt_pool_free(rt_pool *p)
     pthread_cond_destroy(&p->done);
     free(p->scratch);
     free(p->workers);
+    free(p->shares);
     free(p);
 }

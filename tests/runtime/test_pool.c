@@ -1,5 +1,5 @@
-/* The pool gives every unit to exactly one thread, in ranges of at least a grain, whoever sleeps.
- */
+/* The pool gives every unit to exactly one thread, in ranges of at least a grain, whoever sleeps,
+ * and what a slow thread leaves to the others. */
 #include "unit.h"
 
 #include <unistd.h>
@@ -48,11 +48,43 @@ static void covers(void **state)
             rt_pool_run(p, units, grain, mark, &s);
             int64_t max = grain > 1 ? units / grain : units;
             max = max < 1 ? 1 : max < threads[k] ? max : threads[k];
-            assert_int_equal(s.ranges, units ? max : 0);
+            assert_true(s.ranges >= (units ? max : 0));
+            if (max == 1)
+                assert_int_equal(s.ranges, units ? 1 : 0);
             assert_int_equal(s.bad, 0);
             for (int64_t i = 0; i < UNITS; i++)
                 assert_int_equal(s.unit[i], i < units);
         }
+        rt_pool_free(p);
+    }
+}
+
+typedef struct stuck {
+    atomic_int done;
+    int others;
+} stuck;
+
+/* The range that begins with unit 0 takes until the others are done, at most ten seconds. */
+static void wait_in_first(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    stuck *s = ctx;
+    for (int i = 0; begin == 0 && i < 10000 && s->done < s->others; i++)
+        usleep(1000);
+    if (begin)
+        atomic_fetch_add(&s->done, (int)(end - begin));
+}
+
+/* A thread that does not return from its first piece keeps nobody from the rest of its range. */
+static void helps(void **state)
+{
+    (void)state;
+    for (int threads = 2; threads <= 5; threads++) {
+        const int units = 64 * threads;
+        rt_pool *p = rt_pool_new(threads, false);
+        stuck s = {.others = units - 32}; /* its first piece is at most half of its range */
+        rt_pool_run(p, units, 1, wait_in_first, &s);
+        assert_true(s.done >= s.others);
         rt_pool_free(p);
     }
 }
@@ -135,13 +167,14 @@ static void looks(void **state)
     rt_pool_look(l.pool, &l); /* not its scratch */
     assert_int_equal(l.looks, 0);
     rt_pool_run(l.pool, MANY, 1, looks_in_it, &l);
-    assert_true(l.looks >= MANY / 2);
+    assert_true(l.looks > 0); /* the other thread may have taken some of its units */
     rt_pool_free(l.pool);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(covers), cmocka_unit_test(waits),
-                                       cmocka_unit_test(pins), cmocka_unit_test(looks)};
+                                       cmocka_unit_test(pins), cmocka_unit_test(looks),
+                                       cmocka_unit_test(helps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
