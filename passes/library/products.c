@@ -1,5 +1,7 @@
 /* products.c - every `dot` becomes one call of mg_gemm; so does `dot_scaled`.
  *
+ *   copy(dot(a, b))     ->  dot(a, b) whose result lies as the copy would, if it then is a product
+ *   dot(copy a, b)      ->  dot(a, b) if it is a product as a lies
  *   add(dot(a, b), c)   ->  dot(a, b, c) where c may be overwritten: it is summed in place
  *   dot(a, b)           ->  dot(copy a, copy b) or copy(dot(a, b)) in other orders of dims where
  *                           the operands as they lie are no matrices; the fewest bytes are copied
@@ -29,6 +31,98 @@ typedef struct Products {
     ValueMap map;
     VEC(Turned) turned;
 } Products;
+
+/* ---- orders of dims ------------------------------------------------------------------------- */
+
+static Strided strided(const Module *m, Value v)
+{
+    Strided s = {.type = type_of(m, v)};
+    View w = view_of(m, v);
+    for (int i = 0; i < s.type->rank; i++)
+        s.stride[i] = w.stride[i];
+    return s;
+}
+
+/* The copy of region r that v is, if it only brings the dims of another value in another order. */
+static const Ins *turning(const Module *m, const Region *r, Value v)
+{
+    const Ins *i = m->values.data[v].def;
+    if (!i || i->op != OP_copy || i->home != r)
+        return NULL;
+    const Type *from = type_of(m, i->in[0]), *to = type_of(m, v);
+    if (from->dtype != to->dtype || from->rank != to->rank)
+        return NULL;
+    for (int k = 0; k < to->rank; k++)
+        if (type_find(from, to->dims[k].name) < 0)
+            return NULL;
+    return i;
+}
+
+/* Is dot(a, b) a product where these lie, of a result that lies densely in the order of t? */
+static bool is_product(const Module *m, Value a, Value b, const Type *t, const DimList *over)
+{
+    const Strided x = strided(m, a), y = strided(m, b);
+    Strided z = {.type = t};
+    Product match;
+    strides_dense(t, z.stride);
+    return product_match(&x, &y, &z, over, &match);
+}
+
+/* The copy whose source a dot can read in place of operand w, where that lies; or NULL. */
+static const Ins *needless(const Module *m, const Region *r, const Ins *dot, int w)
+{
+    const Ins *copy = dot->op == OP_dot ? turning(m, r, dot->in[w]) : NULL;
+    Value in[2] = {dot->in[0], dot->in[1]};
+    if (!copy)
+        return NULL;
+    in[w] = copy->in[0];
+    return is_product(m, in[0], in[1], type_of(m, dot->out[0]), &dot->attrs.over) ? copy : NULL;
+}
+
+/* Reads operands of dots where they lie, if nothing then needs the copies. */
+static void read_as_they_lie(Module *m, const Region *r, const Uses *uses, Arena *tmp)
+{
+    uint32_t *spared = NEW_ARRAY(tmp, uint32_t, m->values.n);
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < r->ins.n; i++)
+            for (int w = 0; w < 2 && r->ins.data[i]->op == OP_dot; w++) {
+                Ins *dot = r->ins.data[i];
+                const Value v = dot->in[w];
+                const Ins *copy = needless(m, r, dot, w);
+                if (copy && round == 0)
+                    spared[v]++;
+                else if (copy && spared[v] == uses->count[v])
+                    dot->in[w] = copy->in[0];
+            }
+}
+
+/* Writes the result of a dot as `copy` would turn it; the copy is then not needed. */
+static bool write_turned(Module *m, const Region *r, const Uses *uses, const Ins *copy)
+{
+    Ins *dot = m->values.data[copy->in[0]].def;
+    const Value out = copy->out[0];
+    if (!turning(m, r, out) || !dot || dot->op != OP_dot || ins_added(dot) >= 0 || dot->home != r ||
+        uses->count[copy->in[0]] != 1 ||
+        !is_product(m, dot->in[0], dot->in[1], type_of(m, out), &dot->attrs.over))
+        return false;
+    m->values.data[out].def = dot;
+    m->values.data[out].name = m->values.data[dot->out[0]].name;
+    dot->out[0] = out;
+    return true;
+}
+
+static void spare_copies(Module *m, Region *r, Arena *tmp)
+{
+    const Uses uses = ir_uses(m, r, tmp);
+    size_t n = 0;
+    read_as_they_lie(m, r, &uses, tmp);
+    for (size_t i = 0; i < r->ins.n; i++) {
+        Ins *ins = r->ins.data[i];
+        if (ins->op != OP_copy || !write_turned(m, r, &uses, ins))
+            r->ins.data[n++] = ins;
+    }
+    r->ins.n = n;
+}
 
 /* ---- accumulation --------------------------------------------------------------------------- */
 
@@ -108,15 +202,6 @@ typedef struct Choice {
     double bytes;
 } Choice;
 
-static Strided strided(const Module *m, Value v)
-{
-    Strided s = {.type = type_of(m, v)};
-    View w = view_of(m, v);
-    for (int i = 0; i < s.type->rank; i++)
-        s.stride[i] = w.stride[i];
-    return s;
-}
-
 enum { IN_A = 1, IN_B = 2, IN_C = 4 };
 
 /* Appends the dims of `from` that occur in exactly the tensors of `in`. */
@@ -131,16 +216,32 @@ static void take(Type *to, const Type *from, const Type t[3], int in)
     }
 }
 
-/* Types with the dims of each group together: batch, then rows, then columns; what is summed in its
- * order, of fp8 behind the columns. */
-static void reorder(const Type t[3], const DimList *over, const bool copy[3], Type out[3])
+/* The dim of a tensor that is innermost where it lies, or 0. */
+static Name innermost(const Strided *s)
 {
+    Name best = 0;
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < s->type->rank; i++)
+        if (s->type->dims[i].size > 1 && s->stride[i] < least) {
+            least = s->stride[i];
+            best = s->type->dims[i].name;
+        }
+    return best;
+}
+
+/* Types with the dims of each group together: batch, then the two others of a tensor, of which the
+ * one is behind that has the innermost dim of what is copied. So a copy moves runs of elements, and
+ * a product takes either order. But fp8 is read along what is summed. */
+static void reorder(const Strided s[3], const DimList *over, const bool copy[3], Type out[3])
+{
+    static const int groups[3][2] = {
+        {IN_A | IN_C, IN_A | IN_B}, {IN_B | IN_C, IN_A | IN_B}, {IN_A | IN_C, IN_B | IN_C}};
+    const Type t[3] = {*s[0].type, *s[1].type, *s[2].type};
     const Type *like = copy[2] ? &t[0] : &t[2];
     const Type *columns = copy[2] ? &t[1] : &t[2];
     Type sum = {.rank = over->n};
     for (int i = 0; i < over->n; i++)
         sum.dims[i] = t[0].dims[type_find(&t[0], over->dim[i].name)];
-    const bool turned = dtype_is_fp8(t[1].dtype);
     for (int w = 0; w < 3; w++) {
         out[w] = t[w];
         if (!copy[w])
@@ -148,14 +249,21 @@ static void reorder(const Type t[3], const DimList *over, const bool copy[3], Ty
         out[w].rank = 0;
         out[w].indexes = 0;
         take(&out[w], like, t, IN_A | IN_B | IN_C);
-        if (w != 1)
-            take(&out[w], like, t, IN_A | IN_C);
-        if (w == 0 || (w == 1 && !turned))
-            take(&out[w], &sum, t, IN_A | IN_B);
-        if (w != 0)
-            take(&out[w], columns, t, IN_B | IN_C);
-        if (w == 1 && turned)
-            take(&out[w], &sum, t, IN_A | IN_B);
+        const int batch = out[w].rank;
+        Type two[2] = {out[w], out[w]};
+        for (int first = 0; first < 2; first++)
+            for (int k = 0; k < 2; k++) {
+                const int g = groups[w][k ^ first];
+                take(&two[first],
+                     g == (IN_A | IN_B)   ? &sum
+                     : g == (IN_B | IN_C) ? columns
+                                          : like,
+                     t, g);
+            }
+        const Type *turned = &two[1];
+        const bool turns =
+            turned->rank > batch && turned->dims[turned->rank - 1].name == innermost(&s[w]);
+        out[w] = two[turns && !(w < 2 && dtype_is_fp8(t[w].dtype))];
     }
 }
 
@@ -179,22 +287,20 @@ static bool begins_whole(const Products *p, Value v)
 static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
 {
     Value v[3] = {dot->in[0], dot->in[1], dot->out[0]};
-    Type t[3];
     Strided s[3];
     Product match;
     *c = (Choice){0};
     for (int w = 0; w < 3; w++) {
         c->copy[w] = which >> w & 1;
-        t[w] = *type_of(p->m, v[w]);
+        s[w] = strided(p->m, v[w]);
         int64_t iterations;
         copied_in(p->m, v[w], p->region, &iterations);
-        c->bytes += c->copy[w] ? (double)type_bytes(&t[w]) / (double)iterations : 0;
-        if (dtype_is_fp8(t[0].dtype) && !c->copy[w] && !begins_whole(p, v[w]))
+        c->bytes += c->copy[w] ? (double)type_bytes(s[w].type) / (double)iterations : 0;
+        if (dtype_is_fp8(s[0].type->dtype) && !c->copy[w] && !begins_whole(p, v[w]))
             return false;
     }
-    reorder(t, &dot->attrs.over, c->copy, c->type);
+    reorder(s, &dot->attrs.over, c->copy, c->type);
     for (int w = 0; w < 3; w++) {
-        s[w] = strided(p->m, v[w]);
         if (c->copy[w]) {
             s[w].type = &c->type[w];
             strides_dense(s[w].type, s[w].stride);
@@ -286,6 +392,7 @@ static void place_conv(Products *p, Ins *conv)
 
 static void products_in(Module *m, Region *r, Arena *tmp)
 {
+    spare_copies(m, r, tmp);
     Products p = {
         .m = m, .tmp = tmp, .region = r, .last = last_uses(m, r, tmp), .uses = ir_uses(m, r, tmp)};
     for (size_t i = 0; i < r->ins.n; i++)

@@ -6,7 +6,8 @@
  *     backward one is there so that the value need not live from one part to the other;
  *   - constants and positions of different regions: a kernel makes its own;
  *   - tensors filled with a constant: sums start from them, each in its own storage;
- *   - what has a region or an effect. */
+ *   - what has a region or an effect.
+ * In a loop, slices of one value are one slice, and stacks of one value one stack. */
 #include "passes/autodiff/gradient.h"
 #include "passes/simplify/simplify.h"
 #include "passes/walk.h"
@@ -81,6 +82,31 @@ static void enter(Share *s, Ins *i, uint32_t hash)
     *b = (uint32_t)s->entries.n;
 }
 
+/* In a loop, two slices of one value are one, and two stacks of one value. */
+static void share_slices(Share *s, Ins *loop)
+{
+    const Value *arg = loop->body->args.data;
+    for (uint32_t k = (uint32_t)loop->attrs.carried; k < loop->nin; k++)
+        for (uint32_t first = (uint32_t)loop->attrs.carried; first < k; first++)
+            if (loop->in[first] == loop->in[k] &&
+                type_equal(type_of(s->m, arg[first]), type_of(s->m, arg[k]))) {
+                map_set(s->m, &s->map, arg[k], arg[first]);
+                break;
+            }
+}
+
+static void share_stacks(Share *s, Ins *loop)
+{
+    const Value *from = loop->body->results.data;
+    for (uint32_t k = (uint32_t)loop->attrs.carried; k < loop->nout; k++)
+        for (uint32_t first = (uint32_t)loop->attrs.carried; first < k; first++)
+            if (from[first] == from[k] &&
+                type_equal(type_of(s->m, loop->out[first]), type_of(s->m, loop->out[k]))) {
+                map_set(s->m, &s->map, loop->out[k], loop->out[first]);
+                break;
+            }
+}
+
 static void share_region(Share *s, Region *r)
 {
     size_t kept = 0, mark = s->entries.n;
@@ -88,8 +114,11 @@ static void share_region(Share *s, Region *r)
         Ins *i = r->ins.data[n];
         for (uint32_t k = 0; k < i->nin; k++)
             i->in[k] = map_get(&s->map, i->in[k]);
-        if (i->body && i->op == OP_repeat)
+        if (i->body && i->op == OP_repeat) {
+            share_slices(s, i);
             share_region(s, i->body);
+            share_stacks(s, i);
+        }
         if (!i->body && i->nout && !op_is(i->op, EFFECT)) {
             uint32_t hash = hash_ins(i);
             const Ins *first = find(s, i, hash);

@@ -395,6 +395,10 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     int64_t stack = stack_of(l->i, k);
     if (pipe_is_relay(s, l->i) && !pipe_chains(s))
         stack = -1;
+    /* Wanted elsewhere, a stack that is no part of a chain there would be copied as a whole. */
+    if (stack >= 0 && l->i->attrs.scan && free_want(l, (uint32_t)stack) &&
+        !s->want[l->i->out[stack]].chain)
+        stack = -1;
     if (stack >= 0 && !l->settled[stack]) {
         plan_chain(l, k, (uint32_t)stack);
         return;
