@@ -8,11 +8,12 @@
  * would read all parts and write them once more. As a join it is storage in which the calls that
  * compute the parts write, at strides (plan/schedule/schedule_store.c), and no time at all.
  *
- * It is one if its parts are disjoint and all of the dim; a part at least is a gradient of
- * attention, whose descriptor takes strides, and lies on whole words of 16 bytes; and something
- * other than a kernel reads the sum, which is in memory then anyway. The other parts are kernels'
- * results, which write at strides too, or are copied there as the kernel would have done. A part is
- * what it was: only a -0 that got a 0 added now stays -0. */
+ * It is one if its parts are disjoint and all of the dim; something other than a kernel reads the
+ * sum, which is in memory then anyway; and a part at least is a gradient of attention, whose
+ * descriptor takes strides, and lies on whole words of 16 bytes, or kernels compute half of it in
+ * parts of several indices, which no kernel of the sum can compute (fuse_shape.c). The other parts
+ * are kernels' results, which write at strides too, or are copied there as the kernel would have
+ * done. A part is what it was: only a -0 that got a 0 added now stays -0. */
 #include "passes/library/attention.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
@@ -364,6 +365,7 @@ static void assemble(Assemble *a, Builder *b, Ins *sum)
     const Value out = sum->out[0];
     Value part[MAX_PARTS];
     bool worth = false;
+    int64_t by_kernels = 0; /* indices of the dim */
     a->parts = 0;
     a->dim = (Dim){0};
     if (!collect(a, out, true) || !cover(a) || !needs_memory(a, out))
@@ -376,9 +378,13 @@ static void assemble(Assemble *a, Builder *b, Ins *sum)
     const Joined there = dense_join(&join, &t);
     a->undone = true;
     for (uint32_t n = 0; n < join.nin; n++)
-        worth |= made_in(a, part[n]) == t.dtype && way_of(a, &there, n) == PART_attention;
+        if (made_in(a, part[n]) == t.dtype) {
+            const Way way = way_of(a, &there, n);
+            worth |= way == PART_attention;
+            by_kernels += way == PART_kernel && a->part[n].n > 1 ? a->part[n].n : 0;
+        }
     a->undone = false;
-    if (!worth)
+    if (!worth && 2 * by_kernels < a->dim.size)
         return;
     for (uint32_t n = 0; n < join.nin; n++)
         part[n] = in_type(a, b, part[n], t.dtype);
