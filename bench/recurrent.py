@@ -255,7 +255,7 @@ def main():
             pairs.append(theirs / mine[-1])
             print(f"mgc {mine[-1]:.3f} s, PyTorch {theirs:.3f} s: {pairs[-1]:.2f} times", flush=True)
     of = f"with {o.threads} threads" if o.threads > 1 else "of one processor"
-    print(f"mgc: {statistics.median(mine):.3f} s {of} a step; predicted {program.plan['step_ms'] / 1e3:.3f} s with all")
+    print(f"mgc: {statistics.median(mine):.3f} s {of} a step; predicted {program.plan['step_ms'] / 1e3:.3f} s with the machine's threads")
     if pairs:
         print(f"PyTorch by mgc: {statistics.median(pairs):.2f} (each round {', '.join(f'{r:.2f}' for r in pairs)})")
 

@@ -142,8 +142,13 @@ bool stages_are_loops(const Module *m)
             return false;
         if (l.first)
             continue;
+        const char *of = name_str(m->names, m->fns.data[f]->name);
         diag_error(m->diag, m->layout.pipeline.span, 343,
-                   "no layer hands anything on to the next: '%s' are no stages", layers(m));
+                   "no layer hands anything on to the next%s: '%s' are no stages",
+                   strcmp(of, "sample") ? "" : " in what is computed to sample", layers(m));
+        if (!strcmp(of, "sample"))
+            diag_help(m->diag, "what is sampled from, the first operand of cross_entropy, needs "
+                               "no layer; a layout without this rule samples it");
         return false;
     }
     return true;
