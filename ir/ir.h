@@ -207,6 +207,7 @@ typedef struct Tensor {
     bool absmax;        /* of the blocks of the state before it, which is kept in 8 bits */
     bool rounded;       /* the copy of its parameter (slot "rounded") */
     bool master;        /* nothing but its update and @round reads it: it lies as its state does */
+    bool ahead;         /* of fp8: layers read what is made of it ahead of them, once a step */
     StageSet at;        /* after pass shard: the ranks along the axis of stages that have it */
     Span span;
 } Tensor;

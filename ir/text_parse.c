@@ -509,6 +509,7 @@ static void read_tensor(Reader *r)
     t.absmax = text_take_word(r, "absmax");
     t.frozen = text_take_word(r, "frozen");
     t.master = text_take_word(r, "master");
+    t.ahead = text_take_word(r, "ahead");
     if (text_take_word(r, "at"))
         for (int k = 0; k < 3; k++)
             t.at |= (StageSet)(text_take_word(r, stage_names[k]) << k);

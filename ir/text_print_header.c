@@ -54,6 +54,7 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputs(t->absmax ? " absmax" : "", out);
     fputs(t->frozen ? " frozen" : "", out);
     fputs(t->master ? " master" : "", out);
+    fputs(t->ahead ? " ahead" : "", out);
     for (int k = 0; k < 3 && t->at; k++)
         fprintf(out, "%s%s%s", k ? "" : " at", t->at >> k & 1 ? " " : "",
                 t->at >> k & 1 ? stage_names[k] : "");

@@ -9,7 +9,7 @@ OffloadClass levels_class(const Tensor *t)
 {
     if (t->slot && !tensor_is_rounded(t))
         return OFFLOAD_state;
-    if (t->master)
+    if (t->master || t->ahead)
         return OFFLOAD_masters;
     return t->stacked ? OFFLOAD_parameters : OFFLOAD_count;
 }

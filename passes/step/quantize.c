@@ -226,11 +226,39 @@ static void region(Quantize *q, Region *r)
     }
 }
 
+/* Notes the values of which loops take slices that something reads. */
+static void note_slices(const Module *m, const Region *r, const Uses *uses, bool *sliced)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        for (uint32_t n = (uint32_t)i->attrs.carried; i->op == OP_repeat && n < i->nin; n++)
+            if (uses->count[i->body->args.data[n]])
+                sliced[view_of(m, i->in[n]).root] = true;
+        if (i->body)
+            note_slices(m, i->body, uses, sliced);
+    }
+}
+
+/* Parameters of layers of which these read what was rounded ahead of them, and nothing else. */
+static void note_ahead(Module *m, const Fn *fn, Arena *tmp)
+{
+    bool *sliced = NEW_ARRAY(tmp, bool, m->values.n);
+    const Uses uses = ir_uses(m, fn->body, tmp);
+    note_slices(m, fn->body, &uses, sliced);
+    for (size_t k = 0; k < fn->args.n; k++)
+        if (fn->args.data[k].role == ARG_param || fn->args.data[k].role == ARG_rounded) {
+            Tensor *t = &m->tensors.data[fn->args.data[k].tensor];
+            t->ahead = t->stacked && !t->master && !sliced[fn->body->args.data[k]];
+        }
+}
+
 PassStatus pass_quantize(Job *j)
 {
     for (size_t f = 0; j->m->train.fp8 && f < j->m->fns.n; f++) {
         Quantize q = {.m = j->m, .fn = j->m->fns.data[f], .tmp = j->tmp};
         region(&q, q.fn->body);
     }
+    if (j->m->train.fp8 && module_fn(j->m, "train"))
+        note_ahead(j->m, module_fn(j->m, "train"), j->tmp);
     return PASS_ok;
 }

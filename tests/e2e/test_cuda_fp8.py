@@ -65,14 +65,18 @@ class CudaFp8(shim.Case):
         self.assertEqual(self.losses("./gpu", "--steps", 4, seed=5), kept)
 
     def test_offloaded(self):
-        """Parameters that come from the host are rounded layer by layer, with the scales that their stack has: the same bits."""
+        """Parameters that come from the host are rounded layer by layer, with the scales that their stack has, or ahead of all layers
+        where they are offloaded as masters: the same bits."""
         self.text(6000)
-        source = self.source("llama_small.mg", "fp8", "m")
-        self.gpu(source)
-        here = self.losses("./gpu", "--steps", 3)
-        self.write("host.mg", "layout host {\n device h200\n microbatch 4\n offload state, masters, parameters, gradients -> host\n}\n")
-        self.gpu(source, "--layout", "./host.mg", device=())
-        self.assertEqual(self.losses("./gpu", "--steps", 3), here)
+        for source, lines in ((self.source("llama_small.mg", "fp8", "m"), ("state, masters, parameters, gradients", "state, masters")),
+                              (self.source("llama_small.mg", KINDS["kept"], "narrow"), ("state, masters",))):
+            self.gpu(source)
+            here = self.losses("./gpu", "--steps", 3)
+            for line in some(lines):
+                with self.subTest(source=source, offload=line):
+                    self.write("host.mg", f"layout host {{\n device h200\n microbatch 4\n offload {line} -> host\n}}\n")
+                    self.gpu(source, "--layout", "./host.mg", device=())
+                    self.assertEqual(self.losses("./gpu", "--steps", 3, seed=3), here)
 
     def test_ranks(self):
         """Scales are of the tensor on all ranks: the largest numbers are all-reduced."""

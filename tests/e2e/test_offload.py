@@ -121,12 +121,15 @@ class Offload(shim.Case):
         argv = (mgctest.model("qwen2.5_1.5b.mg"), "--layout", "./off.mg", "--device", self.device("h200", **{**HOST, "host_memory": 1 << 37}),
                 "--precision", "fp8", "--plan=json")
         plans = []
-        for line in ("none", "state -> host"):
+        for line in ("none", "state -> host", "state, masters -> host"):
             self.write("off.mg", f"layout off : default {{\n    device h200\n    microbatch 1\n    recompute all\n    offload {line}\n}}\n")
             plans.append(json.loads(self.compiles(*argv).out))
         less = plans[0]["arena_bytes"] - plans[1]["arena_bytes"]
         # All of the state, but for the pieces at hand: no wide copy of all layers comes in its place.
         self.assertGreater(less, 0.7 * plans[1]["levels"]["host"]["bytes"])
+        # Layers read numbers of fp8 alone, so what these are made of leaves as masters do, all but the table.
+        halves = 2 * (plans[0]["params"] - 151936 * 1536)
+        self.assertGreater(plans[1]["arena_bytes"] - plans[2]["arena_bytes"], 0.9 * halves)
 
     def test_killed_and_resumed(self):
         self.text(6000)
