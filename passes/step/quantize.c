@@ -11,7 +11,7 @@
  * This is the rule of torchao's dynamic scaling of whole tensors, to the bit. Scales are just in
  * time: of the tensor at hand, and no history. A gradient that is an operand is rounded to the type
  * that the program says. What is kept for the backward part is the half, of which the same is made
- * again.
+ * again; and its scale, so that nothing looks for the largest number a second time.
  *
  * Of a parameter in a stack of layers the whole stack is rounded, once a step, with a scale for
  * each layer; loops take slices of both. Where parameters are offloaded each layer's is rounded as
@@ -140,19 +140,62 @@ static Value largest(Builder *b, Value wide, const DimList *each)
     return a.over.n ? build(b, OP_rmax, &a, 1, &size) : size;
 }
 
-static void round_whole(Quantize *q, Value v, Scaled *s)
+static Value scale_of(Builder *b, Value wide, const Scaled *s)
 {
     static const double least = 1e-12; /* so that a tensor of zeros has a scale */
+    Value top = build_cast(b, largest(b, wide, &s->each), DT_f64);
+    top = build2(b, OP_max, top, build_const(b, DT_f64, least));
+    Value scale = build2(b, OP_div, build_const(b, DT_f64, dtype_largest(s->dtype)), top);
+    return build_cast(b, scale, DT_f32);
+}
+
+/* v behind views that show all of it. */
+static Value whole_of(const Module *m, Value v)
+{
+    const Ins *i = m->values.data[v].def;
+    while (i && OP_AMONG(i->op, OP_rename, OP_split, OP_merge)) {
+        v = i->in[0];
+        i = m->values.data[v].def;
+    }
+    return v;
+}
+
+/* The scale with which the loop rounded the value that v is a slice of, of those that it stacks; 0:
+ * it did not. A pipeline's loops keep nothing more: of what they stack there is one a microbatch
+ * that is under way. */
+static Value kept_scale(Quantize *q, Value v, const Scaled *s)
+{
     Module *m = q->m;
+    Value stacked;
+    v = whole_of(m, v);
+    const Ins *reads = m->values.data[v].def ? NULL : slice_loop(m, v, &stacked);
+    Ins *loop = reads ? m->values.data[stacked].def : NULL;
+    if (!loop || loop->op != OP_repeat || loop->home != reads->home || m->layout.pipeline.axis ||
+        s->each.n)
+        return 0;
+    uint32_t at = 0;
+    while (loop->out[at] != stacked)
+        at++;
+    const Value was = whole_of(m, loop->body->results.data[at]);
+    for (size_t k = q->known.n; k-- > 0;) {
+        const Scaled *x = &q->known.data[k];
+        if (x->scale && !x->each.n && x->dtype == s->dtype && whole_of(m, x->of) == was &&
+            m->values.data[x->scale].home == loop->body)
+            return repeat_slice(m, m->values.data[v].home->owner, repeat_stack(m, loop, x->scale));
+    }
+    return 0;
+}
+
+static void round_whole(Quantize *q, Value v, Scaled *s)
+{
+    Module *m = q->m;
+    s->scale = kept_scale(q, v, s);
     const ValueInfo x = m->values.data[v];
     Builder b = builder_at(m, x.home, x.def ? x.def : q->dot);
     Value wide = build_cast(&b, v, DT_f32);
-    Value top = build_cast(&b, largest(&b, wide, &s->each), DT_f64);
-    top = build2(&b, OP_max, top, build_const(&b, DT_f64, least));
-    Value scale = build2(&b, OP_div, build_const(&b, DT_f64, dtype_largest(s->dtype)), top);
-    scale = build_cast(&b, scale, DT_f32);
-    s->number = build_cast(&b, build2(&b, OP_mul, wide, scale), s->dtype);
-    s->inverse = build2(&b, OP_div, build_const(&b, DT_f32, 1), scale);
+    s->scale = s->scale ? s->scale : scale_of(&b, wide, s);
+    s->number = build_cast(&b, build2(&b, OP_mul, wide, s->scale), s->dtype);
+    s->inverse = build2(&b, OP_div, build_const(&b, DT_f32, 1), s->scale);
     m->values.data[s->number].name = x.name;
 }
 

@@ -11,6 +11,7 @@ typedef struct Scaled {
     DType dtype;
     DimList each;
     Value number, inverse;
+    Value scale; /* a number of the value is multiplied by it to be `number`; 0: of a parameter */
 } Scaled;
 
 /* A value as fp8 in tiles stands for it: tiles of these dims, of which the first `side` are one

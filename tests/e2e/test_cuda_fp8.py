@@ -23,14 +23,15 @@ class CudaFp8(shim.Case):
             self.write(f"{name}.mg", re.sub(r"(?m)^( *precision +)\w+.*$", rf"\g<1>{precision}", f.read()))
         return f"{name}.mg"
 
-    def near(self, want, got, bound):
+    def near(self, want, got, bound, norms=10):
         self.assertEqual(len(want), len(got))
         off = [max(abs(a[k] - b[k]) / a[k] for a, b in zip(want, got)) for k in (0, 1)]
         self.assertLess(off[0], bound)
-        self.assertLess(off[1], 10 * bound)
+        self.assertLess(off[1], norms * bound)
 
     def test_follows(self):
-        """As far as bf16's follow (test_cuda.py): a sum in another order may round to another number of 8 bits."""
+        """As far as bf16's follow (test_cuda.py): a sum in another order may round to another number of 8 bits. Where parameters are kept
+        in bf16, too, norms of gradients are up to 1.2% apart in Mixtral's 20 steps, whose tokens then go to other experts."""
         self.text(6000)
         cases = [(m, k) for m in MODELS for k in KINDS]
         for model, kind in some(cases):
@@ -40,7 +41,7 @@ class CudaFp8(shim.Case):
                 steps = 20 if FULL else 6
                 want = self.losses("./cpu", "--steps", steps)
                 for seed in range(4) if FULL else (TURN,):
-                    self.near(want, self.losses("./gpu", "--steps", steps, seed=seed), 1e-3)
+                    self.near(want, self.losses("./gpu", "--steps", steps, seed=seed), 1e-3, norms=20 if kind == "kept" else 10)
 
     def test_first_step(self):
         """Before any update, and before sums of other orders have been rounded twice, the loss is nearly that of the processor, and far
