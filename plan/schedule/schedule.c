@@ -251,7 +251,7 @@ static void enter_loop(Sched *s, LoopPlan *lp)
         Value arg = b->args.data[k];
         if (k < i->attrs.carried) {
             if (lp->copy_in[k])
-                emit_move(s, &(Move){i->in[k], lp->start[k]}, i);
+                emit_move(s, &(Move){.from = i->in[k], .to = lp->start[k]}, i);
             s->loc[arg] = lp->arg[k];
             continue;
         }
@@ -367,10 +367,22 @@ static void emit_moves_before(Sched *s, const Region *r, Moves *moves, size_t at
     emit_moves(s, &early, home);
 }
 
+static void emit_first_moves(Sched *s, Moves *moves)
+{
+    size_t left = 0;
+    for (size_t k = 0; k < moves->n; k++)
+        if (moves->data[k].first)
+            emit_move(s, &moves->data[k], NULL);
+        else
+            moves->data[left++] = moves->data[k];
+    moves->n = left;
+}
+
 static void schedule_region(Sched *s, Region *r, const Want *target, int home)
 {
     Moves moves = {0};
     plan_region(s, r, target, home, &moves);
+    emit_first_moves(s, &moves);
     for (size_t k = 0; k < r->ins.n && !s->failed; k++)
         if (r->ins.data[k]->op == OP_repeat) {
             if (pipe_begins_weights(s, r->ins.data[k])) {

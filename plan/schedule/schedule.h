@@ -32,10 +32,12 @@ typedef struct Want {
     bool start, chain;
 } Want;
 
-/* A value that could not be computed where it is wanted. */
+/* A value that could not be computed where it is wanted. first: it is moved before all else that
+ * its region does, and not behind it. */
 typedef struct Move {
     Value from;
     Loc to;
+    bool first;
 } Move;
 
 /* Storage of one repeat, decided before its region is written. */
@@ -123,6 +125,19 @@ Loc loc_slot(const Loc *base, int loop, int64_t bytes, int64_t first);
 Loc loc_inner(const Loc *l, int rank);
 /* Slots for n iterations of a value that is stacked, and one more: where the first is. */
 Loc loc_chain(Sched *s, Value stack, int64_t n, int home);
+
+/* schedule_reads.c: elements of a root, from the first on; the end is not among them. */
+typedef struct Part {
+    Value root;
+    int64_t from, to;
+} Part;
+Part part_of(const Module *m, Value v);
+bool part_touches(const Module *m, Value v, const Part *part);
+/* Does anything in a region, or in the regions in it, read v, itself or through a view? */
+bool region_reads(const Module *m, const Region *r, Value v);
+/* The last position in the region at which something of a part is read, that of its end if it is a
+ * result (but for number `but`); -1: nowhere. */
+int last_read(const Module *m, const Region *r, const Part *part, int64_t but);
 
 /* schedule_store.c: decides wants and loops of a region whose results should go to target[] (may be
  * NULL); what cannot is appended to moves. home: index of the loop the region is the body of, or

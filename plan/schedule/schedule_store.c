@@ -49,10 +49,15 @@ static bool ask(Planner *p, Value v, const Want *w)
     return true;
 }
 
+/* What a scan's iteration is given and stacks as it is can be moved before all else: its place is
+ * free, and what becomes of it may then be computed over it. */
 static void ask_or_move(Planner *p, Value v, const Want *w)
 {
+    const bool given = p->r->owner && p->r->owner->attrs.scan && arg_index(p->s->m, v) >= 0 &&
+                       p->s->m->values.data[v].home == p->r;
     if (!ask(p, v, w))
-        vec_push(p->s->tmp, p->moves, (Move){v, w->to});
+        vec_push(p->s->tmp, p->moves,
+                 (Move){.from = v, .to = w->to, .first = given && w->free_from < 0});
 }
 
 typedef struct LoopMaker {
@@ -74,70 +79,11 @@ static void copy_out(LoopMaker *l, uint32_t k)
     const Want *w = &s->want[out];
     if (!w->set || w->start)
         return;
-    Move m = {out, w->to};
+    Move m = {.from = out, .to = w->to};
     if (w->free_from <= l->at)
         vec_push(s->tmp, &l->lp->after, m);
     else
         vec_push(s->tmp, l->p->moves, m);
-}
-
-/* Does anything in a region, or in the regions in it, read v, itself or through a view? */
-static bool region_reads(const Module *m, const Region *r, Value v)
-{
-    for (size_t n = 0; n < r->ins.n; n++) {
-        const Ins *i = r->ins.data[n];
-        for (uint32_t k = 0; k < i->nin; k++)
-            if (view_root(m, i->in[k]) == v)
-                return true;
-        if (i->op == OP_repeat && region_reads(m, i->body, v))
-            return true;
-    }
-    for (size_t k = 0; k < r->results.n; k++)
-        if (view_root(m, r->results.data[k]) == v)
-            return true;
-    return false;
-}
-
-/* Elements of a root, from the first on; the end is not among them. */
-typedef struct Part {
-    Value root;
-    int64_t from, to;
-} Part;
-
-static Part part_of(const Module *m, Value v)
-{
-    View w = view_of(m, v);
-    const Type *t = type_of(m, v);
-    Part part = {w.root, w.offset, w.offset + 1};
-    for (int i = 0; i < t->rank; i++)
-        part.to += (t->dims[i].size - 1) * w.stride[i];
-    return part;
-}
-
-static bool touches(const Module *m, Value v, const Part *part)
-{
-    if (view_root(m, v) != part->root)
-        return false;
-    Part of = part_of(m, v);
-    return of.from < part->to && part->from < of.to;
-}
-
-/* The last position in the region at which something of a part is read, -1: nowhere. */
-static int last_read(const Planner *p, const Part *part)
-{
-    const Module *m = p->s->m;
-    for (size_t k = 0; k < p->r->results.n; k++)
-        if (touches(m, p->r->results.data[k], part))
-            return (int)p->r->ins.n;
-    for (size_t n = p->r->ins.n; n-- > 0;) {
-        const Ins *i = p->r->ins.data[n];
-        for (uint32_t k = 0; k < i->nin && !op_is(i->op, VIEW); k++)
-            if (touches(m, i->in[k], part))
-                return (int)n;
-        if (i->op == OP_repeat && region_reads(m, i->body, part->root))
-            return (int)n;
-    }
-    return -1;
 }
 
 /* Has the loop at position `at` operand k all to itself: is it read as that operand only, and not
@@ -146,10 +92,10 @@ static bool only_operand(const Planner *p, const Ins *loop, int at, uint32_t k)
 {
     const Module *m = p->s->m;
     Part part = part_of(m, loop->in[k]);
-    if (last_read(p, &part) != at || region_reads(m, loop->body, part.root))
+    if (last_read(p->s->m, p->r, &part, -1) != at || region_reads(m, loop->body, part.root))
         return false;
     for (uint32_t n = 0; n < loop->nin; n++)
-        if (n != k && touches(m, loop->in[n], &part))
+        if (n != k && part_touches(m, loop->in[n], &part))
             return false;
     return true;
 }
@@ -326,7 +272,7 @@ static int64_t stack_of(const Ins *loop, uint32_t k)
 static bool read_behind(const LoopMaker *l, uint32_t k)
 {
     const Part part = part_of(l->p->s->m, l->i->in[k]);
-    return last_read(l->p, &part) > l->at;
+    return last_read(l->p->s->m, l->p->r, &part, -1) > l->at;
 }
 
 /* A carried value that is stacked as it enters each iteration lives in the stack itself, which has
@@ -392,13 +338,15 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     const Region *b = l->i->body;
     Value arg = b->args.data[k], out = l->i->out[k], init = l->i->in[k];
     LoopPlan *lp = l->lp;
-    int64_t stack = stack_of(l->i, k);
+    int64_t stack = stack_of(l->i, k), moved = -1;
     if (pipe_is_relay(s, l->i) && !pipe_chains(s))
         stack = -1;
     /* Wanted elsewhere, a stack that is no part of a chain there would be copied as a whole. */
     if (stack >= 0 && l->i->attrs.scan && free_want(l, (uint32_t)stack) &&
-        !s->want[l->i->out[stack]].chain)
+        !s->want[l->i->out[stack]].chain) {
+        moved = stack;
         stack = -1;
+    }
     if (stack >= 0 && !l->settled[stack]) {
         plan_chain(l, k, (uint32_t)stack);
         return;
@@ -414,8 +362,9 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     s->want[out].set = false;
     lp->copy_in[k] = !here && (!only_operand(l->p, l->i, l->at, k) || !ask(l->p, init, &in));
     lp->start[k] = lp->arg[k] = lp->out[k] = place;
-    lp->target[k] =
-        (Want){.set = true, .to = place, .free_from = l->body_last[arg], .occupant = arg};
+    const Part all = part_of(s->m, arg);
+    const int last = moved < 0 ? l->body_last[arg] : last_read(s->m, b, &all, moved);
+    lp->target[k] = (Want){.set = true, .to = place, .free_from = last, .occupant = arg};
 }
 
 static void plan_loop(Planner *p, const Ins *i, int at)
@@ -519,7 +468,7 @@ static void plan_join(Planner *p, const Ins *i, int at)
     const bool outermost = join_is_outermost(s->m, i);
     bool there = w.set && w.free_from < at && (outermost || parts_behind(p, i, w.free_from));
     if (w.set && !there && !w.start)
-        vec_push(s->tmp, p->moves, (Move){out, w.to});
+        vec_push(s->tmp, p->moves, (Move){.from = out, .to = w.to});
     if (!there && joins_chain(s->m, i)) {
         const Type *t = type_of(s->m, out);
         w = (Want){
@@ -541,7 +490,7 @@ static void plan_join(Planner *p, const Ins *i, int at)
             strides_of_part(s->m, i, k, &whole, one.to.stride) * dtype_bytes(t->dtype);
         part.to = part.from + type_elements(t);
         if (w.occupant && outermost) {
-            one.free_from = last_read(p, &part);
+            one.free_from = last_read(p->s->m, p->r, &part, -1);
             one.occupant = operand_at(s->m, i->in[k], &part);
             one.from = one.occupant == part.root ? part.from : 0;
         }
