@@ -113,12 +113,14 @@ static bool write_turned(Module *m, const Region *r, const Uses *uses, const Ins
 
 static void spare_copies(Module *m, Region *r, Arena *tmp)
 {
+    const Uses were = ir_uses(m, r, tmp);
+    read_as_they_lie(m, r, &were, tmp);
     const Uses uses = ir_uses(m, r, tmp);
     size_t n = 0;
-    read_as_they_lie(m, r, &uses, tmp);
     for (size_t i = 0; i < r->ins.n; i++) {
         Ins *ins = r->ins.data[i];
-        if (ins->op != OP_copy || !write_turned(m, r, &uses, ins))
+        const bool spared = turning(m, r, ins->nout ? ins->out[0] : 0) && !uses.count[ins->out[0]];
+        if (!spared && (ins->op != OP_copy || !write_turned(m, r, &uses, ins)))
             r->ins.data[n++] = ins;
     }
     r->ins.n = n;

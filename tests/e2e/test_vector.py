@@ -1,6 +1,7 @@
 """The loops of the shipped models' kernels are vector code: where a kernel calls a function of libm
 for one element, that is the remainder of a loop that calls its vector variant, and arithmetic on
-floats is packed but for remainders and scalars."""
+floats is packed but for remainders and scalars. The code is of processors with AVX-512, whatever this one is: before, what is
+chosen for each element is a jump over a load, and some short loops have one."""
 
 import os
 import re
@@ -23,7 +24,7 @@ class Vector(mgctest.Case):
     def test_loops(self):
         for name in sorted(os.listdir(MODELS)):
             with self.subTest(name):
-                self.compiles(model(name), "--device=cpu2t", *few(name), "--emit=source", "-o", name)
+                self.compiles(model(name), "--device=cpu2t", "--cpu=x86-64-v4", *few(name), "--emit=source", "-o", name)
                 with open(self.path(f"{name}/kernels.s")) as f:
                     kernels = dict(units(f.read()))
                 self.assertGreater(len(kernels), 10)
