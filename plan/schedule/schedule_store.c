@@ -49,8 +49,8 @@ static bool ask(Planner *p, Value v, const Want *w)
     return true;
 }
 
-/* What a scan's iteration is given and stacks as it is can be moved before all else: its place is
- * free, and what becomes of it may then be computed over it. */
+/* A value that a scan's iteration is given and stacks as it is can be moved before all else: its
+ * place is free, and what becomes of it may then be computed over it. */
 static void ask_or_move(Planner *p, Value v, const Want *w)
 {
     const bool given = p->r->owner && p->r->owner->attrs.scan && arg_index(p->s->m, v) >= 0 &&
