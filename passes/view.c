@@ -1,6 +1,16 @@
 /* view.c - strides through views and slices; last uses; see view.h. */
 #include "passes/view.h"
 
+#include <string.h>
+
+Strided strided_of(const Module *m, Value v)
+{
+    Strided s = {.type = type_of(m, v)};
+    const View w = view_of(m, v);
+    memcpy(s.stride, w.stride, sizeof s.stride);
+    return s;
+}
+
 int64_t stride_of(const Type *t, const int64_t *stride, Name d)
 {
     int at = type_find(t, d);

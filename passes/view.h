@@ -24,6 +24,7 @@ typedef struct Strided {
     const Type *type;
     int64_t stride[MAX_RANK];
 } Strided;
+Strided strided_of(const Module *m, Value v);
 /* The stride of a dim, 0 if the tensor lacks it. */
 int64_t stride_of(const Type *t, const int64_t *stride, Name d);
 /* The strides of part k of a join whose result lies as `whole`; returns the part's first element,

@@ -269,14 +269,6 @@ static Value computed(const Assemble *a, Value v, int64_t *stride)
     }
 }
 
-static Strided as_view(const Module *m, Value v)
-{
-    Strided o = {.type = type_of(m, v)};
-    const View w = view_of(m, v);
-    memcpy(o.stride, w.stride, sizeof o.stride);
-    return o;
-}
-
 /* Does each row of a tensor begin at a whole word, from this element on? */
 static bool by_words(const Strided *s, int64_t offset)
 {
@@ -307,9 +299,9 @@ static bool writes_there(const Assemble *a, const Ins *i, const Joined *j)
     Strided op[OPERANDS + 3];
     mg_attention_desc d = {0};
     for (uint32_t k = 0; k < OPERANDS; k++)
-        op[k] = as_view(a->m, i->in[k]);
+        op[k] = strided_of(a->m, i->in[k]);
     for (uint32_t k = 0; k < i->nout; k++)
-        op[OPERANDS + k] = as_view(a->m, i->out[k]);
+        op[OPERANDS + k] = strided_of(a->m, i->out[k]);
     for (uint32_t k = 0; k < j->join->nin; k++) {
         Strided s;
         const int64_t offset = strides_of_part(a->m, j->join, k, &j->whole, s.stride);
@@ -323,8 +315,8 @@ static bool writes_there(const Assemble *a, const Ins *i, const Joined *j)
             op[OPERANDS + n] = s;
         }
     }
-    const Strided first = as_view(a->m, i->in[i->nin - 1]);
-    const Strided bias = as_view(a->m, i->in[i->attrs.biased ? attention_bias(i) : 0]);
+    const Strided first = strided_of(a->m, i->in[i->nin - 1]);
+    const Strided bias = strided_of(a->m, i->in[i->attrs.biased ? attention_bias(i) : 0]);
     return attention_match(i, op, i->attrs.biased ? &bias : NULL, i->attrs.within ? &first : NULL,
                            &d);
 }

@@ -79,14 +79,6 @@ static void heads_last(Builder *b, Value *v, const DimList *over)
         dense(b, v);
 }
 
-static Strided as_view(const Module *m, Value v)
-{
-    Strided o = {.type = type_of(m, v)};
-    View w = view_of(m, v);
-    memcpy(o.stride, w.stride, sizeof o.stride);
-    return o;
-}
-
 static void add_dim(Type *to, const Type *t, Name d)
 {
     int at = type_find(t, d);
@@ -123,14 +115,14 @@ static bool lies_evenly(Builder *b, const Ins *i)
     if (type_check(b->m, i->op, &i->attrs, (int)i->nin, i->in, (int)i->nout, rule))
         return true; /* the verifier's */
     for (uint32_t k = 0; k < nin; k++)
-        op[k] = as_view(b->m, i->in[k]);
+        op[k] = strided_of(b->m, i->in[k]);
     for (uint32_t k = 0; k < i->nout; k++) {
         op[nin + k] = (Strided){.type = &rule[k]};
         strides_dense(&rule[k], op[nin + k].stride);
     }
-    const Strided first = as_view(b->m, i->in[i->nin - 1]);
+    const Strided first = strided_of(b->m, i->in[i->nin - 1]);
     if (i->attrs.biased)
-        bias = as_view(b->m, i->in[attention_bias(i)]);
+        bias = strided_of(b->m, i->in[attention_bias(i)]);
     return attention_match(i, op, i->attrs.biased ? &bias : NULL, i->attrs.within ? &first : NULL,
                            &d);
 }
@@ -384,7 +376,7 @@ static void fit_conv(Builder *b, Ins *i)
 
 static bool conv_writes(const Module *m, const Ins *i, const Type *y)
 {
-    const Strided x = as_view(m, i->in[0]), w = as_view(m, i->in[1]);
+    const Strided x = strided_of(m, i->in[0]), w = strided_of(m, i->in[1]);
     Strided to = {.type = y};
     mg_conv_desc d;
     strides_dense(y, to.stride);

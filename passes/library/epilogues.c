@@ -65,22 +65,13 @@ static void drop_if_single(Epilogues *e, Value v)
         drop(e, i);
 }
 
-static Strided strided(const Module *m, Value v)
-{
-    Strided s = {.type = type_of(m, v)};
-    View w = view_of(m, v);
-    for (int i = 0; i < s.type->rank; i++)
-        s.stride[i] = w.stride[i];
-    return s;
-}
-
 /* Is a dot of a and b one product whose columns are those dims of operand `of` (0: a) that are not
  * summed, and does v lie along them as the result's innermost dims do? */
 static bool along_columns(const Epilogues *e, Value a, Value b, const DimList *over,
                           const Type *result, int of, Value v)
 {
     const Module *m = e->m;
-    Strided x = strided(m, a), y = strided(m, b), z = {.type = result}, w = strided(m, v);
+    Strided x = strided_of(m, a), y = strided_of(m, b), z = {.type = result}, w = strided_of(m, v);
     const Type *columns = type_at(e, of ? b : a), *other = type_at(e, of ? a : b);
     Product p;
     strides_dense(result, z.stride);
@@ -223,7 +214,8 @@ static bool alike(const Epilogues *e, const Ins *dot, const Type *result, Value 
 {
     const Value a = dot->in[0], b = dot->in[1];
     const DimList *over = &dot->attrs.over;
-    Strided u = strided(e->m, a), v = strided(e->m, b), w = strided(e->m, x), z = {.type = result};
+    Strided u = strided_of(e->m, a), v = strided_of(e->m, b), w = strided_of(e->m, x),
+            z = {.type = result};
     Product p, q;
     strides_dense(result, z.stride);
     return type_equal(type_at(e, x), result) && product_match(&u, &v, &z, over, &p) &&

@@ -34,15 +34,6 @@ typedef struct Products {
 
 /* ---- orders of dims ------------------------------------------------------------------------- */
 
-static Strided strided(const Module *m, Value v)
-{
-    Strided s = {.type = type_of(m, v)};
-    View w = view_of(m, v);
-    for (int i = 0; i < s.type->rank; i++)
-        s.stride[i] = w.stride[i];
-    return s;
-}
-
 /* The copy of region r that v is, if it only brings the dims of another value in another order. */
 static const Ins *turning(const Module *m, const Region *r, Value v)
 {
@@ -61,7 +52,7 @@ static const Ins *turning(const Module *m, const Region *r, Value v)
 /* Is dot(a, b) a product where these lie, of a result that lies densely in the order of t? */
 static bool is_product(const Module *m, Value a, Value b, const Type *t, const DimList *over)
 {
-    const Strided x = strided(m, a), y = strided(m, b);
+    const Strided x = strided_of(m, a), y = strided_of(m, b);
     Strided z = {.type = t};
     Product match;
     strides_dense(t, z.stride);
@@ -294,7 +285,7 @@ static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
     *c = (Choice){0};
     for (int w = 0; w < 3; w++) {
         c->copy[w] = which >> w & 1;
-        s[w] = strided(p->m, v[w]);
+        s[w] = strided_of(p->m, v[w]);
         int64_t iterations;
         copied_in(p->m, v[w], p->region, &iterations);
         c->bytes += c->copy[w] ? (double)type_bytes(s[w].type) / (double)iterations : 0;
