@@ -430,7 +430,7 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     *p = (Program){.fn = f};
     s->prog = p;
     s->program = number;
-    s->loops.n = 0;
+    s->loops.n = s->called.n = 0;
     memset(s->want, 0, s->m->values.n * sizeof *s->want);
     Want *target = NEW_ARRAY(s->tmp, Want, f->results.n + 1);
     io_args(s, f, name);

@@ -64,7 +64,9 @@ typedef struct Sched {
     uint32_t *number;      /* per value, of schedule_kernel.c: where it stands in a kernel */
     VEC(LoopPlan *) loops; /* decided, not yet written */
     StageSet *at;          /* per value */
-    VEC(Name) shapes;      /* per kernel: its text, see schedule_kernel.c */
+    VEC(Name) shapes;      /* per kernel: what it computes, of schedule_kernel.c */
+    VEC(char) row;         /* the one that is written there */
+    VEC(uint32_t) called;  /* per name, of this program: see schedule_name.c */
     bool failed;
 } Sched;
 
@@ -108,7 +110,7 @@ void begin_with_writes(Sched *s, const Fn *f);
 void name_gradients(Sched *s, const Fn *f); /* schedule_gradients.c */
 
 /* schedule_name.c: unique in its program */
-Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);
+Name action_name(Sched *s, const Ins *i, const Operand *op, int noperands);
 /* Of a generated kernel: unique, a C identifier, and the same however deep the model is. */
 Name kernel_name(const Sched *s, const Kernel *k);
 

@@ -22,16 +22,24 @@ enum {
 
 /* ---- equal kernels --------------------------------------------------------------------------- */
 
-/* A kernel as text in which dims and values are numbers in order of appearance: two kernels with
- * one text compute the same from the same strides, wherever they come from. */
+/* A kernel as a row of numbers in which dims and values count in order of appearance: two kernels
+ * with one row compute the same from the same strides, wherever they come from. */
 typedef struct Shape {
-    const Sched *s;
-    FILE *out;
+    Sched *s; /* s->row has what is written so far */
     Name dim[64];
     int ndims;
     uint32_t *number; /* per value */
     uint32_t next;
 } Shape;
+
+/* Six bits a byte, and a seventh that is always set: no byte is zero, as names want it. */
+static void shape_number(Shape *h, uint64_t n)
+{
+    enum { DIGIT = 63, SET = 64, MORE = 128 };
+    for (; n > DIGIT; n >>= 6)
+        vec_push(h->s->tmp, &h->s->row, (char)(MORE | SET | (n & DIGIT)));
+    vec_push(h->s->tmp, &h->s->row, (char)(SET | n));
+}
 
 static void shape_dim(Shape *h, Dim d)
 {
@@ -40,15 +48,16 @@ static void shape_dim(Shape *h, Dim d)
         k++;
     if (k == h->ndims && k < 64)
         h->dim[h->ndims++] = d.name;
-    fprintf(h->out, "d%d=%lld,", k, (long long)d.size);
+    shape_number(h, (uint64_t)k);
+    shape_number(h, (uint64_t)d.size);
 }
 
 static void shape_type(Shape *h, const Type *t)
 {
-    fprintf(h->out, "%s[", dtype_name(t->dtype));
+    shape_number(h, t->dtype);
+    shape_number(h, (uint64_t)t->rank);
     for (int i = 0; i < t->rank; i++)
         shape_dim(h, t->dims[i]);
-    fputc(']', h->out);
 }
 
 static void shape_DIM(Shape *h, Dim d)
@@ -61,22 +70,25 @@ static void shape_OTHER(Shape *h, Dim d)
 }
 static void shape_DIMS(Shape *h, DimList l)
 {
+    shape_number(h, (uint64_t)l.n);
     for (int k = 0; k < l.n; k++)
         shape_dim(h, l.dim[k]);
 }
 static void shape_FACTORS(Shape *h, Factors f)
 {
+    shape_number(h, (uint64_t)f.n);
     for (int k = 0; k < f.n; k++)
-        fprintf(h->out, "%d,", f.by[k]);
+        shape_number(h, (uint64_t)f.by[k]);
 }
 static void shape_TAPS(Shape *h, Taps t)
 {
+    shape_number(h, (uint64_t)t.n);
     for (int k = 0; k < t.n; k++)
         shape_dim(h, t.tap[k].dim);
 }
 static void shape_INT(Shape *h, int64_t n)
 {
-    fprintf(h->out, "%lld,", (long long)n);
+    shape_number(h, (uint64_t)n);
 }
 static void shape_COUNT(Shape *h, int64_t n)
 {
@@ -84,7 +96,9 @@ static void shape_COUNT(Shape *h, int64_t n)
 }
 static void shape_REAL(Shape *h, double x)
 {
-    fprintf(h->out, "%a,", x);
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    shape_number(h, bits);
 }
 static void shape_SHARE(Shape *h, double x)
 {
@@ -111,12 +125,11 @@ static void shape_AXES(Shape *h, Axes axes)
  * the mesh. */
 static void shape_attrs(Shape *h, const Ins *i)
 {
-    fputc('{', h->out);
 #define ATTR(name, kind)                                                                           \
     if (ATTR_##name != ATTR_whole && op_info[i->op].attrs >> ATTR_##name & 1)                      \
         shape_##kind(h, i->attrs.name);
 #include "ir/attrs.def"
-    fputs(i->exact ? "apart}" : "}", h->out);
+    shape_number(h, i->exact);
 }
 
 static void shape_body(Shape *h, const Region *b)
@@ -126,42 +139,42 @@ static void shape_body(Shape *h, const Region *b)
         h->number[b->args.data[k]] = h->next++;
     for (size_t k = 0; k < b->ins.n; k++) {
         const Ins *i = b->ins.data[k];
-        fprintf(h->out, "\n%s", op_info[i->op].name);
+        shape_number(h, i->op);
+        shape_number(h, i->nin);
         for (uint32_t n = 0; n < i->nin; n++)
-            fprintf(h->out, " %u", h->number[i->in[n]]);
+            shape_number(h, h->number[i->in[n]]);
         shape_attrs(h, i);
         shape_type(h, type_of(m, i->out[0]));
         h->number[i->out[0]] = h->next++;
     }
+    shape_number(h, OP_none);
     for (size_t k = 0; k < b->results.n; k++)
-        fprintf(h->out, " =%u", h->number[b->results.data[k]]);
+        shape_number(h, h->number[b->results.data[k]]);
 }
 
-static const char *shape_of(Sched *s, const Kernel *k)
+static Name shape_of(Sched *s, const Kernel *k)
 {
-    char *text;
-    size_t size;
-    Shape h = {.s = s, .out = open_memstream(&text, &size)};
-    h.number = s->number;
-    fprintf(h.out, "%s %d %lld %lld", name_str(s->m->names, k->ins->attrs.kind), k->phase,
-            (long long)k->chunks, (long long)k->columns);
+    Shape h = {.s = s, .number = s->number};
+    s->row.n = 0;
+    shape_number(&h, k->ins->attrs.kind);
+    shape_number(&h, k->phase);
+    shape_number(&h, (uint64_t)k->chunks);
+    shape_number(&h, (uint64_t)k->columns);
+    shape_number(&h, (uint64_t)k->noperands);
     for (int i = 0; i < k->noperands; i++) {
-        fprintf(h.out, "\n%d ", k->alias[i]);
+        shape_number(&h, (uint64_t)(k->alias[i] + 1));
         shape_type(&h, &k->operand[i].type);
         for (int n = 0; n < k->operand[i].type.rank; n++)
-            fprintf(h.out, "*%lld", (long long)k->operand[i].stride[n]);
+            shape_number(&h, (uint64_t)k->operand[i].stride[n]);
     }
     shape_body(&h, k->ins->body);
-    fclose(h.out);
-    const char *kept = arena_strdup(s->m->arena, text);
-    free(text);
-    return kept;
+    return name_intern_n(s->m->names, s->row.data, s->row.n);
 }
 
 /* The kernel equal to k, added if there is none. */
 static uint32_t kernel_number(Sched *s, Kernel *k)
 {
-    Name shape = name_intern(s->m->names, shape_of(s, k));
+    const Name shape = shape_of(s, k);
     for (size_t i = 0; i < s->p->kernels.n; i++)
         if (s->shapes.data[i] == shape)
             return (uint32_t)i;

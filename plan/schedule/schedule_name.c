@@ -64,23 +64,28 @@ static const char *own_name(const Sched *s, const Ins *i, const Operand *op, int
     return op_is_product(i->op) ? product_name(s, i) : op_name;
 }
 
-static bool taken(const Sched *s, const char *name)
+/* The last number that actions of a name have, 1 for the one without; 0: none is called so. */
+static uint32_t *last_number(Sched *s, Name name)
 {
-    const Name known = name_find(s->m->names, name);
-    for (size_t k = 0; known && k < s->prog->actions.n; k++)
-        if (s->prog->actions.data[k].name == known)
-            return true;
-    return false;
+    while (s->called.n <= name)
+        vec_push(s->tmp, &s->called, 0);
+    return &s->called.data[name];
 }
 
-Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands)
+Name action_name(Sched *s, const Ins *i, const Operand *op, int noperands)
 {
     const char *path = i ? name_str(s->m->names, i->path) : "";
     const char *own = i ? own_name(s, i, op, noperands) : "move";
-    const char *base = *path ? arena_printf(s->m->arena, "%s.%s", path, own) : own, *name = base;
-    for (int n = 2; taken(s, name); n++)
-        name = arena_printf(s->m->arena, "%s_%d", base, n);
-    return name_intern(s->m->names, name);
+    const char *base = *path ? arena_printf(s->m->arena, "%s.%s", path, own) : own;
+    const Name first = name_intern(s->m->names, base);
+    Name name = first;
+    uint32_t n = *last_number(s, first);
+    while (*last_number(s, name))
+        name = name_intern(s->m->names, arena_printf(s->m->arena, "%s_%u", base, ++n));
+    *last_number(s, name) = 1;
+    if (n)
+        *last_number(s, first) = n;
+    return name;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
