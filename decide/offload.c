@@ -28,7 +28,7 @@
 #include "plan/place/place.h"
 
 /* Of a step's time: what is computed again that is not worth another try. */
-static const double LITTLE = 0.01;
+static const double LITTLE = 0.001;
 
 enum {
     STATE = 1 << OFFLOAD_state,

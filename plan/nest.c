@@ -379,3 +379,19 @@ int nest_stages(const Region *body, int *stage)
     }
     return max;
 }
+
+bool nest_one_walk(const Module *m, const Nest *n, const Region *body, const int *stage)
+{
+    bool one = true, any = false;
+    for (size_t i = 0; i < body->ins.n; i++) {
+        const Ins *ins = body->ins.data[i];
+        one &= !nest_reduces(ins) || (ins->op == OP_rmax && stage[ins->out[0]] == 1);
+    }
+    for (size_t r = 0; r < body->results.n; r++) {
+        const Value v = body->results.data[r];
+        const bool wide = nest_wide(n, type_of(m, v));
+        one &= !wide || !stage[v];
+        any |= wide;
+    }
+    return one && any;
+}

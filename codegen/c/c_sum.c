@@ -93,7 +93,8 @@ static void before_loop(CGen *g, const CodeEnv *row, int stage)
     }
 }
 
-static void row_stage(CGen *g, const CodeEnv *row, int s)
+/* wide: NULL, or the results that this loop writes. */
+static void row_stage(CGen *g, const CodeEnv *row, int s, const bool *wide)
 {
     const Ins *sum[MAX_OPERANDS];
     const char *acc[MAX_OPERANDS];
@@ -110,6 +111,8 @@ static void row_stage(CGen *g, const CodeEnv *row, int s)
     c_open_loops(g, g->c.nest.nouter, c_loops(g), -1, &e);
     for (int k = 0; k < n; k++)
         add(g, sum[k], acc[k], false, c_eval(g, sum[k]->in[0], &e));
+    if (wide)
+        c_store(g, &e, wide);
     c_close_to(g, braces);
     for (int k = 0; k < n; k++)
         g->c.reduced[sum[k]->out[0]] = acc[k];
@@ -125,13 +128,14 @@ static Text before_store(CGen *g, Value v, const CodeEnv *row)
     return code_variable(&g->c, c_value_name(g, v), dtype_of(g, v), x);
 }
 
-static void row_results(CGen *g, const CodeEnv *row, int stages)
+/* once: those that differ along the row are written already. */
+static void row_results(CGen *g, const CodeEnv *row, int stages, const bool *wide, bool once)
 {
     const Region *body = g->c.body;
-    bool wide[MAX_OPERANDS], any = false;
+    bool any = false;
     Text x[MAX_OPERANDS];
     for (size_t r = 0; r < body->results.n; r++)
-        any |= wide[r] = is_wide(g, body->results.data[r]);
+        any |= wide[r] && !once;
     if (any)
         before_loop(g, row, stages + 1);
     for (size_t r = 0; r < body->results.n; r++)
@@ -158,11 +162,15 @@ void c_row(CGen *g)
     CodeEnv row = {0};
     c_units(g, &row);
     const int stages = nest_stages(g->c.body, g->c.stage);
+    const bool once = nest_one_walk(g->c.m, &g->c.nest, g->c.body, g->c.stage);
+    bool wide[MAX_OPERANDS];
+    for (size_t r = 0; r < g->c.body->results.n; r++)
+        wide[r] = is_wide(g, g->c.body->results.data[r]);
     for (int s = 1; s <= stages; s++) {
         before_loop(g, &row, s);
-        row_stage(g, &row, s);
+        row_stage(g, &row, s, once ? wide : NULL);
     }
-    row_results(g, &row, stages);
+    row_results(g, &row, stages, wide, once);
 }
 
 /* ---- columns ------------------------------------------------------------------------------ */

@@ -190,26 +190,35 @@ static void store_lanes(CudaGen *g, size_t k, const char *const *x, const CodeEn
     code_line(&g->c, "*(%s *)&%s = {{%s}};", type, code_element(&g->c, o, to, first, NULL), all);
 }
 
-/* All loads before all stores: a result may take an operand's place. */
-void cuda_store_all(CudaGen *g, const CodeEnv *first, const bool *which)
+void cuda_eval_results(CudaGen *g, const CodeEnv *e, const bool *which, CudaResults *x)
 {
-    const char *x[MAX_OPERANDS][LANES_MAX];
-    cuda_new_lanes(g);
-    for (int lane = 0; lane < g->lanes; lane++) {
-        CodeEnv e = cuda_lane(g, first, lane);
-        code_forget(&g->c);
-        for (size_t k = 0; k < g->c.body->results.n; k++)
-            if (!which || which[k])
-                x[k][lane] = cuda_eval(g, g->c.body->results.data[k], &e);
-    }
+    for (size_t k = 0; k < g->c.body->results.n; k++)
+        if (!which || which[k])
+            x->at[k][g->lane] = cuda_eval(g, g->c.body->results.data[k], e);
+}
+
+void cuda_store_results(CudaGen *g, const CodeEnv *first, const bool *which, const CudaResults *x)
+{
     for (size_t k = 0; k < g->c.body->results.n; k++) {
         if (which && !which[k])
             continue;
         if (g->lanes > 1)
-            store_lanes(g, k, x[k], first);
+            store_lanes(g, k, x->at[k], first);
         else
-            cuda_store(g, k, x[k][0], first);
+            cuda_store(g, k, x->at[k][0], first);
     }
+}
+
+void cuda_store_all(CudaGen *g, const CodeEnv *first, const bool *which)
+{
+    CudaResults x;
+    cuda_new_lanes(g);
+    for (int lane = 0; lane < g->lanes; lane++) {
+        CodeEnv e = cuda_lane(g, first, lane);
+        code_forget(&g->c);
+        cuda_eval_results(g, &e, which, &x);
+    }
+    cuda_store_results(g, first, which, &x);
 }
 
 static void write_map(CudaGen *g)

@@ -4,7 +4,8 @@
  * the results. What several loops read is read once: if a thread has few words of a row, its loops
  * are unrolled, and the operands' words are loaded into registers before the first of them, all at
  * once. So memory is waited for once a row. A row has as few threads as have registers for that,
- * because a warp adds up its sums faster than a block does.
+ * because a warp adds up its sums faster than a block does. Where the results need no sums (of a
+ * tensor and its largest number) the first loop writes them, and there is no other.
  *
  * The order of a row's sums follows from the kernel alone. */
 #include "codegen/cuda/cuda_gen.h"
@@ -116,7 +117,8 @@ static void load_kept(CudaGen *g, const CodeEnv *row)
 
 /* ---- stages ------------------------------------------------------------------------------- */
 
-static void row_stage(CudaGen *g, const CodeEnv *row, int s)
+/* wide: NULL, or the results that this loop writes. */
+static void row_stage(CudaGen *g, const CodeEnv *row, int s, const bool *wide)
 {
     const Ins *sum[MAX_OPERANDS];
     const char *acc[MAX_OPERANDS];
@@ -132,6 +134,7 @@ static void row_stage(CudaGen *g, const CodeEnv *row, int s)
         n++;
     }
     CodeEnv e;
+    CudaResults x;
     begin_words(g, row, &e);
     cuda_new_lanes(g);
     for (int lane = 0; lane < g->lanes; lane++) {
@@ -140,7 +143,11 @@ static void row_stage(CudaGen *g, const CodeEnv *row, int s)
         for (int k = 0; k < n; k++)
             cuda_add(g, sum[k], cuda_dtype(g, sum[k]->out[0]), acc[k],
                      cuda_eval(g, sum[k]->in[0], &mine));
+        if (wide)
+            cuda_eval_results(g, &mine, wide, &x);
     }
+    if (wide)
+        cuda_store_results(g, &e, wide, &x);
     end_words(g);
     g->lane = 0;
     for (int k = 0; k < n; k++) {
@@ -192,16 +199,18 @@ void cuda_write_row(CudaGen *g)
     begin_rows(g, &row);
     load_kept(g, &row);
     int stages = nest_stages(g->c.body, g->c.stage);
-    for (int s = 1; s <= stages; s++)
-        row_stage(g, &row, s);
-    for (size_t k = 0; k < g->c.body->results.n; k++) {
+    const bool once = nest_one_walk(g->c.m, &g->c.nest, g->c.body, g->c.stage);
+    for (size_t k = 0; k < g->c.body->results.n; k++)
         is_wide[k] = nest_wide(&g->c.nest, type_of(g->c.m, g->c.body->results.data[k]));
+    for (int s = 1; s <= stages; s++)
+        row_stage(g, &row, s, once ? is_wide : NULL);
+    for (size_t k = 0; k < g->c.body->results.n; k++) {
         any |= is_wide[k];
         narrow |= !is_wide[k];
         if (!is_wide[k])
             x[k] = cuda_eval(g, g->c.body->results.data[k], &row);
     }
-    if (any) {
+    if (any && !once) {
         begin_words(g, &row, &e);
         cuda_store_all(g, &e, is_wide);
         end_words(g);

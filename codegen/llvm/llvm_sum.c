@@ -59,7 +59,10 @@ typedef struct Accumulators {
     const Ins *ins[MAX_OPERANDS];
     LLVMValueRef acc[MAX_OPERANDS];
     int stage;
+    bool stores; /* the results that differ along the row, too */
 } Accumulators;
+
+static void row_store(Gen *g, const Env *e, void *ctx);
 
 static void row_leaf(Gen *g, const Env *e, void *ctx)
 {
@@ -71,6 +74,8 @@ static void row_leaf(Gen *g, const Env *e, void *ctx)
         LLVMValueRef sum = LLVMBuildLoad2(g->l->b, type, a->acc[k], "");
         LLVMBuildStore(g->l->b, reduction_step(g, a->ins[k], t, sum, x), a->acc[k]);
     }
+    if (a->stores)
+        row_store(g, e, NULL);
 }
 
 static void row_store(Gen *g, const Env *e, void *ctx)
@@ -88,9 +93,10 @@ void gen_unit_row(Gen *g, const Env *e)
 {
     memset(g->reduced, 0, g->l->m->values.n * sizeof *g->reduced);
     int stages = nest_stages(g->body, g->stage);
-    gen_choose_kept(g, stages);
+    const bool once = nest_one_walk(g->l->m, &g->nest, g->body, g->stage);
+    gen_choose_kept(g, once ? 0 : stages);
     for (int s = 1; s <= stages; s++) {
-        Accumulators a = {.stage = s};
+        Accumulators a = {.stage = s, .stores = once};
         for (size_t i = 0; i < g->body->ins.n; i++) {
             const Ins *ins = g->body->ins.data[i];
             if (!nest_reduces(ins) || g->stage[ins->out[0]] != s || a.n == MAX_OPERANDS)
@@ -121,7 +127,7 @@ void gen_unit_row(Gen *g, const Env *e)
         else
             narrow[k] = gen_eval(g, g->body->results.data[k], e);
     }
-    if (wide)
+    if (wide && !once)
         gen_nest_loops(g, 0, g->nest.ninner, -1, e, NULL, row_store, NULL);
     for (size_t k = 0; k < g->body->results.n; k++) {
         int o = g->k->nin + (int)k;

@@ -82,12 +82,43 @@ static const char *reduced_name(const Shape *s)
     return s->kind == KIND_row ? "row" : s->kind == KIND_col ? "col" : "map";
 }
 
+/* How many reductions of a cluster come before each of its members, itself included. */
+static int *stages_in(const Fuse *f, const Cluster *c)
+{
+    int *stage = NEW_ARRAY(f->tmp, int, c->n);
+    for (int k = 0; k < c->n; k++) {
+        const Ins *i = f->r->ins.data[c->member[k]];
+        for (int before = 0; before < k; before++)
+            for (uint32_t n = 0; n < i->nin; n++)
+                if (f->at[i->in[n]] == c->member[before] && stage[before] > stage[k])
+                    stage[k] = stage[before];
+        stage[k] += i->op == OP_sum || i->op == OP_rmax;
+    }
+    return stage;
+}
+
+/* Does a cluster of rows give largest numbers, and nothing of the length of a row? A kernel walks a
+ * row once for these, and writes what they are of beside (nest_one_walk). */
+static bool gives_largest(const Fuse *f, const Cluster *c)
+{
+    const int *stage = stages_in(f, c);
+    bool only = true;
+    for (int k = 0; k < c->n; k++) {
+        const Op op = f->r->ins.data[c->member[k]]->op;
+        only &= op != OP_sum && (op != OP_rmax || stage[k] == 1);
+    }
+    for (int k = 0; k < c->shape.nout; k++)
+        for (int d = 0; d < c->shape.reduced.n; d++)
+            only &= type_find(type_of(f->m, c->shape.out[k]), c->shape.reduced.dim[d].name) < 0;
+    return only;
+}
+
 /* A row is walked several times: what costs much is better computed once, before, unless the row is
- * short enough for a kernel to keep it. */
+ * short enough for a kernel to keep it, or walked once. */
 static bool costs_per_stage(const Fuse *f, const Cluster *producer, const Cluster *consumer)
 {
     if (producer->shape.kind != KIND_map || consumer->shape.kind != KIND_row ||
-        dims_elements(&consumer->shape.reduced) <= KEPT_ROW)
+        dims_elements(&consumer->shape.reduced) <= KEPT_ROW || gives_largest(f, consumer))
         return false;
     for (int k = 0; k < producer->n; k++)
         if (op_info[f->r->ins.data[producer->member[k]]->op].flops > FUSE_AGAIN)
