@@ -95,7 +95,8 @@ bool nest_reduces(const Ins *i); /* sum, rmax */
 /* stage[v]: how many loops over the row must be done before v can be computed in one; the most. */
 int nest_stages(const Region *body, int *stage);
 /* Is one walk over a row enough: do all reductions, and all results that differ along the row, need
- * no reduction? They are all largest numbers then, which no order changes. stage: as that gave it. */
+ * no reduction? They are all largest numbers then, which no order changes. stage: as that gave it.
+ */
 bool nest_one_walk(const Module *m, const Nest *n, const Region *body, const int *stage);
 
 #endif

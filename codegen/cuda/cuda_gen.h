@@ -95,9 +95,9 @@ void cuda_close(CudaGen *g);
 DType cuda_dtype(const CudaGen *g, Value v);
 void cuda_add(CudaGen *g, const Ins *i, DType t, const char *acc, const char *x);
 void cuda_store(CudaGen *g, size_t k, const char *x, const CodeEnv *e);
-/* Results in variables: those of the lane at hand, and the stores of all lanes. which: NULL, or those
- * that are stored here. All loads come before all stores, because a result may take an operand's
- * place. */
+/* Results in variables: those of the lane at hand, and the stores of all lanes. which: NULL, or
+ * those that are stored here. All loads come before all stores, because a result may take an
+ * operand's place. */
 typedef struct CudaResults {
     const char *at[MAX_OPERANDS][LANES_MAX];
 } CudaResults;

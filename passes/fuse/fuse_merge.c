@@ -97,33 +97,53 @@ static int *stages_in(const Fuse *f, const Cluster *c)
     return stage;
 }
 
-/* Does a cluster of rows give largest numbers, and nothing of the length of a row? A kernel walks a
- * row once for these, and writes what they are of beside (nest_one_walk). */
-static bool gives_largest(const Fuse *f, const Cluster *c)
+static bool is_long_row(const Cluster *c)
+{
+    return c->shape.kind == KIND_row && dims_elements(&c->shape.reduced) > KEPT_ROW;
+}
+
+static bool is_along(const Type *t, const DimList *row)
+{
+    bool any = false;
+    for (int d = 0; d < row->n; d++)
+        any |= type_find(t, row->dim[d].name) >= 0;
+    return any;
+}
+
+/* Is one walk over a row enough for a kernel (nest_one_walk)? It gives largest numbers, and nothing
+ * of the length of a row that needs them. */
+static bool walks_once(const Fuse *f, const Cluster *c)
 {
     const int *stage = stages_in(f, c);
-    bool only = true;
+    bool once = true;
     for (int k = 0; k < c->n; k++) {
-        const Op op = f->r->ins.data[c->member[k]]->op;
-        only &= op != OP_sum && (op != OP_rmax || stage[k] == 1);
+        const Ins *i = f->r->ins.data[c->member[k]];
+        once &= i->op != OP_sum && (i->op != OP_rmax || stage[k] == 1);
+        for (int n = 0; n < c->shape.nout; n++)
+            once &= c->shape.out[n] != i->out[0] || !stage[k] ||
+                    !is_along(type_of(f->m, i->out[0]), &c->shape.reduced);
     }
-    for (int k = 0; k < c->shape.nout; k++)
-        for (int d = 0; d < c->shape.reduced.n; d++)
-            only &= type_find(type_of(f->m, c->shape.out[k]), c->shape.reduced.dim[d].name) < 0;
-    return only;
+    return once;
+}
+
+static bool costs_much(const Fuse *f, const Cluster *c)
+{
+    for (int k = 0; k < c->n; k++)
+        if (op_info[f->r->ins.data[c->member[k]]->op].flops > FUSE_AGAIN)
+            return true;
+    return false;
 }
 
 /* A row is walked several times: what costs much is better computed once, before, unless the row is
- * short enough for a kernel to keep it, or walked once. */
-static bool costs_per_stage(const Fuse *f, const Cluster *producer, const Cluster *consumer)
+ * short enough for a kernel to keep it, or walked once. c: a and b as one; a comes before b, or
+ * neither does. */
+static bool costs_per_walk(const Fuse *f, const Cluster *c, const Cluster *a, const Cluster *b)
 {
-    if (producer->shape.kind != KIND_map || consumer->shape.kind != KIND_row ||
-        dims_elements(&consumer->shape.reduced) <= KEPT_ROW || gives_largest(f, consumer))
+    if (!is_long_row(c) || walks_once(f, c))
         return false;
-    for (int k = 0; k < producer->n; k++)
-        if (op_info[f->r->ins.data[producer->member[k]]->op].flops > FUSE_AGAIN)
-            return true;
-    return false;
+    return (a->shape.kind == KIND_map && b->shape.kind == KIND_row && costs_much(f, a)) ||
+           (is_long_row(a) && walks_once(f, a) && costs_much(f, a)) ||
+           (is_long_row(b) && walks_once(f, b) && costs_much(f, b));
 }
 
 /* The ranks that need what a cluster gives, along the axis of stages. */
@@ -147,6 +167,8 @@ static Cluster *try_merge(Fuse *f, Cluster *a, Cluster *b)
         why = "something outside stands between them";
     if (!why && fuse_delays(f, a, b))
         why = "what is sent would be made too late";
+    if (!why && costs_per_walk(f, c, a, b))
+        why = "it would be computed at every walk over the row";
     fuse_tell(f, a, b, why ? "apart" : reduced_name(&c->shape), why);
     if (why)
         return NULL;
@@ -249,10 +271,6 @@ static bool merge_one(Fuse *f, int at)
             continue;
         if (a->shape.kind == KIND_col || b->shape.kind == KIND_col)
             continue; /* sums have taken in what they should */
-        if (costs_per_stage(f, a, b)) {
-            fuse_tell(f, a, b, "apart", "it would be computed at every walk over the row");
-            continue;
-        }
         if (try_merge(f, a, b))
             return true;
     }

@@ -10,8 +10,9 @@
  *
  * This is the rule of torchao's dynamic scaling of whole tensors, to the bit. Scales are just in
  * time: of the tensor at hand, and no history. A gradient that is an operand is rounded to the type
- * that the program says. What is kept for the backward part is the half, of which the same is made
- * again; and its scale, so that nothing looks for the largest number a second time.
+ * that the program says. What is kept for the backward part of a value that only products of fp8
+ * read there is what it was rounded to; of any other the half, of which the same is made again. And
+ * its scale, so that nothing looks for the largest number a second time.
  *
  * Of a parameter in a stack of layers the whole stack is rounded, once a step, with a scale for
  * each layer; loops take slices of both. Where parameters are offloaded each layer's is rounded as
@@ -160,41 +161,56 @@ static Value whole_of(const Module *m, Value v)
     return v;
 }
 
-/* The scale with which the loop rounded the value that v is a slice of, of those that it stacks; 0:
- * it did not. A pipeline's loops keep nothing more: of what they stack there is one a microbatch
- * that is under way. */
-static Value kept_scale(Quantize *q, Value v, const Scaled *s)
+/* How the loop rounded the value that v is a slice of, of those that it stacks; NULL: it did not.
+ * In *loop, the loop. A pipeline's loops keep nothing more: of what they stack there is one a
+ * microbatch that is under way. */
+static const Scaled *rounded_before(const Quantize *q, Value v, const Scaled *s, Ins **loop)
 {
-    Module *m = q->m;
+    const Module *m = q->m;
     Value stacked;
     v = whole_of(m, v);
     const Ins *reads = m->values.data[v].def ? NULL : slice_loop(m, v, &stacked);
-    Ins *loop = reads ? m->values.data[stacked].def : NULL;
-    if (!loop || loop->op != OP_repeat || loop->home != reads->home || m->layout.pipeline.axis ||
-        s->each.n)
-        return 0;
+    *loop = reads ? m->values.data[stacked].def : NULL;
+    if (!*loop || (*loop)->op != OP_repeat || (*loop)->home != reads->home ||
+        m->layout.pipeline.axis || s->each.n)
+        return NULL;
     uint32_t at = 0;
-    while (loop->out[at] != stacked)
+    while ((*loop)->out[at] != stacked)
         at++;
-    const Value was = whole_of(m, loop->body->results.data[at]);
+    const Value was = whole_of(m, (*loop)->body->results.data[at]);
     for (size_t k = q->known.n; k-- > 0;) {
         const Scaled *x = &q->known.data[k];
         if (x->scale && !x->each.n && x->dtype == s->dtype && whole_of(m, x->of) == was &&
-            m->values.data[x->scale].home == loop->body)
-            return repeat_slice(m, m->values.data[v].home->owner, repeat_stack(m, loop, x->scale));
+            m->values.data[x->scale].home == (*loop)->body)
+            return x;
     }
-    return 0;
+    return NULL;
+}
+
+/* Takes what the loop kept: the scale; and the numbers, where nothing else needs the half. */
+static void take_kept(Quantize *q, Value v, Scaled *s)
+{
+    Module *m = q->m;
+    Ins *loop, *reads = m->values.data[whole_of(m, v)].home->owner;
+    const Scaled *x = rounded_before(q, v, s, &loop);
+    if (!x)
+        return;
+    s->scale = repeat_slice(m, reads, repeat_stack(m, loop, x->scale));
+    if (!q->half[whole_of(m, v)] && type_same_dims(type_of(m, x->number), type_of(m, v)))
+        s->number = repeat_slice(m, reads, repeat_stack(m, loop, x->number));
 }
 
 static void round_whole(Quantize *q, Value v, Scaled *s)
 {
     Module *m = q->m;
-    s->scale = kept_scale(q, v, s);
+    take_kept(q, v, s);
     const ValueInfo x = m->values.data[v];
     Builder b = builder_at(m, x.home, x.def ? x.def : q->dot);
-    Value wide = build_cast(&b, v, DT_f32);
-    s->scale = s->scale ? s->scale : scale_of(&b, wide, s);
-    s->number = build_cast(&b, build2(&b, OP_mul, wide, s->scale), s->dtype);
+    if (!s->number) {
+        Value wide = build_cast(&b, v, DT_f32);
+        s->scale = s->scale ? s->scale : scale_of(&b, wide, s);
+        s->number = build_cast(&b, build2(&b, OP_mul, wide, s->scale), s->dtype);
+    }
     s->inverse = build2(&b, OP_div, build_const(&b, DT_f32, 1), s->scale);
     m->values.data[s->number].name = x.name;
 }
@@ -295,10 +311,34 @@ static void note_ahead(Module *m, const Fn *fn, Arena *tmp)
         }
 }
 
+/* ---- who reads halves ------------------------------------------------------------------------ */
+
+/* Notes what reads a value as it is: all but products that read it rounded to the type of most
+ * operands, and views of all of it that nothing else reads. Users come before what they read. */
+static void note_halves(const Quantize *q, const Region *r, bool *half)
+{
+    for (size_t k = 0; k < r->results.n; k++)
+        half[r->results.data[k]] = true;
+    for (size_t k = r->ins.n; k-- > 0;) {
+        Ins *i = r->ins.data[k];
+        const bool product = i->op == OP_dot && i->attrs.fp8;
+        if (i->body)
+            note_halves(q, i->body, half);
+        for (uint32_t n = 0; n < i->nin; n++)
+            half[i->in[n]] |=
+                product ? quantize_type(&(Quantize){.m = q->m, .dot = i}, (int)n) != q->m->train.fp8
+                : OP_AMONG(i->op, OP_rename, OP_split, OP_merge) ? half[i->out[0]]
+                                                                 : true;
+    }
+}
+
 PassStatus pass_quantize(Job *j)
 {
     for (size_t f = 0; j->m->train.fp8 && f < j->m->fns.n; f++) {
         Quantize q = {.m = j->m, .fn = j->m->fns.data[f], .tmp = j->tmp};
+        bool *half = NEW_ARRAY(j->tmp, bool, j->m->values.n);
+        note_halves(&q, q.fn->body, half);
+        q.half = half;
         region(&q, q.fn->body);
     }
     if (j->m->train.fp8 && module_fn(j->m, "train"))

@@ -30,6 +30,8 @@ typedef struct Quantize {
     const Ins *dot; /* at hand */
     Arena *tmp;
     VEC(Scaled) known;
+    const bool
+        *half; /* per value: something but products of fp8 reads it, or a view of all of it */
     VEC(Tiled) tiled;
 } Quantize;
 
