@@ -218,7 +218,7 @@ class Ranks(shim.Case):
                 for seed in range(TURN, TURN + (3 if way else 1)):
                     ends.append(self.run_it(f"gpu{name}{len(ends)}", SHIM_GPUS="8", SHIM_SEED=str(seed)))
                     self.assertEqual(ends[-1], ends[0], (name, way, seed))
-            # What is fetched has its place in the arena of that level.
+            # A place that is fetched from lies in the arena of that level.
             text = self.read("program.c").decode()
             far = set(re.findall(rf"#define (\w+)(?:\(i\))? \(MG_FAR\({2 if level == 'disk' else 1}, ", text))
             fetched = re.findall(r"mg_fetch\(r, \d+, [^;]*?, (\w+)(?:\([^;]*?\))?, \d+\);", text)
