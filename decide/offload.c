@@ -27,7 +27,9 @@
 #include "plan/order/order.h"
 #include "plan/place/place.h"
 
-/* Of a step's time: what is computed again that is not worth another try. */
+/* Of a step's time: what is computed again that is not worth another try. Little, for it counts
+ * whole kernels alone, and products wait for what is computed again: with 0.2% of a step that was,
+ * Qwen2.5 1.5B in fp8 is 6% slower than with its state on the host. */
 static const double LITTLE = 0.001;
 
 enum {

@@ -123,10 +123,10 @@ static void put_end(Lower *l, int rank)
 typedef struct Run {
     const PipeTable *t;
     Cells *cells;
-    int32_t **begin;  /* [rank][index]; what stands still never begins */
-    int32_t *free;    /* a rank, since when */
-    size_t *at;       /* its next action */
-    int *todo, ntodo; /* ranks that may go on */
+    int32_t **begin;    /* [rank][index]; what stands still never begins */
+    int32_t *free;      /* a rank, since when */
+    size_t *at;         /* its next action */
+    int *ready, nready; /* ranks that may go on */
     bool *queued;
 } Run;
 
@@ -164,7 +164,7 @@ static void wake(Run *r, int stage)
 {
     int rank = (stage + r->t->ranks) % r->t->ranks;
     if (!r->queued[rank])
-        r->todo[r->ntodo++] = rank;
+        r->ready[r->nready++] = rank;
     r->queued[rank] = true;
 }
 
@@ -192,14 +192,14 @@ static bool run(Run *r, Arena *a, const PipeTable *t)
                .begin = NEW_ARRAY(a, int32_t *, n),
                .free = NEW_ARRAY(a, int32_t, n),
                .at = NEW_ARRAY(a, size_t, n),
-               .todo = NEW_ARRAY(a, int, n),
+               .ready = NEW_ARRAY(a, int, n),
                .queued = NEW_ARRAY(a, bool, n)};
     for (int rank = 0; rank < t->ranks; rank++) {
         r->begin[rank] = NEW_ARRAY(a, int32_t, t->row[rank].n);
         wake(r, rank);
     }
-    while (r->ntodo) {
-        int rank = r->todo[--r->ntodo];
+    while (r->nready) {
+        int rank = r->ready[--r->nready];
         r->queued[rank] = false;
         run_rank(r, rank);
     }
