@@ -70,7 +70,10 @@ typedef struct Device {
     double node_bandwidth; /* bytes/s a rank sends into the network */
     double node_seconds;   /* a step over the network costs at least */
     DeviceLevel level[LEVEL_count]; /* [LEVEL_device] is not used */
-    int streams;                    /* in which actions may run side by side */
+    /* cuda: bytes/s that all cores of the host stream through its memory, for all ranks of the
+     * machine; 0: unknown, and no kernel runs there. */
+    double host_bandwidth;
+    int streams; /* in which actions may run side by side */
     /* Of those: products have none of their own (hosts: what computes is one thread, which carries
      * collectives on as a queue), nor have collectives (--overlap=none). */
     bool products_wait, collectives_wait;

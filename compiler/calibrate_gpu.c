@@ -19,12 +19,14 @@
 
 #define LINK                                                                                       \
     "layout link {\n    device h100\n    mesh dp = 2\n    batch -> dp\n    microbatch 1\n}\n"
-#define HOST                                                                                       \
-    "layout host {\n    device h100\n    microbatch 1\n    offload state, masters -> host\n}\n"
+#define HOST(at)                                                                                   \
+    "layout host {\n    device h100\n    microbatch 1\n    offload state, masters -> host\n"       \
+    "    optimizer " at "\n}\n"
 
 /* The first program has 32 layers of next to nothing: a step is its launches. The others take some
  * 0.1 ms an action on an h100, and fit a card of 12 GB. One is for descriptions that have fp8; one
- * does little but fetch and offload, for those that have a host; the last one needs two GPUs. */
+ * does little but fetch and offload, for those that have a host, and one updates there what is
+ * there; the last one needs two GPUs. */
 static const Way ways[] = {
     {"launches",
      "bf16",
@@ -89,7 +91,14 @@ static const Way ways[] = {
      {"hidden=4096", "kv_heads=16", "group=1", "ffn=16384", "vocab=1024", "seq=64", "batch=1"},
      "10",
      "7:10",
-     HOST,
+     HOST("device"),
+     NULL},
+    {"host_updates",
+     "bf16",
+     {"hidden=4096", "kv_heads=16", "group=1", "ffn=16384", "vocab=1024", "seq=64", "batch=1"},
+     "10",
+     "7:10",
+     HOST("host"),
      NULL},
     {"link",
      "bf16",
@@ -103,7 +112,8 @@ enum {
     WAYS = sizeof ways / sizeof *ways,
     LAUNCHES = 0,
     EIGHTS = 4,
-    HOSTED = WAYS - 2,
+    HOSTED = WAYS - 3,
+    HOST_UPDATES = WAYS - 2,
     LINKED = WAYS - 1
 };
 
@@ -257,6 +267,11 @@ static bool has_host(const json_t *o)
     return json_number_value(json_object_get(o, "host_memory")) > 0;
 }
 
+static bool has_host_bandwidth(const json_t *o)
+{
+    return json_number_value(json_object_get(o, "host_bandwidth")) > 0;
+}
+
 static bool has_fp8(const json_t *o)
 {
     return json_number_value(json_object_get(o, "flops_fp8_per_thread")) > 0;
@@ -265,7 +280,10 @@ static bool has_fp8(const json_t *o)
 /* Is a program for what the description has? */
 static bool is_wanted(int way, const json_t *o)
 {
-    return way == HOSTED ? has_host(o) : way == EIGHTS ? has_fp8(o) : true;
+    return way == HOSTED         ? has_host(o)
+           : way == HOST_UPDATES ? has_host_bandwidth(o)
+           : way == EIGHTS       ? has_fp8(o)
+                                 : true;
 }
 
 /* A factor of the rows of attention for halves: "attention.forward", "attention.gradient". */
@@ -359,7 +377,8 @@ static Exit emit_way(Calibration *c, const Way *w, const char *to, FILE *runs)
     const Plan *p = calibrate_plan(c, w, &wrong);
     if (wrong)
         return wrong;
-    if (mkdir(dir, 0755) || !cuda_write_texts(p, dir, "kernels.fatbin"))
+    if (mkdir(dir, 0755) ||
+        !cuda_write_texts(p, llvm_kernels, KERNEL_assembly, dir, "kernels.fatbin"))
         return calibrate_broken(c->s, dir);
     calibrate_arguments(a, w, ".", argv);
     fputs(w->name, runs);

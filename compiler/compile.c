@@ -65,11 +65,11 @@ static Exit check_options(Session *s)
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")
                    : usage(s, "no model is given", "mgc F.mg -o train; mgc --help says more");
     if (o->from && (o->words.n || o->define.n || o->layout || o->precision || o->microbatch ||
-                    o->recompute || o->offload))
+                    o->recompute || o->offload || o->optimizer))
         return usage(
             s,
             "--from continues from a text: model, -D, --layout, --precision, --microbatch, "
-            "--recompute and --offload are in it already",
+            "--recompute, --offload and --optimizer are in it already",
             "mgc --from=FILE.mgir -o train");
     if (o->emit && !strcmp(o->emit, "source") && !o->out)
         return usage(s, "--emit=source writes a directory", "-o DIR");
@@ -206,6 +206,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     e.precision = o->precision;
     e.recompute = o->recompute;
     e.offload = o->offload;
+    e.optimizer = o->optimizer;
     c->module = mg_elaborate(s->arena, s->names, s->diag, ast, &e);
     if (!c->module || diag_errors(s->diag))
         return EXIT_source;

@@ -38,6 +38,7 @@ typedef struct Description {
     struct {
         double memory, in, out, both, seconds;
     } host, disk;
+    double host_bandwidth;
 } Description;
 
 typedef struct Field {
@@ -94,6 +95,7 @@ static const Field fields[] = {
     OPTIONAL("host_out", real, host.out, 1e6, 1e15),
     OPTIONAL("host_both", real, host.both, 1e6, 1e15),
     OPTIONAL("host_seconds", real, host.seconds, 0, 1),
+    OPTIONAL("host_bandwidth", real, host_bandwidth, 1e6, 1e15),
     OPTIONAL("disk_memory", bytes, disk.memory, 1 << 20, 0x1p50),
     OPTIONAL("disk_in", real, disk.in, 1e6, 1e15),
     OPTIONAL("disk_out", real, disk.out, 1e6, 1e15),
@@ -279,6 +281,8 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
     if (!cuda && json_object_get(root, "host_memory"))
         return (Wrong){"is of target \"cuda\": a processor has its host's memory itself",
                        "host_memory", -1};
+    if (json_object_get(root, "host_bandwidth") && !json_object_get(root, "host_memory"))
+        return (Wrong){"'host_memory' is missing, where there is 'host_bandwidth'", NULL, -1};
     if (cuda && json_object_get(root, "disk_memory") && !json_object_get(root, "host_memory"))
         return (Wrong){"'host_memory' is missing: a GPU reaches a disk through its host", NULL, -1};
     const Wrong wrong[] = {only_of(a, root, d), whole_level(a, root, "host"),
@@ -345,6 +349,7 @@ static Device device_from(const Description *d)
                                               d->host.both, d->host.seconds},
                               [LEVEL_disk] = {(int64_t)d->disk.memory, d->disk.in, d->disk.out,
                                               d->disk.both, d->disk.seconds}},
+                    .host_bandwidth = d->host_bandwidth,
                     .streams = (int)d->streams,
                     .products_wait = strcmp(d->target, "cuda") != 0,
                     .threads = (int)d->threads};

@@ -17,7 +17,8 @@ static Exit emit_c(Session *s, const Plan *p)
 {
     Output out;
     const char *features = "";
-    if (p->device->target == TARGET_host && !s->o->with_kernels && !llvm_features(p, &features))
+    const bool made = p->device->target == TARGET_host ? !s->o->with_kernels : plan_host_kernels(p);
+    if (made && !llvm_features(p, &features))
         return EXIT_tool;
     Exit wrong = output_open(s, &out, s->o->out);
     if (wrong)

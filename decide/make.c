@@ -1,6 +1,6 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Five rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Six rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
@@ -13,6 +13,8 @@
  *              decision behind it is not made yet, and is taken as "nothing beside the rest".
  *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
  *              timeline. What the backward part keeps is in the module already.
+ *   optimizer  after optimizer, up to place; then from there up to timeline. The decision behind it
+ *              is not made yet.
  *   logits     after logits, up to timeline. All else is in the module already.
  *
  * So runs are three deep at the most, and but for offload, which asks frontier and whether anything
@@ -23,6 +25,7 @@
 #include "decide/frontier.h"
 #include "decide/logits.h"
 #include "decide/offload.h"
+#include "decide/optimizer.h"
 #include "decide/overlap.h"
 #include "plan/asserts.h"
 #include "plan/check/check.h"
@@ -61,6 +64,12 @@ static PassStatus decide_frontier(PlanJob *j)
 static PassStatus decide_overlap(PlanJob *j)
 {
     overlap_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_optimizer(PlanJob *j)
+{
+    optimizer_choose(j->m, j->d);
     return PASS_ok;
 }
 
@@ -216,6 +225,8 @@ static PassStatus run_step(PlanJob *j, const StepInfo *s)
 
 PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after)
 {
+    if (m->layout.optimizer == OPTIMIZER_auto)
+        m->layout.optimizer = optimizer_guess(m, d);
     return (PlanJob){.m = m,
                      .d = d,
                      .a = a,

@@ -38,6 +38,8 @@ void undo_padding(Elab *e);
 /* offload.c: a line `offload ...` of a layout, whose mesh is known. */
 void layout_offload(Elab *e, const Node *setting, Layout *l);
 void override_offload(const Elab *e, Layout *l); /* by the command line */
+/* ... then `optimizer ...`, or NULL. */
+void layout_optimizer(Elab *e, const Node *value, bool chosen, Layout *l);
 /* Checks a layout for `reduce = tree` (tree.c); `at` is the place of its microbatch. */
 void check_tree(Elab *e, const Layout *l, Span at);
 /* stages.c: options of a rule's axis; the pipeline of a rule of the chosen layout, if it is one;

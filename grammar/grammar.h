@@ -19,6 +19,7 @@ typedef struct ElaborateOptions {
     int64_t microbatch;     /* instead of the layout's; 0 for none */
     const char *recompute;  /* instead of the layout's, "auto", "none" or "all"; NULL for none */
     const char *offload;    /* instead of the layout's, "auto" or "none"; NULL for none */
+    const char *optimizer;  /* ... "auto", "device" or "host" */
     bool inline_composites; /* composites by their definitions, for tests */
     /* Is the device of that name (or in that file) a GPU? Asked with `who`; NULL: none is. */
     bool (*is_gpu)(void *who, const char *device);

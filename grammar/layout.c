@@ -13,9 +13,9 @@ typedef struct Spec {
     bool chosen;
     NodeList axes; /* BINDs */
     NodeList rules;
-    NodeList pads;                                       /* PADs, or the NAME none */
-    NodeList asserts, offloads;                          /* SETTINGs */
-    const Node *device, *microbatch, *recompute, *chunk; /* values */
+    NodeList pads;                                                   /* PADs, or the NAME none */
+    NodeList asserts, offloads;                                      /* SETTINGs */
+    const Node *device, *microbatch, *recompute, *chunk, *optimizer; /* values */
 } Spec;
 
 /* ---- finding ------------------------------------------------------------------------------ */
@@ -88,10 +88,11 @@ static void add_axes(Elab *e, const Node *setting, NodeList *axes)
 static void add_setting(Elab *e, const Node *n, Spec *s)
 {
     static const char *const names[] = {"device", "mesh", "microbatch", "recompute", "chunk",
-                                        "assert", "pad",  "offload",    NULL};
+                                        "assert", "pad",  "offload",    "optimizer", NULL};
     int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at}, "setting",
                               names, 301);
-    const Node *value = which == 0 || (which >= 2 && which <= 4) ? config_value(e, n) : NULL;
+    const bool one = which == 0 || (which >= 2 && which <= 4) || which == 8;
+    const Node *value = one ? config_value(e, n) : NULL;
     if (which == 0)
         s->device = value;
     else if (which == 1)
@@ -104,6 +105,8 @@ static void add_setting(Elab *e, const Node *n, Spec *s)
         s->chunk = value;
     else if (which == 7)
         vec_push(e->arena, &s->offloads, (Node *)n);
+    else if (which == 8)
+        s->optimizer = value;
     if (which >= 0 && which != 7 && n->more.n)
         fail(e, n->more.data[0]->span, 302, "'%s' takes no '->'", names[which]);
     for (size_t i = 0; (which == 5 || which == 6) && i < n->list.n; i++)
@@ -518,6 +521,7 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
         layout_offload(e, s.offloads.data[i], &l);
     if (chosen && e->options->offload)
         override_offload(e, &l);
+    layout_optimizer(e, s.optimizer, chosen, &l);
     for (size_t i = 0; i < s.asserts.n; i++)
         assertion(e, s.asserts.data[i], &l);
     read_pads(e, &s.pads, chosen);

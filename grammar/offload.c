@@ -47,6 +47,26 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
     l->offload_span = n->span;
 }
 
+/* `optimizer auto`, `device` or `host`. */
+void layout_optimizer(Elab *e, const Node *value, bool chosen, Layout *l)
+{
+    static const char *const places[] = {"auto", "device", "host", NULL};
+    const char *given = chosen ? e->options->optimizer : NULL;
+    const int which = value ? config_choice(e, value, "place of the optimizer", places, 346) : -1;
+    if (which >= 0)
+        l->optimizer = (OptimizerAt)which;
+    for (int k = 0; given && k < OPTIMIZER_count; k++)
+        if (!strcmp(given, optimizer_at_names[k]))
+            l->optimizer = (OptimizerAt)k;
+    l->optimizer_span = value && !given ? value->span : (Span){0};
+    if (l->optimizer != OPTIMIZER_host || l->offloads != OFFLOADS_as_given ||
+        l->offload[OFFLOAD_state] == LEVEL_host || l->offload[OFFLOAD_masters] == LEVEL_host)
+        return;
+    fail(e, l->optimizer_span, 346,
+         "the optimizer is to run on the host, where it has neither state nor masters");
+    help(e, "add `offload state, masters -> host`, or leave the place out: mgc chooses the faster");
+}
+
 void override_offload(const Elab *e, Layout *l)
 {
     offload_way(l, strcmp(e->options->offload, open_ways[1]) == 0);

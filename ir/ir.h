@@ -407,9 +407,10 @@ typedef struct Layout {
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
     Level offload[OFFLOAD_count];
     Offloads offloads;
+    OptimizerAt optimizer;
     int64_t piece; /* bytes of a window of what no repeat stacks, at most; 0: the pass's own */
-    Span offload_span, offload_to[OFFLOAD_count]; /* the line; the level that it names */
-    double assert_peak, assert_step;              /* bytes, seconds; 0: none */
+    Span offload_span, optimizer_span, offload_to[OFFLOAD_count]; /* lines; the level in one */
+    double assert_peak, assert_step;                              /* bytes, seconds; 0: none */
     double assert_exposed;            /* part of the step that waits for communication; 0: none */
     double assert_level[LEVEL_count]; /* bytes that the ranks of a machine offload; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span, assert_level_span[LEVEL_count];

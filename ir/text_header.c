@@ -122,6 +122,8 @@ static void read_offload(Reader *r, Layout *l)
     }
     if (text_take_word(r, "offload_none"))
         l->offloads = OFFLOADS_as_given;
+    if (text_take_word(r, "optimizer"))
+        l->optimizer = (OptimizerAt)text_want_choice(r, optimizer_at_names, OPTIMIZER_count);
 }
 
 static void read_assert(Reader *r, const char *word, double *limit, Span *span)

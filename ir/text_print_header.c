@@ -156,6 +156,8 @@ static void print_offload(const Layout *l, FILE *out)
     }
     if (l->offloads == OFFLOADS_as_given && !any)
         fputs(" offload_none", out);
+    if (l->optimizer)
+        fprintf(out, " optimizer %s", optimizer_at_names[l->optimizer]);
 }
 
 static void print_assert(const Module *m, const char *name, double limit, Span at, FILE *out)

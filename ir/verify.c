@@ -3,6 +3,7 @@
  * A broken one is a bug of mgc. Every violation is reported with its number and its instruction, so
  * that one run shows all there are. */
 #include "ir/initial.h"
+#include "ir/level.h"
 #include "ir/verify.h"
 
 #include <math.h>
@@ -204,6 +205,28 @@ static void check_repeat(Verifier *v, const Ins *i)
     }
 }
 
+/* Does a value fit that of a fused body which stands for it? Nothing in a body is on a level. */
+static bool fits_body(const Verifier *v, Value outside, Value inside)
+{
+    Type t = *type_of(v->m, outside);
+    t.level = LEVEL_device;
+    return type_equal(&t, type_of(v->m, inside));
+}
+
+/* I14: all operands and results of a kernel are on the level where it runs. */
+static void check_level(Verifier *v, const Ins *i)
+{
+    const Level at = fused_level(v->m, i);
+    for (uint32_t k = 0; k < i->nin + i->nout; k++) {
+        const Level l = type_of(v->m, k < i->nin ? i->in[k] : i->out[k - i->nin])->level;
+        if (l != at || l == LEVEL_disk)
+            verify_broken(v, i, 14,
+                          "fused: an operand or a result is on the %s, and another on "
+                          "the %s",
+                          level_names[l], level_names[at]);
+    }
+}
+
 /* I6: a fused body holds FUSE ops only, fits operands and results, and is of a kind there is. */
 static void check_fused(Verifier *v, const Ins *i)
 {
@@ -213,15 +236,11 @@ static void check_fused(Verifier *v, const Ins *i)
         return;
     }
     for (uint32_t k = 0; k < i->nin; k++)
-        if (!type_equal(type_of(v->m, i->in[k]), type_of(v->m, b->args.data[k])))
+        if (!fits_body(v, i->in[k], b->args.data[k]))
             verify_broken(v, i, 6, "fused: operand %u does not fit its argument", k);
-    for (uint32_t k = 0; k < i->nin + i->nout; k++) {
-        const Level l = type_of(v->m, k < i->nin ? i->in[k] : i->out[k - i->nin])->level;
-        if (l)
-            verify_broken(v, i, 14, "fused: an operand or a result is on the %s", level_names[l]);
-    }
+    check_level(v, i);
     for (uint32_t k = 0; k < i->nout; k++)
-        if (!type_equal(type_of(v->m, i->out[k]), type_of(v->m, b->results.data[k])))
+        if (!fits_body(v, i->out[k], b->results.data[k]))
             verify_broken(v, i, 6, "fused: result %u does not fit the body's", k);
     for (size_t k = 0; k < b->ins.n; k++)
         if (!op_is(b->ins.data[k]->op, FUSE))

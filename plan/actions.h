@@ -21,6 +21,7 @@ typedef enum Resource {
     RESOURCE_links,
     RESOURCE_fetches,  /* the way from another level of memory to the device */
     RESOURCE_offloads, /* and back */
+    RESOURCE_host,     /* the memory of a GPU's host, for kernels that run there */
     RESOURCE_count
 } Resource;
 

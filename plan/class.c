@@ -44,7 +44,7 @@ static ClassId class_of(const Plan *p, const Action *a)
 {
     switch (a->kind) {
     case ACT_kernel:
-        return updates(p, a) ? MEASURE_update : MEASURE_rows;
+        return action_on_host(a) ? MEASURE_host : updates(p, a) ? MEASURE_update : MEASURE_rows;
     case ACT_gemm:
         return product_class(p, a->gemm.dtype);
     case ACT_conv:
@@ -125,8 +125,8 @@ static const char *text_of(const Classes *c, const Action *a, ClassId id)
     if (id == MEASURE_attention || id == MEASURE_gradient)
         return arena_printf(c->a, "%s: %s, head %lld, %lld keys", name, precision(c->p, a),
                             (long long)d->head, (long long)d->keys);
-    return id == MEASURE_rows || id == MEASURE_update || id == MEASURE_collective ||
-                   id == MEASURE_fetch || id == MEASURE_offload
+    return id == MEASURE_rows || id == MEASURE_update || id == MEASURE_host ||
+                   id == MEASURE_collective || id == MEASURE_fetch || id == MEASURE_offload
                ? arena_printf(c->a, "%s: %s", name, large ? "large" : "small")
                : name;
 }

@@ -132,6 +132,15 @@ bool levels_there(const Module *m, const Device *d)
         tell_absent(m, d, l, m->layout.offload_to[k]);
         return false;
     }
+    if (m->layout.optimizer == OPTIMIZER_host && !(d->host_bandwidth > 0)) {
+        diag_error(m->diag, m->layout.optimizer_span, 556,
+                   "how fast '%s' updates what is on its host is unknown: its description has no "
+                   "'host_bandwidth'",
+                   d->name);
+        diag_remedy_option(m->diag, "--optimizer device",
+                           "--optimizer device: state and masters come there, and go back");
+        return false;
+    }
     return true;
 }
 

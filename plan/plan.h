@@ -26,7 +26,8 @@
  *   P10 the copy of a parameter is its rounding whenever a program begins: @round makes it so, and
  *       every other program leaves it so (I13 of ir/README.md, of the program as it is planned)
  *   P11 what another level of memory has is read by fetches and written by offloads alone, which
- *       have their other end on the device */
+ *       have their other end on the device; but the host's by kernels, too, all of whose operands
+ *       are there, and which run there */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -117,6 +118,7 @@ typedef struct Kernel {
     Name name;      /* unique C identifier: "k_rmsnorm" */
     const Ins *ins; /* the fused instruction it was made from */
     KernelPhase phase;
+    Level level; /* of its operands: where it runs */
     int64_t chunks;
     int nin, nout;                 /* of the fused instruction */
     Operand operand[MAX_OPERANDS]; /* types and strides; places are those of the first user */
@@ -201,6 +203,16 @@ static inline Action action_begins(const Action *a)
 static inline bool action_transfers(const Action *a)
 {
     return a->kind == ACT_fetch || a->kind == ACT_offload;
+}
+/* A kernel that runs on the host of a GPU, where its operands are. */
+static inline bool action_on_host(const Action *a)
+{
+    return a->kind == ACT_kernel && a->operand[0].type.level == LEVEL_host;
+}
+/* Does the device do nothing for it? */
+static inline bool action_is_beside(const Action *a)
+{
+    return action_transfers(a) || action_on_host(a);
 }
 /* The level at its far end. */
 static inline Level action_level(const Action *a)
@@ -331,5 +343,19 @@ typedef struct Plan {
     int64_t memory[OWN_count]; /* bytes by owner at the peak */
     uint32_t nactions;
 } Plan;
+
+/* Does a kernel run on a processor: of a program for it, or on the host of a GPU? */
+static inline bool kernel_on_processor(const Plan *p, const Kernel *k)
+{
+    return p->device->target == TARGET_host || k->level == LEVEL_host;
+}
+/* Kernels of a GPU's program that run on its host. */
+static inline size_t plan_host_kernels(const Plan *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->kernels.n; i++)
+        n += p->kernels.data[i].level == LEVEL_host;
+    return n;
+}
 
 #endif

@@ -297,6 +297,8 @@ static void print_levels(const Plan *p, FILE *out)
     }
     if (plan_transfers_text(p))
         fprintf(out, "  transfers    %s\n", plan_transfers_text(p));
+    if (plan_on_host_text(p))
+        fprintf(out, "  optimizer    %s\n", plan_on_host_text(p));
 }
 
 /* Types of the tensors that last from step to step. */
@@ -398,6 +400,8 @@ static json_t *levels_json(const Plan *p)
         json_object_set_new(all, "transfer_ms", json_real(seconds * 1e3));
         json_object_set_new(all, "exposed_ms", json_real(exposed * 1e3));
     }
+    if (plan_host_kernels(p))
+        json_object_set_new(all, "host_kernels_ms", json_real(plan_on_host(p->train) * 1e3));
     return all;
 }
 

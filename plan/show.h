@@ -20,6 +20,9 @@ double plan_transfers(const Program *g, double *exposed);
 const char *plan_level_text(const Plan *p, Level l);
 /* "2.43 s a step, of them 1.51 s in which nothing computes"; NULL: there are none. */
 const char *plan_transfers_text(const Plan *p);
+/* Seconds of a step in which kernels run on the host of a GPU; as text, or NULL: none does. */
+double plan_on_host(const Program *g);
+const char *plan_on_host_text(const Plan *p);
 
 /* show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most MAX_AXES,
  * how many. */

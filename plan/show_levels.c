@@ -44,6 +44,24 @@ const char *plan_transfers_text(const Plan *p)
                    : NULL;
 }
 
+double plan_on_host(const Program *g)
+{
+    double all = 0;
+    for (size_t i = 0; i < g->actions.n; i++)
+        all += action_on_host(&g->actions.data[i])
+                   ? g->actions.data[i].seconds * g->actions.data[i].times
+                   : 0;
+    return all;
+}
+
+const char *plan_on_host_text(const Plan *p)
+{
+    Arena *a = p->module->arena;
+    return plan_host_kernels(p)
+               ? arena_printf(a, "on the host, %s a step", text_seconds(a, plan_on_host(p->train)))
+               : NULL;
+}
+
 bool plan_has_buffer(const Buffer *b, Level level)
 {
     return b->level == level && (b->persistent || (b->program == 0 && b->first >= 0));

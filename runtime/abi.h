@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      30
+#define MG_ABI      31
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -284,6 +284,11 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
 /* Launches kernel `kernel` of mg_main.cuda_kernels, in the current stream of the run. */
 void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
 
+/* The same in a GPU's program, on its host, in the current stream; places are MG_FAR's, n of them.
+ */
+void mg_host_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain, int n,
+                    const int64_t *places);
+
 /* Streams. mg_stream: the actions that follow go into stream s (the rest's where a program begins
  * and ends). mg_record: `point` marks the stream's actions so far. mg_wait: later actions of the
  * stream wait for a point, which was recorded before in this iteration. On a processor the point
@@ -437,10 +442,6 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
                     const int32_t *index, void *dtable, void *work);
 
 /* y[r, k]: index of the k-th largest of x[r, 0 .. n), k < top; of equal ones the first, NaN last */
-typedef struct mg_top_desc {
-    mg_dtype dtype; /* f32 or f64 */
-    int64_t rows, n, top;
-} mg_top_desc;
 void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y);
 void mg_tile_scale(mg_run *r, int action, const mg_tile_scale_desc *d, const void *x, void *y);
 

@@ -1,5 +1,5 @@
 /* abi_types.h - a part of abi.h, beside which it lies wherever programs are built: types of
- * numbers, and the descriptors of convolutions and of what is drawn. */
+ * numbers, and the descriptors of convolutions, of what is drawn, and of the largest. */
 #ifndef MG_ABI_TYPES_H
 #define MG_ABI_TYPES_H
 
@@ -76,6 +76,12 @@ typedef struct mg_random_desc {
     int64_t elements;
 } mg_random_desc;
 
+/* abi.h: mg_top */
+typedef struct mg_top_desc {
+    mg_dtype dtype; /* f32 or f64 */
+    int64_t rows, n, top;
+} mg_top_desc;
+
 /* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
  * pairs of connections, one to send and one to receive, that each channel has with ranks of the
  * same node, and in rings that leave it; communicators that send messages to other nodes. */
@@ -101,7 +107,8 @@ enum {
     MG_STREAM_PRODUCTS,
     MG_STREAM_COLLECTIVES,
     MG_STREAM_FETCHES,
-    MG_STREAM_OFFLOADS
+    MG_STREAM_OFFLOADS,
+    MG_STREAM_HOST
 };
 
 #endif

@@ -59,6 +59,15 @@ char *rt_cpu_lacks(const char *features)
     return list(features, 0);
 }
 
+void rt_cpu_must(const mg_run *r)
+{
+    char *lacks = rt_cpu_lacks(r->program->cpu_features);
+    if (lacks)
+        rt_die(RT_MISFIT,
+               "this processor lacks %s, which %s was compiled for; compile it on this machine",
+               lacks, r->program->name);
+}
+
 char *rt_cpu_unknown(const char *features)
 {
     return list(features, -1);

@@ -9,11 +9,7 @@
 
 void rt_device_open(mg_run *r)
 {
-    char *lacks = rt_cpu_lacks(r->program->cpu_features);
-    if (lacks)
-        rt_die(RT_MISFIT,
-               "this processor lacks %s, which %s was compiled for; compile it on this machine",
-               lacks, r->program->name);
+    rt_cpu_must(r);
 }
 
 void rt_device_ranks(mg_run *r)

@@ -18,6 +18,8 @@ char *rt_levels_room(const mg_run *r, int level, int ranks, rt_exit *code);
  * plans none. */
 void rt_levels_open(mg_run *r);
 void rt_levels_close(mg_run *r);
+/* Of a GPU: the address of a place of its host's arena. */
+void *rt_level_place(const mg_run *r, int64_t offset);
 /* Of a processor: the action that began transfer `number` of a way, which is not done. */
 int rt_levels_action(const mg_run *r, int way, uint64_t number);
 /* Of a processor: the last transfer of a way (transfers.h) that has begun; are those up to a number

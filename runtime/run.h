@@ -502,6 +502,7 @@ void rt_info(const mg_run *r);
 rt_exit rt_dry_run(mg_run *r);
 /* NULL, or the features that this processor lacks ("avx512f, amx-bf16"; the caller frees it). */
 char *rt_cpu_lacks(const char *features);
+void rt_cpu_must(const mg_run *r); /* ends the program if it lacks what kernels need */
 /* NULL, or the features that are not known here (the caller frees it). */
 char *rt_cpu_unknown(const char *features);
 

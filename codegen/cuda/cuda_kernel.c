@@ -295,7 +295,8 @@ static bool has_dynamic(const Plan *p)
     bool any = false;
     for (size_t i = 0; i < p->kernels.n; i++)
         for (int o = 0; o < p->kernels.data[i].noperands; o++)
-            any |= dtype_is_dynamic(p->kernels.data[i].operand[o].type.dtype);
+            any |= !p->kernels.data[i].level &&
+                   dtype_is_dynamic(p->kernels.data[i].operand[o].type.dtype);
     return any;
 }
 
@@ -310,5 +311,6 @@ void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
     if (strcmp(header, "library.h") == 0)
         cuda_instances(p, out);
     for (size_t i = 0; i < p->kernels.n; i++)
-        write_kernel(p, &p->kernels.data[i], out);
+        if (!kernel_on_processor(p, &p->kernels.data[i]))
+            write_kernel(p, &p->kernels.data[i], out);
 }

@@ -179,33 +179,50 @@ static void emit_heading(const Emitter *e)
                   : "#define LAUNCH(n, kernel, units, grain, ...) "
                     "mg_launch(r, n, kernel, units, grain, (void *[]){__VA_ARGS__})\n",
           out);
+    if (plan_host_kernels(e->p))
+        fputs("#define HOST(n, kernel, units, grain, pointers, ...) "
+              "mg_host_launch(r, n, kernel, units, grain, pointers, (int64_t[]){__VA_ARGS__})\n",
+              out);
     fputs("#define PRODUCT(n, what, x, y, result) "
           "mg_gemm(r, n, &what, x, y, result, NULL, NULL)\n\n",
           out);
+}
+
+/* The number of a kernel in cuda_kernels: those of the host are not there. */
+static size_t cuda_number(const Plan *p, size_t k)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < k; i++)
+        n += !kernel_on_processor(p, &p->kernels.data[i]);
+    return n;
 }
 
 /* Kernels with the same formula stand together beside it. */
 static void emit_kernels(const Emitter *e)
 {
     const size_t n = e->p->kernels.n;
+    const Kernel *kernel = e->p->kernels.data;
     const char **formula = NEW_ARRAY(e->a, const char *, n + 1);
     for (size_t i = 0; i < n; i++)
-        formula[i] = kernel_text(e, &e->p->kernels.data[i]).formula;
+        formula[i] = kernel_text(e, &kernel[i]).formula;
     fputs("/* Generated kernels. */\n", e->out);
     for (size_t i = 0; i < n; i++) {
         if (!formula[i])
             continue;
+        const bool here = kernel_on_processor(e->p, &kernel[i]);
         const char *same = formula[i], *comma = "", *all = "";
         for (size_t k = i; k < n; k++) {
-            if (!formula[k] || strcmp(formula[k], same) != 0)
+            if (!formula[k] || kernel_on_processor(e->p, &kernel[k]) != here ||
+                strcmp(formula[k], same) != 0)
                 continue;
-            const char *name = str(e, e->p->kernels.data[k].name);
-            all = e->cuda ? arena_printf(e->a, "%s%s K_%s = %zu", all, comma, name, k)
-                          : arena_printf(e->a, "%s%s %s", all, comma, name);
+            const char *name = str(e, kernel[k].name);
+            all = here ? arena_printf(e->a, "%s%s %s", all, comma, name)
+                       : arena_printf(e->a, "%s%s K_%s = %zu", all, comma, name,
+                                      cuda_number(e->p, k));
             comma = ",";
             formula[k] = NULL;
         }
-        all = arena_printf(e->a, e->cuda ? "enum {%s };" : "extern mg_kernel%s;", all);
+        all = arena_printf(e->a, here ? "extern mg_kernel%s;" : "enum {%s };", all);
         const bool beside = strlen(all) + strlen(same) + strlen(" /*  */") <= EMIT_WIDTH;
         fprintf(e->out, beside ? "%s /* " : "/* ", all);
         emit_comment_text(e->out, same, strlen(same));
@@ -223,6 +240,8 @@ static void emit_cuda_kernels(const Emitter *e)
           e->out);
     for (size_t i = 0; i < p->kernels.n; i++) {
         const Kernel *k = &p->kernels.data[i];
+        if (kernel_on_processor(p, k))
+            continue;
         CudaLaunch l = cuda_launch(p, k);
         int operand[MAX_OPERANDS], n = cuda_pointers(k, operand);
         fprintf(

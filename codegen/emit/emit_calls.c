@@ -119,9 +119,11 @@ static void call_kernel(const Writer *w, const Action *a)
 {
     const Kernel *k = &w->e->p->kernels.data[a->kernel];
     FILE *out = w->e->out;
-    fprintf(out, "LAUNCH(%u, %s, ", a->id, str(w->e, k->name));
-    if (!w->e->cuda)
+    fprintf(out, "%s(%u, %s, ", k->level ? "HOST" : "LAUNCH", a->id, str(w->e, k->name));
+    if (kernel_on_processor(w->e->p, k))
         fprintf(out, "%lld, %lld, ", (long long)k->units, (long long)k->grain);
+    if (k->level)
+        fprintf(out, "%d, ", a->noperands);
     pointers(w, a, 0);
     fputs(");\n", out);
 }

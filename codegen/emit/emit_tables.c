@@ -584,7 +584,7 @@ void emit_program(Emitter *e)
         fprintf(out,
                 "    .cuda_kernels = cuda_kernels,\n    .ncuda_kernels = %zu,\n"
                 "    .cuda_image = mg_cuda_image,\n    .tf32 = %s,\n",
-                p->kernels.n, t->tf32 ? "true" : "false");
+                p->kernels.n - plan_host_kernels(p), t->tf32 ? "true" : "false");
     if (e->cuda)
         fputs("    .outside = outside, .noutside = sizeof outside / sizeof *outside,\n"
               "    .classes = classes,\n",

@@ -142,7 +142,7 @@ bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const
         return false;
     }
     const char *beside = arena_printf(m->arena, "%s.%ld.tmp", out, (long)getpid());
-    bool ok = p->device->target == TARGET_cuda ? cuda_build(p, lib_dir, dir, beside)
+    bool ok = p->device->target == TARGET_cuda ? cuda_build(p, kernels, lib_dir, dir, beside)
                                                : host_build(p, kernels, lib_dir, dir, beside);
     if (ok && rename(beside, out)) {
         diag_error(m->diag, (Span){0}, 543, "cannot write '%s': %s", out, strerror(errno));

@@ -17,10 +17,14 @@ typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const
  * left. */
 bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out);
 
-/* codegen/link/link_cuda.c: kernels.cu, program.c and image.S, which takes in the file `fatbin`;
- * false: errno. The runtime's path, or NULL after telling that it is missing. */
-bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to);
-bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin);
+/* codegen/link/link_cuda.c: kernels.cu, program.c and image.S, which takes in the file `fatbin`,
+ * and, where kernels run on the host, those in a form; false: errno, or 0: it was told. The name of
+ * their file. The runtime's path, or NULL after telling that it is missing. */
+bool cuda_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir,
+                const char *to);
+bool cuda_write_texts(const Plan *p, KernelsFn *kernels, KernelOutput form, const char *dir,
+                      const char *fatbin);
+const char *cuda_host_file(KernelOutput form);
 const char *cuda_runtime(const Plan *p, const char *lib_dir);
 /* nvcc's options that say for which GPUs: those of the device's description, or all. */
 enum { CUDA_CODES = 2 };

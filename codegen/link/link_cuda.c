@@ -42,9 +42,15 @@ static const char *nccl(const Plan *p)
     return home && *home ? arena_printf(a, "%s/lib", home) : libraries(p);
 }
 
-bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
+bool cuda_write_texts(const Plan *p, KernelsFn *kernels, KernelOutput form, const char *dir,
+                      const char *fatbin)
 {
     Arena *a = p->module->arena;
+    const char *features = "";
+    if (plan_host_kernels(p) &&
+        !kernels(p, form, arena_printf(a, "%s/%s", dir, cuda_host_file(form)), &features))
+        return false;
+    errno = 0;
     FILE *f = fopen(arena_printf(a, "%s/kernels.cu", dir), "we");
     if (!f)
         return false;
@@ -59,7 +65,7 @@ bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
             fatbin);
     good &= !ferror(f);
     good &= fclose(f) == 0;
-    return good && emit_to_file(p, "", arena_printf(a, "%s/program.c", dir));
+    return good && emit_to_file(p, features, arena_printf(a, "%s/program.c", dir));
 }
 
 /* The machine code of the card that the description names by its architecture. If it names none,
@@ -123,6 +129,11 @@ const char *cuda_runtime(const Plan *p, const char *lib_dir)
     return NULL;
 }
 
+const char *cuda_host_file(KernelOutput form)
+{
+    return form == KERNEL_object ? "kernels.o" : "kernels.s";
+}
+
 static bool link_program(const Plan *p, const char *dir, const char *lib_dir, const char *to)
 {
     Arena *a = p->module->arena;
@@ -138,6 +149,9 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
                           arena_printf(a, "-I%s/include", lib_dir),
                           arena_printf(a, "%s/program.c", dir),
                           arena_printf(a, "%s/image.S", dir),
+                          plan_host_kernels(p)
+                              ? arena_printf(a, "%s/%s", dir, cuda_host_file(KERNEL_object))
+                              : "-pthread",
                           runtime,
                           arena_printf(a, "-L%s", lib),
                           arena_printf(a, "-Wl,-rpath,%s", lib),
@@ -156,12 +170,16 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
     return run_tool(p, argv, processor_cc_help(p));
 }
 
-bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to)
+bool cuda_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir,
+                const char *to)
 {
     if (!cuda_runtime(p, lib_dir) || !libraries_are_there(p) || !cuda_nvcc_suffices(p))
         return false;
-    if (cuda_write_texts(p, dir, arena_printf(p->module->arena, "%s/kernels.fatbin", dir)))
+    if (cuda_write_texts(p, kernels, KERNEL_object, dir,
+                         arena_printf(p->module->arena, "%s/kernels.fatbin", dir)))
         return compile_kernels(p, dir, lib_dir) && link_program(p, dir, lib_dir, to);
-    diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
+    if (errno)
+        diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir,
+                   strerror(errno));
     return false;
 }

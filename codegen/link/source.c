@@ -19,8 +19,8 @@ static const char cuda_rules[] =
     "NVCC ?= $(CUDA_HOME)/bin/nvcc\n"
     "LIBS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 $(NCCL) -lcublasLt -lcudart_static "
     "-lrt -lm -lpthread -ldl\n\n"
-    "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
-    "\t$(CC) $(CFLAGS) -I. program.c image.S libmgrt_cuda.a $(LIBS) -o $@\n\n"
+    "train: program.c abi.h image.S kernels.fatbin $(HOST) libmgrt_cuda.a\n"
+    "\t$(CC) $(CFLAGS) -I. program.c image.S $(HOST) libmgrt_cuda.a $(LIBS) -o $@\n\n"
     "kernels.fatbin: kernels.cu library.h device.h abi.h abi_types.h launches.h dynamic8.h\n"
     "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 $(CODE) -I. kernels.cu -o $@\n\n"
     "clean:\n\trm -f train kernels.fatbin\n.PHONY: clean\n";
@@ -43,6 +43,8 @@ static bool write_makefile(const Plan *p, const char *path)
     if (cuda) {
         cuda_codes(p, code);
         fprintf(f, "CODE ?= %s %s\n", code[0], code[1]);
+        if (plan_host_kernels(p))
+            fprintf(f, "HOST = %s\n", cuda_host_file(KERNEL_assembly));
     }
     fprintf(f, "%s%s", nccl ? nccl_library : "", cuda ? cuda_rules : host_rules);
     bool ok = !ferror(f);
@@ -67,21 +69,22 @@ static bool copy_all(Arena *a, const char *dir, const char *folder)
     return good;
 }
 
-static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
+static bool fill_cuda(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir)
 {
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)
         return false;
     errno = 0;
-    bool good = cuda_write_texts(p, dir, "kernels.fatbin") && copy_into(a, dir, runtime) &&
+    bool good = cuda_write_texts(p, kernels, KERNEL_assembly, dir, "kernels.fatbin") &&
+                copy_into(a, dir, runtime) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/abi.h", lib_dir)) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/abi_types.h", lib_dir)) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/launches.h", lib_dir)) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/dynamic8.h", lib_dir)) &&
                 write_makefile(p, arena_printf(a, "%s/Makefile", dir)) &&
                 copy_all(a, dir, arena_printf(a, "%s/cuda", lib_dir));
-    if (!good)
+    if (!good && errno)
         diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir,
                    strerror(errno));
     return good;
@@ -92,7 +95,7 @@ static bool fill(const Plan *p, KernelsFn *kernels, const char *lib_dir, const c
     Arena *a = p->module->arena;
     const char *features = "", *runtime = processor_library(p, lib_dir, "libmgrt.a");
     if (p->device->target == TARGET_cuda)
-        return fill_cuda(p, lib_dir, dir);
+        return fill_cuda(p, kernels, lib_dir, dir);
     if (!library_is_there(p, runtime) ||
         !kernels(p, KERNEL_assembly, arena_printf(a, "%s/kernels.s", dir), &features))
         return false;

@@ -179,7 +179,8 @@ bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const c
     codegen_narrow_loops = 0;
     LLVMContextSetDiagnosticHandler(l.c, count_narrow, &codegen_narrow_loops);
     for (size_t i = 0; i < p->kernels.n; i++)
-        llvm_kernel(&l, &p->kernels.data[i]);
+        if (kernel_on_processor(p, &p->kernels.data[i]))
+            llvm_kernel(&l, &p->kernels.data[i]);
     llvm_keep_variants(&l);
     const char *wrong = NULL;
     if (LLVMVerifyModule(l.mod, LLVMReturnStatusAction, &invalid))

@@ -262,6 +262,8 @@ static void add_summary(Maker *m)
             row(rows, arena_printf(a, "on the %s", level_names[l]), plan_level_text(p, (Level)l));
     if (plan_transfers_text(p))
         row(rows, "transfers", plan_transfers_text(p));
+    if (plan_on_host_text(p))
+        row(rows, "optimizer", plan_on_host_text(p));
     row(rows, "largest live set",
         arena_printf(a, "%s, the arena %.2f%% over it", text_bytes(a, (double)p->live_bound_bytes),
                      100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1)));

@@ -208,7 +208,7 @@ int trace_ranks(const Plan *p)
 static TraceLane lane_of(const Action *a)
 {
     if (!action_transfers(a))
-        return (TraceLane){a->stream, LEVEL_device};
+        return (TraceLane){action_on_host(a) ? MG_STREAM_HOST : a->stream, LEVEL_device};
     return (TraceLane){a->kind == ACT_fetch ? MG_STREAM_FETCHES : MG_STREAM_OFFLOADS,
                        action_level(a)};
 }
@@ -251,7 +251,8 @@ const char *trace_lane_name(const TraceLane *l, Arena *a)
                                                    [MG_STREAM_PRODUCTS] = "products",
                                                    [MG_STREAM_COLLECTIVES] = "collectives",
                                                    [MG_STREAM_FETCHES] = "transfers in",
-                                                   [MG_STREAM_OFFLOADS] = "transfers out"};
+                                                   [MG_STREAM_OFFLOADS] = "transfers out",
+                                                   [MG_STREAM_HOST] = "kernels on the host"};
     if (l->level == LEVEL_device)
         return names[l->stream];
     return arena_printf(a, "%s, %s the %s", names[l->stream],

@@ -198,7 +198,8 @@ static bool check_operand(Check *c, const Action *a, const Operand *o)
     for (int i = 0; i < o->type.rank; i++)
         hi += (o->type.dims[i].size - 1) * o->stride[i] * width;
     hi += width;
-    if (o->type.level != b->level || (b->level && !action_transfers(a))) {
+    if (o->type.level != b->level ||
+        (action_on_host(a) ? b->level != LEVEL_host : b->level && !action_transfers(a))) {
         broken(c, 11, "it takes '%s' to be on the %s, and '%s' is on the %s",
                value_name(c, o->value), level_names[o->type.level], name_str(c->m->names, b->name),
                level_names[b->level]);

@@ -447,7 +447,10 @@ void run_action(Check *c, const Action *a)
     }
     const Kernel *k = a->kind == ACT_kernel ? &c->p->kernels.data[a->kernel] : NULL;
     const Ins *i = instruction_of(c, a);
-    if (a->kind == ACT_copy) {
+    if (k && k->level != a->operand[0].type.level) {
+        broken(c, 11, "its kernel runs on the %s, and its operands are on the %s",
+               level_names[k->level], level_names[a->operand[0].type.level]);
+    } else if (a->kind == ACT_copy) {
         run_copy(c, a);
     } else if (a->kind == ACT_guard) {
         run_guard(c, a);

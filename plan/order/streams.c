@@ -6,6 +6,7 @@
  *   2  collectives  gather --/ ... \----- reduce_scatter ----/
  *   3  fetches      from another level of memory, one after the other
  *   4  offloads     to it
+ *   5  host         kernels that run on the host of a GPU
  *
  * Gradients of weights are needed at the end of an iteration, those of activations at once: while a
  * product of the first kind computes, kernels that only move bytes run beside it. A collective uses
@@ -37,6 +38,7 @@ enum {
     COLLECTIVES = MG_STREAM_COLLECTIVES,
     FETCHES = MG_STREAM_FETCHES,
     OFFLOADS = MG_STREAM_OFFLOADS,
+    HOST = MG_STREAM_HOST,
     USED
 };
 
@@ -78,6 +80,7 @@ bool meets_all(const Action *a)
 Resource resource_of(const Action *a)
 {
     return a->kind == ACT_comm && !action_sends(a) ? RESOURCE_bandwidth
+           : action_on_host(a)                     ? RESOURCE_host
                                                    : action_info[a->kind].resource;
 }
 
@@ -132,6 +135,8 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
         return COLLECTIVES;
     if (a->kind == ACT_fetch)
         return FETCHES;
+    if (action_on_host(a))
+        return HOST;
     return a->kind == ACT_offload ? OFFLOADS : REST;
 }
 
@@ -149,7 +154,7 @@ static bool can_leave(const Stretch *s, size_t i)
     size_t k = s->from;
     if (s->points + 3 > MG_POINTS_MAX)
         return false;
-    if (action_transfers(&act[i]) && meeting(s) != NONE)
+    if (action_is_beside(&act[i]) && meeting(s) != NONE)
         return true;
     while (k < i && act[k].stream != REST)
         k++;
@@ -191,7 +196,7 @@ static void find_waits(Stretch *s, size_t i, bool all)
             wait_for(s, i, k);
     }
     if (act[i].stream != REST && !b->upto[REST])
-        wait_for(s, i, action_transfers(&act[i]) && meeting(s) != NONE ? meeting(s) : first);
+        wait_for(s, i, action_is_beside(&act[i]) && meeting(s) != NONE ? meeting(s) : first);
 }
 
 /* Streams of the actions [from, end), and who waits; the one at `end` comes after all of them.

@@ -87,7 +87,8 @@ static void advance(Clock *c, const Device *d)
         lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
         alone &= r == RESOURCE_links || c->running[r] < 0;
         least = fmin(least, lasts[r]);
-        computes |= c->running[r] >= 0 && (r == RESOURCE_arithmetic || r == RESOURCE_bandwidth);
+        computes |= c->running[r] >= 0 &&
+                    (r == RESOURCE_arithmetic || r == RESOURCE_bandwidth || r == RESOURCE_host);
     }
     for (int r = RESOURCE_fetches; r <= RESOURCE_offloads && !computes && !links; r++)
         if (c->running[r] >= 0) { /* the time of both ways counts once */

@@ -6,6 +6,7 @@
 #include "plan/attend.h"
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
+#include "plan/levels.h"
 #include "plan/outside.h"
 #include "plan/schedule/actions.h"
 #include "plan/times.h"
@@ -98,6 +99,17 @@ void price(Sched *s, Action *a, Cost c)
         a->seconds = compute * (1 + c.more) + memory * (a->kind == ACT_zero ? 2 : 1);
     if (a->seconds < d->launch)
         a->seconds = d->launch;
+}
+
+/* On the host of a GPU, whose cores the ranks of a machine share: it moves bytes, for of what it
+ * computes an update has little beside them. */
+void price_on_host(Sched *s, Action *a, Cost c)
+{
+    const Device *d = s->p->device;
+    a->flops = c.flops;
+    a->bytes_moved = c.bytes;
+    a->seconds =
+        d->level[LEVEL_host].seconds + c.bytes * (double)levels_ranks(s->m, d) / d->host_bandwidth;
 }
 
 void price_more(Sched *s, Action *a, Cost c)

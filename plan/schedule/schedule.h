@@ -185,6 +185,7 @@ void go_on(Sched *s, Action *a, const Kernel *k, uint32_t number, Cost c);
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op);
 void price(Sched *s, Action *a, Cost c);
 /* ... what it does beside that: c of a kernel. */
+void price_on_host(Sched *s, Action *a, Cost c);
 void price_more(Sched *s, Action *a, Cost c);
 /* Is v read after i, in its region? */
 bool used_after(const Sched *s, const Ins *i, Value v);

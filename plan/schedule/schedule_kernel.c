@@ -1,6 +1,7 @@
 /* schedule_kernel.c - fused instructions: kernels, shared where they are equal, and how column sums
  * are cut for many threads. */
 #include "plan/schedule/schedule.h"
+#include "ir/level.h"
 #include "passes/view.h"
 #include "passes/walk.h"
 #include "plan/nest.h"
@@ -158,6 +159,7 @@ static Name shape_of(Sched *s, const Kernel *k)
     s->row.n = 0;
     shape_number(&h, k->ins->attrs.kind);
     shape_number(&h, k->phase);
+    shape_number(&h, k->level);
     shape_number(&h, (uint64_t)k->chunks);
     shape_number(&h, (uint64_t)k->columns);
     shape_number(&h, (uint64_t)k->noperands);
@@ -189,7 +191,7 @@ static uint32_t kernel_number(Sched *s, Kernel *k)
 
 static Kernel kernel_of(Sched *s, const Ins *i)
 {
-    Kernel k = {.ins = i, .nin = (int)i->nin, .nout = (int)i->nout};
+    Kernel k = {.ins = i, .level = fused_level(s->m, i), .nin = (int)i->nin, .nout = (int)i->nout};
     if (i->nin + i->nout > MAX_OPERANDS)
         sched_bug(s, i, "a kernel with too many operands");
     for (uint32_t n = 0; n < i->nin; n++)
@@ -252,7 +254,7 @@ static double across(const Sched *s, const Kernel *k)
 static void launch(Sched *s, Kernel *k, double flops)
 {
     const Cost cost = {.flops = flops, .bytes = moved(s->m, k), .across = across(s, k)};
-    Action *product = k->phase == PHASE_whole ? goes_on_with(s, k) : NULL;
+    Action *product = k->phase == PHASE_whole && !k->level ? goes_on_with(s, k) : NULL;
     const uint32_t number = kernel_number(s, k);
     if (product) {
         go_on(s, product, k, number, cost);
@@ -260,7 +262,10 @@ static void launch(Sched *s, Kernel *k, double flops)
     }
     Action *a = action_new(s, ACT_kernel, k->ins, k->noperands, k->operand);
     a->kernel = number;
-    price(s, a, cost);
+    if (k->level)
+        price_on_host(s, a, cost);
+    else
+        price(s, a, cost);
 }
 
 static bool sums_in_order(const Ins *fused)

@@ -21,6 +21,7 @@ typedef struct rt_products rt_products; /* products.c */
 typedef struct rt_graphs rt_graphs;     /* graph.c */
 typedef struct rt_feed rt_feed;         /* feed.c */
 typedef struct rt_named rt_named;       /* device.c */
+typedef struct rt_host rt_host;         /* host.c */
 
 enum { RT_STREAMS = MG_STREAMS_MAX, RT_POINTS = MG_POINTS_MAX };
 
@@ -36,6 +37,7 @@ typedef struct rt_cuda {
     rt_products *products;
     rt_graphs *graphs;
     rt_feed *feed;
+    rt_host *host;           /* NULL: no kernel of the host was launched */
     struct rt_comms *comms;  /* comm.c; NULL: one rank */
     uint32_t *_Atomic marks; /* RT_STREAMS pairs that the GPU writes; see rt_cuda_enter */
     char *staging;           /* pinned; holds the open tensor */
@@ -45,6 +47,9 @@ typedef struct rt_cuda {
     int multiprocessors;
     bool warpgroups; /* uses the tensor cores of sm_90 */
 } rt_cuda;
+
+/* host.c: once the streams are empty. */
+void rt_host_close(rt_cuda *c);
 
 /* driver.c. Ends the program with a message that names `what`, unless e is success. */
 void rt_cuda_must(cudaError_t e, const char *what);

@@ -104,6 +104,7 @@ static void load_kernels(mg_run *r)
 
 void rt_device_open(mg_run *r)
 {
+    rt_cpu_must(r);    /* of kernels that run on the host */
     rt_ranks_start(r); /* a process that has used a GPU cannot fork */
     const char *why = rt_cuda_missing();
     struct cudaDeviceProp p;
@@ -159,6 +160,7 @@ void rt_device_close(mg_run *r)
     if (c->comms)
         r->program->collectives->close(r);
     rt_streams_close(c); /* before the memory that they read and write */
+    rt_host_close(c);
     rt_levels_close(r);
     rt_feed_free(c->feed);
     if (c->marks)

@@ -30,6 +30,11 @@ static char *place(const mg_run *r, int64_t offset)
     return r->levels->host + (offset - MG_FAR(MG_LEVEL_HOST, 0));
 }
 
+void *rt_level_place(const mg_run *r, int64_t offset)
+{
+    return place(r, offset);
+}
+
 static int64_t arena_bytes(const mg_run *r)
 {
     return rt_whole_pages(r->program->level_bytes[MG_LEVEL_HOST]);

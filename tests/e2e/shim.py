@@ -1,10 +1,12 @@
 """Programs for GPUs built against the shim of tests/cuda_shim, which runs them on processors."""
 
 import os
+import shutil
 
 import mgctest
 
 SHIM = os.path.join(mgctest.SOURCE, "tests/cuda_shim")
+RUNTIME = os.path.join(mgctest.BUILD, "lib/mgc/libmgrt_cuda.a")
 LIBRARIES = [os.path.join(mgctest.BUILD, "shim", name) for name in ("libmgrt_shim.a", "libcuda_shim.a")]
 
 
@@ -19,7 +21,17 @@ class Case(mgctest.Case):
         self.compiles(path, *options, "--emit=c", "-o", "program.c")
         self.compiles(path, *options, "--emit=cuda", "-o", "kernels.cu")
         self.write("image.c", "const unsigned char mg_cuda_image[1];")
-        self.link()
+        self.link(*self.host_kernels(path, *options))
+
+    def host_kernels(self, path, *options):
+        """The file with the kernels of a program's host, if it has some: a source tree has it, which mgc writes where CUDA is."""
+        if b"mg_host_launch" not in self.read("program.c"):
+            return ()
+        if not os.path.exists(RUNTIME):
+            self.skipTest("kernels of a GPU's host are in source trees, which need the CUDA Toolkit")
+        shutil.rmtree(self.path("source"), ignore_errors=True)
+        self.compiles(path, *options, "--emit=source", "-o", "source")
+        return ("source/kernels.s",)
 
     def link(self, *more):
         """The program ./gpu; `more`: further arguments of the linker."""

@@ -27,8 +27,8 @@ HOST = {"host_memory": 1 << 34, "host_in": 25e9, "host_out": 25e9, "host_both": 
 DISK = {"disk_memory": 1 << 36, "disk_in": 3e9, "disk_out": 2e9, "disk_both": 3e9, "disk_seconds": 1e-4}
 
 
-@mgctest.in_turns
-class Offload(shim.Case):
+class Case(shim.Case):
+    """Models with a layout that offloads, and what their programs leave behind."""
     STEPS = 12
 
     def model(self, name, level, *classes, base=LLAMA, text=None, precision=None, optimizer=None):
@@ -57,6 +57,9 @@ class Offload(shim.Case):
         self.trains(program, "--data", data, "--out", run, "--steps", self.STEPS, "--save-every", 5, *more, env=env, timeout=600)
         return self.checkpoint(run)
 
+
+@mgctest.in_turns
+class Offload(Case):
     def same(self, *options, **model):
         """Programs with and without: all losses and all that they save are the same bytes."""
         self.text(6000)

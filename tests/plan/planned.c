@@ -79,6 +79,7 @@ const Device test_device = {
     .node_bandwidth = 1e9,
     .node_seconds = 1e-6,
     .level[LEVEL_host] = {.memory = 1 << 30, .in = 2e9, .out = 3e9, .both = 4e9, .seconds = 1e-6},
+    .host_bandwidth = 8e9,
     .streams = 2,
     .threads = 2};
 
@@ -172,6 +173,7 @@ void offload_some(Model *t, uint64_t number)
 {
     for (int k = 0; k < OFFLOAD_count; k++)
         t->m->layout.offload[k] = number >> k & 1 ? LEVEL_host : LEVEL_device;
+    t->m->layout.optimizer = number >> OFFLOAD_count & 1 ? OPTIMIZER_host : OPTIMIZER_device;
     t->m->layout.piece = (int64_t)(16 << number % 7);
 }
 

@@ -17,7 +17,8 @@
 enum {
     NOTHING = 0,
     UPDATES = 1 << OFFLOAD_state | 1 << OFFLOAD_masters,
-    ALL = (1 << OFFLOAD_count) - 1
+    ALL = (1 << OFFLOAD_count) - 1,
+    ON_HOST = 1 << OFFLOAD_count
 };
 
 /* In halves there are masters. */
@@ -47,7 +48,7 @@ static void each_wait(void **state)
         Model t;
         if (!sampled((uint64_t)k, SANITIZED ? 6 : 2))
             continue;
-        Plan *p = open_offloaded(&t, k, k % 3 ? ALL : UPDATES);
+        Plan *p = open_offloaded(&t, k, (k % 3 ? ALL : UPDATES) | (k % 2 ? ON_HOST : 0));
         must_hold(p);
         for (size_t i = 0; i < p->train->actions.n; i++)
             for (int s = 0; s < MAX_STREAMS; s++) {
@@ -165,12 +166,97 @@ static void bytes(void **state)
     }
 }
 
+static Action *some_on_host(Plan *p)
+{
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (action_on_host(&p->train->actions.data[i]))
+            return &p->train->actions.data[i];
+    return NULL;
+}
+
+/* Kernels on the host: state stays there, so fewer bytes are transferred; each runs in its stream,
+ * on operands that are all there, for the time that the host's memory takes. */
+static void on_host(void **state)
+{
+    (void)state;
+    int moved = 0;
+    for (int k = 0; k < small_model_count; k++) {
+        Model t, other;
+        Plan *p = open_offloaded(&t, k, UPDATES | ON_HOST),
+             *device = open_offloaded(&other, k, UPDATES);
+        double there = 0, here = 0;
+        must_hold(p);
+        for (size_t i = 0; i < device->train->actions.n; i++) {
+            const Action *a = &device->train->actions.data[i];
+            assert_false(action_on_host(a));
+            here += action_transfers(a) ? a->times * (double)a->bytes : 0;
+        }
+        for (size_t i = 0; i < p->train->actions.n; i++) {
+            const Action *a = &p->train->actions.data[i];
+            there += action_transfers(a) ? a->times * (double)a->bytes : 0;
+            if (!action_on_host(a))
+                continue;
+            double bytes = 0;
+            for (int o = 0; o < a->noperands; o++) {
+                assert_int_equal(p->buffers.data[a->operand[o].at.buffer].level, LEVEL_host);
+                bytes += (double)type_bytes(&a->operand[o].type);
+            }
+            assert_int_equal(a->stream, MG_STREAM_HOST);
+            assert_true(a->bytes_moved <= bytes && a->seconds >= a->bytes_moved / 8e9);
+        }
+        Action *a = some_on_host(p);
+        assert_true(a ? there < here : there == here);
+        moved += a != NULL;
+        model_close(&t);
+        model_close(&other);
+    }
+    assert_true(moved > 1);
+}
+
+/* Mistakes of a planner in what runs there. */
+static void mistakes_on_host(void **state)
+{
+    (void)state;
+    Model t;
+    Plan *p = open_offloaded(&t, 1, UPDATES | ON_HOST);
+    Action *a = some_on_host(p);
+    assert_non_null(a);
+    const Action was = *a;
+    Operand *operand = NEW_ARRAY(t.a, Operand, was.noperands);
+    for (int what = 0; what < 3; what++) {
+        memcpy(operand, was.operand, (size_t)was.noperands * sizeof *operand);
+        *a = was;
+        a->operand = operand;
+        Kernel *k = &p->kernels.data[a->kernel];
+        const Buffer *device = &p->buffers.data[0];
+        while (device->level || device->bytes < 64)
+            device++;
+        switch (what) {
+        case 0: /* an operand of the device, as if it were there */
+            operand[1].at = (Place){.buffer = (uint32_t)(device - p->buffers.data)};
+            must_break(p, "P", "an operand on the device");
+            break;
+        case 1: /* the kernel would be a GPU's */
+            k->level = LEVEL_device;
+            must_break(p, "P11", "a kernel of the device");
+            k->level = LEVEL_host;
+            break;
+        default:
+            for (int o = 0; o < was.noperands; o++)
+                operand[o].type.level = LEVEL_device;
+            must_break(p, "P11", "it takes the host's bytes for the device's");
+        }
+    }
+    *a = was;
+    must_hold(p);
+    model_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_wait),
-        cmocka_unit_test(mistakes),
-        cmocka_unit_test(bytes),
+        cmocka_unit_test(each_wait), cmocka_unit_test(mistakes),         cmocka_unit_test(bytes),
+        cmocka_unit_test(on_host),   cmocka_unit_test(mistakes_on_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
