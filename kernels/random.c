@@ -30,18 +30,3 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
     mg_end(r, action);
     mg_output(r, action, out, d->elements, d->dtype);
 }
-
-static void (*const round_bits[][MGK_FLOATS])(const mgk_bits *) = MGK_TABLE(bits);
-
-void mg_round_bits(uint32_t *out, int64_t n, int32_t row, int32_t col, int64_t seed, int64_t step,
-                   uint64_t key)
-{
-    const uint64_t k = key ^ (uint64_t)seed;
-    const mgk_bits w = {.key = {(uint32_t)k, (uint32_t)(k >> 32)},
-                        .row = (uint32_t)row,
-                        .col = (uint32_t)col,
-                        .step = (uint64_t)step,
-                        .n = n,
-                        .out = out};
-    round_bits[mgk_isa()][0](&w);
-}

@@ -14,10 +14,10 @@ HOST = {**test_offload.HOST, "host_bandwidth": 200e9}
 
 @mgctest.in_turns
 class OptimizerHost(test_offload.Case):
-    def program(self, classes, *options, optimizer="host", **model):
+    def program(self, classes, *options, at="host", **model):
         """./gpu, of the layout `off` with the classes on the host."""
         name = self.model("m.mg", "host", *classes, **model)
-        where = ("--optimizer", optimizer) if classes else ()
+        where = ("--optimizer", at) if classes else ()
         self.gpu(name, "--layout", "off", *options, *where, device=("--device", self.device("h200", **HOST)))
         return b"mg_host_launch" in self.read("program.c")
 
@@ -52,7 +52,7 @@ class OptimizerHost(test_offload.Case):
         self.program(("state, masters",), "--precision", "bf16")
         whole = self.train("./gpu", "whole")
         self.trains("./gpu", "--data", "text1.txt", "--out", "part", "--steps", 5)
-        self.program(("state, masters",), "--precision", "bf16", optimizer="device")
+        self.program(("state, masters",), "--precision", "bf16", at="device")
         self.trains("./gpu", "--data", "text1.txt", "--out", "part", "--steps", self.STEPS, "--resume")
         self.assertEqual(self.checkpoint("part"), whole)
 
