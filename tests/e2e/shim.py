@@ -21,7 +21,8 @@ class Case(mgctest.Case):
         self.compiles(path, *options, "--emit=c", "-o", "program.c")
         self.compiles(path, *options, "--emit=cuda", "-o", "kernels.cu")
         self.write("image.c", "const unsigned char mg_cuda_image[1];")
-        self.link(*self.host_kernels(path, *options))
+        self.host = self.host_kernels(path, *options)
+        self.link(*self.host)
 
     def host_kernels(self, path, *options):
         """The file with the kernels of a program's host, if it has some: a source tree has it, which mgc writes where CUDA is."""

@@ -58,9 +58,9 @@ FILE *fopen(const char *path, const char *mode)
 class Ranks(shim.Case):
     by_hand, start = test_launch.Launch.by_hand, test_launch.Launch.start
 
-    def make(self, name, way="", device="cpu", precision="bf16", program="train", level="disk", source=None):
+    def make(self, name, way="", device="cpu", precision="bf16", program="train", level="disk", source=None, optimizer="auto"):
         """The program of a layout that offloads classes."""
-        more = f"    offload {way} -> {level}\n" if way else ""
+        more = f"    offload {way} -> {level}\n    optimizer {optimizer}\n" if way else ""
         self.write("it.mg", layouts.text(name, "h200" if device.endswith(".json") else device, more=more))
         options = (source or MODELS.get(name, LLAMA), *SMALL.get(name, SMALL["dp2"]), "-D", "batch=8", "--layout", "./it.mg", "--precision", precision)
         if device != "cpu":
@@ -213,8 +213,8 @@ class Ranks(shim.Case):
             ends = []
             level = levels[k % len(levels)]
             device = self.host(disk_memory=1 << 36, disk_in=3e9, disk_out=2e9, disk_both=3e9, disk_seconds=1e-4)
-            for way in ("", WAYS[1]):
-                self.make(name, way, device=device, level=level)
+            for way, optimizer in (("", "auto"), (WAYS[1], "device"), *([(WAYS[1], "host")] if level == "host" else ())):
+                self.make(name, way, device=device, level=level, optimizer=optimizer)
                 for seed in range(TURN, TURN + (3 if way else 1)):
                     ends.append(self.run_it(f"gpu{name}{len(ends)}", SHIM_GPUS="8", SHIM_SEED=str(seed)))
                     self.assertEqual(ends[-1], ends[0], (name, way, seed))
@@ -239,7 +239,7 @@ class Ranks(shim.Case):
             with self.subTest(text[waits[k]:text.index(";", end)].strip(), place=k):
                 self.write("program.c", text[:waits[k]] + text[end:])
                 for argv in (("cc", "-std=c17", f"-I{mgctest.SOURCE}/runtime", "-c", "program.c"),
-                             ("c++", "program.o", "image.o", "kernels.o", "-o", "train", *shim.LIBRARIES, "-lm", "-lpthread", "-ldl")):
+                             ("c++", "program.o", "image.o", "kernels.o", *self.host, "-o", "train", *shim.LIBRARIES, "-lm", "-lpthread", "-ldl")):
                     r = self.run_program(*argv)
                     self.assertEqual(r.returncode, 0, r.stderr.decode(errors="replace")[-4000:])
                 seen = False

@@ -71,7 +71,7 @@ class OptimizerHost(test_offload.Case):
         self.assertTrue(waits)
         for i in waits if mgctest.FULL else waits[mgctest.TURN % len(waits):][:1]:
             self.write("program.c", "\n".join(lines[:i] + lines[i + 1:]))
-            self.link("source/kernels.s")
+            self.link(*self.host)
             self.assertTrue(any(self.differs(f"wait{i}-{seed}", seed, whole) for seed in range(1, 41)), lines[i:i + 4])
 
     def test_chosen(self):

@@ -512,7 +512,7 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
     int max = draw_int(rng, 4), axis = draw_int(rng, n);
     for (int c = 0; c < max; c++)
         s = arena_printf(a, "%s; %s %s", s, classes[c], axes[(first + axis) % 3]);
-    return draw_int(rng, 3) ? s : arena_printf(a, "%s; offload %d", s, 1 + draw_int(rng, 31));
+    return draw_int(rng, 3) ? s : arena_printf(a, "%s; offload %d", s, 1 + draw_int(rng, 63));
 }
 
 /* ---- reduce = tree --------------------------------------------------------------------------- */
