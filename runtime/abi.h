@@ -208,11 +208,6 @@ typedef struct mg_outside {
     mg_links links;
 } mg_outside;
 
-/* An axis of the mesh of ranks: the last one is the fastest. */
-typedef struct mg_axis {
-    const char *name;
-    int64_t size;
-} mg_axis;
 #define MG_AXES_MAX   16
 #define MG_RANKS_MAX  256 /* of a program */
 #define MG_GROUPS_MAX 64  /* sets of axes of the collectives of GPU ranks */
@@ -253,6 +248,8 @@ typedef struct mg_program {
     const struct mg_collectives *collectives;
     int ngroups;
     uint32_t groups[MG_GROUPS_MAX];
+    uint64_t by_copies; /* bit k: groups[k] has collectives by copies */
+    int64_t piece;      /* ... of so many bytes at most; 0: the program has none */
     mg_stages stages;
     const mg_outside *outside;
     int noutside;               /* 0: a program of the processor */
@@ -499,7 +496,9 @@ typedef struct mg_comm_desc {
     bool zigzag;   /* reduce_scatter, all_gather, shard */
     uint32_t axes; /* bit k: axis k of mg_program.axes */
     int64_t n, outer, size, inner, to_outer, to_size, to_inner;
-    int root; /* broadcast */
+    int root;      /* broadcast */
+    int64_t piece; /* of a GPU: it is made by copies through the memory of the host that the ranks
+                    * share, of so many bytes at most; 0: by NCCL */
 } mg_comm_desc;
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work);
 

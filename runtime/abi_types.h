@@ -82,6 +82,12 @@ typedef struct mg_top_desc {
     int64_t rows, n, top;
 } mg_top_desc;
 
+/* An axis of the mesh of ranks: the last one is the fastest. */
+typedef struct mg_axis {
+    const char *name;
+    int64_t size;
+} mg_axis;
+
 /* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
  * pairs of connections, one to send and one to receive, that each channel has with ranks of the
  * same node, and in rings that leave it; communicators that send messages to other nodes. */

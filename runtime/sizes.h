@@ -364,6 +364,77 @@ static inline int64_t mg_tree_elements(const mg_comm_desc *d)
     const int64_t all = d->outer * d->size * d->inner, limit = MG_TREE_BYTES / 8;
     return ((all < limit ? all : limit) + d->n - 1) / d->n * d->n;
 }
+/* Collectives by copies (runtime/cuda/copies.c). The ranks of a machine share memory of their host.
+ * Each rank has MG_COPY_SETS sets of lanes in it, a lane of a piece's bytes for each rank there: it
+ * copies out what another takes from its lane, and into its own what all others take. A word for
+ * each set and taker, in a cache line of its own, says whether there is something to take. */
+enum { MG_COPY_SETS = 3, MG_COPY_LINE = 64, MG_COPY_ROUND = 1 << 16 };
+static inline int64_t mg_copies_words(int64_t here)
+{
+    const int64_t words = here * here * MG_COPY_SETS * MG_COPY_LINE;
+    return (words + MG_COPY_ROUND - 1) / MG_COPY_ROUND * MG_COPY_ROUND;
+}
+/* Bytes of that memory, of all ranks of a machine. */
+static inline int64_t mg_copies_bytes(int64_t here, int64_t piece)
+{
+    return piece ? mg_copies_words(here) + here * here * MG_COPY_SETS * piece : 0;
+}
+/* Which collectives may be made so: sums of numbers that kernels add, of equal parts. */
+static inline bool mg_copies_may(const mg_comm_desc *d)
+{
+    const bool adds = !d->max && (d->dtype == MG_F32 || d->dtype == MG_F64 ||
+                                  (!d->tree && (d->dtype == MG_BF16 || d->dtype == MG_F16)));
+    switch (d->kind) {
+    case MG_ALL_REDUCE:
+        return adds && d->outer * d->size * d->inner % d->n == 0;
+    case MG_REDUCE_SCATTER:
+        return adds;
+    case MG_ALL_GATHER:
+    case MG_ALL_TO_ALL:
+    case MG_RING_SHIFT:
+        return true;
+    case MG_SHARD:
+    case MG_BROADCAST:
+        break;
+    }
+    return false;
+}
+/* What a rank gives each other, or gets of it: `rows` runs of `row` bytes. */
+static inline mg_share mg_copies_share(const mg_comm_desc *d)
+{
+    const int64_t all = d->outer * d->size * d->inner * mg_dtype_bytes(d->dtype);
+    const int does = mg_comm_does(d->kind);
+    mg_share s = {1, all, false};
+    if (d->kind == MG_ALL_REDUCE)
+        s.row = all / d->n;
+    else if (does & MG_CUTS)
+        s = mg_share_cut(d);
+    else if (does & MG_JOINS)
+        s = mg_share_laid(d);
+    if (s.gathered || d->kind == MG_ALL_TO_ALL) {
+        s.row *= s.rows;
+        s.rows = 1;
+    }
+    return s;
+}
+/* The pieces of that: a part of a row, or as many whole rows as a piece holds. */
+static inline int64_t mg_piece_rows(const mg_comm_desc *d)
+{
+    const mg_share s = mg_copies_share(d);
+    const int64_t rows = d->piece / s.row;
+    return rows < 1 ? 1 : rows < s.rows ? rows : s.rows;
+}
+static inline int64_t mg_pieces(const mg_comm_desc *d)
+{
+    const mg_share s = mg_copies_share(d);
+    const int64_t rows = mg_piece_rows(d), of_row = (s.row + d->piece - 1) / d->piece;
+    return (s.rows + rows - 1) / rows * of_row;
+}
+static inline int64_t mg_piece_most(const mg_comm_desc *d)
+{
+    const mg_share s = mg_copies_share(d);
+    return mg_piece_rows(d) * (s.row < d->piece ? s.row : d->piece);
+}
 /* Bytes of work of a collective on a GPU: first the shares to send, one after another
  * (mg_comm_sent), then the data received. */
 static inline int64_t mg_comm_sent(const mg_comm_desc *d)
@@ -380,6 +451,8 @@ static inline int64_t mg_comm_work(const mg_comm_desc *d)
     int64_t came = 0;
     if (does & MG_JOINS && y.gathered)
         came = d->n * y.rows * y.row;
+    else if (d->piece && does & MG_SUMS)
+        came = d->n * mg_piece_most(d);
     else if (d->tree && does & MG_CUTS)
         came = d->n * x.row * (x.gathered ? x.rows : 1);
     else if (d->tree && does & MG_SUMS)
@@ -413,6 +486,29 @@ static inline int64_t mg_scatter_nodes(const mg_gather_desc *d)
     const bool any = d->indices > 0 && d->outer * d->n * d->inner > 0;
     return !d->accumulate + (any ? 3 * mg_sort_passes(d) + 1 : 0);
 }
+/* Of a collective by copies: for each piece and each other rank a wait, a copy and a write of a
+ * word on either side, but one copy out of what is for all; the own part; and the sum. */
+static inline int64_t mg_copies_nodes(const mg_comm_desc *d)
+{
+    const int64_t pieces = mg_pieces(d), peers = d->n - 1;
+    const int64_t gives = 6 * peers, shows = 5 * peers + 1;
+    switch (d->kind) {
+    case MG_ALL_REDUCE:
+        return pieces * (gives + 2 + shows);
+    case MG_REDUCE_SCATTER:
+        return pieces * (gives + 2);
+    case MG_ALL_GATHER:
+        return pieces * shows + 1;
+    case MG_ALL_TO_ALL:
+        return pieces * gives + 1;
+    case MG_RING_SHIFT:
+        return pieces * 6;
+    case MG_SHARD:
+    case MG_BROADCAST:
+        break;
+    }
+    return 0;
+}
 /* Marks before and after, the groups, and kernels that pack, unpack or add up shares. */
 static inline int64_t mg_comm_nodes(const mg_comm_desc *d)
 {
@@ -422,6 +518,8 @@ static inline int64_t mg_comm_nodes(const mg_comm_desc *d)
     const int64_t all = d->outer * d->size * d->inner, MARKS = 2;
     if (d->kind == MG_SHARD)
         return 1;
+    if (d->piece)
+        return MARKS + cuts + lays + mg_copies_nodes(d);
     if (!(does & MG_SUMS) || !d->tree)
         return MARKS + 1 + cuts + lays;
     if (does & MG_CUTS)

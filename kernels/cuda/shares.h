@@ -83,6 +83,21 @@ __device__ static inline void mg_sum_shares(int64_t n, int64_t apart, int64_t el
     }
 }
 
+/* to[e] = the sum of from[k * apart + e] over k < n, in the order of k. Halves are added in f32 and
+ * rounded once. */
+template <class T>
+__device__ static inline void mg_add_shares(int64_t n, int64_t apart, int64_t elements,
+                                            const T *from, T *to)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; e < elements; e += step) {
+        auto sum = mg_wide(from[e]);
+        for (int64_t k = 1; k < n; k++)
+            sum = sum + mg_wide(from[k * apart + e]);
+        to[e] = mg_narrow<T>(sum);
+    }
+}
+
 #define MG_LAY(bytes, W)                                                                           \
     extern "C" __global__ void mg_lay_##bytes(mg_laying l, W *to, const W *from)                   \
     {                                                                                              \
@@ -104,6 +119,18 @@ MG_LAY(16, mg_word16)
     MG_EXPORT(mg_sum_shares_##name)
 MG_SUM_SHARES(f32, float)
 MG_SUM_SHARES(f64, double) /* norms and losses of every program */
+
+#define MG_ADD_SHARES(name, T)                                                                     \
+    extern "C" __global__ void mg_add_shares_##name(int64_t n, int64_t apart, int64_t elements,    \
+                                                    const T *from, T *to)                          \
+    {                                                                                              \
+        mg_add_shares(n, apart, elements, from, to);                                               \
+    }                                                                                              \
+    MG_EXPORT(mg_add_shares_##name)
+MG_ADD_SHARES(f32, float)
+MG_ADD_SHARES(f64, double)
+MG_IF_BF16(MG_ADD_SHARES(bf16, mg_bf16))
+MG_IF_F16(MG_ADD_SHARES(f16, mg_f16))
 
 /* mark[0], in host memory, becomes `value`, and mark[1] counts. */
 extern "C" __global__ void mg_mark(volatile uint32_t *mark, uint32_t value)

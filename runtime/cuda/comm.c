@@ -4,13 +4,15 @@
  * NCCL sends contiguous memory. A share that is not contiguous in its tensor is packed before, or
  * unpacked after, in the action's work space (kernels/cuda/shares.h). Sums are made by NCCL, in an
  * order that is the same in every run. For `reduce = tree` each share is sent to the rank that sums
- * it, which moves as many bytes as a ring.
+ * it, which moves as many bytes as a ring. What the plan has by copies goes through the memory of
+ * the host (copies.c), with the same packing before and after.
  *
  * One host thread issues collectives in program order, the same on all ranks of a group: the plan
  * proves this order, and NCCL requires it. Around each collective the GPU writes a mark, from which
  * the watchdog knows the collective that the GPU waits in. */
 #include <stdlib.h>
 
+#include "runtime/cuda/copies.h"
 #include "runtime/cuda/nccl_comms.h"
 #include "runtime/machine.h"
 
@@ -59,12 +61,15 @@ static void open_comms(mg_run *r)
                          "meeting the ranks along some axes");
     c->pipe = rt_nccl_pipe_open(r);
     rt_wait_ends(r);
+    r->cuda->copies = rt_copies_open(r);
 }
 
 /* Closes the communicators. All work is done; other ranks may be gone already. */
 static void close_comms(mg_run *r)
 {
     rt_comms *c = r->cuda->comms;
+    rt_copies_close(r->cuda->copies);
+    r->cuda->copies = NULL;
     rt_nccl_pipe_close(c->pipe);
     for (int i = 0; i < r->program->ngroups; i++)
         if (c->of[i] && c->of[i] != c->all)
@@ -204,11 +209,13 @@ static void all_reduce(const call *c, const char *x, char *y)
 {
     const mg_comm_desc *d = c->d;
     const int64_t all = d->outer * d->size * d->inner, limit = mg_tree_elements(d);
-    if (!d->tree)
+    if (d->piece)
+        rt_copies_all_reduce(c->r, d, x, y, c->came);
+    else if (!d->tree)
         rt_nccl_must(ncclAllReduce(x, y, (size_t)all, number(d->dtype), d->max ? ncclMax : ncclSum,
                                    c->comm, c->r->cuda->stream),
                      "an all-reduce");
-    for (int64_t at = 0; at < all && d->tree; at += limit)
+    for (int64_t at = 0; at < all && d->tree && !d->piece; at += limit)
         all_reduce_some(c, all - at < limit ? all - at : limit, x + at * c->width,
                         y + at * c->width);
 }
@@ -220,6 +227,10 @@ static void reduce_scatter(const call *c, const char *x, char *y, char *sent)
         lay(c, &s, 0, c->d->n, true, sent, x);
         s = (mg_share){.rows = 1, .row = s.rows * s.row};
         x = sent;
+    }
+    if (c->d->piece) {
+        rt_copies_reduce_scatter(c->r, c->d, x, y, c->came);
+        return;
     }
     if (c->d->tree) {
         for (int64_t i = 0; i < s.rows; i++, x += c->d->n * s.row, y += s.row) {
@@ -236,17 +247,24 @@ static void reduce_scatter(const call *c, const char *x, char *y, char *sent)
     rt_nccl_must(ncclGroupEnd(), "a reduce-scatter");
 }
 
-static void all_gather(const call *c, const char *x, char *y)
+static void gather_rows(const call *c, const char *x, char *to, int64_t rows, int64_t row)
 {
-    const mg_share s = mg_share_laid(c->d);
-    const int64_t rows = s.gathered ? 1 : s.rows, row = s.gathered ? s.rows * s.row : s.row;
-    char *to = s.gathered ? c->came : y;
     rt_nccl_must(ncclGroupStart(), "an all-gather");
     for (int64_t i = 0; i < rows; i++)
         rt_nccl_must(ncclAllGather(x + i * row, to + i * c->d->n * row, (size_t)row, ncclUint8,
                                    c->comm, c->r->cuda->stream),
                      "an all-gather");
     rt_nccl_must(ncclGroupEnd(), "an all-gather");
+}
+
+static void all_gather(const call *c, const char *x, char *y)
+{
+    const mg_share s = mg_share_laid(c->d);
+    char *to = s.gathered ? c->came : y;
+    if (c->d->piece)
+        rt_copies_all_gather(c->r, c->d, x, to);
+    else
+        gather_rows(c, x, to, s.gathered ? 1 : s.rows, s.gathered ? s.rows * s.row : s.row);
     if (s.gathered)
         lay(c, &s, 0, c->d->n, false, y, c->came);
 }
@@ -256,7 +274,12 @@ static void all_to_all(const call *c, const char *x, char *y, char *sent)
     const mg_share cut = mg_share_cut(c->d), laid = mg_share_laid(c->d);
     if (cut.gathered)
         lay(c, &cut, 0, c->d->n, true, sent, x);
-    exchange_shares(c, cut.gathered ? sent : x, laid.gathered ? c->came : y, cut.rows * cut.row);
+    const char *from = cut.gathered ? sent : x;
+    char *to = laid.gathered ? c->came : y;
+    if (c->d->piece)
+        rt_copies_all_to_all(c->r, c->d, from, to);
+    else
+        exchange_shares(c, from, to, cut.rows * cut.row);
     if (laid.gathered)
         lay(c, &laid, 0, c->d->n, false, y, c->came);
 }
@@ -266,6 +289,10 @@ static void ring_shift(const call *c, const char *x, char *y)
     const int n = (int)c->d->n;
     const size_t bytes = (size_t)(c->d->outer * c->d->size * c->d->inner * c->width);
     cudaStream_t s = c->r->cuda->stream;
+    if (c->d->piece) {
+        rt_copies_ring_shift(c->r, c->d, x, y);
+        return;
+    }
     rt_nccl_must(ncclGroupStart(), "a shift");
     rt_nccl_must(ncclSend(x, bytes, ncclUint8, (c->me + 1) % n, c->comm, s), "sending");
     rt_nccl_must(ncclRecv(y, bytes, ncclUint8, (c->me + n - 1) % n, c->comm, s), "taking");

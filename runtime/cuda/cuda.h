@@ -37,10 +37,11 @@ typedef struct rt_cuda {
     rt_products *products;
     rt_graphs *graphs;
     rt_feed *feed;
-    rt_host *host;           /* NULL: no kernel of the host was launched */
-    struct rt_comms *comms;  /* comm.c; NULL: one rank */
-    uint32_t *_Atomic marks; /* RT_STREAMS pairs that the GPU writes; see rt_cuda_enter */
-    char *staging;           /* pinned; holds the open tensor */
+    rt_host *host;            /* NULL: no kernel of the host was launched */
+    struct rt_comms *comms;   /* comm.c; NULL: one rank */
+    struct rt_copies *copies; /* copies.c; NULL: no collective is made by copies */
+    uint32_t *_Atomic marks;  /* RT_STREAMS pairs that the GPU writes; see rt_cuda_enter */
+    char *staging;            /* pinned; holds the open tensor */
     int64_t staging_bytes;
     int64_t free_before; /* bytes free before the arena was allocated; 0: it was not */
     char name[256];
@@ -88,7 +89,8 @@ typedef enum rt_fixed {
     FIXED_gelu_grad = FIXED_gelu + 2,
     FIXED_lay = FIXED_gelu_grad + 2, /* words of 16, 8, 4, 2, 1 bytes */
     FIXED_sum_shares = FIXED_lay + 5,
-    FIXED_mark = FIXED_sum_shares + 2,
+    FIXED_add_shares = FIXED_sum_shares + 2,
+    FIXED_mark = FIXED_add_shares + 4,
     FIXED_count
 } rt_fixed;
 /* Launch a kernel in the current stream; rt_cuda_call* launch a kernel of the library (device.c).

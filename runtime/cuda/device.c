@@ -32,25 +32,45 @@ static const void *sized_kernel(rt_cuda *c, const char *name, int shared)
 static const void *fixed_kernel(rt_cuda *c, int which, int shared)
 {
 #define FOUR(name) name "_f32", name "_f64", name "_bf16", name "_f16"
-    static const char *const names[] = {"mg_gather_1",        "mg_gather_2",
-                                        "mg_gather_4",        "mg_gather_8",
-                                        "mg_gather_16",       "mg_sort_count",
-                                        "mg_sort_scan",       "mg_sort_place",
-                                        "mg_scatter_add_f32", "mg_scatter_add_f64",
-                                        "mg_slots_i32",       "mg_top_f32",
-                                        "mg_top_f64",         FOUR("mg_dispatch"),
-                                        FOUR("mg_combine"),   FOUR("mg_combine_weight"),
-                                        "mg_random_f32",      "mg_random_f64",
-                                        FOUR("mg_xent"),      FOUR("mg_xent_grad"),
-                                        FOUR("mg_head_rows"), "mg_fill_rows_bf16",
-                                        "mg_fill_rows_f16",   "mg_sum_rows_bf16",
-                                        "mg_sum_rows_f16",    "mg_sum_parts",
-                                        "mg_gelu_bf16",       "mg_gelu_f16",
-                                        "mg_gelu_grad_bf16",  "mg_gelu_grad_f16",
-                                        "mg_lay_16",          "mg_lay_8",
-                                        "mg_lay_4",           "mg_lay_2",
-                                        "mg_lay_1",           "mg_sum_shares_f32",
-                                        "mg_sum_shares_f64",  "mg_mark"};
+    static const char *const names[] = {"mg_gather_1",
+                                        "mg_gather_2",
+                                        "mg_gather_4",
+                                        "mg_gather_8",
+                                        "mg_gather_16",
+                                        "mg_sort_count",
+                                        "mg_sort_scan",
+                                        "mg_sort_place",
+                                        "mg_scatter_add_f32",
+                                        "mg_scatter_add_f64",
+                                        "mg_slots_i32",
+                                        "mg_top_f32",
+                                        "mg_top_f64",
+                                        FOUR("mg_dispatch"),
+                                        FOUR("mg_combine"),
+                                        FOUR("mg_combine_weight"),
+                                        "mg_random_f32",
+                                        "mg_random_f64",
+                                        FOUR("mg_xent"),
+                                        FOUR("mg_xent_grad"),
+                                        FOUR("mg_head_rows"),
+                                        "mg_fill_rows_bf16",
+                                        "mg_fill_rows_f16",
+                                        "mg_sum_rows_bf16",
+                                        "mg_sum_rows_f16",
+                                        "mg_sum_parts",
+                                        "mg_gelu_bf16",
+                                        "mg_gelu_f16",
+                                        "mg_gelu_grad_bf16",
+                                        "mg_gelu_grad_f16",
+                                        "mg_lay_16",
+                                        "mg_lay_8",
+                                        "mg_lay_4",
+                                        "mg_lay_2",
+                                        "mg_lay_1",
+                                        "mg_sum_shares_f32",
+                                        "mg_sum_shares_f64",
+                                        FOUR("mg_add_shares"),
+                                        "mg_mark"};
     _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
     if (c->fixed[which])
         return c->fixed[which];
@@ -104,8 +124,10 @@ static void load_kernels(mg_run *r)
 
 void rt_device_open(mg_run *r)
 {
-    rt_cpu_must(r);    /* of kernels that run on the host */
-    rt_ranks_start(r); /* a process that has used a GPU cannot fork */
+    rt_cpu_must(r);        /* of kernels that run on the host */
+    rt_ranks_start(r);     /* a process that has used a GPU cannot fork */
+    if (r->program->piece) /* a stream that waits for a word holds up none that shares its queue */
+        setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     const char *why = rt_cuda_missing();
     struct cudaDeviceProp p;
     void *marks;

@@ -144,13 +144,16 @@ static int64_t meetings_bytes(const mg_program *p)
 }
 
 /* Bytes of the shared memory before the arenas. Sets k->pipes, where the memory of pipelines
- * begins; the meetings of async_comm.c are at the end. */
+ * begins, and k->copying, where that of collectives by copies does; the meetings of async_comm.c
+ * are at the end. */
 static int64_t head_bytes(struct rt_ranks *k, const mg_program *p)
 {
     int64_t bytes =
         (int64_t)sizeof(rt_machine) + number_barriers(k, p) * (int64_t)sizeof(rt_barrier);
     k->pipes = rt_whole_pages(bytes);
-    bytes = k->pipes + rt_pipe_shared_bytes(p) + meetings_bytes(p) + (int64_t)sizeof(uint64_t);
+    k->copying = rt_whole_pages(k->pipes + rt_pipe_shared_bytes(p));
+    bytes = rt_whole_pages(k->copying + mg_copies_bytes(k->nhere, p->piece));
+    bytes += meetings_bytes(p) + (int64_t)sizeof(uint64_t);
     return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
@@ -180,6 +183,7 @@ static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd
     k->shared = map(NULL, head, both, MAP_SHARED, fd, 0);
     k->meetings = (_Atomic uint32_t *)((char *)k->shared + head - meetings_bytes(p));
     k->pipe = rt_pipe_new(p, (char *)k->shared + k->pipes);
+    k->copies = (char *)k->shared + k->copying;
     char *base = map(NULL, stride * k->n + HUGE_PAGE, PROT_NONE, own, -1, 0);
     k->arenas = (char *)(((uintptr_t)base + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     for (int i = 0, at = 0; i < k->n; i++) {

@@ -2,11 +2,13 @@
  * shapes along each set of axes, once as they are and once in a captured graph. On the shim here;
  * scripts/gpu-check runs it on GPUs.
  *
- *   check_comm [AXES [SEED]]      2^AXES ranks: 1, 2 or 3; SEED: of what is drawn */
+ *   check_comm [AXES [SEED [PIECE]]]      2^AXES ranks: 1, 2 or 3; SEED: of what is drawn; PIECE:
+ *                                         by copies, where they may be, of at most so many bytes */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
+#include "runtime/half.h"
 #include "runtime/net/ranks.h"
 #include "tests/runtime/collective.h"
 
@@ -20,14 +22,25 @@ static const mg_axis axes[] = {{"a", 2}, {"b", 2}, {"c", 2}};
 typedef struct cases {
     int axes;
     uint64_t seed;
+    int64_t piece;
 } cases;
 static cases of; /* a program has no argument */
 static int call_number;
 
+/* By copies halves are added up, too; their sums are exact. */
 static mg_comm_desc next(uint64_t *seed)
 {
-    return random_desc(seed, of.axes);
+    mg_comm_desc d = random_desc(seed, of.axes), copied = d;
+    const bool sums = d.kind == MG_ALL_REDUCE || d.kind == MG_REDUCE_SCATTER;
+    if (sums && d.dtype == MG_I32)
+        copied.dtype = d.n < 8 && d.outer % 2 ? MG_BF16 : MG_F16;
+    if (!of.piece || !mg_copies_may(&copied))
+        return d;
+    copied.piece = of.piece;
+    return copied;
 }
+
+static int by_copies;
 
 static void fill(mg_run *r, const mg_comm_desc *d, char *host)
 {
@@ -60,6 +73,7 @@ static void run_cases(mg_run *r)
     uint64_t seed = of.seed;
     for (int c = 0; c < CASES; c++) {
         mg_comm_desc d = next(&seed);
+        by_copies += d.piece > 0;
         fill(r, &d, host);
         mg_comm(r, 0, &d, a, a + SPACE, mg_comm_work(&d) ? a + 2 * SPACE : NULL);
         compare(r, &d, c, host);
@@ -81,7 +95,7 @@ static void run_graph(mg_run *r)
     char *host = rt_alloc(SPACE, 1);
     uint64_t seed = of.seed + 999;
     graphed = next(&seed);
-    while (graphed.kind == MG_SHARD)
+    while (graphed.kind == MG_SHARD || (of.piece && !graphed.piece))
         graphed = next(&seed);
     r->eval = run_one;
     for (call_number = 0; call_number < 4; call_number++) {
@@ -103,6 +117,7 @@ int main(int argc, char **argv)
 {
     of.axes = argc > 1 ? atoi(argv[1]) : 2;
     of.seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 12345;
+    of.piece = argc > 3 ? atoll(argv[3]) : 0;
     mg_program p = {.name = "check_comm",
                     .compiler = "",
                     .layout = "",
@@ -113,7 +128,9 @@ int main(int argc, char **argv)
                     .naxes = of.axes,
                     .cuda_image = mg_cuda_image,
                     .collectives = &mg_nccl,
-                    .ngroups = (1 << of.axes) - 1};
+                    .ngroups = (1 << of.axes) - 1,
+                    .by_copies = of.piece ? ((uint64_t)1 << ((1 << of.axes) - 1)) - 1 : 0,
+                    .piece = of.piece};
     for (int i = 0; i < of.axes; i++)
         p.axes[i] = axes[i];
     for (int i = 0; i < p.ngroups; i++)
@@ -132,6 +149,7 @@ int main(int argc, char **argv)
     rt_device_close(&r);
     rt_pool_free(r.pool);
     rt_world_free(&r.world);
-    printf("check_comm: %d ranks, %d cases and a graph passed\n", 1 << of.axes, CASES);
+    printf("check_comm: %d ranks, %d cases (%d by copies) and a graph passed\n", 1 << of.axes,
+           CASES, by_copies);
     return 0;
 }

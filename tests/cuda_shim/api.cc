@@ -210,6 +210,13 @@ static std::map<char *, Pinned>::iterator pinned_near(char *p, size_t bytes)
     return after->first + after->second.bytes > p ? after : pinned.end();
 }
 
+bool shim_is_mapped(const void *p, size_t bytes)
+{
+    auto at = pinned_near((char *)(uintptr_t)p, bytes);
+    return at != pinned.end() && at->second.mapped && at->first <= p &&
+           (const char *)p + bytes <= at->first + at->second.bytes;
+}
+
 cudaError_t cudaMallocHost(void **p, size_t bytes)
 {
     cudaError_t e = allocate(p, bytes);
@@ -280,6 +287,27 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     } else {
         shim_later(s, [=] { memmove(to, from, bytes); });
     }
+    return cudaSuccess;
+}
+
+/* Rows. CUDA refuses rows that are longer than what lies between two of them; the shim also a copy of
+ * memory of the host that is not pinned, which nobody here makes. */
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t s)
+{
+    const void *host = kind == cudaMemcpyHostToDevice ? from : to;
+    const size_t pitch = kind == cudaMemcpyHostToDevice ? from_pitch : to_pitch;
+    if (width > to_pitch || width > from_pitch || !height)
+        return cudaErrorInvalidValue;
+    if (kind != cudaMemcpyDeviceToDevice && !shim_is_mapped(host, pitch * (height - 1) + width))
+        return cudaErrorInvalidValue;
+    if (shim_takes(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
+    shim_later(s, [=] {
+        for (size_t i = 0; i < height; i++)
+            memmove((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+    });
     return cudaSuccess;
 }
 

@@ -45,8 +45,9 @@ void shim_set_rank(int rank);
 int shim_device();
 /* Their compute capability, 89 for 8.9. */
 int shim_capability();
-/* Is this memory that cudaMalloc gave? */
+/* Is this memory that cudaMalloc gave? That of the host which was registered as mapped? */
 bool shim_on_device(const void *p, size_t bytes);
+bool shim_is_mapped(const void *p, size_t bytes);
 void shim_graph_takes(int64_t nodes); /* of an executable graph; below 0: it is destroyed */
 
 /* Any number, the same for the same key. */

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "runtime/half.h"
 #include "runtime/run.h"
 
 /* Element i of the x of a rank, exact in every type, and different for each. */
@@ -19,15 +20,19 @@ static void put(mg_dtype t, char *at, int64_t i, double v)
         ((double *)at)[i] = v;
     else if (t == MG_F32)
         ((float *)at)[i] = (float)v;
+    else if (t == MG_BF16 || t == MG_F16)
+        ((uint16_t *)at)[i] = t == MG_BF16 ? mg_to_bf16((float)v) : mg_to_f16((float)v);
     else
         ((int32_t *)at)[i] = (int32_t)v;
 }
 
 static double get(mg_dtype t, const char *at, int64_t i)
 {
-    return t == MG_F64   ? ((const double *)at)[i]
-           : t == MG_F32 ? ((const float *)at)[i]
-                         : ((const int32_t *)at)[i];
+    return t == MG_F64    ? ((const double *)at)[i]
+           : t == MG_F32  ? ((const float *)at)[i]
+           : t == MG_BF16 ? mg_from_bf16(((const uint16_t *)at)[i])
+           : t == MG_F16  ? mg_from_f16(((const uint16_t *)at)[i])
+                          : ((const int32_t *)at)[i];
 }
 
 /* A dim of an index: [outer, size, inner]. */
