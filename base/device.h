@@ -8,6 +8,10 @@
 
 #include "base/level.h"
 
+/* Who makes the collectives of a GPU: what is faster, NCCL, or, where they may be, copies through
+ * the host (--collectives). */
+typedef enum Collectives { COLLECTIVES_auto, COLLECTIVES_nccl, COLLECTIVES_copies } Collectives;
+
 typedef enum Target { TARGET_host, TARGET_cuda } Target;
 
 /* Classes of a GPU's kernels of attention (runtime/attend.h), of which a description tells apart.
@@ -69,6 +73,9 @@ typedef struct Device {
     int node_ranks;        /* neighbours that those links join; the others are behind a network */
     double node_bandwidth; /* bytes/s a rank sends into the network */
     double node_seconds;   /* a step over the network costs at least */
+    bool through_host;     /* cuda: those links go through the host: no peer access */
+    Collectives collectives;
+    double host_all; /* bytes/s of the copies of all GPUs of a host together; 0: of each its own */
     DeviceLevel level[LEVEL_count]; /* [LEVEL_device] is not used */
     /* cuda: bytes/s that all cores of the host stream through its memory, for all ranks of the
      * machine; 0: unknown, and no kernel runs there. */

@@ -75,6 +75,8 @@ Plan *calibrate_plan(Calibration *c, const Way *w, Exit *wrong)
         o->layout = arena_printf(s->arena, "%s/%s.mg", c->dir, w->name);
         *wrong = write_layout(s, o->layout, w->layout);
     }
+    if (s->o->device) /* of GPUs the links are measured, by NCCL */
+        o->collectives = "nccl";
     if (!*wrong)
         *wrong = compile_front(&one,
                                arena_printf(s->arena, "%s/%s", home_dir(s->arena),

@@ -156,6 +156,31 @@ static void share_device(const Session *s, const Module *m, Device *d)
         *rates[i] /= (double)n;
 }
 
+/* --collectives, which is for GPUs; copies need those that are linked through their host. */
+static Exit read_collectives(Session *s, Device *d)
+{
+    const char *text = s->o->collectives;
+    if (!text)
+        return EXIT_done;
+    d->collectives = !strcmp(text, "nccl")     ? COLLECTIVES_nccl
+                     : !strcmp(text, "copies") ? COLLECTIVES_copies
+                                               : COLLECTIVES_auto;
+    if (d->target != TARGET_cuda)
+        return usage(
+            s,
+            arena_printf(s->arena, "--collectives is for GPUs, and '%s' is a processor", d->name),
+            "leave it out");
+    if (d->collectives != COLLECTIVES_copies || d->through_host)
+        return EXIT_done;
+    return usage(
+        s,
+        arena_printf(s->arena,
+                     "--collectives=copies is for GPUs that are linked through their host, "
+                     "and the description of '%s' does not say so (\"link\": \"host\")",
+                     d->name),
+        "--collectives=nccl");
+}
+
 static Exit read_microbatch(Session *s, int64_t *n)
 {
     const char *text = s->o->microbatch;
@@ -218,7 +243,8 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     share_device(s, c->module, &c->device);
     times_mark(s, "elaborate");
     diag_stage(s->diag, 1);
-    return ranks_are_built(s, c);
+    wrong = read_collectives(s, &c->device);
+    return wrong ? wrong : ranks_are_built(s, c);
 }
 
 /* The first line of a dump, "# after PASS", says where to go on. */
@@ -290,7 +316,8 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
     share_device(s, c->module, &c->device);
-    return ranks_are_built(s, c);
+    wrong = read_collectives(s, &c->device);
+    return wrong ? wrong : ranks_are_built(s, c);
 }
 
 /* ---- middle -------------------------------------------------------------------------------- */

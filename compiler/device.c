@@ -21,7 +21,7 @@ typedef enum FieldKind {
 
 /* The fields of a description. An optional one that is left out is 0. */
 typedef struct Description {
-    const char *name, *target, *processor, *measured;
+    const char *name, *target, *processor, *measured, *link;
     double memory, threads; /* or "host": what this machine has */
     double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16, flops_fp8;
     double product_share, product_share_f32, product_share_f64, product_share_tf32,
@@ -35,6 +35,7 @@ typedef struct Description {
     double architecture, warpgroups;
     double product_rows, product_columns;
     double node_ranks, node_bandwidth, node_seconds;
+    double host_all;
     struct {
         double memory, in, out, both, seconds;
     } host, disk;
@@ -86,6 +87,7 @@ static const Field fields[] = {
     FIELD("link_bandwidth", real, link_bandwidth, 1e3, 1e15),
     FIELD("link_seconds", real, link_seconds, 0, 1),
     FIELD("link_slowdown", real, link_slowdown, 1, 16),
+    OPTIONAL("link", text, link, 0, 0), /* linked() */
     FIELD("node_ranks", whole, node_ranks, 1, 1 << 20),
     FIELD("node_bandwidth", real, node_bandwidth, 1e3, 1e15),
     FIELD("node_seconds", real, node_seconds, 0, 1),
@@ -96,6 +98,7 @@ static const Field fields[] = {
     OPTIONAL("host_both", real, host.both, 1e6, 1e15),
     OPTIONAL("host_seconds", real, host.seconds, 0, 1),
     OPTIONAL("host_bandwidth", real, host_bandwidth, 1e6, 1e15),
+    OPTIONAL("host_all", real, host_all, 1e6, 1e15), /* linked() */
     OPTIONAL("disk_memory", bytes, disk.memory, 1 << 20, 0x1p50),
     OPTIONAL("disk_in", real, disk.in, 1e6, 1e15),
     OPTIONAL("disk_out", real, disk.out, 1e6, 1e15),
@@ -246,6 +249,26 @@ static Wrong whole_level(Arena *a, const json_t *root, const char *level)
     return (Wrong){arena_printf(a, "'%s' is missing, where there is '%s'", lacks, has), NULL, -1};
 }
 
+/* How GPUs of a node are linked: by links of their own, or through their host, whose rates have to
+ * be there then. */
+static Wrong linked(const json_t *root, const Description *d)
+{
+    const bool cuda = !strcmp(d->target, "cuda"), host = d->link && !strcmp(d->link, "host");
+    if (d->link && strcmp(d->link, "own") && !host)
+        return (Wrong){"is \"own\" or \"host\"", "link", -1};
+    if (d->link && !cuda)
+        return (Wrong){
+            "is of target \"cuda\": ranks on processors have no links but memory and the "
+            "network",
+            "link", -1};
+    if (host && !json_object_get(root, "host_memory"))
+        return (Wrong){"is \"host\", and 'host_memory' and the host's rates are missing", "link",
+                       -1};
+    if (d->host_all > 0 && !host)
+        return (Wrong){"is of GPUs whose 'link' is \"host\"", "host_all", -1};
+    return (Wrong){0};
+}
+
 static Wrong read_all(Arena *a, json_t *root, Description *d)
 {
     const char *key;
@@ -286,8 +309,11 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
     if (cuda && json_object_get(root, "disk_memory") && !json_object_get(root, "host_memory"))
         return (Wrong){"'host_memory' is missing: a GPU reaches a disk through its host", NULL, -1};
     const Wrong wrong[] = {only_of(a, root, d), whole_level(a, root, "host"),
-                           whole_level(a, root, "disk")};
-    return wrong[0].text ? wrong[0] : wrong[1].text ? wrong[1] : wrong[2];
+                           whole_level(a, root, "disk"), linked(root, d)};
+    size_t i = 0;
+    while (i + 1 < sizeof wrong / sizeof *wrong && !wrong[i].text)
+        i++;
+    return wrong[i];
 }
 
 /* The line of a key in the file's text, or of a row of its list. The parser does not tell. */
@@ -339,6 +365,8 @@ static Device device_from(const Description *d)
                     .link_bandwidth = d->link_bandwidth,
                     .link_seconds = d->link_seconds,
                     .link_slowdown = d->link_slowdown,
+                    .through_host = d->link && !strcmp(d->link, "host"),
+                    .host_all = d->host_all,
                     .product_rows = (int)d->product_rows,
                     .product_columns = (int)d->product_columns,
                     .node_ranks = (int)d->node_ranks,

@@ -73,7 +73,9 @@ static ClassId class_of(const Plan *p, const Action *a)
     case ACT_random:
         return MEASURE_random;
     case ACT_comm:
-        return action_sends(a) ? MEASURE_collective : MEASURE_copies;
+        return !action_sends(a) ? MEASURE_copies
+               : a->comm.piece  ? MEASURE_copied
+                                : MEASURE_collective;
     case ACT_fetch:
         return MEASURE_fetch;
     case ACT_offload:

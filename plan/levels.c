@@ -7,6 +7,7 @@
 #include "plan/levels.h"
 
 #include "base/quantity.h"
+#include "plan/copies.h"
 #include "runtime/sizes.h"
 
 #include <math.h>
@@ -149,9 +150,14 @@ static void tell_too_small(const Plan *p, Level l)
     const Module *m = p->module;
     const Device *d = p->device;
     const int64_t all = levels_bytes(p, l) * levels_ranks(m, d), has = d->level[l].memory;
+    const int64_t copies = l == LEVEL_host ? copies_bytes(p) : 0;
     diag_error(m->diag, m->layout.offload_span, 556,
-               "%s, and the device '%s' has %lld (%s) there%s", said(p, l), d->name, (long long)has,
-               text_bytes(m->arena, (double)has), levels_ranks(m, d) > 1 ? " for all of them" : "");
+               "%s%s, and the device '%s' has %lld (%s) there%s", said(p, l),
+               copies ? arena_printf(m->arena, ", beside %lld for collectives by copies",
+                                     (long long)copies)
+                      : "",
+               d->name, (long long)has, text_bytes(m->arena, (double)has),
+               levels_ranks(m, d) > 1 ? " for all of them" : "");
     for (int k = LEVEL_device + 1; k < LEVEL_count; k++)
         if (d->level[k].memory >= all)
             diag_help(m->diag, "offload to '%s': there are %s", level_names[k],
@@ -163,11 +169,15 @@ static void tell_too_small(const Plan *p, Level l)
 bool levels_fit(const Plan *p)
 {
     bool fit = true;
-    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
-        if (levels_bytes(p, (Level)l) > levels_share(p->module, p->device, (Level)l).memory) {
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
+        const int64_t beside =
+            l == LEVEL_host ? copies_bytes(p) / levels_ranks(p->module, p->device) : 0;
+        const int64_t mine = levels_bytes(p, (Level)l);
+        if (mine && mine + beside > levels_share(p->module, p->device, (Level)l).memory) {
             tell_too_small(p, (Level)l);
             fit = false;
         }
+    }
     return fit;
 }
 

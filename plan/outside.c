@@ -197,6 +197,8 @@ enum { USES_ring = 1, USES_next = 2, USES_each = 4 };
 
 static int uses(const mg_comm_desc *d)
 {
+    if (d->piece) /* by copies: through the memory of the host */
+        return 0;
     switch (collective_of_kind(d->kind)->sends) {
     case SEND_nothing:
         break;
@@ -283,6 +285,18 @@ static mg_links links_of_messages(const Plan *p)
     return l;
 }
 
+static int64_t largest_piece(const Plan *p)
+{
+    Program *const *const all = p->programs;
+    int64_t most = 0;
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
+            const Action *a = &all[k]->actions.data[i];
+            most = action_sends(a) && a->comm.piece > most ? a->comm.piece : most;
+        }
+    return most;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool multiplies(const Program *g)
@@ -318,6 +332,7 @@ void plan_outside(Plan *p)
     o->bytes[OUT_graphs] = mg_outside_round(nodes * MG_NODE_BYTES);
     if (!ranks)
         return;
+    o->piece = largest_piece(p);
     o->links[OUT_comms] = links_of_collectives(p);
     o->links[OUT_messages] = links_of_messages(p);
     for (int i = OUT_comms; i <= OUT_messages; i++)

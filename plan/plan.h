@@ -314,6 +314,7 @@ typedef struct Nodes {
 
 typedef struct Outside {
     int64_t bytes[OUT_count];
+    int64_t piece;             /* of collectives by copies, the largest; 0: there are none */
     mg_links links[OUT_count]; /* from which the bytes of comms and messages are */
     /* Of a program, by the place along the axis of stages (`places`; 1: none): nodes of its
      * graphs, should the library have all epilogues of products. NULL: no such program. */

@@ -31,10 +31,12 @@
  *             log2(n/g) steps over the network
  *   exchange  what goes to other nodes, (n - g) / n of it, at the rate of the network
  *   shift     one rank of a node sends into the network, and all wait for it
+ *   copies    through the memory of the host: copies.c
  * The formulas of rings and trees are those by which NCCL chooses among them. */
 #include "plan/rates.h"
 
 #include "ir/collective.h"
+#include "plan/copies.h"
 #include "plan/levels.h"
 #include "plan/convolution.h"
 #include "plan/volume.h"
@@ -186,19 +188,19 @@ static double ring_steps(const Device *d, double n, double nodes)
     return (n - nodes) * d->link_seconds + (nodes - 1) * d->node_seconds;
 }
 
-static double collective_seconds(const Plan *p, const Action *a)
+double rate_collective(const Module *m, const Device *d, const mg_comm_desc *c)
 {
-    const Device *d = p->device;
-    const mg_comm_desc *c = &a->comm;
-    double n = (double)c->n, here = (double)rate_node_ranks(p->module, d, c->axes);
-    double nodes = ceil(n / here), bytes = volume_bytes(a);
+    if (c->piece)
+        return copies_seconds(m, d, c);
+    double n = (double)c->n, here = (double)rate_node_ranks(m, d, c->axes);
+    double nodes = ceil(n / here), bytes = volume_of(c);
     double ring = nodes > 1 ? fmin(d->link_bandwidth, here * d->node_bandwidth) : d->link_bandwidth;
     double alone = nodes > 1 ? fmin(d->link_bandwidth, d->node_bandwidth) : d->link_bandwidth;
     double tree = (here - 1) * d->link_seconds + ceil(log2(nodes)) * d->node_seconds;
     double steps = ring_steps(d, n, nodes);
     switch (collective_of_kind(c->kind)->sends) {
     case SEND_neighbour:
-        return rate_message(p->module, d, c->axes, bytes);
+        return rate_message(m, d, c->axes, bytes);
     case SEND_exchange:
         return fmax(bytes * (here - 1) / fmax(n - 1, 1) / d->link_bandwidth,
                     bytes * (n - here) / fmax(n - 1, 1) / alone) +
@@ -244,8 +246,8 @@ static void rate(const Plan *p, Program *g)
             a->seconds = l.seconds + a->bytes_moved / (a->kind == ACT_fetch ? l.in : l.out);
         }
         if (action_sends(a))
-            a->seconds =
-                fmax(collective_seconds(p, a), fmax(a->bytes_moved / d->bandwidth, d->launch));
+            a->seconds = fmax(rate_collective(p->module, d, &a->comm),
+                              fmax(a->bytes_moved / d->bandwidth, d->launch));
     }
 }
 

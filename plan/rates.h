@@ -16,6 +16,9 @@ int64_t rate_node_ranks(const Module *m, const Device *d, Axes axes);
  * another node, of those, whom all wait for. */
 double rate_message(const Module *m, const Device *d, Axes axes, double bytes);
 
+/* Seconds of a collective. */
+double rate_collective(const Module *m, const Device *d, const mg_comm_desc *c);
+
 /* Bytes of the logits of a row of a head. */
 int64_t rate_logits(const mg_head_desc *h);
 

@@ -6,10 +6,12 @@
 #include "plan/volume.h"
 #include "plan/whole.h"
 #include "plan/asserts.h"
+#include "plan/copies.h"
 #include "plan/levels.h"
 #include "plan/outside.h"
 #include "plan/place/place.h"
 #include "plan/show.h"
+#include "runtime/sizes.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -163,11 +165,12 @@ static void print_volumes(const Plan *p, FILE *out)
             all.exposed > 0 ? text_seconds(m->arena, all.exposed) : "none");
     for (int i = 0; i < all.n; i++) {
         const Volume *v = &all.of[i];
-        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s %12s  %s, n = %lld%s%s\n",
+        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s %12s  %s, n = %lld%s%s%s\n",
                 mesh_axes_text(m, v->axes), volume_name(v), v->count,
                 text_bytes(m->arena, v->bytes), text_seconds(m->arena, v->seconds),
                 v->exposed > 0 ? text_seconds(m->arena, v->exposed) : "0", volume_formula(v),
-                (long long)v->ranks, v->scalar ? ", numbers" : "", v->tree ? ", in a tree" : "");
+                (long long)v->ranks, v->scalar ? ", numbers" : "", v->tree ? ", in a tree" : "",
+                v->copies ? ", by copies" : "");
     }
 }
 
@@ -219,13 +222,13 @@ static json_t *volumes_json(const Plan *p, const Volumes *all)
     json_t *list = json_array();
     for (int i = 0; i < all->n; i++) {
         const Volume *v = &all->of[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:f, s:f, s:s}",
-                                              "axis", mesh_axes_text(p->module, v->axes), "kind",
-                                              volume_name(v), "ranks", (int)v->ranks, "bytes",
-                                              (json_int_t)llround(v->bytes), "count",
-                                              (json_int_t)v->count, "scalars", v->scalar, "tree",
-                                              v->tree, "ms", v->seconds * 1e3, "exposed_ms",
-                                              v->exposed * 1e3, "formula", volume_formula(v)));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:b, s:f, s:f, s:s}", "axis",
+                            mesh_axes_text(p->module, v->axes), "kind", volume_name(v), "ranks",
+                            (int)v->ranks, "bytes", (json_int_t)llround(v->bytes), "count",
+                            (json_int_t)v->count, "scalars", v->scalar, "tree", v->tree, "copies",
+                            v->copies, "ms", v->seconds * 1e3, "exposed_ms", v->exposed * 1e3,
+                            "formula", volume_formula(v)));
     }
     return list;
 }
@@ -299,6 +302,8 @@ static void print_levels(const Plan *p, FILE *out)
         fprintf(out, "  transfers    %s\n", plan_transfers_text(p));
     if (plan_on_host_text(p))
         fprintf(out, "  optimizer    %s\n", plan_on_host_text(p));
+    if (copies_text(p))
+        fprintf(out, "  copies       %s\n", copies_text(p));
 }
 
 /* Types of the tensors that last from step to step. */
@@ -402,6 +407,11 @@ static json_t *levels_json(const Plan *p)
     }
     if (plan_host_kernels(p))
         json_object_set_new(all, "host_kernels_ms", json_real(plan_on_host(p->train) * 1e3));
+    if (p->outside.piece)
+        json_object_set_new(all, "copies",
+                            json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)copies_bytes(p),
+                                      "ranks", (json_int_t)levels_ranks(p->module, p->device),
+                                      "piece", (json_int_t)p->outside.piece));
     return all;
 }
 
@@ -538,6 +548,9 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
                 print_wait(&prog->actions.data[a->wait[s] - 1], out);
         if (a->on != AT_ALL && p->module->layout.pipeline.axis)
             fprintf(out, " | %s", stage_set_name(a->on));
+        if (a->kind == ACT_comm && a->comm.piece)
+            fprintf(out, " | by copies of %s",
+                    text_bytes(p->module->arena, (double)mg_piece_most(&a->comm)));
         if (a->exposed > 0)
             fprintf(out, " | exposed %.2f us", a->exposed * 1e6);
         fputc('\n', out);

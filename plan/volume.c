@@ -10,11 +10,15 @@
 
 #include <string.h>
 
-double volume_bytes(const Action *a)
+double volume_of(const mg_comm_desc *d)
 {
-    const mg_comm_desc *d = &a->comm;
     double x = (double)(d->outer * d->size * d->inner) * (double)mg_dtype_bytes(d->dtype);
     return collective_bytes(d->kind, x, (double)d->n);
+}
+
+double volume_bytes(const Action *a)
+{
+    return volume_of(&a->comm);
 }
 
 const char *volume_formula(const Volume *v)
@@ -34,13 +38,18 @@ static Volume *entry(const Module *m, Volumes *all, const Action *a)
         d->outer * d->size * d->inner == 1 || (d->dtype == MG_F64 && m->train.compute != DT_f64);
     for (int i = 0; i < all->n; i++) {
         Volume *v = &all->of[i];
-        if (v->axes == d->axes && v->kind == d->kind && v->scalar == scalar && v->tree == d->tree)
+        if (v->axes == d->axes && v->kind == d->kind && v->scalar == scalar && v->tree == d->tree &&
+            v->copies == (d->piece > 0))
             return v;
     }
     if (all->n == VOLUMES_MAX)
         return NULL;
-    all->of[all->n] = (Volume){
-        .axes = d->axes, .kind = d->kind, .scalar = scalar, .tree = d->tree, .ranks = d->n};
+    all->of[all->n] = (Volume){.axes = d->axes,
+                               .kind = d->kind,
+                               .scalar = scalar,
+                               .tree = d->tree,
+                               .copies = d->piece > 0,
+                               .ranks = d->n};
     return &all->of[all->n++];
 }
 

@@ -221,6 +221,7 @@ static void desc_comm(const Emitter *e, const mg_comm_desc *d)
     fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
             (long long)d->size, (long long)d->inner);
     emit_num(e, "root", d->root);
+    emit_num(e, "piece", d->piece);
     flag(e, "max", d->max);
     flag(e, "tree", d->tree);
     flag(e, "zigzag", d->zigzag);

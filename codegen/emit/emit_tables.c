@@ -429,15 +429,16 @@ static void named_lines(const Emitter *e, const char *field, const char *text)
     fputs(",\n", e->out);
 }
 
-static bool add_axes(Axes *groups, int *n, Axes axes)
+/* The number of a set of axes, or -1: there are too many. */
+static int add_axes(Axes *groups, int *n, Axes axes)
 {
     for (int i = 0; i < *n; i++)
         if (groups[i] == axes)
-            return true;
+            return i;
     if (*n == MG_GROUPS_MAX)
-        return false;
-    groups[(*n)++] = axes;
-    return true;
+        return -1;
+    groups[*n] = axes;
+    return (*n)++;
 }
 
 /* The sets of axes of collectives, in the order of their first use. */
@@ -445,17 +446,21 @@ static void emit_groups(const Emitter *e)
 {
     Program *const *const all = e->p->programs;
     Axes groups[MG_GROUPS_MAX];
+    uint64_t copied = 0;
     int n = 0;
     for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
-            if (action_sends(a))
-                add_axes(groups, &n, a->comm.axes);
+            const int g = action_sends(a) ? add_axes(groups, &n, a->comm.axes) : -1;
+            copied |= g >= 0 && a->comm.piece ? (uint64_t)1 << g : 0;
         }
     fprintf(e->out, "    .collectives = &mg_nccl,\n    .ngroups = %d,\n    .groups = {", n);
     for (int i = 0; i < n; i++)
         fprintf(e->out, "%s%u", i ? ", " : "", groups[i]);
     fputs(n ? "},\n" : "0},\n", e->out);
+    if (copied)
+        fprintf(e->out, "    .by_copies = %llu, .piece = %lld,\n", (unsigned long long)copied,
+                (long long)e->p->outside.piece);
 }
 
 /* The memory beside the arena, by what takes it. */

@@ -343,6 +343,7 @@ int plan_check(const Plan *p, FILE *out)
         c.stages = 0;
         c.broken = 0;
         check_outside(&c);
+        check_copies(&c);
         broken_in_all += c.broken;
     }
     return broken_in_all;

@@ -235,6 +235,8 @@ static Sent sent_along(const Plan *p, Axes axes)
             const SendWay way = collective_of_kind(a->comm.kind)->sends;
             const bool each = way == SEND_exchange || a->comm.tree;
             s.any = true;
+            if (a->comm.piece)
+                continue;
             s.each |= each;
             s.next |= way == SEND_neighbour;
             s.ring |= !each && way != SEND_neighbour;

@@ -65,7 +65,7 @@ static bool same_collective(const Action *a, const Action *b)
     const mg_comm_desc *x = &a->comm, *y = &b->comm;
     return x->kind == y->kind && x->dtype == y->dtype && x->axes == y->axes && x->n == y->n &&
            x->outer * x->size * x->inner == y->outer * y->size * y->inner && x->max == y->max &&
-           x->tree == y->tree && x->root == y->root;
+           x->tree == y->tree && x->root == y->root && x->piece == y->piece;
 }
 
 static bool in_group(const Ranks *r, const Rank *x, const Rank *y, Axes axes)

@@ -2,10 +2,10 @@
  *
  * Within a stretch an action begins when the one before it in its stream is done, those it waits
  * for are, and those before it in the program that need what it needs to itself (arithmetic, the
- * memory's bandwidth, or the links). While a collective runs, what runs beside it is slower; while
- * nothing does, the collective is exposed. An iteration of a loop begins when all streams are
- * through, and every iteration takes as long as the first. (Where collectives are a queue:
- * queue_time.c.) */
+ * memory's bandwidth, or the links). While a collective runs, what runs beside it is slower (one by
+ * copies only makes transfers slower, and they it); while nothing does, the collective is exposed.
+ * An iteration of a loop begins when all streams are through, and every iteration takes as long as
+ * the first. (Where collectives are a queue: queue_time.c.) */
 #include "plan/order/streams.h"
 #include "plan/order/order.h"
 
@@ -74,15 +74,39 @@ static double both_ways(const Device *d, const Clock *c)
     return fmax(1, (l->in + l->out) / l->both);
 }
 
+/* Is what the links are used for a collective by copies? It takes nothing from what computes, and
+ * has the way to the host together with transfers. */
+static bool is_copied(const Clock *c)
+{
+    const Action *a = &c->act[c->running[RESOURCE_links]];
+    return a->kind == ACT_comm && a->comm.piece;
+}
+
+static bool transfers(const Clock *c)
+{
+    return c->running[RESOURCE_fetches] >= 0 || c->running[RESOURCE_offloads] >= 0;
+}
+
+/* How many times as long what runs on a resource takes beside what runs on the links. */
+static double beside_links(const Clock *c, const Device *d, int r)
+{
+    const bool transfer = r == RESOURCE_fetches || r == RESOURCE_offloads;
+    if (c->running[RESOURCE_links] < 0)
+        return 1;
+    if (!is_copied(c))
+        return r == RESOURCE_links ? 1 : d->link_slowdown;
+    return transfer || (r == RESOURCE_links && transfers(c)) ? 2 : 1;
+}
+
 /* On to the time at which something is done. */
 static void advance(Clock *c, const Device *d)
 {
-    const double slowdown = d->link_slowdown, both = both_ways(d, c);
+    const double both = both_ways(d, c);
     double lasts[RESOURCE_count], least = INFINITY;
     const bool links = c->running[RESOURCE_links] >= 0;
     bool alone = links, computes = false;
     for (int r = 0; r < RESOURCE_count; r++) {
-        double pace = links && r != RESOURCE_links ? slowdown : 1;
+        double pace = beside_links(c, d, r);
         pace *= r == RESOURCE_fetches || r == RESOURCE_offloads ? both : 1;
         lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
         alone &= r == RESOURCE_links || c->running[r] < 0;

@@ -121,6 +121,45 @@ cudaError_t cudaMemcpyAsync(void *into, const void *from, size_t bytes, enum cud
     return cudaSuccess;
 }
 
+/* Rows, of `width` bytes. */
+cudaError_t cudaMemcpy2DAsync(void *into, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t s)
+{
+    for (size_t i = 0; i < height && kind == cudaMemcpyDeviceToHost; i++)
+        memset((char *)into + i * to_pitch, 0, width);
+    record_line("rows", "%" PRIuPTR " %" PRIuPTR " %zu %" PRIuPTR " %zu %zu %zu %d", (uintptr_t)s,
+                (uintptr_t)into, to_pitch, (uintptr_t)from, from_pitch, width, height, (int)kind);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags)
+{
+    *device = host;
+    return cudaSuccess;
+}
+
+/* No other rank is there, and none is waited for. */
+static int await_word(cudaStream_t s, unsigned long long at, uint32_t value, unsigned flags)
+{
+    record_line("await", "%" PRIuPTR " %llu %u %u", (uintptr_t)s, at, value, flags);
+    return cudaSuccess;
+}
+static int write_word(cudaStream_t s, unsigned long long at, uint32_t value, unsigned flags)
+{
+    record_line("write", "%" PRIuPTR " %llu %u %u", (uintptr_t)s, at, value, flags);
+    return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *found)
+{
+    *found = cudaDriverEntryPointSuccess;
+    *function = !strcmp(name, "cuStreamWaitValue32")    ? (void *)await_word
+                : !strcmp(name, "cuStreamWriteValue32") ? (void *)write_word
+                                                        : NULL;
+    return cudaSuccess;
+}
+
 /* The host does nothing. */
 cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t what, void *with)
 {

@@ -58,6 +58,8 @@ static void stand_alone(mg_run *r, int rank)
     k->is_here[rank] = true;
     k->first = rt_alloc((size_t)1 << p->naxes, sizeof *k->first);
     k->shared = rt_alloc(1, sizeof *k->shared + (size_t)n * sizeof *k->shared->barrier);
+    if (p->piece)
+        k->copies = rt_alloc(1, (size_t)mg_copies_bytes(n, p->piece));
     for (int i = 0; i < n; i++)
         k->shared->barrier[i].members = 1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, link) ||

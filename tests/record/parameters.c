@@ -79,6 +79,7 @@ static const struct {
                {"mg_gelu_", "Mipp"},
                {"mg_lay_", "Lpp"},
                {"mg_sum_shares_", "lllpp"},
+               {"mg_add_shares_", "lllpp"},
                {"mg_mark", "pi"},
                {"mg_conv_sum_", "CHpp"},
                {"mg_conv_", "CHpppp"},

@@ -543,6 +543,7 @@ static const struct {
                {"mg_gelu_", gelu},
                {"mg_lay_", lay},
                {"mg_sum_shares_", sum_shares},
+               {"mg_add_shares_", sum_shares},
                {"mg_mark", mark},
                {"mg_conv_", convolution},
                {"mg_attention_forward_", forward},

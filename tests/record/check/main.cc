@@ -111,19 +111,26 @@ void Check::launch(const Line &l)
     put(c);
 }
 
+/* Of rows, too: CUDA takes pitches of less than 2 GiB, which are no shorter than the rows. */
 void Check::copy(const Line &l)
 {
-    const int kind = (int)l.i(4);
-    const uint64_t bytes = l.u(3);
+    const bool rows = l.word == "rows";
+    const int kind = (int)l.i(rows ? 7 : 4);
+    const uint64_t bytes = l.u(rows ? 5 : 3), height = rows ? l.u(6) : 1;
+    const uint64_t to_pitch = rows ? l.u(2) : 0, from_pitch = rows ? l.u(4) : 0;
     Call c = {l.number, l.action, l.u(0), "a copy", {}, kind != 3};
-    if (!bytes || bytes > (uint64_t)1 << 47)
+    if (!bytes || !height || bytes > (uint64_t)1 << 47)
         found("launch", l.number, l.action, "a copy of %" PRIu64 " bytes", bytes);
-    const uint64_t to = l.u(1), from = l.u(2);
+    for (uint64_t pitch : {to_pitch, from_pitch})
+        if (rows && (pitch < bytes || pitch >> 31))
+            found("launch", l.number, l.action,
+                  "a copy of rows of %" PRIu64 " bytes, %" PRIu64 " apart", bytes, pitch);
+    const uint64_t to = l.u(1), from = l.u(rows ? 3 : 2);
     const bool device_to = kind == 1 || kind == 3, device_from = kind == 2 || kind == 3;
     if (device_to || memory.block_of(to))
-        c.pieces.push_back({"to", to, bytes, 1, 0, false, true, 1, false});
+        c.pieces.push_back({"to", to, bytes, height, to_pitch, false, true, 1, false});
     if (device_from || memory.block_of(from))
-        c.pieces.push_back({"from", from, bytes, 1, 0, true, false, 1, false});
+        c.pieces.push_back({"from", from, bytes, height, from_pitch, true, false, 1, false});
     for (const Piece &p : c.pieces) {
         const Memory::Block *b = memory.block_of(p.at);
         const bool device = p.writes ? device_to : device_from;
@@ -210,8 +217,12 @@ void Check::line(const Line &l)
     } else if (l.word == "set") {
         put({l.number, l.action, l.u(0), "a memset",
              {{"to", l.u(1), l.u(2), 1, 0, false, true, 1, false}}, false});
-    } else if (l.word == "copy") {
+    } else if (l.word == "copy" || l.word == "rows") {
         copy(l);
+    } else if (l.word == "await" || l.word == "write") {
+        const bool writes = l.word == "write";
+        put({l.number, l.action, l.u(0), writes ? "a write of a word" : "a wait for a word",
+             {{"word", l.u(1), 4, 1, 0, !writes, writes, 4, false}}, false});
     } else if (l.word == "product") {
         Call c = {l.number, l.action, l.u(0), "a product", {}, false};
         product(l, &c);
