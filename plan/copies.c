@@ -13,7 +13,8 @@
  *
  *   seconds = max(out / host_out, in / host_in, (out + in) / host_both, R (out + in) / host_all)
  *             + transfers of the way that has more x host_seconds
- *             + what the first message takes out, before anybody can take it in
+ *             + what goes out before the first can be taken, and comes in when nothing goes out
+ *               any more
  *             + what the sums of pieces take, during which nothing comes in
  *
  * R ranks of the machine do the same at the same time. Each collective is made so if that is less
@@ -50,7 +51,7 @@ static Ways ways_of(const mg_comm_desc *c)
     const double peers = (double)c->n - 1;
     switch (c->kind) {
     case MG_ALL_REDUCE:
-        return (Ways){(peers + 1) * share, 2 * peers * share, 2 * peers, 2 * (peers + 1) * piece,
+        return (Ways){(peers + 1) * share, 2 * peers * share, 2 * peers, (2 * peers + 1) * piece,
                       1};
     case MG_REDUCE_SCATTER:
         return (Ways){peers * share, peers * share, peers, peers * piece, 1};

@@ -131,6 +131,56 @@ static void layouts(void **state)
     }
 }
 
+static Action *copied(Plan *p)
+{
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (p->train->actions.data[i].kind == ACT_comm && p->train->actions.data[i].comm.piece)
+            return &p->train->actions.data[i];
+    fail_msg("no collective is made by copies");
+    return NULL;
+}
+
+/* Collectives by copies take no links of NCCL, but of numbers alone; and are refused where they
+ * cannot be made. */
+static void by_copies(void **state)
+{
+    (void)state;
+    Reference r;
+    Model t;
+    Lies l[3];
+    open_reference(&r, &llama, 2);
+    assert_true(open_local(&t, &r, "dp=2 tp=2; batch dp; kv_heads tp; ffn tp; vocab tp", l));
+    lower_physical(&t);
+    Device d = gpu(4);
+    d.through_host = true;
+    d.collectives = COLLECTIVES_copies;
+    d.level[LEVEL_host] = (DeviceLevel){(int64_t)1 << 40, 1e9, 1e9, 2e9, 1e-5};
+    Plan *p = plan_for(&t, &d);
+    assert_int_equal(broken_in(p), 0);
+    assert_int_equal(p->outside.links[OUT_comms].far, 0);
+    mg_comm_desc *c = &copied(p)->comm;
+    const int64_t piece = c->piece;
+    assert_true(p->outside.piece >= piece);
+    p->outside.piece = piece - 1; /* the memory that ranks exchange through is too small */
+    assert_true(broken_in(p) > 0);
+    p->outside.piece = piece * 2;
+    c->piece = 0; /* made by NCCL, without links for it, and as other nodes */
+    assert_true(broken_in(p) > 0);
+    c->piece = piece + 1; /* no whole numbers */
+    assert_true(broken_in(p) > 0);
+    c->piece = piece;
+    assert_int_equal(broken_in(p), 0);
+    d.through_host = false;
+    assert_true(broken_in(p) > 0);
+    d.through_host = true;
+    d.node_ranks = 3; /* groups are in two nodes */
+    assert_true(broken_in(p) > 0);
+    d.node_ranks = 4;
+    assert_int_equal(broken_in(p), 0);
+    model_close(&t);
+    model_close(&r.t);
+}
+
 /* A processor's plan has nothing beside the arena here. */
 static void none_on_a_host(void **state)
 {
@@ -172,7 +222,8 @@ static void too_little(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(none_on_a_host),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(by_copies),
+                                       cmocka_unit_test(none_on_a_host),
                                        cmocka_unit_test(too_little)};
     return cmocka_run_group_tests_name("outside", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_rates.c - times of collectives and products by the numbers of a device, against numbers
  * worked out by hand; and the parts of a step of the mesh. */
+#include "plan/copies.h"
 #include "plan/rates.h"
 #include "plan/volume.h"
 #include "plan/whole.h"
@@ -100,6 +101,56 @@ static void collectives(void **state)
     near(comm(m, MG_RING_SHIFT, INNER), 4000 / 1e6 + 1e-3);
     /* 3000 bytes go to the three others; two of those are in the other node. */
     near(comm(m, MG_ALL_TO_ALL, MIDDLE), 2000 / 1e5 + 2e-3 + 1e-2);
+    arena_free(a);
+}
+
+/* By copies through the host, on nodes of which all ranks copy at once. */
+static mg_comm_desc copied(Module *m, const Device *d, mg_comm_kind kind, Axes axes, int64_t size)
+{
+    mg_comm_desc c = {.kind = kind,
+                      .dtype = MG_F32,
+                      .axes = axes,
+                      .n = mesh_size(m, axes),
+                      .outer = 1,
+                      .size = size,
+                      .inner = 1};
+    copies_choose(m, d, &c);
+    return c;
+}
+
+static void copies(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Module *m = mesh(a);
+    const int64_t large = (int64_t)1 << 26;
+    Device d = device;
+    d.link_bandwidth = 1e9;
+    d.link_seconds = 1e-5;
+    d.level[LEVEL_host] = (DeviceLevel){(int64_t)1 << 40, 2e9, 4e9, 5e9, 1e-5};
+    d.node_ranks = 8; /* all of the inner two axes */
+    assert_int_equal(copied(m, &d, MG_ALL_GATHER, INNER, large).piece, 0);
+    d.through_host = true;
+    mg_comm_desc c = copied(m, &d, MG_ALL_GATHER, MIDDLE, large);
+    const double share = 4 * (double)large, piece = (double)c.piece, pieces = share / piece;
+    assert_true(c.piece > 0);
+    /* Three shares come in, at 2 GB/s, while one goes out; before that one piece. */
+    near(rate_collective(m, &d, &c), 3 * share / 2e9 + 3 * pieces * 1e-5 + piece / 4e9 + 1e-5);
+    d.host_all = 1e10; /* for eight ranks: four shares of each, in or out */
+    near(rate_collective(m, &d, &c), 8 * 4 * share / 1e10 + 3 * pieces * 1e-5 + piece / 4e9 + 1e-5);
+    /* That is slower than NCCL's 3 shares at 1 GB/s: only where it is said. */
+    assert_int_equal(copied(m, &d, MG_ALL_GATHER, MIDDLE, large).piece, 0);
+    d.collectives = COLLECTIVES_copies;
+    assert_true(copied(m, &d, MG_ALL_GATHER, MIDDLE, large).piece > 0);
+    assert_true(copied(m, &d, MG_ALL_REDUCE, MIDDLE | INNER, large).piece > 0);
+    assert_int_equal(copied(m, &d, MG_ALL_REDUCE, MIDDLE, large + 1).piece, 0); /* unequal parts */
+    assert_int_equal(copied(m, &d, MG_BROADCAST, MIDDLE, large).piece, 0);
+    assert_int_equal(copied(m, &d, MG_ALL_GATHER, OUTER, large).piece, 0); /* leaves the node */
+    d.node_ranks = 4;
+    assert_int_equal(copied(m, &d, MG_ALL_GATHER, MIDDLE, large).piece, 0);
+    assert_true(copied(m, &d, MG_ALL_GATHER, INNER, large).piece > 0);
+    d.level[LEVEL_host].memory = (int64_t)1 << 20; /* has no room for it */
+    assert_int_equal(copied(m, &d, MG_ALL_GATHER, INNER, large).piece, 0);
     arena_free(a);
 }
 
@@ -213,8 +264,8 @@ static void whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives), cmocka_unit_test(few_rows),
-                                       cmocka_unit_test(products), cmocka_unit_test(rows_of_words),
-                                       cmocka_unit_test(whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),   cmocka_unit_test(copies),
+                                       cmocka_unit_test(few_rows),      cmocka_unit_test(products),
+                                       cmocka_unit_test(rows_of_words), cmocka_unit_test(whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
