@@ -8,8 +8,8 @@
 
 #include "base/level.h"
 
-/* Who makes the collectives of a GPU: what is faster, NCCL, or, where they may be, copies through
- * the host (--collectives). */
+/* The maker of a GPU's collectives: what is faster, NCCL, or, where they may be, copies through the
+ * host (--collectives). */
 typedef enum Collectives { COLLECTIVES_auto, COLLECTIVES_nccl, COLLECTIVES_copies } Collectives;
 
 typedef enum Target { TARGET_host, TARGET_cuda } Target;

@@ -379,7 +379,7 @@ static inline int64_t mg_copies_bytes(int64_t here, int64_t piece)
 {
     return piece ? mg_copies_words(here) + here * here * MG_COPY_SETS * piece : 0;
 }
-/* Which collectives may be made so: sums of numbers that kernels add, of equal parts. */
+/* True of collectives that may be made so: sums of numbers that kernels add, of equal parts. */
 static inline bool mg_copies_may(const mg_comm_desc *d)
 {
     const bool adds = !d->max && (d->dtype == MG_F32 || d->dtype == MG_F64 ||
@@ -399,7 +399,7 @@ static inline bool mg_copies_may(const mg_comm_desc *d)
     }
     return false;
 }
-/* What a rank gives each other, or gets of it: `rows` runs of `row` bytes. */
+/* The share that a rank gives each other, or gets of it: `rows` runs of `row` bytes. */
 static inline mg_share mg_copies_share(const mg_comm_desc *d)
 {
     const int64_t all = d->outer * d->size * d->inner * mg_dtype_bytes(d->dtype);

@@ -244,8 +244,8 @@ static int64_t bytes_of(const piece *p)
     return p->rows * p->width;
 }
 
-/* Where it begins in a share that lies by itself; and in the share of a place among those of all,
- * row by row. */
+/* The place of its first byte in a share that lies by itself; and in the share of a rank among
+ * those of all, row by row. */
 static int64_t in_share(const moving *m, const piece *p)
 {
     return p->row * m->share.row + p->at;
