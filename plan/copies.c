@@ -108,7 +108,7 @@ void copies_choose(const Module *m, const Device *d, mg_comm_desc *c)
     const int64_t ranks = levels_ranks(m, d), room = d->level[LEVEL_host].memory / MEMORY_PART;
     mg_comm_desc best = *c, copied = *c;
     double least = d->collectives == COLLECTIVES_copies ? INFINITY : rate_collective(m, d, c);
-    for (copied.piece = LARGEST; copied.piece >= SMALLEST; copied.piece /= 2) {
+    for (copied.piece = SMALLEST; copied.piece <= LARGEST; copied.piece *= 2) {
         const double seconds = copies_seconds(m, d, &copied);
         if (mg_copies_bytes(ranks, copied.piece) <= room && seconds < least) {
             least = seconds;
