@@ -67,6 +67,7 @@ struct Check {
     std::map<std::string, bool> kernels; /* those that the program asked for */
     std::map<uint64_t, bool> comms;
     std::map<std::string, uint64_t> planned;
+    std::map<uint64_t, bool> exchanged; /* pinned blocks that other ranks fill, not this one's host */
     std::map<uint64_t, int> ranks; /* of a communicator, where known */
     bool in_step = false, done = false;
     long launches = 0, groups = 0;
@@ -134,6 +135,8 @@ void Check::copy(const Line &l)
     for (const Piece &p : c.pieces) {
         const Memory::Block *b = memory.block_of(p.at);
         const bool device = p.writes ? device_to : device_from;
+        if (b && exchanged.count(b->at))
+            c.host = false;
         if (!b || b->pinned == device)
             found("bounds", l.number, l.action, "a copy of kind %d: %s is no such memory", kind, p.name);
     }
@@ -196,6 +199,8 @@ void Check::line(const Line &l)
     } else if (l.word == "planned") {
         planned[l.field[0]] = l.u(1);
         memory.arena_bytes = planned["arena"];
+    } else if (l.word == "shared_pin") {
+        exchanged[l.u(0)] = true;
     } else if (l.word == "ranks") {
         ranks[l.u(0)] = (int)l.i(1);
     } else if (l.word == "malloc" || l.word == "pin") {
