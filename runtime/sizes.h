@@ -486,12 +486,13 @@ static inline int64_t mg_scatter_nodes(const mg_gather_desc *d)
     const bool any = d->indices > 0 && d->outer * d->n * d->inner > 0;
     return !d->accumulate + (any ? 3 * mg_sort_passes(d) + 1 : 0);
 }
-/* Of a collective by copies: for each piece and each other rank a wait, a copy and a write of a
- * word on either side, but one copy out of what is for all; the own part; and the sum. */
+/* Of a collective by copies, for each piece: a wait until all have taken what was there; a copy out
+ * and a write of the word, of each other rank or of all; of each other rank a wait, a copy in and a
+ * write of the word. And the own part, and the sum. */
 static inline int64_t mg_copies_nodes(const mg_comm_desc *d)
 {
     const int64_t pieces = mg_pieces(d), peers = d->n - 1;
-    const int64_t gives = 6 * peers, shows = 5 * peers + 1;
+    const int64_t gives = 1 + 5 * peers, shows = 3 + 3 * peers;
     switch (d->kind) {
     case MG_ALL_REDUCE:
         return pieces * (gives + 2 + shows);

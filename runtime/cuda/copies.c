@@ -30,15 +30,15 @@
 #include "runtime/machine.h"
 #include "runtime/room.h"
 
+#include <cuda.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 enum { SETS = MG_COPY_SETS };
 
-/* Of the driver's library: CUstream is cudaStream_t, CUdeviceptr an integer, CUresult has the
- * numbers of cudaError_t. */
-typedef int word_call(cudaStream_t s, unsigned long long at, uint32_t value, unsigned flags);
-enum { WAIT_EQUAL = 1, WRITE_PLAIN = 0 };
+/* Of the driver's library, which is not linked. CUresult has the numbers of cudaError_t. */
+typedef CUresult words_call(CUstream s, unsigned count, CUstreamBatchMemOpParams *all,
+                            unsigned flags);
 
 struct rt_copies {
     char *memory; /* as this process has it; the copies are by these addresses */
@@ -48,13 +48,14 @@ struct rt_copies {
     int number[MG_RANKS_MAX]; /* by rank: its number among them, or -1 */
     cudaStream_t out, in;
     cudaEvent_t before, put[SETS], taken[SETS], done;
-    word_call *wait, *write;
+    words_call *words_of_stream;
 };
 
 /* ---- the start and the end ---------------------------------------------------------------- */
 
-static word_call *entry(const char *name)
+static words_call *entry(void)
 {
+    static const char name[] = "cuStreamBatchMemOp";
     enum cudaDriverEntryPointQueryResult found;
     void *at = NULL;
     rt_cuda_must(
@@ -65,7 +66,7 @@ static word_call *entry(const char *name)
                "the driver has no %s, by which ranks wait for each other in collectives by copies: "
                "install one for CUDA %d.%d or later, or compile with --collectives=nccl",
                name, RT_CUDA_LEAST / 1000, RT_CUDA_LEAST % 1000 / 10);
-    return (word_call *)at;
+    return (words_call *)at;
 }
 
 static cudaEvent_t new_event(void)
@@ -125,8 +126,7 @@ rt_copies *rt_copies_open(mg_run *r)
     check_places(r);
     check_room(r, c->bytes);
     rt_meet(r, RT_ALL_AXES); /* nobody takes memory before it is known that there is enough */
-    c->wait = entry("cuStreamWaitValue32");
-    c->write = entry("cuStreamWriteValue32");
+    c->words_of_stream = entry();
     rt_cuda_must(cudaHostRegister(c->memory, (size_t)c->bytes, cudaHostRegisterMapped),
                  "pinning the memory that ranks exchange through");
     rt_cuda_must(cudaHostGetDevicePointer(&at, c->memory, 0), "pinning that memory");
@@ -172,7 +172,7 @@ typedef struct moving {
     int64_t messages;                                /* begun */
 } moving;
 
-static unsigned long long word(const moving *m, int64_t set, int of, int taker)
+static CUdeviceptr word(const moving *m, int64_t set, int of, int taker)
 {
     const int64_t here = m->c->here;
     return (uintptr_t)(m->c->words + ((of * SETS + set) * here + taker) * MG_COPY_LINE);
@@ -185,20 +185,47 @@ static char *lane(const moving *m, int64_t set, int of, int taker)
     return m->c->memory + mg_copies_words(here) + number * m->r->program->piece;
 }
 
-static void call(word_call *what, cudaStream_t s, unsigned long long at, uint32_t value,
-                 unsigned flags, const char *name)
+/* A stream waits until all of these words have the value, or writes it to all: one node of a graph.
+ * A batch is what NCCL's own collectives by copies capture (src/ce_coll.cc). */
+static void words(const moving *m, cudaStream_t s, CUstreamBatchMemOpType what, int n,
+                  const CUdeviceptr *at, uint32_t value)
 {
-    rt_cuda_must((cudaError_t)what(s, at, value, flags), name);
+    /* CUDA takes fewer than 256, and a group has fewer others. */
+    CUstreamBatchMemOpParams all[MG_RANKS_MAX - 1];
+    for (int i = 0; i < n; i++)
+        if (what == CU_STREAM_MEM_OP_WAIT_VALUE_32)
+            all[i] = (CUstreamBatchMemOpParams){.waitValue = {.operation = what,
+                                                              .address = at[i],
+                                                              .value = value,
+                                                              .flags = CU_STREAM_WAIT_VALUE_EQ}};
+        else
+            all[i] =
+                (CUstreamBatchMemOpParams){.writeValue = {.operation = what,
+                                                          .address = at[i],
+                                                          .value = value,
+                                                          .flags = CU_STREAM_WRITE_VALUE_DEFAULT}};
+    rt_cuda_must((cudaError_t)m->c->words_of_stream(s, (unsigned)n, all, 0),
+                 "waiting for another rank, or telling it");
 }
 
-static void await_word(const moving *m, cudaStream_t s, unsigned long long at, uint32_t value)
+static void await_word(const moving *m, cudaStream_t s, CUdeviceptr at, uint32_t value)
 {
-    call(m->c->wait, s, at, value, WAIT_EQUAL, "waiting for another rank");
+    words(m, s, CU_STREAM_MEM_OP_WAIT_VALUE_32, 1, &at, value);
 }
 
-static void write_word(const moving *m, cudaStream_t s, unsigned long long at, uint32_t value)
+static void write_word(const moving *m, cudaStream_t s, CUdeviceptr at, uint32_t value)
 {
-    call(m->c->write, s, at, value, WRITE_PLAIN, "telling another rank");
+    words(m, s, CU_STREAM_MEM_OP_WRITE_VALUE_32, 1, &at, value);
+}
+
+/* The words of a set of this rank, of all that take from it. */
+static void words_of_takers(const moving *m, CUstreamBatchMemOpType what, int64_t set,
+                            uint32_t value)
+{
+    CUdeviceptr at[MG_RANKS_MAX - 1];
+    for (int i = 0; i < m->peers; i++)
+        at[i] = word(m, set, m->me, m->number[m->to[i]]);
+    words(m, m->c->out, what, m->peers, at, value);
 }
 
 static void record(cudaEvent_t e, cudaStream_t s)
@@ -285,8 +312,7 @@ static void begin(moving *m, mg_run *r, const mg_comm_desc *d)
 /* Waits until the lanes of message `number` are free: it was taken by all. */
 static void await_taken(const moving *m, int64_t number)
 {
-    for (int i = 0; i < m->peers; i++)
-        await_word(m, m->c->out, word(m, number % SETS, m->me, m->number[m->to[i]]), 0);
+    words_of_takers(m, CU_STREAM_MEM_OP_WAIT_VALUE_32, number % SETS, 0);
 }
 
 /* The set of the next message, whose lanes are free then. after: it is put when message `after` was
@@ -320,8 +346,7 @@ static void put_all(const moving *m, int64_t set, int64_t bytes, const char *x)
 {
     rt_copies *c = m->c;
     copy(lane(m, set, m->me, m->me), bytes, x, bytes, bytes, 1, cudaMemcpyDeviceToHost, c->out);
-    for (int i = 0; i < m->peers; i++)
-        write_word(m, c->out, word(m, set, m->me, m->number[m->to[i]]), 1);
+    words_of_takers(m, CU_STREAM_MEM_OP_WRITE_VALUE_32, set, 1);
 }
 
 /* The message is put; what follows takes it. */

@@ -1,9 +1,12 @@
 /* test_words.cc - streams of several processes that wait for words of shared memory and write them:
  * in any order of streams, captured and replayed; and what is refused. */
+#include "tests/cuda_shim/include/cuda.h"
 #include "tests/cuda_shim/together.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
+
+#include <vector>
 
 extern "C" {
 #include <setjmp.h>
@@ -13,18 +16,45 @@ extern "C" {
 #include <cmocka.h>
 }
 
-enum { SEEDS = 20, BYTES = 1 << 16, EQUAL = 1 };
-typedef int Word(cudaStream_t s, unsigned long long at, uint32_t value, unsigned flags);
+enum { SEEDS = 20, BYTES = 1 << 16 };
+typedef CUresult Batch(CUstream s, unsigned count, CUstreamBatchMemOpParams *all, unsigned flags);
 
 static char *memory;
 
-static Word *entry(const char *name)
+static Batch *entry()
 {
     void *at;
     enum cudaDriverEntryPointQueryResult found;
-    OK(cudaGetDriverEntryPointByVersion(name, &at, 12080, cudaEnableDefault, &found));
+    OK(cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", &at, 12080, cudaEnableDefault,
+                                        &found));
     CHECK(at && found == cudaDriverEntryPointSuccess);
-    return (Word *)at;
+    return (Batch *)at;
+}
+
+static CUstreamBatchMemOpParams waits(unsigned long long at, uint32_t value,
+                                      unsigned flags = CU_STREAM_WAIT_VALUE_EQ)
+{
+    CUstreamBatchMemOpParams o = {};
+    o.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    o.waitValue.address = at;
+    o.waitValue.value = value;
+    o.waitValue.flags = flags;
+    return o;
+}
+
+static CUstreamBatchMemOpParams writes(unsigned long long at, uint32_t value, unsigned flags = 0)
+{
+    CUstreamBatchMemOpParams o = {};
+    o.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    o.writeValue.address = at;
+    o.writeValue.value = value;
+    o.writeValue.flags = flags;
+    return o;
+}
+
+static CUresult one(cudaStream_t s, CUstreamBatchMemOpParams o)
+{
+    return entry()(s, 1, &o, 0);
 }
 
 static unsigned long long word(int i)
@@ -40,16 +70,15 @@ static char *lane(int i)
 /* Each gives the next one numbers and takes those of the one before, through one lane. */
 static void pass_on(cudaStream_t out, cudaStream_t in, const Device<int> &mine, Device<int> &theirs)
 {
-    Word *wait = entry("cuStreamWaitValue32"), *write = entry("cuStreamWriteValue32");
     const int last = (rank + ranks - 1) % ranks;
     const size_t bytes = mine.n * sizeof(int);
-    OK(wait(out, word(rank), 0, EQUAL));
+    OK(one(out, waits(word(rank), 0)));
     OK(cudaMemcpyAsync(lane(rank), mine.at, bytes, cudaMemcpyDeviceToHost, out));
-    OK(write(out, word(rank), 1, 0));
-    OK(wait(in, word(last), 1, EQUAL));
+    OK(one(out, writes(word(rank), 1)));
+    OK(one(in, waits(word(last), 1)));
     OK(cudaMemcpy2DAsync(theirs.at, bytes / 2, lane(last), bytes / 2, bytes / 2, 2,
                          cudaMemcpyHostToDevice, in));
-    OK(write(in, word(last), 0, 0));
+    OK(one(in, writes(word(last), 0)));
 }
 
 static void check(const Device<int> &theirs, cudaStream_t s, int add)
@@ -127,31 +156,34 @@ static void refused(void **)
         together(
             1, 1,
             [] {
-                Word *wait = entry("cuStreamWaitValue32"), *write = entry("cuStreamWriteValue32");
                 cudaStream_t s = new_stream();
                 Device<int> x(64);
                 void *at;
                 enum cudaDriverEntryPointQueryResult found;
-                CHECK(wait(s, word(0), 0, EQUAL) == cudaErrorInvalidValue); /* not registered */
+                CHECK(one(s, waits(word(0), 0)) == cudaErrorInvalidValue); /* not registered */
                 CHECK(cudaMemcpy2DAsync(lane(0), 64, x.at, 64, 64, 2, cudaMemcpyDeviceToHost, s) ==
                       cudaErrorInvalidValue);
                 OK(cudaHostRegister(memory, BYTES, cudaHostRegisterDefault));
-                CHECK(write(s, word(0), 1, 0) == cudaErrorInvalidValue); /* the GPU has it not */
+                CHECK(one(s, writes(word(0), 1)) == cudaErrorInvalidValue); /* the GPU has it not */
                 OK(cudaHostUnregister(memory));
                 OK(cudaHostRegister(memory, BYTES, cudaHostRegisterMapped));
-                CHECK(wait(s, word(0) + 2, 0, EQUAL) == cudaErrorInvalidValue);
-                CHECK(write(s, word(0) + 1, 0, 0) == cudaErrorInvalidValue);
-                CHECK(wait(s, word(0) + BYTES, 0, EQUAL) == cudaErrorInvalidValue);
-                CHECK(wait(s, word(0), 0, 7) == cudaErrorInvalidValue);
-                CHECK(write(s, word(0), 0, 1) == cudaErrorInvalidValue);
+                CHECK(one(s, waits(word(0) + 2, 0)) == cudaErrorInvalidValue);
+                CHECK(one(s, writes(word(0) + 1, 0)) == cudaErrorInvalidValue);
+                CHECK(one(s, waits(word(0) + BYTES, 0)) == cudaErrorInvalidValue);
+                CHECK(one(s, waits(word(0), 0, 7)) == cudaErrorInvalidValue);
+                CHECK(one(s, writes(word(0), 0, 1)) == cudaErrorInvalidValue);
+                std::vector<CUstreamBatchMemOpParams> many(256, writes(word(0), 0));
+                CHECK(entry()(s, 256, many.data(), 0) == cudaErrorInvalidValue);
+                CHECK(entry()(s, 0, many.data(), 0) == cudaErrorInvalidValue);
                 CHECK(cudaMemcpy2DAsync(lane(0), 32, x.at, 64, 64, 2, cudaMemcpyDeviceToHost, s) ==
                       cudaErrorInvalidValue); /* rows that overlap */
                 OK(cudaGetDriverEntryPointByVersion("cuStreamNothing", &at, 12080,
                                                     cudaEnableDefault, &found));
                 CHECK(!at && found == cudaDriverEntryPointSymbolNotFound);
-                OK(write(s, word(0), 5, 0));
-                OK(wait(s, word(0), 5, EQUAL));
-                OK(wait(s, word(0), 3, 0)); /* at least */
+                CUstreamBatchMemOpParams some[] = {
+                    writes(word(0), 5), waits(word(0), 5), writes(word(1), 9),
+                    waits(word(1), 3, CU_STREAM_WAIT_VALUE_GEQ)}; /* in their order */
+                OK(entry()(s, 4, some, 0));
                 OK(cudaStreamSynchronize(s));
                 CHECK(*(uint32_t *)memory == 5);
             },

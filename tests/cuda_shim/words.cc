@@ -1,19 +1,21 @@
-/* words.cc - streams that wait for a word of memory and write one: cuStreamWaitValue32 and
- * cuStreamWriteValue32 of the driver, which programs find by cudaGetDriverEntryPointByVersion. The
- * word may be in memory that processes share. A wait is work that waits for other processes; it may
- * be captured, and then waits in each launch of the graph.
+/* words.cc - streams that wait for words of memory and write them: cuStreamBatchMemOp of the
+ * driver, which programs find by cudaGetDriverEntryPointByVersion. The words may be in memory that
+ * processes share. A batch is work that waits for other processes; it may be captured, is one node,
+ * and then waits in each launch of the graph.
  *
  * $SHIM_NO_WORDS makes a driver without them. For faults that a test plants: $SHIM_SKIP_WAIT and
  * $SHIM_SKIP_WRITE are a value; waits for it do not wait, and writes of it do not write. */
+#include "tests/cuda_shim/include/cuda.h"
 #include "tests/cuda_shim/stream.h"
 
 #include <atomic>
 #include <stdlib.h>
 #include <string.h>
+#include <vector>
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a word is one");
 
-enum { GREATER = 0, EQUAL = 1 };
+enum { BATCH_MAX = 255 };
 
 static std::atomic<uint32_t> *word(unsigned long long at)
 {
@@ -26,44 +28,53 @@ static bool skips(const char *name, uint32_t value)
     return s && (uint32_t)atoi(s) == value;
 }
 
-/* Memory that the device has, at a multiple of the word's size. */
-static int refused(cudaStream_t s, unsigned long long at)
+/* A word is in memory that the device has, at a multiple of its size. */
+static bool is_good(const CUstreamBatchMemOpParams &o)
 {
+    const bool waits = o.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    const unsigned long long at = waits ? o.waitValue.address : o.writeValue.address;
     const void *p = (const void *)(uintptr_t)at;
-    if (!s || at % sizeof(uint32_t) ||
+    if (at % sizeof(uint32_t) ||
         (!shim_is_mapped(p, sizeof(uint32_t)) && !shim_on_device(p, sizeof(uint32_t))))
-        return cudaErrorInvalidValue;
-    return shim_takes(s);
+        return false;
+    return waits ? o.waitValue.flags <= CU_STREAM_WAIT_VALUE_EQ
+                 : o.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 &&
+                       o.writeValue.flags == CU_STREAM_WRITE_VALUE_DEFAULT;
 }
 
-static int wait_value(cudaStream_t s, unsigned long long at, uint32_t value, unsigned flags)
+/* False: it has to wait. */
+static bool done(const CUstreamBatchMemOpParams &o)
 {
-    const int e = refused(s, at);
-    if (e || flags > EQUAL)
-        return e ? e : cudaErrorInvalidValue;
-    if (skips("SHIM_SKIP_WAIT", value)) {
-        shim_later(s, [] {});
-        return cudaSuccess;
+    if (o.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32) {
+        if (!skips("SHIM_SKIP_WRITE", o.writeValue.value))
+            word(o.writeValue.address)->store(o.writeValue.value);
+        return true;
     }
-    shim_operation(s, [=]() -> ShimPoll {
-        return [=] {
-            const uint32_t is = word(at)->load();
-            const bool good = flags == EQUAL ? is == value : (int32_t)(is - value) >= 0;
-            return good ? SHIM_DONE : SHIM_PEERS;
-        };
-    });
-    return cudaSuccess;
+    const uint32_t is = word(o.waitValue.address)->load(), value = o.waitValue.value;
+    return skips("SHIM_SKIP_WAIT", value) ||
+           (o.waitValue.flags == CU_STREAM_WAIT_VALUE_EQ ? is == value
+                                                         : (int32_t)(is - value) >= 0);
 }
 
-static int write_value(cudaStream_t s, unsigned long long at, uint32_t value, unsigned flags)
+/* In the order of the array. */
+static CUresult batch(CUstream s, unsigned count, CUstreamBatchMemOpParams *all, unsigned flags)
 {
-    const int e = refused(s, at);
-    if (e || flags)
-        return e ? e : cudaErrorInvalidValue;
-    const bool skip = skips("SHIM_SKIP_WRITE", value);
-    shim_later(s, [=] {
-        if (!skip)
-            word(at)->store(value);
+    if (!s || !count || count > BATCH_MAX || flags)
+        return cudaErrorInvalidValue;
+    for (unsigned i = 0; i < count; i++)
+        if (!is_good(all[i]))
+            return cudaErrorInvalidValue;
+    const cudaError_t e = shim_takes(s);
+    if (e != cudaSuccess)
+        return e;
+    const std::vector<CUstreamBatchMemOpParams> its(all, all + count);
+    shim_operation(s, [=]() -> ShimPoll {
+        size_t next = 0;
+        return [=]() mutable {
+            while (next < its.size() && done(its[next]))
+                next++;
+            return next < its.size() ? SHIM_PEERS : SHIM_DONE;
+        };
     });
     return cudaSuccess;
 }
@@ -72,18 +83,10 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *found)
 {
-    static const struct {
-        const char *name;
-        int (*function)(cudaStream_t, unsigned long long, uint32_t, unsigned);
-    } all[] = {{"cuStreamWaitValue32", wait_value}, {"cuStreamWriteValue32", write_value}};
     if (flags != cudaEnableDefault)
         return cudaErrorInvalidValue;
-    *function = NULL;
-    *found = cudaDriverEntryPointSymbolNotFound;
-    for (const auto &one : all)
-        if (!strcmp(one.name, name) && !getenv("SHIM_NO_WORDS")) {
-            *function = (void *)one.function;
-            *found = cudaDriverEntryPointSuccess;
-        }
+    const bool has = !strcmp(name, "cuStreamBatchMemOp") && !getenv("SHIM_NO_WORDS");
+    *function = has ? (void *)batch : NULL;
+    *found = has ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;
 }

@@ -2,6 +2,7 @@
  * capability (90). */
 #include "tests/record/record.h"
 
+#include <cuda.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -141,14 +142,17 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags)
 }
 
 /* No other rank is there, and none is waited for. */
-static int await_word(cudaStream_t s, unsigned long long at, uint32_t value, unsigned flags)
+static CUresult words(CUstream s, unsigned count, CUstreamBatchMemOpParams *all, unsigned flags)
 {
-    record_line("await", "%" PRIuPTR " %llu %u %u", (uintptr_t)s, at, value, flags);
-    return cudaSuccess;
-}
-static int write_word(cudaStream_t s, unsigned long long at, uint32_t value, unsigned flags)
-{
-    record_line("write", "%" PRIuPTR " %llu %u %u", (uintptr_t)s, at, value, flags);
+    enum { LONG = 48 }; /* more than a word's text */
+    char *text = rt_alloc(count + 1, LONG), *at = text;
+    for (unsigned i = 0; i < count; i++) {
+        const bool writes = all[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        const CUdeviceptr word = writes ? all[i].writeValue.address : all[i].waitValue.address;
+        at += snprintf(at, LONG, " %d %llu", writes, word);
+    }
+    record_line("words", "%" PRIuPTR " %u%s", (uintptr_t)s, count, text);
+    free(text);
     return cudaSuccess;
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
@@ -156,9 +160,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
                                              enum cudaDriverEntryPointQueryResult *found)
 {
     *found = cudaDriverEntryPointSuccess;
-    *function = !strcmp(name, "cuStreamWaitValue32")    ? (void *)await_word
-                : !strcmp(name, "cuStreamWriteValue32") ? (void *)write_word
-                                                        : NULL;
+    *function = !strcmp(name, "cuStreamBatchMemOp") ? (void *)words : NULL;
     return cudaSuccess;
 }
 

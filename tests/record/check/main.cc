@@ -79,6 +79,7 @@ struct Check {
     void line(const Line &l);
     void launch(const Line &l);
     void copy(const Line &l);
+    void words(const Line &l);
     void nccl(const Line &l);
     void put(const Call &c);
     void end_program(const Line &l);
@@ -191,6 +192,20 @@ void Check::end_program(const Line &l)
               nodes, planned["nodes." + program]);
 }
 
+/* A batch of waits for words and writes of them: CUDA takes fewer than 256. */
+void Check::words(const Line &l)
+{
+    Call c = {l.number, l.action, l.u(0), "words", {}, false};
+    const int64_t n = l.i(1);
+    if (n < 1 || n > 255)
+        found("launch", l.number, l.action, "a batch of %" PRId64 " words", n);
+    for (int k = 0; k < (int)n; k++) {
+        const bool writes = l.i(2 + 2 * k);
+        c.pieces.push_back({"word", l.u(3 + 2 * k), 4, 1, 0, !writes, writes, 4, false});
+    }
+    put(c);
+}
+
 void Check::line(const Line &l)
 {
     order.line(l);
@@ -224,10 +239,8 @@ void Check::line(const Line &l)
              {{"to", l.u(1), l.u(2), 1, 0, false, true, 1, false}}, false});
     } else if (l.word == "copy" || l.word == "rows") {
         copy(l);
-    } else if (l.word == "await" || l.word == "write") {
-        const bool writes = l.word == "write";
-        put({l.number, l.action, l.u(0), writes ? "a write of a word" : "a wait for a word",
-             {{"word", l.u(1), 4, 1, 0, !writes, writes, 4, false}}, false});
+    } else if (l.word == "words") {
+        words(l);
     } else if (l.word == "product") {
         Call c = {l.number, l.action, l.u(0), "a product", {}, false};
         product(l, &c);
