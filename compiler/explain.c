@@ -3,6 +3,7 @@
 #include "compiler/explain.h"
 #include "compiler/session.h"
 #include "ir/external.h"
+#include "ir/mesh.h"
 #include "plan/levels.h"
 #include "plan/show.h"
 
@@ -219,6 +220,15 @@ static const char *const owner_names[OWN_count] = {
     [OWN_io] = "input or result",
 };
 
+/* What makes a GPU's collective. */
+static const char *maker(const Search *q, const Plan *p, const Action *act)
+{
+    if (!action_sends(act) || p->device->target != TARGET_cuda)
+        return "";
+    return arena_printf(q->s->arena, " along %s, by %s", mesh_axes_text(q->m, act->comm.axes),
+                        act->comm.piece ? "copies through the host" : "NCCL");
+}
+
 static void print_access(const Search *q, const Plan *p, const Program *program, uint32_t buffer)
 {
     for (size_t i = 0; i < program->actions.n; i++) {
@@ -237,11 +247,11 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
         explain_row(read && write ? "updated by"
                     : read        ? "read by"
                                   : "written by",
-                    arena_printf(q->s->arena, "@%s action %u: %s %s%s%s%s, %s",
+                    arena_printf(q->s->arena, "@%s action %u: %s %s%s%s%s%s, %s",
                                  name_str(q->m->names, program->fn->name), act->id,
                                  action_info[act->kind].name, act->epilogue ? "and " : "", kernel,
                                  *kernel ? " for " : "", name_str(q->m->names, act->name),
-                                 place(q, act->span)));
+                                 maker(q, p, act), place(q, act->span)));
     }
 }
 

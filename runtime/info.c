@@ -91,6 +91,11 @@ void rt_info(const mg_run *r)
     free(metrics);
     row("ranks", "%d, started by %s", rt_ranks_of(p, ~(uint32_t)0),
         rt_launcher_name(r->world.launcher));
+    if (p->piece)
+        row("collectives", "by NCCL, and by copies through the host, in pieces of at most %s",
+            rt_bytes_text((double)p->piece).text);
+    else if (p->ngroups)
+        row("collectives", "by NCCL");
     row("memory",
         "arena %" PRId64 " bytes (%s), of them persistent %" PRId64 "; scratch %" PRId64 " x %d",
         m.arena, rt_bytes_text((double)m.arena).text, p->persistent_bytes, p->scratch_bytes,

@@ -75,6 +75,7 @@ class Copies(shim.Case):
         self.text(6000)
         (name,) = some(("dp2", "dp2_zero3", "dp2_tp2_sp", "cp2_zigzag"), 1)
         self.make(LLAMA, name, "--precision", "f32")
+        self.assertIn("by NCCL, and by copies through the host, in pieces of at most ", self.trains("./" + name, "--info").out)
         nodes = self.plan("--precision", "f32", "--layout", f"./{name}.mg", "--collectives=copies")["outside"]["nodes"]["step"][0]
         self.losses("./" + name, "--steps", 3, SHIM_NODES=self.path("nodes"))
         of = {}
@@ -100,6 +101,8 @@ class Copies(shim.Case):
         self.assertRegex(r.out, r"copies +[\d.]+ MiB of the host's memory, for 4 ranks of a machine")
         self.assertIn(", by copies", r.out)
         self.assertIn("| by copies of ", self.compiles(LLAMA, *SMALL, "--layout", "./dp2.mg", "--collectives=copies", "--schedule").out)
+        said = self.mgc("explain", LLAMA, "wq", *SMALL, "--layout", "./dp2.mg", "--collectives=copies").out
+        self.assertRegex(said, r"along \w+, by copies through the host")
         # Large gradients: by copies where nothing is faster.
         large = json.loads(self.compiles(mgctest.model("llama_56m.mg"), "-D", "batch=8", "-D", "dp=4", "-D", "tp=1", "--device", "rtx4090",
                                          "--plan=json").out)
@@ -135,7 +138,7 @@ class Copies(shim.Case):
         self.text(6000)
         self.make(LLAMA, "dp2", "--precision", "f32")
         r = self.trains("./dp2", "--data", "text1.txt", "--steps", 1, "--out", "none", env={**GPUS, "SHIM_NO_WORDS": "1"}, code=1)
-        self.assertIn("the driver has no cuStreamWaitValue32", r.err)
+        self.assertIn("the driver has no cuStreamBatchMemOp", r.err)
         world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29541", "MGC_FAKE_HOSTS": "2",
                  "MGC_SECRET": "0123456789abcdef" * 2}
         ranks = [subprocess.Popen([self.path("dp2"), "--data", "text1.txt", "--out", "two", "--threads", "1", "--steps", "2"], cwd=self.dir,
