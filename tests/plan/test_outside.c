@@ -181,6 +181,56 @@ static void by_copies(void **state)
     model_close(&r.t);
 }
 
+/* The first wait for a collective, or for what comes after it in its stream. */
+static uint32_t *wait_for(Plan *p, const Action *c)
+{
+    Action *all = p->train->actions.data;
+    const uint32_t number = (uint32_t)(c - all) + 1;
+    for (size_t i = number; i < p->train->actions.n; i++)
+        if (all[i].stream != c->stream && all[i].wait[c->stream] >= number)
+            return &all[i].wait[c->stream];
+    return NULL;
+}
+
+/* What reads the sums of a collective by copies waits for it, and it for what makes what it sends:
+ * without either wait the plan is refused. */
+static void waits_of_copies(void **state)
+{
+    (void)state;
+    Reference r;
+    Model t;
+    Lies l[3];
+    open_reference(&r, &llama, 2);
+    assert_true(open_local(&t, &r, "dp=2 tp=2; batch dp; kv_heads tp; ffn tp; vocab tp", l));
+    lower_physical(&t);
+    Device d = gpu(4);
+    d.through_host = true;
+    d.collectives = COLLECTIVES_copies;
+    Plan *p = plan_for(&t, &d);
+    int before = 0, after = 0;
+    for (size_t i = 0; i < p->train->actions.n; i++) {
+        Action *c = &p->train->actions.data[i];
+        if (c->kind != ACT_comm || !c->comm.piece)
+            continue;
+        for (int s = 0; s < MAX_STREAMS; s++) {
+            const uint32_t was = c->wait[s];
+            c->wait[s] = 0;
+            before += was && broken_in(p) > 0;
+            c->wait[s] = was;
+        }
+        uint32_t *wait = wait_for(p, c), was = wait ? *wait : 0;
+        if (!wait)
+            continue;
+        *wait = 0;
+        after += broken_in(p) > 0;
+        *wait = was;
+    }
+    assert_true(before > 0 && after > 0);
+    assert_int_equal(broken_in(p), 0);
+    model_close(&t);
+    model_close(&r.t);
+}
+
 /* A processor's plan has nothing beside the arena here. */
 static void none_on_a_host(void **state)
 {
@@ -222,8 +272,8 @@ static void too_little(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(by_copies),
-                                       cmocka_unit_test(none_on_a_host),
-                                       cmocka_unit_test(too_little)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layouts), cmocka_unit_test(by_copies), cmocka_unit_test(waits_of_copies),
+        cmocka_unit_test(none_on_a_host), cmocka_unit_test(too_little)};
     return cmocka_run_group_tests_name("outside", tests, NULL, NULL);
 }

@@ -49,18 +49,20 @@ CASES = [
 ]
 
 
-def small(name):
+def small(name, device="h200", more=()):
     """A small model under a layout whose name is that of its file: its first and its last rank."""
     experts = name in layouts.EXPERTS
     mesh = (layouts.LAYOUTS | layouts.EXPERTS)[name][0]
     model = os.path.join(HERE, "../parity", "mixtral_small.mg" if experts else "llama_small.mg")
-    options = ("-D", "batch=8", "--precision", "bf16", *(() if experts else ("-D", "layers=4")))
+    options = ("-D", "batch=8", "--precision", "bf16", *(() if experts else ("-D", "layers=4")), *more)
     last = math.prod(int(size) for size in re.findall(r"= (\d+)", mesh)) - 1
-    of = layouts.text(name, "h200", "kv_heads").replace(f"layout {name} ", "layout small ")
+    of = layouts.text(name, device, "kv_heads").replace(f"layout {name} ", "layout small ")
     return Case(model, options, ranks=(0, last), layout=of)
 
 
-LAYOUTS = [small(name) for name in layouts.LAYOUTS | layouts.EXPERTS]
+# Of the last the ranks exchange through the memory of their host.
+LAYOUTS = [*(small(name) for name in layouts.LAYOUTS | layouts.EXPERTS),
+           *(small(name, "rtx4090", ("--collectives", "copies")) for name in ("dp2", "dp4_zero3", "dp2_tp2_sp", "cp2_zigzag"))]
 
 
 def text(case):

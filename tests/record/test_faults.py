@@ -57,6 +57,10 @@ class Faults(unittest.TestCase):
             f.write(layouts.text("pp2_dp2_tp2", "h200", "kv_heads").replace("layout pp2_dp2_tp2", "layout many"))
         cls.many = cls.program("many", os.path.join(PARITY, "llama_small.mg"), "--precision", "bf16", "-D", "batch=8", "--layout",
                                os.path.join(cls.folder.name, "many.mg"), rank=3)
+        with open(os.path.join(cls.folder.name, "copies.mg"), "w", encoding="utf-8") as f:
+            f.write(layouts.text("dp2_zero3", "rtx4090", "kv_heads").replace("layout dp2_zero3", "layout copies"))
+        cls.copies = cls.program("copies", os.path.join(PARITY, "llama_small.mg"), "--precision", "bf16", "-D", "batch=8", "--collectives", "copies",
+                                 "--layout", os.path.join(cls.folder.name, "copies.mg"), rank=1)
         cls.eights = cls.program("eights", os.path.join(PARITY, "llama_small.mg"), "--precision", "fp8", "--device", "rtx4090")
         cls.images = cls.program("images", os.path.join(PARITY, "zoo/resnet.mg"), "--precision", "bf16", "--device", "h100")
 
@@ -89,7 +93,7 @@ class Faults(unittest.TestCase):
         self.assertRegex(said, rf"(?m)^{rule}", said[-2000:])
 
     def test_nothing(self):
-        for p in (self.one, self.many, self.images, self.eights):
+        for p in (self.one, self.many, self.copies, self.images, self.eights):
             self.assertIn(" 0 findings", self.check(p, p.recording))
             self.assertEqual(p.problems, [])
 
@@ -217,6 +221,35 @@ class Faults(unittest.TestCase):
         lines, missed = self.dropped(self.many, "wait", 5)
         self.assertGreater(len(lines), 25)
         self.assertLess(len(missed), len(lines) / 3)
+
+    def test_copies(self):
+        """Of collectives by copies: words outside the memory that ranks share, or not at multiples of 4; batches and pitches that CUDA
+        refuses; and waits between their streams and those that compute. Some waits are for the order that keeps ranks going, and no race."""
+        def field(word, k, change, good=lambda line: True):
+            def plant(r):
+                line = r.lines[r.at(word, good, r.at("program"))]
+                line[k] = str(change(int(line[k])))
+            return plant
+        self.finds("bounds", self.copies, field("words", 5, lambda at: at + (1 << 40)))
+        self.finds("alignment", self.copies, field("words", 5, lambda at: at + 2))
+        self.finds("launch: .*a batch of 256 words", self.copies, field("words", 3, lambda n: 256))
+
+        def rows(pitch, height):
+            """A copy of two rows, or otherwise, in place of one to the host."""
+            def plant(r):
+                at = r.at("copy", lambda line: line[6] == "2", r.at("program"))
+                _, action, stream, to, of, size, kind = r.lines[at]
+                half = int(size) // 2
+                r.lines[at] = ["rows", action, stream, to, str(half - pitch), of, str(half), str(half), str(height), kind]
+            return plant
+        planted = self.copies.recording.copy()
+        rows(0, 2)(planted)
+        self.assertIn(" 0 findings", self.check(self.copies, planted))
+        self.finds("launch: .*rows of", self.copies, rows(2, 2))
+        self.finds("bounds", self.copies, rows(0, 1 << 20))
+        lines, missed = self.dropped(self.copies, "wait", 16)
+        self.assertGreater(len(lines), 6)
+        self.assertLess(len(missed), 3 * len(lines) / 4)
 
     def test_streams(self):
         def other(r):
