@@ -220,7 +220,7 @@ static const char *const owner_names[OWN_count] = {
     [OWN_io] = "input or result",
 };
 
-/* What makes a GPU's collective. */
+/* The maker of a GPU's collective. */
 static const char *maker(const Search *q, const Plan *p, const Action *act)
 {
     if (!action_sends(act) || p->device->target != TARGET_cuda)

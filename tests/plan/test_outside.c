@@ -192,7 +192,7 @@ static uint32_t *wait_for(Plan *p, const Action *c)
     return NULL;
 }
 
-/* What reads the sums of a collective by copies waits for it, and it for what makes what it sends:
+/* A reader of the sums of a collective by copies waits for it, and it for what makes what it sends:
  * without either wait the plan is refused. */
 static void waits_of_copies(void **state)
 {

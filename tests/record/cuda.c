@@ -95,7 +95,7 @@ cudaError_t cudaFreeHost(void *p)
 
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
 {
-    /* What is mapped is memory through which ranks exchange. */
+    /* Memory that is mapped is that through which ranks exchange. */
     if (flags & cudaHostRegisterMapped)
         record_line("shared_pin", "%" PRIuPTR, (uintptr_t)p);
     record_line("pin", "%" PRIuPTR " %zu", (uintptr_t)p, bytes);
