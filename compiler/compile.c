@@ -416,31 +416,49 @@ static Exit check_after(Session *s, const Compiled *c, const char *after)
     return EXIT_done;
 }
 
-/* Refuses what the device cannot compute in. */
+/* Why a device has no products of fp8 with such scales; NULL: it has. */
+static const char *lacks_products(Session *s, const Train *t, const Device *d)
+{
+    const int has = d->architecture ? d->architecture : d->warpgroups ? 90 : 0;
+    if (d->flops_fp8 <= 0)
+        return "which has no products of fp8";
+    if (t->fp8_scales == SCALES_mx)
+        return "a GPU: products with a scale for each 32 numbers are built for processors alone";
+    if (t->fp8_scales == SCALES_tensor || has == 90)
+        return NULL;
+    return arena_printf(
+        s->arena, "%s: cuBLASLt multiplies tiles of 128 numbers on those of 9.0 alone",
+        has ? arena_printf(s->arena, "a GPU of compute capability %d.%d", has / 10, has % 10)
+            : "a GPU without the tensor cores of compute capability 9.0");
+}
+
+/* Refuses what the device cannot compute in, and texts of products for another. */
 static Exit check_precision(Session *s, const Compiled *c, const char *after)
 {
     const Train *t = &c->module->train;
     const Device *d = &c->device;
     const bool option = t->precision_by == PRECISION_by_option;
     const bool gpu = d->target == TARGET_cuda, tiles = t->fp8_scales != SCALES_tensor;
-    if (!t->fp8 || (d->flops_fp8 > 0 && !tiles))
+    const char *const decides = tiles ? "quantize" : "emulate", *why;
+    if (!t->fp8)
         return EXIT_done;
-    if (gpu) {
+    if (gpu && (why = lacks_products(s, t, d))) {
         const char *scales =
             tiles ? arena_printf(s->arena, " (scales = %s)", scales_names[t->fp8_scales]) : "";
+        const char *instead = d->flops_fp8 > 0 ? "fp8" : "bf16";
         diag_error(s->diag, option ? (Span){0} : t->precision_span, 311,
-                   "precision fp8%s on %s, %s", scales, d->name,
-                   tiles ? "a GPU: its programs have scales of whole tensors alone"
-                         : "which has no products of fp8");
-        diag_help(s->diag, "%s", option ? "--precision bf16" : "precision bf16");
+                   "precision fp8%s on %s, %s", scales, d->name, why);
+        diag_help(s->diag, "%sprecision %s", option ? "--" : "", instead);
         return EXIT_source;
     }
-    if (t->fp8_products && after && pass_find(after) >= pass_find("emulate"))
-        return usage(s,
-                     arena_printf(s->arena,
-                                  "--device %s: the text has products of fp8, which it has not",
-                                  d->name),
-                     "go on from the text of an earlier pass than 'emulate'");
+    if (t->fp8_products != gpu && after && pass_find(after) >= pass_find(decides) &&
+        (tiles || !gpu))
+        return usage(
+            s,
+            arena_printf(s->arena, "--device %s: the text has %s", d->name,
+                         gpu ? "products of halves in place of those of fp8"
+                             : "products of fp8, which it has not"),
+            arena_printf(s->arena, "go on from the text of an earlier pass than '%s'", decides));
     return EXIT_done;
 }
 

@@ -236,6 +236,7 @@ static void cost_fused(const Module *m, const Ins *i, Cost *c)
 #define cost_transfer            cost_moved
 #define cost_rmax                cost_sum
 #define cost_tile_scale          cost_sum
+#define cost_round_tiles         cost_sum
 #define cost_scatter_add         cost_sum
 #define cost_dot_scaled          cost_dot
 #define cost_dot_bias            cost_dot

@@ -94,6 +94,10 @@ void interp_conv(Interp *in, const Ins *i)
 void interp_dot_scaled(Interp *in, const Ins *i)
 {
     Ins product = *i;
+    if (i->attrs.tiles) {
+        interp_tiled_product(in, i);
+        return;
+    }
     product.nin = 2;
     interp_dot(in, &product);
     const Type *t = type_of(in->m, i->out[0]);

@@ -1,4 +1,5 @@
-/* interp_tiles.c - the reference meaning of tile_scale. */
+/* interp_tiles.c - the reference meaning of tile_scale, of round_tiles, and of a product of what
+ * that gives. */
 #include "ir/interp.h"
 
 #include <math.h>
@@ -58,4 +59,96 @@ void interp_tile_scale(Interp *in, const Ins *i)
         } while (walk_next(&w));
     }
     free(largest);
+}
+
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+/* The row and the column that a walk is at: of the dims of t that are not summed, and of those that
+ * are. */
+static int64_t row_of(const Walk *w, const Type *t, const DimList *over)
+{
+    int64_t n = 0;
+    for (int k = 0; k < t->rank; k++)
+        if (!dims_have(over, t->dims[k].name))
+            n = n * t->dims[k].size + walk_index(w, t->dims[k].name);
+    return n;
+}
+
+static int64_t column_of(const Walk *w, const Type *t, const DimList *over)
+{
+    int64_t n = 0;
+    for (int k = 0; k < over->n; k++)
+        n = n * t->dims[type_find(t, over->dim[k].name)].size + walk_index(w, over->dim[k].name);
+    return n;
+}
+
+/* Where the scale of a tile is among those of an operand, of type s. */
+static int64_t place(const Type *s, bool large, int64_t row, int64_t column)
+{
+    const int64_t tile = column / FP8_TILE;
+    return large ? row / FP8_TILE * s->dims[1].size + tile : tile * s->dims[1].size + row;
+}
+
+void interp_round_tiles(Interp *in, const Ins *i)
+{
+    double *q = interp_out(in, i, 0), *f = interp_out(in, i, 1);
+    const double *x = interp_in(in, i, 0);
+    const Type *t = type_of(in->m, i->in[0]), *to = type_of(in->m, i->out[0]);
+    const Type *s = type_of(in->m, i->out[1]);
+    const int64_t n = type_elements(s);
+    const Attrs like = {.value = i->attrs.value};
+    double *top = interp_alloc(n, sizeof *top);
+    for (int pass = 0; pass < 2; pass++) {
+        Walk w = walk_start();
+        walk_dims(&w, to);
+        walk_tensor(&w, t);
+        walk_tensor(&w, to);
+        do {
+            const int64_t at = place(s, i->attrs.at > 1, row_of(&w, to, &i->attrs.over),
+                                     column_of(&w, t, &i->attrs.over));
+            const double size = fabs(x[w.at[0]]);
+            if (pass)
+                q[w.at[1]] =
+                    interp_rounded((double)((float)x[w.at[0]] * (float)top[at]), to->dtype);
+            else if (!(size <= top[at]) && !isnan(top[at]))
+                top[at] = size;
+        } while (walk_next(&w));
+        for (int64_t k = 0; k < n; k++) {
+            top[k] = pass ? top[k] : (double)(float)scale_of(top[k], &like);
+            f[k] = (double)(1 / (float)top[k]);
+        }
+    }
+    free(top);
+}
+
+void interp_tiled_product(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const DimList *over = &i->attrs.over;
+    const Type *t = type_of(in->m, i->out[0]);
+    const Type *type[4];
+    const double *x[4];
+    Walk w = walk_start();
+    for (int k = 0; k < 4; k++) {
+        type[k] = type_of(in->m, i->in[k]);
+        x[k] = interp_in(in, i, (uint32_t)k);
+    }
+    walk_dims(&w, t);
+    for (int k = 0; k < over->n; k++)
+        walk_dim(&w, type[0]->dims[type_find(type[0], over->dim[k].name)]);
+    walk_tensor(&w, t);
+    walk_tensor(&w, type[0]);
+    walk_tensor(&w, type[1]);
+    if (i->nin > 4)
+        walk_tensor(&w, type_of(in->m, i->in[4]));
+    do {
+        double term = x[0][w.at[1]] * x[1][w.at[2]];
+        const int64_t column = column_of(&w, type[0], over);
+        for (int k = 0; k < 2; k++)
+            term *= x[2 + k][place(type[2 + k], i->attrs.tiles == (k ? TILES_second : TILES_first),
+                                   row_of(&w, type[k], over), column)];
+        if (column == 0)
+            y[w.at[0]] = i->nin > 4 ? interp_in(in, i, 4)[w.at[3]] : 0;
+        y[w.at[0]] += term;
+    } while (walk_next(&w));
 }

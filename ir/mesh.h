@@ -66,5 +66,7 @@ int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end);
 /* Of a tensor that lies as t does: the number, among the dims of tiles, of one of which a rank has
  * a part of a tile; -1: ranks have all of each. a: as of tile_scale (rules_tiles.c). */
 int ir_cut_tiles(const Module *m, const Attrs *a, const Type *t);
+/* Does a split cut a tile of one of a product's operands? a: the product's. */
+bool ir_cuts_product(const Module *m, const Attrs *a, const Type *x, const Type *y);
 
 #endif

@@ -263,9 +263,11 @@ static const char *type_dot_scaled(Rule *r)
     const char *wrong = product(r);
     if (!wrong && !fp8_product(r))
         WRONG(r, "the left side is %s where fp8 is wanted", dtype_name(r->in[0]->dtype));
-    for (int k = 2; k < 4 && !wrong; k++)
+    for (int k = 2; k < 4 && !wrong && !r->attrs->tiles; k++)
         if (r->in[k]->rank || !is_dtype(r->in[k], DT_f32))
             WRONG(r, "a scale is no number of f32");
+    if (!wrong && r->attrs->tiles)
+        wrong = rule_tiles(r);
     return wrong ? wrong : added(r, 4);
 }
 

@@ -53,6 +53,9 @@ const char *type_join(Rule *r);
 
 /* rules_tiles.c */
 const char *type_tile_scale(Rule *r);
+const char *type_round_tiles(Rule *r);
+/* Operands 2 and 3 of a product of fp8 have a scale for each of its tiles. */
+const char *rule_tiles(Rule *r);
 
 /* rules_experts.c */
 const char *type_top(Rule *r);

@@ -1,4 +1,4 @@
-/* rules_tiles.c - the type rule of tile_scale, and where its tiles are. */
+/* rules_tiles.c - the type rules of tile_scale and round_tiles, and where their tiles are. */
 #include "ir/mesh.h"
 #include "ir/rules.h"
 
@@ -24,6 +24,90 @@ const char *type_tile_scale(Rule *r)
     return NULL;
 }
 
+static const char *no_parts(Rule *r, const Type *t)
+{
+    const Axes axes = type_axes(t);
+    if (axes)
+        WRONG(r, "tiles of what is split on %s", rule_axes(r, axes));
+    return NULL;
+}
+
+/* Rows of the matrix of t, of what is in `over`, and its columns. */
+static void matrix(const Type *t, const DimList *over, int64_t *rows, int64_t *columns)
+{
+    *rows = *columns = 1;
+    for (int i = 0; i < t->rank; i++)
+        *(dims_have(over, t->dims[i].name) ? columns : rows) *= t->dims[i].size;
+}
+
+/* Tiles along the columns and along the rows: of larger tiles the former are whole words of 16
+ * bytes. */
+static void count_tiles(int64_t rows, int64_t columns, int64_t high, int64_t every, int64_t n[2])
+{
+    n[0] = (columns + every - 1) / every;
+    n[1] = (rows + high - 1) / high;
+    if (high > 1)
+        n[0] = (n[0] + 3) / 4 * 4;
+}
+
+const char *type_round_tiles(Rule *r)
+{
+    const Attrs *a = r->attrs;
+    const Type *x = r->in[0];
+    int64_t rows, columns, n[2];
+    const char *wrong = rule_all_have(r, x, &a->over, "the operand");
+    wrong = wrong ? wrong : no_parts(r, x);
+    if (wrong)
+        return wrong;
+    if (x->dtype != DT_bf16)
+        WRONG(r, "the operand is %s where bf16 is wanted", dtype_name(x->dtype));
+    if (a->every != FP8_TILE || (a->at != 1 && a->at != FP8_TILE))
+        WRONG(r, "no tile has %lld rows and %lld columns", (long long)a->at, (long long)a->every);
+    const bool e4m3 = a->value == dtype_largest(DT_e4m3);
+    if (!e4m3 && a->value != dtype_largest(DT_e5m2))
+        WRONG(r, "no type of fp8 has %g as its largest number", a->value);
+    matrix(x, &a->over, &rows, &columns);
+    count_tiles(rows, columns, a->at, a->every, n);
+    if (a->dim.size != n[0] || a->to.size != n[1] || a->dim.name == a->to.name)
+        WRONG(r, "%lld and %lld scales where the tiles want %lld and %lld", (long long)a->dim.size,
+              (long long)a->to.size, (long long)n[0], (long long)n[1]);
+    r->out[0] = (Type){.dtype = e4m3 ? DT_e4m3 : DT_e5m2};
+    wrong = rule_add_dims(r, &r->out[0], x, &a->over);
+    for (int k = 0; k < a->over.n; k++)
+        r->out[0].dims[r->out[0].rank++] = x->dims[type_find(x, a->over.dim[k].name)];
+    r->out[1] = (Type){.dtype = DT_f32, .rank = 2, .dims = {a->dim, a->to}};
+    if (a->at > 1)
+        r->out[1] = (Type){.dtype = DT_f32, .rank = 2, .dims = {a->to, a->dim}};
+    return wrong;
+}
+
+const char *rule_tiles(Rule *r)
+{
+    const int64_t kind = r->attrs->tiles;
+    const DimList *over = &r->attrs->over;
+    if (kind > TILES_second)
+        WRONG(r, "no tiles of kind %lld", (long long)kind);
+    for (int k = 0; k < 2; k++) {
+        const Type *x = r->in[k], *other = r->in[1 - k], *s = r->in[2 + k];
+        const bool large = kind == (k ? TILES_second : TILES_first);
+        int64_t rows, columns, n[2];
+        const char *wrong = no_parts(r, x);
+        if (wrong)
+            return wrong;
+        for (int d = 0; d < x->rank; d++)
+            if (!dims_have(over, x->dims[d].name) && type_find(other, x->dims[d].name) >= 0)
+                WRONG(r, "dim '%s' of several products, whose operands have scales of tiles",
+                      rule_dim(r, x->dims[d].name));
+        matrix(x, over, &rows, &columns);
+        count_tiles(rows, columns, large ? FP8_TILE : 1, FP8_TILE, n);
+        if (s->dtype != DT_f32 || s->rank != 2 || s->dims[large].size != n[0] ||
+            s->dims[!large].size != n[1])
+            WRONG(r, "the scales of operand %d are no f32[%lld, %lld]", k, (long long)n[large],
+                  (long long)n[!large]);
+    }
+    return NULL;
+}
+
 /* A piece of a dim that a rank has, times what is further in, is a number of tiles: then they begin
  * and end with it. */
 int ir_cut_tiles(const Module *m, const Attrs *a, const Type *t)
@@ -37,4 +121,21 @@ int ir_cut_tiles(const Module *m, const Attrs *a, const Type *t)
         inner = k == a->at ? 1 : inner * whole;
     }
     return -1;
+}
+
+bool ir_cuts_product(const Module *m, const Attrs *a, const Type *x, const Type *y)
+{
+    const Type *const t[2] = {x, y};
+    bool cut = false;
+    for (int k = 0; k < 2; k++) {
+        Attrs tiles = {.over = a->over, .at = a->over.n, .every = FP8_TILE};
+        cut |= ir_cut_tiles(m, &tiles, t[k]) >= 0;
+        tiles.over.n = 0;
+        for (int d = 0; d < t[k]->rank; d++)
+            if (!dims_have(&a->over, t[k]->dims[d].name))
+                tiles.over.dim[tiles.over.n++] = t[k]->dims[d];
+        tiles.at = tiles.over.n;
+        cut |= a->tiles == (k ? TILES_second : TILES_first) && ir_cut_tiles(m, &tiles, t[k]) >= 0;
+    }
+    return cut;
 }

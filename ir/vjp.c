@@ -114,6 +114,7 @@ static void vjp_none(Vjp *v)
 #define vjp_top                 vjp_none
 #define vjp_slots               vjp_none
 #define vjp_tile_scale          vjp_none /* pass quantize makes it, later */
+#define vjp_round_tiles         vjp_none
 #define vjp_cross_entropy_grad  vjp_none
 
 static void vjp_cast(Vjp *v)

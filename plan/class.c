@@ -69,6 +69,7 @@ static ClassId class_of(const Plan *p, const Action *a)
     case ACT_combine_weight:
         return MEASURE_experts;
     case ACT_tile_scale:
+    case ACT_round_tiles:
         return MEASURE_rows;
     case ACT_random:
         return MEASURE_random;

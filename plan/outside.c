@@ -63,6 +63,7 @@ static int64_t nodes_of(const Action *a)
     case ACT_combine:
     case ACT_combine_weight:
     case ACT_tile_scale:
+    case ACT_round_tiles:
     case ACT_random:
     case ACT_copy:
     case ACT_zero:

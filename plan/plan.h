@@ -155,6 +155,7 @@ typedef struct Action {
         mg_top_desc top;
         mg_experts_desc experts;
         mg_tile_scale_desc tile_scale;
+        mg_round_tiles_desc round_tiles;
         mg_random_desc random;
         mg_comm_desc comm;
         int64_t bytes; /* copy, fetch, offload, zero, receive, send */

@@ -220,6 +220,7 @@ typedef struct mg_program {
     mg_dtype compute;         /* MG_F32 or MG_F64: type of parameters and arithmetic */
     mg_dtype half;            /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
     mg_dtype fp8, fp8_gradients;    /* of layers' products, and of gradients in them; 0: half */
+    bool fp8_tiles;                 /* whose operands have a scale for each tile, on GPUs */
     int64_t arena_bytes;            /* all tensors */
     int64_t persistent_bytes;       /* parameters and state: the first bytes of the arena */
     int64_t level_bytes[MG_LEVELS]; /* of the arenas of other levels */
@@ -255,8 +256,6 @@ typedef struct mg_program {
     int noutside;               /* 0: a program of the processor */
     const char *const *classes; /* of a GPU's actions, for --trace: each a text or NULL */
 } mg_program;
-
-typedef struct mg_run mg_run; /* private to the runtime; emitted code only passes it on */
 
 extern const mg_program mg_main;
 void mg_step(mg_run *r);
@@ -335,6 +334,7 @@ typedef struct mg_gemm_desc {
     bool ta, tb;
     uint8_t epilogue; /* of mg_epilogue; its vector is `extra`, its matrix `aux`, else NULL */
     uint8_t variant;  /* 0: the fastest */
+    uint8_t tiles;    /* of mg_tiles, with MG_SCALES: extra and aux are those of A and B */
     int64_t m, n, k, lda, ldb, ldc, ldx; /* ldx: of aux, or 0 */
     double alpha, beta;
     int64_t batch, sa, sb, sc;
@@ -440,7 +440,6 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
 
 /* y[r, k]: index of the k-th largest of x[r, 0 .. n), k < top; of equal ones the first, NaN last */
 void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y);
-void mg_tile_scale(mg_run *r, int action, const mg_tile_scale_desc *d, const void *x, void *y);
 
 /* Experts. Each position of each group makes some choices of an expert, choice[group, position, k];
  * an expert has `slots` slots for each group. All tensors are dense:

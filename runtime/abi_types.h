@@ -40,6 +40,34 @@ typedef struct mg_tile_scale_desc {
     double largest;
     bool power;
 } mg_tile_scale_desc;
+
+/* mg_round_tiles(x, q, f): element (r, c) of the matrix x, which lies at r row_stride + c
+ * column_stride, times the scale of its tile, in f32, rounded to q, which is dense; and 1 / that
+ * scale: f[c / tile_columns, r] where tiles are of one row, else f[r / tile_rows, c / tile_columns]
+ * in rows of a multiple of 4, what no tile has 0. So cuBLASLt reads them. Scales are those of
+ * mg_tile_scale without `power`. */
+typedef struct mg_round_tiles_desc {
+    mg_dtype dtype, to; /* of x: bf16; of q */
+    int64_t rows, columns, row_stride, column_stride;
+    int64_t tile_rows, tile_columns; /* 1 or 128; 128 */
+    double largest;
+} mg_round_tiles_desc;
+/* Elements of a row of f. */
+static inline int64_t mg_round_tiles_row(const mg_round_tiles_desc *d)
+{
+    const int64_t tiles = (d->columns + d->tile_columns - 1) / d->tile_columns;
+    return d->tile_rows > 1 ? (tiles + 3) / 4 * 4 : d->rows;
+}
+
+/* Of which tiles the operands of a product of fp8 have scales: 1 x 128, along what is summed; or of
+ * one operand 128 x 128. */
+typedef enum mg_tiles { MG_TILES_NONE, MG_TILES_ROWS, MG_TILES_A, MG_TILES_B } mg_tiles;
+
+typedef struct mg_run mg_run; /* private to the runtime; emitted code only passes it on */
+void mg_tile_scale(mg_run *r, int action, const mg_tile_scale_desc *d, const void *x, void *y);
+void mg_round_tiles(mg_run *r, int action, const mg_round_tiles_desc *d, const void *x, void *q,
+                    void *f);
+
 static inline bool mg_dtype_is_fp8(mg_dtype t)
 {
     return t == MG_E4M3 || t == MG_E5M2;

@@ -17,6 +17,8 @@ enum {
     MG_SCATTER_BLOCK = 128,  /* threads, a warp for 32 indices and some columns */
     MG_ROWS_BLOCK = 256,     /* threads, of epilogues by word */
     MG_SUM_BLOCK = 256,      /* threads, for 32 columns or words of eight */
+    MG_TILES_BLOCK = 256,    /* threads, for a tile of 128 rows, or as many tiles of one */
+    MG_TILES_ROWS_HIGH = 32, /* as this */
     MG_SLOTS_BLOCK = 128,    /* threads, a warp for an expert */
     MG_EXPERTS_BLOCK = 128,  /* threads, for a row */
     MG_ATTENTION_WARPS = 4,  /* warps of a block; each a query or a key */

@@ -393,6 +393,7 @@ void emit_call(Writer *w, const Action *a, int depth)
         call_experts(w, a, 2);
         break;
     case ACT_tile_scale:
+    case ACT_round_tiles:
         call_library(w, a, -1);
         break;
     case ACT_random:

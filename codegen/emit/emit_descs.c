@@ -88,6 +88,9 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
             before = " | ";
         }
     emit_num(e, "variant", d->variant);
+    static const char *const tiles[] = {NULL, "MG_TILES_ROWS", "MG_TILES_A", "MG_TILES_B"};
+    if (d->tiles)
+        fprintf(e->out, ", .tiles = %s", tiles[d->tiles]);
     if (d->other)
         fprintf(e->out, ", .other = %s", desc_dtype(d->other));
     emit_num(e, "ldx", d->ldx);
@@ -214,6 +217,15 @@ static void desc_tile_scale(const Emitter *e, const mg_tile_scale_desc *d)
     flag(e, "power", d->power);
 }
 
+static void desc_round_tiles(const Emitter *e, const mg_round_tiles_desc *d)
+{
+    const Number numbers[] = {NUMBER(rows),          NUMBER(columns),   NUMBER(row_stride),
+                              NUMBER(column_stride), NUMBER(tile_rows), NUMBER(tile_columns)};
+    sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
+    fprintf(e->out, ", .to = %s, .largest = ", desc_dtype(d->to));
+    emit_real(e, d->largest);
+}
+
 static void desc_comm(const Emitter *e, const mg_comm_desc *d)
 {
     fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ",
@@ -267,6 +279,9 @@ static void desc_body(const Emitter *e, const Action *a)
         break;
     case ACT_tile_scale:
         desc_tile_scale(e, &a->tile_scale);
+        break;
+    case ACT_round_tiles:
+        desc_round_tiles(e, &a->round_tiles);
         break;
     case ACT_random:
         desc_random(e, &a->random);

@@ -13,6 +13,9 @@
 #define MG_WITH_F64
 #define MG_WITH_BF16
 #define MG_WITH_F16
+#ifdef MG_SHIM
+#define MG_WITH_TILES
+#endif
 #define MG_WITH_INSTANCES
 #endif
 #ifdef MG_WITH_F32
@@ -42,6 +45,9 @@
 #include "scatter.h"
 #include "experts.h"
 #include "rows.h"
+#ifdef MG_WITH_TILES /* which not all processors round to */
+#include "tiles.h"
+#endif
 #include "random.h"
 #include "shares.h"
 #include "xent.h"

@@ -6,6 +6,7 @@
  *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
  *                        of the rows
  *   top                  the scores innermost
+ *   round_tiles          rows of the matrix, and what is in one, at equal distances
  *   tile_scale           the dims of a tile next to each other in their order; of both sides
  * innermost conv                 dims of w alone, or terms, contiguous in w; columns contiguous in
  * y experts              all dense; of choices the group's dims outside, then positions, then
@@ -16,6 +17,7 @@
 #include "passes/library/attention.h"
 #include "passes/library/conv.h"
 #include "passes/library/product.h"
+#include "passes/library/tiles.h"
 #include "passes/view.h"
 
 #include <string.h>
@@ -310,6 +312,19 @@ static void fit_tile_scale(Builder *b, Ins *i)
     dense(b, &i->in[0]);
 }
 
+/* Rows and what is in one lie at equal distances. */
+static void fit_round_tiles(Builder *b, Ins *i)
+{
+    const Type *q = type_of(b->m, i->out[0]);
+    const Strided x = strided_of(b->m, i->in[0]);
+    mg_round_tiles_desc d;
+    if (round_tiles_match(&i->attrs, &x, q, &d))
+        return;
+    Type t = *q;
+    t.dtype = x.type->dtype;
+    i->in[0] = build_typed(b, OP_copy, NULL, 1, i->in, 1, &t, NULL)->out[0];
+}
+
 static void fit_experts(Builder *b, Ins *i)
 {
     const Attrs *a = &i->attrs;
@@ -462,6 +477,6 @@ void fit_call(Builder *b, Ins *i, ValueMap *map)
     if (fit[i->op])
         fit[i->op](b, i);
     vec_push(b->m->arena, &b->region->ins, i);
-    if (op_is(i->op, CALL) && i->op != OP_random)
+    if (op_is(i->op, CALL) && i->op != OP_random && i->op != OP_round_tiles)
         restore(b, i, map);
 }

@@ -9,8 +9,11 @@
  * A device with products of fp8 takes matrices of multiples of 16 rows and columns: of a rank's
  * part of a tensor, and of what it sums, too. Others are multiplied in halves there.
  *
+ * Where scales are of tiles, such a device has its operands rounded here (round_tiles.c).
+ *
  * why here: the last pass that meets products as they were written; the casts then fuse with what
  * rounds an activation to fp8, which is never stored. */
+#include "passes/library/tiles.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
 
@@ -53,7 +56,7 @@ static bool is_taken(const Module *m, const Ins *dot)
            side(b, a, y) % FP8_SIDE == 0;
 }
 
-static void emulate_in(Module *m, Region *r)
+static void emulate_in(Module *m, Region *r, Rounded *rounded)
 {
     Emulate e = {.m = m, .r = r};
     Ins **old = r->ins.data;
@@ -64,17 +67,20 @@ static void emulate_in(Module *m, Region *r)
         Ins *i = old[k];
         Builder b = builder_at(m, r, i);
         if (i->op == OP_repeat)
-            emulate_in(m, i->body);
+            emulate_in(m, i->body, rounded);
         for (uint32_t x = 0; i->op == OP_dot && !is_taken(m, i) && x < 2; x++)
             if (dtype_is_fp8(type_of(m, i->in[x])->dtype))
                 i->in[x] = half_of(&e, &b, i->in[x]);
-        vec_push(m->arena, &r->ins, i);
+        if (i->op != OP_dot || !i->attrs.fp8 || !round_tiles(rounded, &b, i))
+            vec_push(m->arena, &r->ins, i);
     }
 }
 
 PassStatus pass_emulate(Job *j)
 {
-    for (size_t f = 0; j->m->train.fp8 && f < j->m->fns.n; f++)
-        emulate_in(j->m, j->m->fns.data[f]->body);
+    for (size_t f = 0; j->m->train.fp8 && f < j->m->fns.n; f++) {
+        Rounded rounded = {.m = j->m, .tmp = j->tmp};
+        emulate_in(j->m, j->m->fns.data[f]->body, &rounded);
+    }
     return PASS_ok;
 }

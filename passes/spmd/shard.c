@@ -357,6 +357,9 @@ static void instruction(Shard *s, const Ins *i)
             note_all(s, i, i->in[k], in[k]);
     }
     Attrs attrs = space_attrs(s, &p, i->attrs);
+    if (attrs.tiles && i->op == OP_dot &&
+        ir_cuts_product(s->m, &attrs, type_of(s->m, in[0]), type_of(s->m, in[1])))
+        attrs.fp8 = attrs.tiles = 0; /* halves are multiplied */
     int nin = (int)i->nin - (added >= 0);
     const char *wrong = type_check(s->m, i->op, &attrs, nin, in, 8, rule);
     if (wrong)

@@ -276,7 +276,10 @@ static void region(Quantize *q, Region *r)
         q->dot = old[k];
         if (!whole && !old[k]->attrs.over.n) /* no tile goes along nothing */
             old[k]->attrs.fp8 = FP8_none;
-        if (old[k]->op != OP_dot || !old[k]->attrs.fp8)
+        const bool marked = old[k]->op == OP_dot && old[k]->attrs.fp8;
+        if (marked && !whole && q->m->train.fp8_products)
+            quantize_mark_tiles(q, old[k]);
+        if (!marked || (!whole && q->m->train.fp8_products))
             vec_push(q->m->arena, &r->ins, old[k]);
         else if (whole)
             product(q, r, old[k]);

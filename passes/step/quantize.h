@@ -40,8 +40,10 @@ bool quantize_is_parameter(const Quantize *q, Value v);
 /* The type to which operand k of the product at hand is rounded. */
 DType quantize_type(const Quantize *q, int k);
 
-/* tiles.c: the product at hand of operands that are rounded in tiles, at the end of r. */
+/* tiles.c: the product at hand of operands that are rounded in tiles, at the end of r; and i, if
+ * the device has the product, as a product of halves that says which tiles will have scales. */
 void quantize_in_tiles(Quantize *q, Region *r);
+void quantize_mark_tiles(Quantize *q, Ins *i);
 
 /* i is what v is the result of, from now on. */
 void quantize_gives(Module *m, Ins *i, Value v);

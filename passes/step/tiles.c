@@ -19,7 +19,13 @@
  * a parameter, which is a product of a gradient and an activation, that of the activation. So both
  * operands have their tiles at the same places, as hardware wants them.
  *
- * The whole stack of a parameter is rounded, once a step; loops take slices. */
+ * The whole stack of a parameter is rounded, once a step; loops take slices.
+ *
+ * A device that multiplies tiles has them rounded later, each rank its part of what it multiplies
+ * (pass emulate, library/round_tiles.c). For it the product stays one of halves that says which
+ * operand has tiles of two sides, and in which order summed dims are counted:
+ *
+ *            y: bf16 = dot x, w {over=[k], fp8=1, tiles=3} */
 #include "passes/step/quantize.h"
 #include "passes/view.h"
 #include "passes/walk.h"
@@ -134,15 +140,32 @@ static void in_planes(const Type *t, const DimList *over, const DimList *left, T
         like->over.dim[like->over.n++] = side[1]->dim[i];
 }
 
+/* The summed dims of the product at hand, in the order in which they are counted. */
+static DimList summed(const Quantize *q)
+{
+    const Ins *i = q->dot;
+    const int order =
+        !quantize_is_parameter(q, i->in[1]) && quantize_is_parameter(q, i->in[0]) ? 0 : 1;
+    return some_of(type_of(q->m, i->in[order]), type_of(q->m, i->in[1 - order]), &i->attrs.over,
+                   true);
+}
+
+void quantize_mark_tiles(Quantize *q, Ins *i)
+{
+    const bool large[2] = {quantize_is_parameter(q, i->in[0]), quantize_is_parameter(q, i->in[1])};
+    i->attrs.over = summed(q);
+    i->attrs.tiles = large[0] ? TILES_first : large[1] ? TILES_second : TILES_rows;
+    if (large[0] && large[1]) /* no device has that */
+        i->attrs.fp8 = i->attrs.tiles = 0;
+}
+
 void quantize_in_tiles(Quantize *q, Region *r)
 {
     Module *m = q->m;
     const Ins *i = q->dot;
     const bool planes = m->train.fp8_scales == SCALES_tile;
-    const int order =
-        !quantize_is_parameter(q, i->in[1]) && quantize_is_parameter(q, i->in[0]) ? 0 : 1;
     const Type type[2] = {*type_of(m, i->in[0]), *type_of(m, i->in[1])};
-    const DimList over = some_of(&type[order], &type[1 - order], &i->attrs.over, true);
+    const DimList over = summed(q);
     Value in[2];
     for (int k = 0; k < 2; k++) {
         const DimList left = some_of(&type[k], &type[1 - k], &i->attrs.over, false);

@@ -130,31 +130,6 @@ static int end_of(const Ins *i, int *n)
     return MG_GELU | (i->nin == 3 ? MG_BIAS : 0) | (i->op == OP_dot_gelu_aux ? MG_AUX : 0);
 }
 
-static bool begins_whole(const Place *at)
-{
-    bool whole = at->offset % FP8_SIDE == 0;
-    for (int i = 0; i < at->nloops; i++)
-        whole &= at->loop[i].stride % FP8_SIDE == 0;
-    return whole;
-}
-
-/* Tensor cores and cuBLASLt take of fp8, on all devices that have it, operands whose numbers follow
- * each other along what is summed, in rows and at places that are whole words of 16 bytes. */
-static const char *fp8_wrong(const Action *a)
-{
-    const mg_gemm_desc *d = &a->gemm;
-    const int64_t out = mg_dtype_bytes(d->out);
-    if (d->ta || !d->tb)
-        return "an operand of fp8 that is not summed along its rows";
-    if (d->k % FP8_SIDE || d->n % FP8_SIDE || d->lda % FP8_SIDE || d->ldb % FP8_SIDE ||
-        d->sa % FP8_SIDE || d->sb % FP8_SIDE || d->ldc * out % FP8_SIDE || d->sc * out % FP8_SIDE)
-        return "rows of a product of fp8";
-    for (int k = 0; k < 3; k++)
-        if (!begins_whole(&a->operand[k].at))
-            return "where an operand of fp8 begins";
-    return NULL;
-}
-
 static const char *gemm_wrong(const Action *a, const Ins *i)
 {
     const mg_gemm_desc *d = &a->gemm;
@@ -181,6 +156,8 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
         return "the type of its numbers";
     if (d->alpha != 1 || d->beta != (ins_added(i) >= 0 ? 1 : 0))
         return "alpha or beta";
+    if (d->tiles && !fp8)
+        return "tiles of a product of halves";
     if (d->epilogue != end || (end && end != MG_SCALES && d->batch != 1))
         return "what is done at its end";
     if (i->op == OP_dot_sum && a->operand[1].value != i->in[0])
@@ -191,7 +168,7 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
     if (d->lda < (d->ta ? d->m : d->k) || d->ldb < (d->tb ? d->k : d->n) || d->ldc < d->n ||
         (end & (MG_AUX | MG_GELU_GRAD) ? d->ldx < d->n : d->ldx != 0))
         return "a leading dimension";
-    return fp8 ? fp8_wrong(a) : NULL;
+    return fp8 ? fp8_wrong(a, i) : NULL;
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -579,6 +556,7 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
     case ACT_offload:
         return transfer_wrong(m, a, i);
     case ACT_tile_scale:
+    case ACT_round_tiles:
         return tiles_wrong(a, i);
     case ACT_random:
         return random_wrong(m, a, i);

@@ -162,6 +162,8 @@ static bool stands_for(ActionKind k, Op op)
         return op == OP_combine_weight;
     case ACT_tile_scale:
         return op == OP_tile_scale;
+    case ACT_round_tiles:
+        return op == OP_round_tiles;
     case ACT_random:
         return op == OP_random;
     case ACT_comm:
@@ -207,8 +209,9 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     }
     if (i->op == OP_dot_bias || (i->op == OP_dot_gelu && i->nin == 3) || i->op == OP_dot_gelu_grad)
         want(&w, i->in[2], true, false);
+    const bool turned = i->attrs.tiles && w.v[0] != i->in[0]; /* so are the scales of tiles */
     for (uint32_t k = 2; k < 4 && i->op == OP_dot_scaled; k++)
-        want(&w, i->in[k], true, false);
+        want(&w, i->in[turned ? 5 - k : k], true, false);
     if (attends)
         for (uint32_t k = nin; k < i->nin; k++)
             want(&w, i->in[k], true, false);

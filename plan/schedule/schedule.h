@@ -159,6 +159,7 @@ void call_cross_entropy(Sched *s, const Ins *i, int home);
 void call_head(Sched *s, const Ins *i, int home);
 void call_gather(Sched *s, const Ins *i, int home);
 void call_tile_scale(Sched *s, const Ins *i, int home);
+void call_round_tiles(Sched *s, const Ins *i, int home);
 void call_random(Sched *s, const Ins *i, int home);
 void call_transfer(Sched *s, const Ins *i, int home);
 void call_comm(Sched *s, const Ins *i, int home);

@@ -5,6 +5,7 @@
 #include "passes/library/conv.h"
 #include "passes/library/product.h"
 #include "plan/copies.h"
+#include "passes/library/tiles.h"
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
 #include "runtime/conv.h"
@@ -68,10 +69,15 @@ void call_dot(Sched *s, const Ins *i)
     Operand op[5] = {operand_of(s, first, true, false), operand_of(s, second, true, false),
                      operand_of(s, i->out[0], adds, true)};
     int n = 3;
+    const bool turned = p.swap && i->attrs.tiles; /* scales are in the order of the matrices */
     if (p.desc.epilogue & (MG_BIAS | MG_SCALES))
-        op[n++] = operand_of(s, i->in[2], true, false);
+        op[n++] = operand_of(s, i->in[turned ? 3 : 2], true, false);
     if (p.desc.epilogue & MG_SCALES)
-        op[n++] = operand_of(s, i->in[3], true, false);
+        op[n++] = operand_of(s, i->in[turned ? 2 : 3], true, false);
+    if (i->op == OP_dot_scaled && i->attrs.tiles)
+        p.desc.tiles = i->attrs.tiles == TILES_rows                 ? MG_TILES_ROWS
+                       : (i->attrs.tiles == TILES_second) == p.swap ? MG_TILES_A
+                                                                    : MG_TILES_B;
     if (p.desc.epilogue & MG_SUM)
         op[n++] = operand_of(s, i->out[1], false, true);
     if (p.desc.epilogue & (MG_AUX | MG_GELU_GRAD)) {
@@ -375,6 +381,22 @@ void call_tile_scale(Sched *s, const Ins *i, int home)
     Action *act = action_new(s, ACT_tile_scale, i, 2, op);
     act->tile_scale = d;
     priced(s, act, i);
+}
+
+void call_round_tiles(Sched *s, const Ins *i, int home)
+{
+    (void)home;
+    const Strided x = strided(s, i->in[0]);
+    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true),
+                     operand_of(s, i->out[1], false, true)};
+    mg_round_tiles_desc d;
+    require_dense(s, i, &op[1]);
+    require_dense(s, i, &op[2]);
+    if (!round_tiles_match(&i->attrs, &x, type_of(s->m, i->out[0]), &d))
+        sched_bug(s, i, "tiles of a matrix that lies otherwise");
+    Action *a = action_new(s, ACT_round_tiles, i, 3, op);
+    a->round_tiles = d;
+    priced(s, a, i);
 }
 
 void call_random(Sched *s, const Ins *i, int home)

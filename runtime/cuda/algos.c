@@ -35,8 +35,8 @@ bool rt_same_product(const rt_product_key *x, const rt_product_key *y)
 {
     const mg_gemm_desc *a = &x->d, *b = &y->d;
     return a->dtype == b->dtype && a->other == b->other && a->out == b->out &&
-           a->epilogue == b->epilogue && a->ta == b->ta && a->tb == b->tb && a->m == b->m &&
-           a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
+           a->epilogue == b->epilogue && a->tiles == b->tiles && a->ta == b->ta && a->tb == b->tb &&
+           a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
            a->ldc == b->ldc && a->ldx == b->ldx && a->batch == b->batch && a->sa == b->sa &&
            a->sb == b->sb && a->sc == b->sc && x->a == y->a && x->b == y->b && x->c == y->c &&
            x->aux == y->aux;
@@ -93,7 +93,8 @@ static bool read_item(const char *line, pinned *p)
     p->key = (rt_product_key){.d = {.dtype = (mg_dtype)x[0],
                                     .other = (mg_dtype)x[1],
                                     .out = (mg_dtype)x[2],
-                                    .epilogue = (uint8_t)x[3],
+                                    .epilogue = (uint8_t)(x[3] & 0xff),
+                                    .tiles = (uint8_t)(x[3] >> 8 & 0xff),
                                     .ta = x[4] != 0,
                                     .tb = x[5] != 0,
                                     .m = x[6],
@@ -166,10 +167,10 @@ static void write_item(const pinned *p, FILE *f)
 {
     const rt_product_key *k = &p->key;
     const mg_gemm_desc *d = &k->d;
-    const int64_t x[NUMBERS] = {d->dtype, d->other, d->out, d->epilogue,  d->ta,  d->tb,
-                                d->m,     d->n,     d->k,   d->lda,       d->ldb, d->ldc,
-                                d->ldx,   d->batch, d->sa,  d->sb,        d->sc,  k->a,
-                                k->b,     k->c,     k->aux, p->algo.apart};
+    const int64_t end = d->epilogue | d->tiles << 8;
+    const int64_t x[NUMBERS] = {
+        d->dtype, d->other, d->out,   end,   d->ta, d->tb, d->m, d->n, d->k, d->lda, d->ldb,
+        d->ldc,   d->ldx,   d->batch, d->sa, d->sb, d->sc, k->a, k->b, k->c, k->aux, p->algo.apart};
     for (int i = 0; i < NUMBERS; i++)
         fprintf(f, "%s%" PRId64, i ? " " : "", x[i]);
     for (int i = 0; i < WORDS; i++)

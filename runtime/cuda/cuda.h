@@ -56,7 +56,7 @@ void rt_host_close(rt_cuda *c);
 void rt_cuda_must(cudaError_t e, const char *what);
 /* NULL, or why no GPU is available; why a GPU cannot run any program. Until the next call. */
 const char *rt_cuda_missing(void);
-const char *rt_cuda_incapable(const struct cudaDeviceProp *p, bool fp8);
+const char *rt_cuda_incapable(const struct cudaDeviceProp *p, const mg_program *program);
 /* Ends the program if it is linked with another major version of CUDA than this runtime was
  * compiled with: structures differ. */
 void rt_cuda_same_runtime(const mg_run *r);
@@ -87,7 +87,8 @@ typedef enum rt_fixed {
     FIXED_sum_parts = FIXED_sum_rows + 2,
     FIXED_gelu,
     FIXED_gelu_grad = FIXED_gelu + 2,
-    FIXED_lay = FIXED_gelu_grad + 2, /* words of 16, 8, 4, 2, 1 bytes */
+    FIXED_round_rows = FIXED_gelu_grad + 2, /* to e4m3, in squares; to e5m2 */
+    FIXED_lay = FIXED_round_rows + 4,       /* words of 16, 8, 4, 2, 1 bytes */
     FIXED_sum_shares = FIXED_lay + 5,
     FIXED_add_shares = FIXED_sum_shares + 2,
     FIXED_mark = FIXED_add_shares + 4,

@@ -62,6 +62,10 @@ static const void *fixed_kernel(rt_cuda *c, int which, int shared)
                                         "mg_gelu_f16",
                                         "mg_gelu_grad_bf16",
                                         "mg_gelu_grad_f16",
+                                        "mg_round_rows_e4m3",
+                                        "mg_round_squares_e4m3",
+                                        "mg_round_rows_e5m2",
+                                        "mg_round_squares_e5m2",
                                         "mg_lay_16",
                                         "mg_lay_8",
                                         "mg_lay_4",
@@ -143,7 +147,7 @@ void rt_device_open(mg_run *r)
     rt_cuda_settle_turns(r);
     rt_cuda_must(cudaSetDevice(mine), "choosing a GPU");
     rt_cuda_must(cudaGetDeviceProperties(&p, mine), "asking what it is");
-    if ((why = rt_cuda_incapable(&p, r->program->fp8)))
+    if ((why = rt_cuda_incapable(&p, r->program)))
         rt_die(RT_NO_DEVICE, "%s was compiled for a GPU: %s", r->program->name, why);
     snprintf(c->name, sizeof c->name, "%s", p.name);
     c->multiprocessors = p.multiProcessorCount;

@@ -7,8 +7,9 @@
 
 #include <stdlib.h>
 
-/* Of the PTX that every program has, and those of fp8 (codegen/link/link_cuda.c). */
-enum { LEAST_CAPABILITY = 80, LEAST_OF_FP8 = 89 };
+/* Of the PTX that every program has, and those of fp8 (codegen/link/link_cuda.c); and of what the
+ * library has products of tiles for. */
+enum { LEAST_CAPABILITY = 80, LEAST_OF_FP8 = 89, ONLY_OF_TILES = 90 };
 
 /* The first driver of a major version of CUDA, or "". */
 static const char *branch(int major)
@@ -69,15 +70,20 @@ void rt_cuda_same_runtime(const mg_run *r)
                minor_of(linked));
 }
 
-const char *rt_cuda_incapable(const struct cudaDeviceProp *p, bool fp8)
+const char *rt_cuda_incapable(const struct cudaDeviceProp *p, const mg_program *program)
 {
     static char text[400];
-    const int least = fp8 ? LEAST_OF_FP8 : LEAST_CAPABILITY;
-    if (10 * p->major + p->minor >= least)
+    const bool fp8 = program && program->fp8, tiles = program && program->fp8_tiles;
+    const int least = tiles ? ONLY_OF_TILES : fp8 ? LEAST_OF_FP8 : LEAST_CAPABILITY;
+    const int has = 10 * p->major + p->minor;
+    if (tiles ? has == least : has >= least)
         return NULL;
-    snprintf(text, sizeof text, "%s has compute capability %d.%d; its %s need %d.%d or later",
-             p->name, p->major, p->minor, fp8 ? "products of fp8" : "kernels", least / 10,
-             least % 10);
+    snprintf(text, sizeof text, "%s has compute capability %d.%d; its %s need %d.%d%s", p->name,
+             p->major, p->minor,
+             tiles ? "products of fp8 with scales of tiles"
+             : fp8 ? "products of fp8"
+                   : "kernels",
+             least / 10, least % 10, tiles ? "" : " or later");
     return text;
 }
 
@@ -90,7 +96,7 @@ char *rt_device_text(bool *there)
     if (why)
         return rt_printf("none: %s", why);
     rt_cuda_must(cudaGetDeviceProperties(&p, 0), "asking what it is");
-    if ((why = rt_cuda_incapable(&p, false)))
+    if ((why = rt_cuda_incapable(&p, NULL)))
         return rt_printf("none: %s", why);
     *there = true;
     rt_cuda_must(cudaDriverGetVersion(&driver), "asking for the driver");

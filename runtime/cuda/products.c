@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE = MG_PRODUCT_WORK, TRIED = 8 /* algorithms */ };
+enum { WORKSPACE = MG_PRODUCT_WORK, TRIED = 8 /* algorithms */, LEAST_OF_TILES = 120900 };
 
 typedef struct product {
     rt_product_key key;
@@ -63,10 +63,11 @@ static char *product_text(const rt_product_key *k)
     const mg_gemm_desc *d = &k->d;
     return rt_printf(
         "%lld x %lld x %lld (m, n, k) of %s%s%s to %s, %lld of them, epilogue %d, A, B, "
-        "C and the epilogue's matrix at multiples of %d, %d, %d, %d bytes",
+        "C and the epilogue's matrix at multiples of %d, %d, %d, %d bytes%s",
         (long long)d->m, (long long)d->n, (long long)d->k, type_text(d->dtype),
         d->other ? " and " : "", d->other ? type_text(d->other) : "", type_text(d->out),
-        (long long)d->batch, d->epilogue, k->a, k->b, k->c, k->aux);
+        (long long)d->batch, d->epilogue, k->a, k->b, k->c, k->aux,
+        d->tiles ? ", with scales of tiles" : "");
 }
 
 const char *mg_products_name(void)
@@ -156,6 +157,27 @@ static cublasLtEpilogue_t epilogue(int e)
     default:
         return CUBLASLT_EPILOGUE_DEFAULT;
     }
+}
+
+/* Which tiles of A' and B' have the scales. */
+static void set_tiles(product *x)
+{
+#if CUDART_VERSION >= 12090
+    const mg_tiles tiles = (mg_tiles)x->key.d.tiles;
+    const int32_t rows = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+                  squares = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    const int32_t a = tiles == MG_TILES_B ? squares : rows;
+    const int32_t b = tiles == MG_TILES_A ? squares : rows;
+    if (cublasLtGetVersion() >= LEAST_OF_TILES) {
+        set(x, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &a, sizeof a);
+        set(x, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &b, sizeof b);
+        return;
+    }
+#endif
+    rt_die(RT_FAILED,
+           "products of fp8 with scales of tiles need cuBLASLt 12.9 or later, in the toolkit that "
+           "mgc was made with (CUDA %d.%d), too; this is %s",
+           CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100, mg_products_name());
 }
 
 /* Sets the addresses of the epilogue's vector and matrix; NULL for a product without it. Of fp8
@@ -471,6 +493,8 @@ static product *find(mg_run *r, const mg_gemm_desc *d, const operands *o)
          "a product");
     set(x, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(x, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    if (d->tiles)
+        set_tiles(x);
     x->a = layout(d, second_of(d), d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
     x->b = layout(d, d->dtype, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
     x->c = layout(d, d->out, d->m, d->n, d->ldc, d->sc);

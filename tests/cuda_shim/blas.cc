@@ -7,7 +7,8 @@
  * results whose state is not success. Of the others the library may give an algorithm and then refuse
  * it, as cuBLASLt 13.1 does on an H100: all that sum an operand that is stored transposed, and the
  * first of some shapes. Of fp8 it has what the library's documentation says of sm_89, sm_90 and
- * sm_120, and no more. Where $SHIM_NO_PRODUCTS is set no shape has any. */
+ * sm_120, and no more: scales of 128 numbers of a row, or of 128 rows of A or of B, too, on sm_90
+ * alone. Where $SHIM_NO_PRODUCTS is set no shape has any. */
 #include "tests/cuda_shim/cuda_shim.h"
 #include "tests/cuda_shim/include/cublasLt.h"
 #include "tests/cuda_shim/stream.h"
@@ -26,6 +27,7 @@ struct ShimMatmul {
     void *extra, *aux;
     int64_t ldx;
     const float *scale[2]; /* on the device, of A and of B; NULL: 1 */
+    int32_t mode[2];       /* of what they are */
 };
 struct ShimLayout {
     cudaDataType_t type;
@@ -40,7 +42,8 @@ struct ShimPreference {
 
 size_t cublasLtGetVersion(void)
 {
-    return 0;
+    const char *version = getenv("SHIM_CUBLASLT");
+    return version ? (size_t)atol(version) : 130200;
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
@@ -57,7 +60,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t)
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t)
 {
     *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N, compute == CUBLAS_COMPUTE_32F_FAST_TF32,
-                        CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL, 0, {NULL, NULL}};
+                        CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL, 0, {NULL, NULL},
+                        {CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F}};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -82,7 +86,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &d->aux, sizeof d->aux},
                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d->ldx, sizeof d->ldx},
                  {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &d->scale[0], sizeof d->scale[0]},
-                 {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &d->scale[1], sizeof d->scale[1]}};
+                 {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &d->scale[1], sizeof d->scale[1]},
+                 {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &d->mode[0], sizeof d->mode[0]},
+                 {CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &d->mode[1], sizeof d->mode[1]}};
     for (const auto &k : known)
         if (k.name == a && k.bytes == n) {
             memcpy(k.at, v, n);
@@ -151,7 +157,7 @@ static uint64_t key_of(const ShimMatmul &d, const ShimLayout &a, const ShimLayou
     for (const ShimLayout *l : {&a, &b, &c})
         for (int64_t x : {(int64_t)l->type, l->rows, l->columns, l->ld, (int64_t)l->batch, l->stride})
             key = shim_mix(key + (uint64_t)x);
-    return shim_mix(key + (uint64_t)d.ldx);
+    return shim_mix(key + (uint64_t)d.ldx + 64 * (uint64_t)d.mode[0] + 1024 * (uint64_t)d.mode[1]);
 }
 
 static bool is_fp8(cudaDataType_t t)
@@ -170,6 +176,52 @@ static bool in_words(const ShimLayout &l)
     return l.rows * b % 16 == 0 && l.ld * b % 16 == 0 && (l.batch == 1 || l.stride * b % 16 == 0);
 }
 
+enum { TILE = 128 };
+
+static bool of_rows(int32_t mode)
+{
+    return mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+}
+
+static bool of_squares(int32_t mode)
+{
+    return mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+}
+
+static bool of_tiles(const ShimMatmul &d)
+{
+    return d.mode[0] != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F ||
+           d.mode[1] != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+}
+
+/* Scales of tiles: on Hopper, of either kind for A and for B but not of squares for both, where rows
+ * of both are multiples of 4. The documentation says nothing of several products at once. */
+static bool takes_tiles(const ShimMatmul &d, const ShimLayout &c)
+{
+    bool good = shim_capability() == 90 && c.batch == 1 && c.rows % 4 == 0 && c.columns % 4 == 0 &&
+                !(of_squares(d.mode[0]) && of_squares(d.mode[1]));
+    for (int32_t mode : d.mode)
+        good &= of_rows(mode) || of_squares(mode);
+    for (const float *scale : d.scale)
+        good &= scale && (uintptr_t)scale % 16 == 0;
+    return good;
+}
+
+/* Where the scale of a row's tile is, of `rows` rows: those of rows follow each other by row, those
+ * of squares by tile, in columns of a multiple of 4. */
+static int64_t scale_at(int32_t mode, int64_t row, int64_t rows, int64_t tile, int64_t k)
+{
+    const int64_t tiles = (k + TILE - 1) / TILE;
+    return of_rows(mode)      ? tile * rows + row
+           : of_squares(mode) ? row / TILE * ((tiles + 3) / 4 * 4) + tile
+                              : 0;
+}
+
+static int64_t scales_of(int32_t mode, int64_t rows, int64_t k)
+{
+    return scale_at(mode, rows - 1, rows, (k - 1) / TILE, k) + 1;
+}
+
 /* The table of fp8: A transposed, B not; not e5m2 with e5m2; summed in float; a result of halves or
  * floats, whose C is of the same type; all in whole words of 16 bytes. */
 static bool takes_fp8(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &b,
@@ -181,7 +233,7 @@ static bool takes_fp8(const ShimMatmul &d, const ShimLayout &a, const ShimLayout
                 in_words(c) && d.epilogue == CUBLASLT_EPILOGUE_DEFAULT && shim_capability() >= 89;
     for (int i = 0; i < 4; i++)
         good &= alignment[i] >= 16;
-    return good;
+    return good && (!of_tiles(d) || takes_tiles(d, c));
 }
 
 enum Refusal { GIVEN, UNSUPPORTED, INVALID, NO_RESULT, BAD_STATE };
@@ -318,10 +370,9 @@ static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &
 {
     const bool ta = d.a == CUBLAS_OP_T, tb = d.b == CUBLAS_OP_T;
     const int64_t k = ta ? a.rows : a.columns;
-    if (d.scale[0])
-        alpha *= *d.scale[0];
-    if (d.scale[1])
-        alpha *= *d.scale[1];
+    const bool tiled = of_tiles(d);
+    for (int i = 0; i < 2 && !tiled; i++)
+        alpha *= d.scale[i] ? *d.scale[i] : 1;
     for (int64_t i = 0; i < c.batch; i++) {
         std::vector<double> x = matrix(a, ta, d.tf32, pa, i * a.stride);
         std::vector<double> y = matrix(b, !tb, d.tf32, pb, i * b.stride); /* column by column */
@@ -329,8 +380,15 @@ static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &
             for (int64_t row = 0; row < c.rows; row++) {
                 const double *u = &x[(size_t)(row * k)], *v = &y[(size_t)(col * k)];
                 double sum = 0;
-                for (int64_t n = 0; n < k; n++)
+                for (int64_t n = 0; n < k && !tiled; n++)
                     sum += u[n] * v[n];
+                for (int64_t tile = 0; tiled && tile * TILE < k; tile++) {
+                    double part = 0;
+                    for (int64_t n = tile * TILE; n < k && n < (tile + 1) * TILE; n++)
+                        part += u[n] * v[n];
+                    sum += part * d.scale[0][scale_at(d.mode[0], row, c.rows, tile, k)] *
+                           d.scale[1][scale_at(d.mode[1], col, c.columns, tile, k)];
+                }
                 const int64_t at = i * c.stride + row + col * c.ld;
                 sum = alpha * sum + (beta != 0 ? beta * get(pc, at, c.type) : 0);
                 if (d.epilogue & BIAS)
@@ -374,9 +432,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)at[i] % (algo->data[1] >> 16 * i & 0xffff))
             return CUBLAS_STATUS_INVALID_VALUE;
-    for (const float *scale : d->scale)
-        if (scale && (!is_fp8(la->type) || !shim_on_device(scale, sizeof *scale)))
+    for (int i = 0; i < 2; i++) {
+        const int64_t n = scales_of(d->mode[i], i ? lto->columns : lto->rows, la->rows);
+        if (d->scale[i] ? !is_fp8(la->type) ||
+                              !shim_on_device(d->scale[i], (size_t)n * sizeof *d->scale[i])
+                        : of_tiles(*d))
             return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    if (of_tiles(*d) && !takes_tiles(*d, *lto))
+        return CUBLAS_STATUS_INVALID_VALUE;
     if (shim_takes(s) != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
     ShimMatmul op = *d;

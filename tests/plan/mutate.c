@@ -316,6 +316,11 @@ static bool change_gemm(Mutation *m, Action *a)
         d->beta = 1 - d->beta;
         return true;
     case 3:
+        if (d->tiles && any(m, 2)) {
+            SAY("tiles of '%s' change", name(m, a->name));
+            d->tiles = d->tiles % MG_TILES_B + 1;
+            return true;
+        }
         if (d->other) {
             SAY("the second type of '%s' changes", name(m, a->name));
             d->other = d->other == MG_E4M3 ? MG_E5M2 : MG_E4M3;
@@ -430,6 +435,11 @@ static bool change_descriptor(Mutation *m)
             return flip(m, a, &a->tile_scale.power, "power");
         PICK(&a->tile_scale.outer, &a->tile_scale.rows, &a->tile_scale.columns,
              &a->tile_scale.tile_rows, &a->tile_scale.tile_columns);
+        return true;
+    case ACT_round_tiles:
+        PICK(&a->round_tiles.rows, &a->round_tiles.columns, &a->round_tiles.row_stride,
+             &a->round_tiles.column_stride, &a->round_tiles.tile_rows,
+             &a->round_tiles.tile_columns);
         return true;
     case ACT_random:
         PICK(&a->random.elements);

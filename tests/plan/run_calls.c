@@ -43,13 +43,12 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
                 for (int64_t k = 0; k < d->k; k++)
                     sum +=
                         get(d->dtype, p[0], b * d->sa + (d->ta ? k * d->lda + i : i * d->lda + k)) *
-                        get(second, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
+                        get(second, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j)) *
+                        (d->epilogue & MG_SCALES ? run_scales(d, p + 3, i, j, k) : 1);
                 int64_t at = b * d->sc + i * d->ldc + j;
                 double c = d->beta != 0 ? get(d->out, p[2], at) : 0;
                 if (d->epilogue & MG_BIAS)
                     c = get(d->dtype, p[3], j);
-                if (d->epilogue & MG_SCALES)
-                    sum *= get(MG_F32, p[3], 0) * get(MG_F32, p[4], 0);
                 sum = d->alpha * sum + c;
                 if (d->epilogue & MG_AUX)
                     put(d->out, aux, i * d->ldx + j, sum);

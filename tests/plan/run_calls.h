@@ -23,6 +23,9 @@ void run_top(const mg_top_desc *d, void *const *p);
 /* kind, and how many operands there are: a weight may be missing */
 void run_experts(ActionKind kind, const mg_experts_desc *d, int n, void *const *p);
 void run_tile_scale(const mg_tile_scale_desc *d, void *const *p);
+void run_round_tiles(const mg_round_tiles_desc *d, void *const *p);
+/* By what a term of a product of fp8 is multiplied: s has the scales of A and of B. */
+double run_scales(const mg_gemm_desc *d, void *const *s, int64_t i, int64_t j, int64_t k);
 void run_random(const mg_random_desc *d, void *const *p);
 /* Runs a collective of all ranks of the mesh. x, y: by rank; t: the type of their elements. */
 void run_comm(const Module *m, const mg_comm_desc *d, DType t, void *const *x, void *const *y);

@@ -153,6 +153,9 @@ static bool run_on_rank(const Runner *r, const Action *act)
     case ACT_tile_scale:
         run_tile_scale(&act->tile_scale, p);
         return true;
+    case ACT_round_tiles:
+        run_round_tiles(&act->round_tiles, p);
+        return true;
     case ACT_random:
         run_random(&act->random, p);
         return true;

@@ -1,4 +1,5 @@
-/* run_tiles.c - what mg_tile_scale means, in loops; see run_plan.h. */
+/* run_tiles.c - what mg_tile_scale and mg_round_tiles mean, and scales of products, in loops; see
+ * run_plan.h. */
 #include "tests/plan/run_calls.h"
 
 #include <math.h>
@@ -23,4 +24,45 @@ void run_tile_scale(const mg_tile_scale_desc *d, void *const *p)
                 number_put(p[1], DT_f32, (o * d->rows + i) * d->columns + j,
                            d->power ? 1 / unit : d->largest / fmax(top, 1e-12));
             }
+}
+
+/* The largest number of the tile that begins there. */
+static double top_of(const mg_round_tiles_desc *d, const void *x, int64_t row, int64_t column)
+{
+    double top = 0;
+    for (int64_t r = row; r < d->rows && r < row + d->tile_rows; r++)
+        for (int64_t c = column; c < d->columns && c < column + d->tile_columns; c++)
+            top = fmax(top, fabs(number_at(x, DT_bf16, r * d->row_stride + c * d->column_stride)));
+    return top;
+}
+
+/* p: x q f */
+void run_round_tiles(const mg_round_tiles_desc *d, void *const *p)
+{
+    const DType to = d->to == MG_E4M3 ? DT_e4m3 : DT_e5m2;
+    const int64_t wide = (d->columns + 127) / 128, wide4 = (wide + 3) / 4 * 4;
+    for (int64_t k = 0; d->tile_rows > 1 && k < (d->rows + 127) / 128 * wide4; k++)
+        number_put(p[2], DT_f32, k, 0);
+    for (int64_t r = 0; r < d->rows; r++)
+        for (int64_t c = 0; c < d->columns; c++) {
+            const int64_t row = r - r % d->tile_rows, column = c - c % d->tile_columns;
+            const float s = (float)(d->largest / fmax(top_of(d, p[0], row, column), 1e-12));
+            const double x = number_at(p[0], DT_bf16, r * d->row_stride + c * d->column_stride);
+            number_put(p[1], to, r * d->columns + c, (double)((float)x * s));
+            number_put(p[2], DT_f32,
+                       d->tile_rows > 1 ? r / 128 * wide4 + c / 128 : c / 128 * d->rows + r,
+                       (double)(1 / s));
+        }
+}
+
+double run_scales(const mg_gemm_desc *d, void *const *s, int64_t i, int64_t j, int64_t k)
+{
+    const int64_t tile = k / 128, wide = ((d->k + 127) / 128 + 3) / 4 * 4;
+    const int64_t a = d->tiles == MG_TILES_NONE ? 0
+                      : d->tiles == MG_TILES_A  ? i / 128 * wide + tile
+                                                : tile * d->m + i;
+    const int64_t b = d->tiles == MG_TILES_NONE ? 0
+                      : d->tiles == MG_TILES_B  ? j / 128 * wide + tile
+                                                : tile * d->n + j;
+    return number_at(s[0], DT_f32, a) * number_at(s[1], DT_f32, b);
 }
