@@ -2,9 +2,9 @@
  * tile; part of pass emulate, for devices that multiply those.
  *
  *   before:  %y: bf16 = dot %x, %w {over=[k], fp8=1, tiles=3}
- *   after:   %q: e4m3, %f: f32[tile, row] = round_tiles %x {over=[k], at=1, every=128, value=448}
- *            %r: e4m3, %g: f32[row, tile] = round_tiles %w {over=[k], at=128, every=128, value=448}
- *            %y: bf16 = dot_scaled %q, %r, %f, %g {over=[k], tiles=3}
+ *   after:   %q: e4m3, %f: f32[tiles, rows] = round_tiles %x {over=[k], at=1, every=128, value=448}
+ *            %r: e4m3, %g: f32[rows, tiles] = round_tiles %w {over=[k], at=128, every=128,
+ * value=448} %y: bf16 = dot_scaled %q, %r, %f, %g {over=[k], tiles=3}
  *
  * What is rounded becomes a matrix whose rows are along what is summed, in the order in which the
  * result has them: as tensor cores read it, so that nothing turns it again. A value is rounded once
@@ -85,6 +85,13 @@ static bool is_one(const Module *m, const Ins *i, const RoundedMatrix x[2])
     return product_match(&s[0], &s[1], &s[2], &i->attrs.over, &p) && p.desc.batch == 1;
 }
 
+/* A dim of scales. A product has those of two operands, in which a name has one size. */
+static Dim counted(const Module *m, const char *what, int64_t size)
+{
+    const char *name = arena_printf(m->arena, "%s_%lld", what, (long long)size);
+    return (Dim){.name = name_intern(m->names, name), .size = size};
+}
+
 static void rounded(Rounded *r, const Builder *b, RoundedMatrix *x)
 {
     Module *m = r->m;
@@ -98,14 +105,12 @@ static void rounded(Rounded *r, const Builder *b, RoundedMatrix *x)
     }
     const bool large = x->high > 1;
     const int64_t wide = (elements(&x->over) + FP8_TILE - 1) / FP8_TILE;
-    const Attrs a = {
-        .over = x->over,
-        .dim = {.name = name_intern(m->names, "tile"), .size = large ? (wide + 3) / 4 * 4 : wide},
-        .to = {.name = name_intern(m->names, "row"),
-               .size = (elements(&x->rows) + x->high - 1) / x->high},
-        .at = x->high,
-        .every = FP8_TILE,
-        .value = dtype_largest(x->dtype)};
+    const Attrs a = {.over = x->over,
+                     .dim = counted(m, "tiles", large ? (wide + 3) / 4 * 4 : wide),
+                     .to = counted(m, "rows", (elements(&x->rows) + x->high - 1) / x->high),
+                     .at = x->high,
+                     .every = FP8_TILE,
+                     .value = dtype_largest(x->dtype)};
     const Type t[2] = {
         matrix(x),
         {.dtype = DT_f32, .rank = 2, .dims = {large ? a.to : a.dim, large ? a.dim : a.to}}};
