@@ -98,6 +98,10 @@ void interp_round_tiles(Interp *in, const Ins *i)
     const int64_t n = type_elements(s);
     const Attrs like = {.value = i->attrs.value};
     double *top = interp_alloc(n, sizeof *top);
+    int64_t columns = 1;
+    for (int k = 0; k < i->attrs.over.n; k++)
+        columns *= t->dims[type_find(t, i->attrs.over.dim[k].name)].size;
+    const int64_t tiles = (columns + FP8_TILE - 1) / FP8_TILE; /* of a row; more are 0 */
     for (int pass = 0; pass < 2; pass++) {
         Walk w = walk_start();
         walk_dims(&w, to);
@@ -115,7 +119,8 @@ void interp_round_tiles(Interp *in, const Ins *i)
         } while (walk_next(&w));
         for (int64_t k = 0; k < n; k++) {
             top[k] = pass ? top[k] : (double)(float)scale_of(top[k], &like);
-            f[k] = (double)(1 / (float)top[k]);
+            f[k] =
+                i->attrs.at > 1 && k % s->dims[1].size >= tiles ? 0 : (double)(1 / (float)top[k]);
         }
     }
     free(top);

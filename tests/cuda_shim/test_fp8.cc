@@ -111,6 +111,7 @@ struct Ask {
     cudaDataType_t a, b, c;
     int64_t m, n, k, lda, ldb, ldc;
     uint32_t multiple;
+    int32_t mode[2]; /* of scales, of which there are none where both are 0 */
 };
 
 static int found(const Ask &q)
@@ -123,6 +124,14 @@ static int found(const Ask &q)
     cublasLtMatmulDescCreate(&d, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_TRANSA, &q.ta, sizeof q.ta);
     cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_TRANSB, &q.tb, sizeof q.tb);
+    alignas(16) static const float scales[4] = {};
+    const float *const at = scales;
+    for (int i = 0; i < 2 && (q.mode[0] || q.mode[1]); i++) {
+        cublasLtMatmulDescSetAttribute(d, (cublasLtMatmulDescAttributes_t)(CUBLASLT_MATMUL_DESC_A_SCALE_MODE + i), &q.mode[i],
+                                       sizeof q.mode[i]);
+        cublasLtMatmulDescSetAttribute(d, (cublasLtMatmulDescAttributes_t)(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER + i), &at,
+                                       sizeof at);
+    }
     const bool ta = q.ta == CUBLAS_OP_T, tb = q.tb == CUBLAS_OP_T;
     cublasLtMatrixLayoutCreate(&a, q.a, (uint64_t)(ta ? q.k : q.m), (uint64_t)(ta ? q.m : q.k), q.lda);
     cublasLtMatrixLayoutCreate(&b, q.b, (uint64_t)(tb ? q.n : q.k), (uint64_t)(tb ? q.k : q.n), q.ldb);
@@ -142,7 +151,7 @@ static int found(const Ask &q)
 static void library(void **)
 {
     const cudaDataType_t e4 = CUDA_R_8F_E4M3, e5 = CUDA_R_8F_E5M2, bf = CUDA_R_16BF;
-    const Ask good = {CUBLAS_OP_T, CUBLAS_OP_N, e4, e5, bf, 32, 48, 64, 64, 64, 32, 16};
+    const Ask good = {CUBLAS_OP_T, CUBLAS_OP_N, e4, e5, bf, 32, 48, 64, 64, 64, 32, 16, {0, 0}};
     Ask q = good;
     assert_true(found(q));
     q.c = CUDA_R_32F, q.b = e4;
@@ -164,8 +173,36 @@ static void library(void **)
     unsetenv("SHIM_SM");
 }
 
+/* Scales of tiles: on sm_90 alone, of squares for one operand at most, and for both or none. */
+static void tiles(void **)
+{
+    const int32_t rows = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F, squares = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    Ask q = {CUBLAS_OP_T, CUBLAS_OP_N, CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_16BF, 32, 48, 64, 64, 64, 32, 16, {rows, rows}};
+    const int32_t taken[][2] = {{rows, rows}, {rows, squares}, {squares, rows}};
+    const int32_t refused[][2] = {{squares, squares}, {rows, 0}, {0, squares}, {2, 2}};
+    setenv("SHIM_SM", "90", 1);
+    for (const auto &mode : taken) {
+        memcpy(q.mode, mode, sizeof mode);
+        assert_true(found(q));
+    }
+    for (const auto &mode : refused) {
+        memcpy(q.mode, mode, sizeof mode);
+        assert_false(found(q));
+    }
+    memcpy(q.mode, taken[0], sizeof q.mode);
+    q.n = 46;
+    assert_false(found(q));
+    q.n = 48;
+    for (const char *sm : {"89", "100", "120"}) {
+        setenv("SHIM_SM", sm, 1);
+        assert_false(found(q));
+    }
+    unsetenv("SHIM_SM");
+}
+
 int main()
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(conversions), cmocka_unit_test(instruction), cmocka_unit_test(library)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(conversions), cmocka_unit_test(instruction), cmocka_unit_test(library),
+                                       cmocka_unit_test(tiles)};
     return cmocka_run_group_tests(tests, read_golden, NULL);
 }

@@ -478,6 +478,8 @@ static void stochastic_rounding(void **state)
 
 /* Tiles of two sides, the dims of a side counted as one, the last tiles smaller. Scales are powers
  * of two that bring the largest number, or a little more than it, to 448 at most. */
+static void rounded_tiles(World *w);
+
 static void scales_of_tiles(void **state)
 {
     (void)state;
@@ -503,7 +505,45 @@ static void scales_of_tiles(void **state)
                    "0.5 170141183460469231731687303715884105728",
                    "powers");
     covered[OP_tile_scale] = true;
+    rounded_tiles(&w);
     world_close(&w);
+}
+
+/* Two rows of 130 elements that are summed, counted as k, j; scales of rows, then of a square. */
+static void rounded_tiles(World *w)
+{
+    const char *args[] = {"a: bf16[j=2, i=2, k=65]", "b: bf16[n=1, k=65, j=2]", NULL};
+    Module *m = world_read(
+        w, program_text(
+               w->a, args,
+               "%q: e4m3[i=2, k=65, j=2], %f: f32[t=2, r=2] = round_tiles %a {over=[k=65, j=2], "
+               "dim=t=2, to=r=2, at=1, every=128, value=448}\n"
+               "%p: e4m3[n=1, k=65, j=2], %g: f32[s=1, u=4] = round_tiles %b {over=[k=65, j=2], "
+               "dim=u=4, to=s=1, at=128, every=128, value=448}\n"
+               "%y: f32[i=2, n=1] = dot_scaled %q, %p, %f, %g {over=[k=65, j=2], tiles=3}\n"
+               "%z: f32[i=2, n=1] = dot_scaled %q, %p, %f, %g, %y {over=[k=65, j=2], tiles=3}\n"
+               "give %f, %g, %y, %z",
+               4));
+    assert_non_null(m);
+    char *a = arena_alloc(w->a, 4096), *b = arena_alloc(w->a, 4096);
+    *a = *b = 0;
+    for (int j = 0; j < 2;
+         j++) /* rows are 1 and 2, and 8 and 16 where k is 64, elements 128, 129 */
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < 65; k++)
+                strcat(a, k < 64 ? i ? "2 " : "1 " : i ? "16 " : "8 ");
+    for (int e = 0; e < 130; e++)
+        strcat(b, e < 128 ? "4 " : "1 ");
+    Tensor64 *r = run_program(w, m, (const char *[]){a, b}, true);
+    assert_numbers(&r[0],
+                   "0.00223214295692741870880126953125 0.0044642859138548374176025390625 "
+                   "0.0178571436554193496704101562 0.0357142873108386993408203125",
+                   "scales of rows");
+    assert_numbers(&r[1], "0.0089285718277096748352050781 0.00223214295692741870880126953125 0 0",
+                   "scales of squares");
+    assert_true(fabs(r[2].data[0] - 528) < 1e-3 && fabs(r[2].data[1] - 1056) < 1e-3);
+    assert_true(fabs(r[3].data[0] - 1056) < 1e-3 && fabs(r[3].data[1] - 2112) < 1e-3);
+    covered[OP_round_tiles] = true;
 }
 
 static void none_missing(void **state)

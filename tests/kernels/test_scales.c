@@ -1,6 +1,7 @@
 /* test_scales.c - scales of tiles against their definition, with zeros and subnormal numbers; and
  * against those of torchao (tests/passes/quantize_tiles.txt). */
 #include "tests/kernels/cm.h"
+#include "runtime/fp8.h"
 #include "tests/kernels/pool.h"
 #include "tests/passes/golden_tiles.h"
 
@@ -124,10 +125,58 @@ static void test_torchao(void **state)
     assert_int_equal(tensors, GOLDEN_TENSORS);
 }
 
+/* A matrix that is rounded has the scales that mg_tile_scale finds in it where it lies densely, and
+ * the numbers that they make; however it lies. */
+static void test_matrices(void **state)
+{
+    (void)state;
+    uint64_t seed = 37;
+    for (int n = 0; n < 120; n++) {
+        const bool squares = n % 2, turned = n / 2 % 2;
+        const int64_t rows = in_range(&seed, 1, squares ? 300 : 40);
+        const int64_t columns = in_range(&seed, 1, n % 3 ? 300 : 700),
+                      apart = in_range(&seed, 0, 3);
+        const mg_round_tiles_desc d = {.dtype = MG_BF16,
+                                       .to = n % 5 ? MG_E4M3 : MG_E5M2,
+                                       .rows = rows,
+                                       .columns = columns,
+                                       .row_stride = turned ? 1 : columns + apart,
+                                       .column_stride = turned ? rows + apart : 1,
+                                       .tile_rows = squares ? 128 : 1,
+                                       .tile_columns = 128,
+                                       .largest = n % 5 ? 448 : 57344};
+        const mg_tile_scale_desc like = {MG_BF16,     1,   rows,      columns,
+                                         d.tile_rows, 128, d.largest, false};
+        const int64_t across = (columns + 127) / 128, wide = (across + 3) / 4 * 4;
+        const int64_t all = squares ? (rows + 127) / 128 * wide : across * rows;
+        Buffer x = buffer_new(MG_BF16, rows * (columns + 3) + columns * 3);
+        Buffer dense = buffer_new(MG_BF16, rows * columns), y = buffer_new(MG_F32, rows * columns);
+        Buffer q = buffer_new(MG_BOOL, rows * columns), f = buffer_new(MG_F32, all);
+        for (int64_t e = 0; e < rows * columns; e++) {
+            put(&dense, e, drawn(&seed, n % 5 == 0));
+            put(&x, e / columns * d.row_stride + e % columns * d.column_stride, at(&dense, e));
+        }
+        mg_run r = {.threads = 1 + n % 3, .cuts = (uint64_t)n};
+        mg_tile_scale(&r, 0, &like, dense.p, y.p);
+        mg_round_tiles(&r, 0, &d, x.p, q.p, f.p);
+        for (int64_t e = 0; e < rows * columns; e++) {
+            const int64_t row = e / columns, tile = e % columns / 128;
+            const float scale = (float)at(&y, e), scaled = (float)at(&dense, e) * scale;
+            const uint8_t code = d.to == MG_E4M3 ? mg_to_e4m3(scaled) : mg_to_e5m2(scaled);
+            assert_int_equal(((const uint8_t *)q.p)[e], code);
+            assert_true(at(&f, squares ? row / 128 * wide + tile : tile * rows + row) ==
+                        (double)(1 / scale));
+        }
+        for (int64_t e = 0; squares && e < all; e++)
+            assert_true(e % wide < across || at(&f, e) == 0);
+        buffer_free(&x), buffer_free(&dense), buffer_free(&y), buffer_free(&q), buffer_free(&f);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scales),
-                                       cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_torchao)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scales), cmocka_unit_test(test_matrices),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_torchao)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
