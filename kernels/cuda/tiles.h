@@ -29,8 +29,8 @@ __device__ static inline void mg_round_patch(const mg_round_tiles_desc &d, const
     const int t = (int)threadIdx.x;
     const int64_t wide = (d.columns + WIDE - 1) / WIDE, tile = blockIdx.x % wide;
     const int64_t row = blockIdx.x / wide * P, column = tile * WIDE;
-    const int rows = (int)(d.rows - row < P ? d.rows - row : P);
-    const int columns = (int)(d.columns - column < WIDE ? d.columns - column : WIDE);
+    const int rows = (int)(d.rows - row < P ? d.rows - row : (int64_t)P);
+    const int columns = (int)(d.columns - column < WIDE ? d.columns - column : (int64_t)WIDE);
     const bool across = d.row_stride == 1;
     for (int i = t; i < P * WIDE; i += B) {
         const int r = across ? i % P : i / WIDE, c = across ? i / P : i % WIDE;

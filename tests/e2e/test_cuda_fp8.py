@@ -13,6 +13,7 @@ from mgctest import FULL, TURN, some
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 MODELS = ("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg")
 KINDS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)", "kept": "fp8 (master = bf16, reduce = bf16)"}
+TILE = "fp8 (scales = tile)"
 RANKS = {"dp2": 4, "tp2": 8, "dp2_zero3": 4, "cp2_zigzag": 8, "tp2_sp": 8}  # sequences that a rank computes at once: of all ranks 8
 
 
@@ -90,6 +91,80 @@ class CudaFp8(shim.Case):
                 self.write(f"{name}.mg", layouts.text(name, "h200"))
                 self.gpu(source, "-D", "batch=8", "--microbatch", RANKS[name], "--layout", f"./{name}.mg", device=())
                 self.near(want, self.losses("./gpu", "--steps", 3, SHIM_GPUS="8"), 2e-3)
+
+    def test_tiles(self):
+        """Scales of tiles: as far apart as with those of tensors. A term is rounded elsewhere than in the processor's emulation."""
+        self.text(6000)
+        for model in some(MODELS):
+            with self.subTest(model=model):
+                self.both(self.source(model, TILE, "m"))
+                text = self.read("program.c").decode()
+                self.assertIn(".tiles = MG_TILES_ROWS", text)
+                self.assertRegex(text, r"\.tiles = MG_TILES_[AB]")
+                steps = 20 if FULL else 4
+                self.near(self.losses("./cpu", "--steps", steps), self.losses("./gpu", "--steps", steps, seed=TURN), 1e-3)
+
+    def test_tiles_first_step(self):
+        """Tiles that end within a row, and several: nearly the processor's loss, and far from that of scales of tensors."""
+        self.text(6000)
+        size = ("-D", "hidden=272", "-D", "ffn=400", "-D", "seq=40", "-D", "layers=2")
+        self.both(self.source("llama_small.mg", TILE, "m"), *size)
+        (want, norm), (got, other) = (self.losses(p, "--steps", 1)[0] for p in ("./cpu", "./gpu"))
+        self.compiles(self.source("llama_small.mg", "fp8 (gradients = e4m3)", "whole"), *size, "-o", "whole")
+        whole = self.losses("./whole", "--steps", 1)[0][0]
+        self.assertLess(10 * abs(want - got), abs(want - whole))
+        self.assertLess(abs(norm - other) / norm, 1e-2)
+
+    def test_tiles_again(self):
+        """Computed again and resumed it has the same bits."""
+        self.text(6000)
+        source = self.source("llama_small.mg", TILE, "m")
+        self.gpu(source, "--recompute", "none")
+        kept = self.losses("./gpu", "--steps", 3)
+        self.trains("./gpu", "--data", "text1.txt", "--out", "cut", "--steps", 2, env={"SHIM_SEED": "2"})
+        self.trains("./gpu", "--data", "text1.txt", "--out", "cut", "--steps", 3, "--resume", env={"SHIM_SEED": "3"})
+        self.assertEqual([(l["loss"], l["grad_norm"]) for l in self.metrics("cut") if "loss" in l], kept)
+        self.gpu(source, "--recompute", "all")
+        self.assertEqual(self.losses("./gpu", "--steps", 3, seed=5), kept)
+
+    def test_tiles_ranks(self):
+        """What a rank has a part of a tile of is multiplied in halves; the losses are near those of one rank."""
+        self.text(6000)
+        source = self.source("llama_small.mg", TILE, "m")
+        self.gpu(source, "-D", "batch=8", "--microbatch", 8)
+        want = self.losses("./gpu", "--steps", 3)
+        for name in some(RANKS):
+            with self.subTest(layout=name):
+                self.write(f"{name}.mg", layouts.text(name, "h200"))
+                self.gpu(source, "-D", "batch=8", "--microbatch", RANKS[name], "--layout", f"./{name}.mg", device=())
+                self.near(want, self.losses("./gpu", "--steps", 3, SHIM_GPUS="8"), 5e-3)
+
+    def test_tiles_refused(self):
+        """Other GPUs than those of compute capability 9.0, when the program is made, and when it runs; and an older library."""
+        source = self.source("llama_small.mg", TILE, "m")
+        for device, what in (("rtx4090", "a GPU of compute capability 8.9"), ("rtx5090", "a GPU of compute capability 12.0"),
+                             ("b200", "a GPU without the tensor cores of compute capability 9.0")):
+            r = self.mgc(source, "--device", device, "--check")
+            self.assertEqual(r.returncode, 1, r.err)
+            for part in (f"error[MG0311]: precision fp8 (scales = tile) on {device}, {what}", "help: precision fp8"):
+                self.assertIn(part, r.err)
+        self.write("marked.mgir", self.compiles(source, "--device", "h100", "--print-after=quantize").out)
+        r = self.mgc("--from=marked.mgir", "--device", "cpu", "--check")
+        self.assertEqual(r.returncode, 2, r.err)
+        self.assertIn("the text has products of fp8", r.err)
+        self.write("emulated.mgir", self.compiles(source, "--device", "cpu", "--print-after=quantize").out)
+        r = self.mgc("--from=emulated.mgir", "--device", "h100", "--check")
+        self.assertEqual(r.returncode, 2, r.err)
+        self.assertIn("the text has products of halves in place of those of fp8", r.err)
+        self.compiles("--from=marked.mgir", "--device", "h100", "--check")
+        self.text(6000)
+        self.gpu(source)
+        for env, code, says in (({"SHIM_SM": "89"}, 77, b"its products of fp8 with scales of tiles need 9.0"),
+                                ({"SHIM_SM": "100"}, 77, b"its products of fp8 with scales of tiles need 9.0"),
+                                ({"SHIM_CUBLASLT": "120800"}, None, b"need cuBLASLt 12.9 or later")):
+            r = self.run_program("./gpu", "--data", "text1.txt", "--steps", 1, "--out", "old", env=env)
+            self.assertTrue(r.returncode == code if code else r.returncode, r.stderr)
+            self.assertIn(says, r.stderr)
 
     def test_sides(self):
         """What a rank has too few rows or columns of is multiplied in halves; nothing is refused, and the numbers are the same."""

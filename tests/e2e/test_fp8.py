@@ -113,9 +113,9 @@ class Fp8(mgctest.Case):
 
     def test_refused(self):
         source = self.source("llama_small.mg", "fp8", "model")
-        for kind in ("tile", "mx"):
-            self.refused(1, ("error[MG0311]", f"precision fp8 (scales = {kind}) on h100, a GPU", "help: precision bf16"),
-                         self.source("llama_small.mg", SCALES[kind], kind), "--device", "h100", "--check")
+        for kind, device in (("tile", "rtx4090"), ("mx", "h100")):
+            self.refused(1, ("error[MG0311]", f"precision fp8 (scales = {kind}) on {device}, a GPU", "help: precision fp8"),
+                         self.source("llama_small.mg", SCALES[kind], kind), "--device", device, "--check")
         text = self.compiles(source, "--print-after=quantize").out
         self.write("after.mgir", text)
         functions = {part.split()[0]: part for part in text.split("\nfn @")[1:]}
