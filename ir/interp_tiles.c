@@ -82,7 +82,7 @@ static int64_t column_of(const Walk *w, const Type *t, const DimList *over)
     return n;
 }
 
-/* Where the scale of a tile is among those of an operand, of type s. */
+/* The place of a tile's scale among those of an operand, of type s. */
 static int64_t place(const Type *s, bool large, int64_t row, int64_t column)
 {
     const int64_t tile = column / FP8_TILE;

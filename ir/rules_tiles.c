@@ -59,8 +59,6 @@ const char *type_round_tiles(Rule *r)
     wrong = wrong ? wrong : no_parts(r, x);
     if (wrong)
         return wrong;
-    if (x->dtype != DT_bf16)
-        WRONG(r, "the operand is %s where bf16 is wanted", dtype_name(x->dtype));
     if (a->every != FP8_TILE || (a->at != 1 && a->at != FP8_TILE))
         WRONG(r, "no tile has %lld rows and %lld columns", (long long)a->at, (long long)a->every);
     const bool e4m3 = a->value == dtype_largest(DT_e4m3);
@@ -71,6 +69,8 @@ const char *type_round_tiles(Rule *r)
     if (a->dim.size != n[0] || a->to.size != n[1] || a->dim.name == a->to.name)
         WRONG(r, "%lld and %lld scales where the tiles want %lld and %lld", (long long)a->dim.size,
               (long long)a->to.size, (long long)n[0], (long long)n[1]);
+    if (x->dtype != DT_bf16)
+        WRONG(r, "the operand is %s where bf16 is wanted", dtype_name(x->dtype));
     r->out[0] = (Type){.dtype = e4m3 ? DT_e4m3 : DT_e5m2};
     wrong = rule_add_dims(r, &r->out[0], x, &a->over);
     for (int k = 0; k < a->over.n; k++)

@@ -29,7 +29,7 @@ bool dtype_is_half(DType t);
 bool dtype_is_fp8(DType t);
 /* Of what matrices of fp8 have a multiple of rows and of columns, and their rows of bytes. */
 enum { FP8_SIDE = 16 };
-/* Which tiles have a scale, of operands of a product: along what is summed FP8_TILE elements of a
+/* Tiles that have a scale, of operands of a product: along what is summed FP8_TILE elements of a
  * row each; or, of one operand, of as many rows, too. */
 enum { FP8_TILE = 128, TILES_none = 0, TILES_rows, TILES_first, TILES_second };
 /* dynamic8, of [-1, 1], and udynamic8, of [0, 1]: 256 numbers that lie the closer the smaller they

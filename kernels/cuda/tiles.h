@@ -9,7 +9,7 @@
 #error "products of fp8 with scales of tiles need a CUDA Toolkit of version 12.9 or later"
 #endif
 
-/* What a tile is multiplied by whose largest number has these bits, without the sign. */
+/* The scale of a tile whose largest number has these bits, without the sign. */
 __device__ static inline float mg_tile_scale_of(double largest, uint32_t bits)
 {
     const double top = (double)__uint_as_float(bits << 16);

@@ -9,7 +9,7 @@
  * A device with products of fp8 takes matrices of multiples of 16 rows and columns: of a rank's
  * part of a tensor, and of what it sums, too. Others are multiplied in halves there.
  *
- * Where scales are of tiles, such a device has its operands rounded here (round_tiles.c).
+ * Operands whose scales are of tiles are rounded here for such a device (round_tiles.c).
  *
  * why here: the last pass that meets products as they were written; the casts then fuse with what
  * rounds an activation to fp8, which is never stored. */

@@ -2,11 +2,11 @@
  * tile; part of pass emulate, for devices that multiply those.
  *
  *   before:  %y: bf16 = dot %x, %w {over=[k], fp8=1, tiles=3}
- *   after:   %q: e4m3, %f: f32[tiles, rows] = round_tiles %x {over=[k], at=1, every=128, value=448}
- *            %r: e4m3, %g: f32[rows, tiles] = round_tiles %w {over=[k], at=128, every=128,
- * value=448} %y: bf16 = dot_scaled %q, %r, %f, %g {over=[k], tiles=3}
+ *   after:   %q: e4m3, %f: f32[tiles, rows] = round_tiles %x {over=[k], at=1, every=128}
+ *            %r: e4m3, %g: f32[rows, tiles] = round_tiles %w {over=[k], at=128, every=128}
+ *            %y: bf16 = dot_scaled %q, %r, %f, %g {over=[k], tiles=3}
  *
- * What is rounded becomes a matrix whose rows are along what is summed, in the order in which the
+ * A rounded operand is a matrix whose rows are along what is summed, in the order in which the
  * result has them: as tensor cores read it, so that nothing turns it again. A value is rounded once
  * for all products that read the same matrix of it, where the value is: of a loop's slice of a
  * parameter in each iteration, of what a loop is given before it.

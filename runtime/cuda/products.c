@@ -159,7 +159,7 @@ static cublasLtEpilogue_t epilogue(int e)
     }
 }
 
-/* Which tiles of A' and B' have the scales. */
+/* Says which tiles of A' and B' have the scales. */
 static void set_tiles(product *x)
 {
 #if CUDART_VERSION >= 12090

@@ -105,14 +105,14 @@ class CudaFp8(shim.Case):
                 self.near(self.losses("./cpu", "--steps", steps), self.losses("./gpu", "--steps", steps, seed=TURN), 1e-3)
 
     def test_tiles_first_step(self):
-        """Tiles that end within a row, and several: nearly the processor's loss, and far from that of scales of tensors."""
+        """Several tiles of a row, of which the last is smaller: nearly the processor's loss, and far from that of scales of tensors."""
         self.text(6000)
-        size = ("-D", "hidden=272", "-D", "ffn=400", "-D", "seq=40", "-D", "layers=2")
+        size = ("-D", "ffn=400")
         self.both(self.source("llama_small.mg", TILE, "m"), *size)
         (want, norm), (got, other) = (self.losses(p, "--steps", 1)[0] for p in ("./cpu", "./gpu"))
         self.compiles(self.source("llama_small.mg", "fp8 (gradients = e4m3)", "whole"), *size, "-o", "whole")
         whole = self.losses("./whole", "--steps", 1)[0][0]
-        self.assertLess(10 * abs(want - got), abs(want - whole))
+        self.assertLess(5 * abs(want - got), abs(want - whole))
         self.assertLess(abs(norm - other) / norm, 1e-2)
 
     def test_tiles_again(self):
