@@ -360,7 +360,7 @@ static const Bad composites[] = {
 #define TO_SLOTS "%r: f64[e=4, g=2, t=5, h=2] = dispatch "
 #define BACK     "%r: f64[g=2, s=3, h=2] = combine "
 
-#define ROUND "%q: e4m3[i=2, j=3], %r: f32[t=1, r=2] = round_tiles %a {"
+#define ROUND "%q: f32[i=2, j=3], %r: f32[t=1, r=2] = round_tiles %a {"
 
 static const Bad tiles[] = {
     {4, A, "%r: f32[i=2, j=3] = tile_scale %a {over=[i=2], at=1, every=8, value=448}" GIVE,
