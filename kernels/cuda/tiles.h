@@ -66,7 +66,7 @@ __device__ static inline void mg_round_patch(const mg_round_tiles_desc &d, const
     }
     if (HIGH == 1 && t < rows)
         f[tile * d.rows + row + t] = 1 / mg_tile_scale_of(d.largest, part[t * EACH]);
-    const int64_t all = mg_round_tiles_row(&d);
+    const int64_t all = (wide + 3) / 4 * 4; /* as mg_round_tiles_row has it for squares */
     if (HIGH > 1 && t == 0)
         f[row / HIGH * all + tile] = 1 / mg_tile_scale_of(d.largest, part[0]);
     for (int64_t i = tile + 1; HIGH > 1 && t == 0 && tile == wide - 1 && i < all; i++)
