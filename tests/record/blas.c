@@ -18,6 +18,7 @@ struct ShimMatmul {
     const void *bias, *aux;
     int64_t aux_ld;
     const void *given[2]; /* scales of A and B */
+    int32_t mode[2];      /* and of what they are */
 };
 struct ShimLayout {
     cudaDataType_t type;
@@ -32,7 +33,7 @@ struct ShimPreference {
 
 size_t cublasLtGetVersion(void)
 {
-    return 0;
+    return 130200;
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
@@ -70,7 +71,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                         [CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER] = &d->aux,
                         [CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD] = &d->aux_ld,
                         [CUBLASLT_MATMUL_DESC_A_SCALE_POINTER] = &d->given[0],
-                        [CUBLASLT_MATMUL_DESC_B_SCALE_POINTER] = &d->given[1]};
+                        [CUBLASLT_MATMUL_DESC_B_SCALE_POINTER] = &d->given[1],
+                        [CUBLASLT_MATMUL_DESC_A_SCALE_MODE] = &d->mode[0],
+                        [CUBLASLT_MATMUL_DESC_B_SCALE_MODE] = &d->mode[1]};
     if ((size_t)a >= sizeof to / sizeof *to || !to[a])
         return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to[a], v, n);
@@ -138,7 +141,8 @@ static uint64_t mix(uint64_t key, const struct ShimLayout *l)
 static uint64_t shapes(const struct ShimMatmul *d, const struct ShimLayout *a,
                        const struct ShimLayout *b, const struct ShimLayout *c)
 {
-    const uint64_t key = (uint64_t)d->epilogue << 32 | (uint64_t)d->compute << 8 |
+    const uint64_t key = (uint64_t)d->mode[0] << 56 | (uint64_t)d->mode[1] << 48 |
+                         (uint64_t)d->epilogue << 32 | (uint64_t)d->compute << 8 |
                          (uint64_t)d->ta << 4 | (uint64_t)d->tb;
     return mix(mix(mix(rt_mix64(key ^ (uint64_t)d->aux_ld), a), b), c);
 }
@@ -181,12 +185,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const 
     record_line("product",
                 "%" PRIuPTR " %d %d %d %g %s %s %s %s %d %" PRIuPTR " %" PRIuPTR " %" PRId64
                 " %" PRIuPTR " %zu %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %" PRIu64
-                " %" PRIuPTR " %" PRIuPTR,
+                " %" PRIuPTR " %" PRIuPTR " %d %d",
                 (uintptr_t)s, (int)d->ta, (int)d->tb, (int)d->compute, number_at(beta, d->scale),
                 all[0], all[1], all[2], all[3], (int)d->epilogue, (uintptr_t)d->bias,
                 (uintptr_t)d->aux, d->aux_ld, (uintptr_t)work, work_bytes, x[0], x[1], x[2], x[3],
-                x[4] == shapes(d, la, lb, lc), x[5], (uintptr_t)d->given[0],
-                (uintptr_t)d->given[1]);
+                x[4] == shapes(d, la, lb, lc), x[5], (uintptr_t)d->given[0], (uintptr_t)d->given[1],
+                (int)d->mode[0], (int)d->mode[1]);
     for (int i = 0; i < 4; i++)
         free(all[i]);
     return CUBLAS_STATUS_SUCCESS;

@@ -42,6 +42,8 @@ static int bytes_of(char letter)
         return sizeof(laying);
     case 'M':
         return sizeof(mg_gemm_desc);
+    case 'Q':
+        return sizeof(mg_round_tiles_desc);
     case 'R':
         return sizeof(mg_random_desc);
     case 'S':
@@ -69,6 +71,8 @@ static const struct {
                {"mg_combine_weight_", "Eppppp"},
                {"mg_combine_", "Eppppp"},
                {"mg_random_", "Rpppp"},
+               {"mg_round_rows_", "Qppp"},
+               {"mg_round_squares_", "Qppp"},
                {"mg_xent_grad_", "Xppppp"},
                {"mg_xent_", "Xpppp"},
                {"mg_head_rows_", "Xlpppp"},

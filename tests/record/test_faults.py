@@ -62,6 +62,10 @@ class Faults(unittest.TestCase):
         cls.copies = cls.program("copies", os.path.join(PARITY, "llama_small.mg"), "--precision", "bf16", "-D", "batch=8", "--collectives", "copies",
                                  "--layout", os.path.join(cls.folder.name, "copies.mg"), rank=1)
         cls.eights = cls.program("eights", os.path.join(PARITY, "llama_small.mg"), "--precision", "fp8", "--device", "rtx4090")
+        source = os.path.join(cls.folder.name, "tiles.mg")
+        with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f, open(source, "w", encoding="utf-8") as to:
+            to.write(re.sub(r"(?m)^( *precision +)\w+.*$", r"\1fp8 (scales = tile)", f.read()))
+        cls.tiles = cls.program("tiles", source, "-D", "ffn=144", "--device", "h100")
         cls.images = cls.program("images", os.path.join(PARITY, "zoo/resnet.mg"), "--precision", "bf16", "--device", "h100")
 
     @classmethod
@@ -93,7 +97,7 @@ class Faults(unittest.TestCase):
         self.assertRegex(said, rf"(?m)^{rule}", said[-2000:])
 
     def test_nothing(self):
-        for p in (self.one, self.many, self.copies, self.images, self.eights):
+        for p in (self.one, self.many, self.copies, self.images, self.eights, self.tiles):
             self.assertIn(" 0 findings", self.check(p, p.recording))
             self.assertEqual(p.problems, [])
 
@@ -110,7 +114,8 @@ class Faults(unittest.TestCase):
 
     def product(self, field, value, good=lambda line: True):
         """A field of a product's line: 6 beta; 7..13 A: address, type, rows, columns, ld, batch, stride; 14.. B; 21.. C; 28.. D; 35
-        epilogue, vector, matrix, its ld; 39 work space, its bytes; 41 alignments of the algorithm; 45 its shapes; 46 its bytes."""
+        epilogue, vector, matrix, its ld; 39 work space, its bytes; 41 alignments of the algorithm; 45 its shapes; 46 its bytes;
+        47 scales of A and B, 49 their modes."""
         def change(r):
             line = r.lines[r.at("product", good)]
             line[field] = str(value(int(line[field])) if callable(value) else value)
@@ -317,6 +322,21 @@ class Faults(unittest.TestCase):
         self.finds("alignment: .*scale", self.eights, self.product(47, lambda x: x + 2, of))
         self.finds("bounds: .*scale", self.eights, self.product(48, lambda x: x + (1 << 40), of))
         self.finds("product: .*type 14 have a scale", self.eights, self.product(47, 4096, lambda x: x[8] == "14"))
+
+    def test_tiles(self):
+        """Scales of tiles: their number and place, the modes of both operands; and the kernel that makes them."""
+        def of(line):
+            return line[8] in ("28", "29")
+        self.finds("alignment: .*scales", self.tiles, self.product(47, lambda x: x + 4, of))
+        self.finds("bounds: .*scales", self.tiles, self.product(48, lambda x: x + (1 << 40), of))
+        self.finds("product: .*scales of mode 5 beside those of mode 5", self.tiles,
+                   lambda r: [self.product(k, 5, of)(r) for k in (49, 50)])
+        self.finds("product: .*scales of mode 0 beside", self.tiles, self.product(49, 0, lambda x: of(x) and x[50] == "4"))
+        self.finds("product: .*scales of tiles are NULL", self.tiles, self.product(47, 0, of))
+        for kernel in ("mg_round_rows_", "mg_round_squares_"):
+            for number in (8, 9, 10):  # behind the descriptor
+                self.finds("(bounds|buffer): ", self.tiles, self.moved(kernel, number, 1 << 40))
+            self.finds("alignment: .*q", self.tiles, self.moved(kernel, 9, 1))
 
     # ---- lifetimes, captures, the plan ----
 

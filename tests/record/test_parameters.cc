@@ -18,7 +18,8 @@ extern "C" {
 static std::set<std::string> names()
 {
     static const char *const ends[] = {"",    "f32", "f64", "bf16", "f16", "i32",
-                                       "1",   "2",   "4",   "8",    "16"};
+                                       "1",   "2",   "4",   "8",    "16",
+                                       "e4m3", "e5m2"};
     static const int tiles[] = {32, 64, 80, 96, 128, 192, 256};
     std::set<std::string> all;
     for (int i = 0; record_kernel(i); i++) {

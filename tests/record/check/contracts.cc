@@ -320,6 +320,22 @@ static void sum_parts(Contract &c)
     c.dense("sum", n, 4, "w");
 }
 
+/* Rows of x lie densely, or its columns do. Numbers are written in words of four where rows are of
+ * such. */
+static void round_tiles(Contract &c)
+{
+    const auto d = c.next<mg_round_tiles_desc>();
+    const bool across = d.row_stride == 1;
+    const int64_t down = (d.rows + d.tile_rows - 1) / d.tile_rows;
+    const int64_t tiles = (d.columns + d.tile_columns - 1) / d.tile_columns;
+    if (!across && d.column_stride != 1)
+        c.wrong("neither rows nor columns are dense");
+    c.rows("x", across ? d.columns : d.rows, across ? d.column_stride : d.row_stride,
+           across ? d.rows : d.columns, 2, "r");
+    c.dense("q", d.rows * d.columns, 1, "w", d.columns % 4 ? 1 : 4);
+    c.dense("f", d.tile_rows > 1 ? down * ((tiles + 3) / 4 * 4) : tiles * d.rows, 4, "w");
+}
+
 /* ---- shares ------------------------------------------------------------------------------ */
 
 struct Laying {
@@ -534,6 +550,7 @@ static const struct {
                {"mg_dispatch_", experts},
                {"mg_combine_", experts},
                {"mg_random_", random},
+               {"mg_round_", round_tiles},
                {"mg_xent_grad_", xent_grad},
                {"mg_xent_", xent},
                {"mg_head_rows_", head_rows},

@@ -107,6 +107,26 @@ static void eights(const Line &l, const Matrix &a, const Matrix &b, const Matrix
     }
 }
 
+/* Scales of tiles, which sm_90 alone has: of 128 numbers of a row, one behind the other for all rows,
+ * or of squares of one operand, along what is summed, in columns of a multiple of 4. */
+static Piece scales(const Line &l, size_t operand, uint64_t rows, uint64_t k)
+{
+    const int64_t mode = l.i(47 + operand), other = l.i(48 - operand);
+    const bool row = mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    const bool square = mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    const uint64_t tiles = (k + 127) / 128, down = (rows + 127) / 128;
+    if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F && mode == other)
+        return {"scale", l.u(45 + operand), 4, 1, 0, true, false, 4, false};
+    if ((!row && !square) || (square && mode == other) ||
+        other == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)
+        found("product", l.number, l.action,
+              "scales of mode %" PRId64 " beside those of mode %" PRId64, mode, other);
+    if (rows % 4)
+        found("product", l.number, l.action, "scales of tiles of %" PRIu64 " rows", rows);
+    const uint64_t count = square ? down * ((tiles + 3) / 4 * 4) : tiles * rows;
+    return {"scales", l.u(45 + operand), count * 4, 1, 0, true, false, 16, false};
+}
+
 void product(const Line &l, Call *call)
 {
     const bool ta = l.i(1) == CUBLAS_OP_T, tb = l.i(2) == CUBLAS_OP_T;
@@ -124,11 +144,13 @@ void product(const Line &l, Call *call)
         eights(l, a, b, d, (int)l.i(3));
     else
         types(l, a, b, d, (int)l.i(3));
-    for (size_t k = 45; k < 47; k++)
-        if (l.u(k) && !fp8)
+    for (size_t k = 0; k < 2; k++)
+        if ((l.u(45 + k) || l.i(47 + k)) && !fp8)
             found("product", l.number, l.action, "numbers of type %d have a scale", a.type);
-        else if (l.u(k))
-            call->pieces.push_back({"scale", l.u(k), 4, 1, 0, true, false, 4, false});
+        else if (l.u(45 + k))
+            call->pieces.push_back(scales(l, k, k ? d.columns : d.rows, ta ? a.rows : a.columns));
+        else if (l.i(47 + k))
+            found("product", l.number, l.action, "scales of tiles are NULL");
     if (c.at != d.at)
         found("product", l.number, l.action, "C is not D");
     if (!l.i(43))
