@@ -82,16 +82,26 @@ static bool steps(const Operand *x, const Type *q, int from, int to, int64_t ste
     return true;
 }
 
+/* Are these the scales of a matrix, where cuBLASLt reads them: of tiles of one row, those of all
+ * rows for each tile along what is summed; of squares, along that, in rows of a multiple of 4? */
+static bool are_scales(const Operand *f, bool squares, int64_t rows, int64_t columns)
+{
+    const int64_t tiles = (columns + FP8_TILE - 1) / FP8_TILE;
+    const int64_t slow = squares ? (rows + FP8_TILE - 1) / FP8_TILE : tiles;
+    const int64_t fast = squares ? (tiles + 3) / 4 * 4 : rows;
+    return f->type.dtype == DT_f32 && f->type.rank == 2 && f->type.dims[0].size == slow &&
+           f->type.dims[1].size == fast && check_is_dense(f);
+}
+
 static const char *round_tiles_wrong(const Action *a, const Ins *i)
 {
     const mg_round_tiles_desc *d = &a->round_tiles;
     const Operand *x = &a->operand[0], *q = &a->operand[1], *f = &a->operand[2];
     const Attrs *is = &i->attrs;
     const int rows = q->type.rank - is->over.n;
-    if (d->dtype != check_dtype(x->type.dtype) || d->to != check_dtype(q->type.dtype) ||
-        f->type.dtype != DT_f32)
+    if (d->dtype != check_dtype(x->type.dtype) || d->to != check_dtype(q->type.dtype))
         return "the type of its numbers";
-    if (!is_matrix(q, &is->over) || !check_is_dense(f) || q->type.rank != x->type.rank)
+    if (!is_matrix(q, &is->over) || q->type.rank != x->type.rank)
         return "rows that are not along what is summed";
     if (d->largest != is->value || d->tile_rows != is->at || d->tile_columns != is->every)
         return "what tiles are";
@@ -100,7 +110,7 @@ static const char *round_tiles_wrong(const Action *a, const Ins *i)
         !steps(x, &q->type, 0, rows, d->row_stride) ||
         !steps(x, &q->type, rows, q->type.rank, d->column_stride))
         return "sizes or strides of the matrix";
-    return NULL;
+    return are_scales(f, d->tile_rows > 1, d->rows, d->columns) ? NULL : "where its scales lie";
 }
 
 const char *tiles_wrong(const Action *a, const Ins *i)
@@ -135,8 +145,10 @@ static const char *scales_wrong(const Action *a, const Ins *i)
         (d->batch != 1 || d->m % FP8_SIDE || d->lda != d->k || d->ldb != d->k ||
          !is_matrix(&a->operand[0], &i->attrs.over) || !is_matrix(&a->operand[1], &i->attrs.over)))
         return "a matrix whose tiles have scales";
-    for (int k = 3; want && k < 5; k++)
-        if (!check_is_dense(&a->operand[k]) || !begins_whole(&a->operand[k].at))
+    for (int k = 0; want && k < 2; k++)
+        if (!are_scales(&a->operand[3 + k], want == (k ? MG_TILES_B : MG_TILES_A), k ? d->n : d->m,
+                        d->k) ||
+            !begins_whole(&a->operand[3 + k].at))
             return "where scales of tiles lie";
     return NULL;
 }

@@ -95,7 +95,7 @@ Plan *must_make(Model *t, const Device *d, const char *after, const char *upto)
 }
 
 /* keep: not 0: what is kept is drawn. */
-static void run_logical(Model *t, DType compute, uint64_t keep)
+static void run_logical(Model *t, const Device *d, DType compute, uint64_t keep)
 {
     t->m->train.compute = dtype_wide(compute);
     if (dtype_is_half(compute))
@@ -107,10 +107,10 @@ static void run_logical(Model *t, DType compute, uint64_t keep)
     }
     t->m->train.scale = compute == DT_f16 && !t->m->train.as_ready ? 16 : 0;
     t->m->train.goal[0].eps = 1e-3; /* so that tiny gradients compare after the update */
-    must_make(t, NULL, "evaluate", "precision");
+    must_make(t, d, "evaluate", "precision");
     if (keep)
         random_keep(t, keep);
-    must_make(t, NULL, "precision", "simplify");
+    must_make(t, d, "precision", "simplify");
 }
 
 Ast *parse_small(Model *t, const Small *s)
@@ -153,7 +153,13 @@ void open_elaborated(Model *t, const Small *s)
 void open_kept(Model *t, const Small *s, DType compute, uint64_t keep)
 {
     open_elaborated(t, s);
-    run_logical(t, compute, keep);
+    run_logical(t, NULL, compute, keep);
+}
+
+void open_for(Model *t, const Small *s, DType compute, const Device *d)
+{
+    open_elaborated(t, s);
+    run_logical(t, d, compute, 0);
 }
 
 void open_model(Model *t, const Small *s, DType compute)
@@ -166,7 +172,7 @@ void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, boo
     model_open(t);
     random_model(t, seed);
     t->m->layout.microbatch = microbatch;
-    run_logical(t, compute, keep ? seed : 0);
+    run_logical(t, NULL, compute, keep ? seed : 0);
 }
 
 void offload_some(Model *t, uint64_t number)
@@ -179,7 +185,12 @@ void offload_some(Model *t, uint64_t number)
 
 void lower_physical(Model *t)
 {
-    must_make(t, NULL, "local", "fuse");
+    lower_for(t, NULL);
+}
+
+void lower_for(Model *t, const Device *d)
+{
+    must_make(t, d, "local", "fuse");
 }
 
 Plan *plan_for(Model *t, const Device *d)

@@ -35,7 +35,9 @@ void open_elaborated(Model *t, const Small *s);
 /* Elaborates a shipped model (f64 unless told otherwise) and runs the passes up to simplify. fp8:
  * in tiles (e4m3), or mx (e5m2). */
 void open_model(Model *t, const Small *s, DType compute);
-/* The same; keep: not 0: what is kept of its repeats is drawn from it. */
+/* The same, for a device that may have products of fp8. */
+void open_for(Model *t, const Small *s, DType compute, const Device *d);
+/* That of open_model; keep: not 0: what is kept of its repeats is drawn from it. */
 void open_kept(Model *t, const Small *s, DType compute, uint64_t keep);
 /* A random program of 4 sequences likewise. keep: what it keeps of its repeats is drawn as well. */
 void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, bool keep);
@@ -43,6 +45,7 @@ void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, boo
 void offload_some(Model *t, uint64_t number);
 /* The passes between local and the plan. */
 void lower_physical(Model *t);
+void lower_for(Model *t, const Device *d);
 /* Plan with offsets; fails the test if there is none. */
 Plan *plan_for(Model *t, const Device *d);
 

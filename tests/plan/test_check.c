@@ -17,6 +17,7 @@ static const char *const functions[] = {"train", "eval", "sample"};
 
 typedef struct Trial {
     Model t;
+    const Device *device; /* NULL: the test's */
     Plan *p;
     Run run[3];
     Tensor64 *results[3];
@@ -38,8 +39,8 @@ static void start(Trial *x)
 {
     for (int f = 0; f < 3; f++)
         x->run[f] = interpret(&x->t, functions[f], 5);
-    lower_physical(&x->t);
-    x->p = plan_for(&x->t, &test_device);
+    lower_for(&x->t, x->device);
+    x->p = plan_for(&x->t, x->device ? x->device : &test_device);
     run_all(x, x->p, x->results, NULL);
 }
 
@@ -426,6 +427,145 @@ static void kernels_of_products(void **state)
     model_close(&x.t);
 }
 
+/* ---- products whose operands have scales of tiles ---------------------------------------------
+ */
+
+/* Of which a row of what is summed has one tile, or two. */
+static void open_tiled(Trial *x, Device *d)
+{
+    static const Small small = {"llama_mini.mg",
+                                0,
+                                {"layers=2", "hidden=16", "kv_heads=2", "group=1", "head=8",
+                                 "ffn=144", "vocab=11", "seq=8", "batch=2"}};
+    *d = test_device;
+    d->flops_fp8 = 2e11;
+    x->device = d;
+    open_for(&x->t, &small, DT_e4m3, d);
+    start(x);
+}
+
+static Action *rounding(Plan *p, int64_t rows)
+{
+    for (size_t i = 0; i < p->train->actions.n; i++) {
+        Action *a = &p->train->actions.data[i];
+        if (a->kind == ACT_round_tiles && a->round_tiles.tile_rows == rows &&
+            a->round_tiles.columns > FP8_TILE)
+            return a;
+    }
+    return NULL;
+}
+
+static Action *tiled(Plan *p)
+{
+    for (size_t i = 0; i < p->train->actions.n; i++) {
+        Action *a = &p->train->actions.data[i];
+        if (a->kind == ACT_gemm && a->gemm.tiles > MG_TILES_ROWS && a->gemm.k > FP8_TILE)
+            return a;
+    }
+    return NULL;
+}
+
+static void turn(Operand *o)
+{
+    const Dim d = o->type.dims[0];
+    o->type.dims[0] = o->type.dims[1];
+    o->type.dims[1] = d;
+    o->stride[0] = o->type.dims[1].size;
+    o->stride[1] = 1;
+}
+
+static bool turned_rows(Plan *p)
+{
+    turn(&rounding(p, 1)->operand[2]);
+    return true;
+}
+
+static bool turned_squares(Plan *p)
+{
+    turn(&rounding(p, FP8_TILE)->operand[2]);
+    return true;
+}
+
+static void narrow(Type *t)
+{
+    t->dims[1].size = 2;
+}
+
+/* Of two tiles of a row, of which cuBLASLt reads four: the program says so, too, in all places. */
+static bool too_few(Plan *p)
+{
+    const Value f = rounding(p, FP8_TILE)->operand[2].value;
+    narrow(&p->module->values.data[f].type);
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        for (int k = 0; k < p->train->actions.data[i].noperands; k++) {
+            Operand *o = &p->train->actions.data[i].operand[k];
+            if (o->value == f) {
+                narrow(&o->type);
+                o->stride[0] = 2;
+            }
+        }
+    return true;
+}
+
+static bool in_each_other(Plan *p)
+{
+    rounding(p, 1)->operand[2].stride[0]--;
+    return true;
+}
+
+static bool turned_operand(Plan *p)
+{
+    turn(&tiled(p)->operand[3]);
+    return true;
+}
+
+static bool of_the_other(Plan *p)
+{
+    Action *a = tiled(p);
+    const Operand first = a->operand[3];
+    a->operand[3] = a->operand[4];
+    a->operand[4] = first;
+    return true;
+}
+
+static bool other_tiles(Plan *p)
+{
+    Action *a = tiled(p);
+    a->gemm.tiles = a->gemm.tiles == MG_TILES_A ? MG_TILES_B : MG_TILES_A;
+    return true;
+}
+
+static bool not_whole(Plan *p)
+{
+    Place *at = &tiled(p)->operand[4].at;
+    at->offset += 4;
+    p->buffers.data[at->buffer].bytes += 64;
+    return true;
+}
+
+static void scales_of_tiles(void **state)
+{
+    (void)state;
+    static const char is[] = "which its instruction has there";
+    static const Said all[] = {{turned_rows, is},
+                               {turned_squares, is},
+                               {turned_operand, is},
+                               {of_the_other, is},
+                               {in_each_other, "where its scales lie"},
+                               {not_whole, "where scales of tiles lie"},
+                               {other_tiles, "whose tiles are which"}};
+    static const Said last[] = {{too_few, "where its scales lie"},
+                                {too_few, "where scales of tiles lie"}};
+    Trial x = {0};
+    Device d;
+    open_tiled(&x, &d);
+    assert_int_equal(broken_in(x.p), 0);
+    each_is_said(&x, all, sizeof all / sizeof *all);
+    mutations(&x, "scales of tiles", 1, 40);
+    each_is_said(&x, last, sizeof last / sizeof *last); /* of x's program, too */
+    model_close(&x.t);
+}
+
 /* ---- parts of a join --------------------------------------------------------------------------
  */
 
@@ -577,6 +717,7 @@ int main(void)
                                        cmocka_unit_test(random_graphs),
                                        cmocka_unit_test(lies),
                                        cmocka_unit_test(kernels_of_products),
+                                       cmocka_unit_test(scales_of_tiles),
                                        cmocka_unit_test(parts_of_a_join),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
