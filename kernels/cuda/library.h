@@ -13,8 +13,8 @@
 #define MG_WITH_F64
 #define MG_WITH_BF16
 #define MG_WITH_F16
-#ifdef MG_SHIM
-#define MG_WITH_TILES
+#if defined MG_SHIM || (defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 890)
+#define MG_ALL_TILES
 #endif
 #define MG_WITH_INSTANCES
 #endif
@@ -45,7 +45,7 @@
 #include "scatter.h"
 #include "experts.h"
 #include "rows.h"
-#ifdef MG_WITH_TILES /* which not all processors round to */
+#if defined MG_WITH_TILES || defined MG_ALL_TILES /* not all processors round to fp8 */
 #include "tiles.h"
 #endif
 #include "random.h"

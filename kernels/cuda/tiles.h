@@ -5,7 +5,8 @@
 #ifndef MG_CUDA_TILES_H
 #define MG_CUDA_TILES_H
 
-#if !defined MG_SHIM && 100 * __CUDACC_VER_MAJOR__ + __CUDACC_VER_MINOR__ < 1209
+#if defined MG_WITH_TILES && !defined MG_SHIM &&                                                   \
+    100 * __CUDACC_VER_MAJOR__ + __CUDACC_VER_MINOR__ < 1209
 #error "products of fp8 with scales of tiles need a CUDA Toolkit of version 12.9 or later"
 #endif
 

@@ -70,4 +70,7 @@ void check_attention(Bench *b);
 /* check_conv.c */
 void check_convolutions(Bench *b);
 
+/* check_tiles.c: of bf16, on the GPUs whose products have scales of tiles. */
+void check_tiles(Bench *b);
+
 #endif

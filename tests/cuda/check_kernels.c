@@ -452,14 +452,17 @@ static void check_all(Bench *b)
     check_convolutions(b);
     if (!is_half(b->t))
         check_random(b);
+    if (b->t == MG_BF16)
+        check_tiles(b);
 }
 
-/* check_kernels [SEED [attention | conv]]: with the word, attention of halves, or convolutions,
- * alone. */
+/* check_kernels [SEED [attention | conv | tiles]]: with the word, attention of halves,
+ * convolutions, or what is rounded in tiles, alone. */
 int main(int argc, char **argv)
 {
     const bool attention = argc > 2 && strcmp(argv[2], "attention") == 0;
     const bool convolutions = argc > 2 && strcmp(argv[2], "conv") == 0;
+    const bool tiles = argc > 2 && strcmp(argv[2], "tiles") == 0;
     Bench b = {.run = {.program = &mg_main, .threads = 1}, .rng = 1};
     b.rng = argc > 1 ? strtoull(argv[1], NULL, 10) * 2654435761u + 1 : 12345;
     rt_device_open(&b.run);
@@ -474,7 +477,9 @@ int main(int argc, char **argv)
                 check_attention(&b);
             else if (convolutions)
                 check_convolutions(&b);
-            else
+            else if (tiles && b.t == MG_BF16)
+                check_tiles(&b);
+            else if (!tiles)
                 check_all(&b);
         }
     rt_device_close(&b.run);
