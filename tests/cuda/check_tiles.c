@@ -13,7 +13,7 @@
 
 enum { SIDE = 128, BEHIND = 64 /* bytes that nothing writes */, LEFT = 0xa5 };
 
-/* What is on the device: a place in the arena, and the bytes that it should have. */
+/* A place on the device, in the arena, and the bytes that it should have. */
 typedef struct Bytes {
     int64_t offset, n;
     unsigned char *p;
