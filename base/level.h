@@ -10,7 +10,7 @@ typedef enum Level { LEVEL_device, LEVEL_host, LEVEL_disk, LEVEL_count } Level;
 
 extern const char *const level_names[LEVEL_count]; /* "device", "host", "disk" */
 
-/* Where the optimizer's kernels run whose operands are on the host of a GPU. */
+/* The optimizer's kernels whose operands are on the host of a GPU run there or on the device. */
 typedef enum OptimizerAt {
     OPTIMIZER_auto,
     OPTIMIZER_device,

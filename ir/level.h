@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 
-/* Where a kernel runs: its results are there, and so are its operands (I14). */
+/* The level on which a kernel runs: its results are there, and so are its operands (I14). */
 static inline Level fused_level(const Module *m, const Ins *fused)
 {
     return type_of(m, fused->out[0])->level;

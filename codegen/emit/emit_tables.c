@@ -590,12 +590,10 @@ void emit_program(Emitter *e)
     if (e->cuda)
         fprintf(out,
                 "    .cuda_kernels = cuda_kernels,\n    .ncuda_kernels = %zu,\n"
-                "    .cuda_image = mg_cuda_image,\n    .tf32 = %s,\n",
+                "    .cuda_image = mg_cuda_image,\n    .tf32 = %s,\n"
+                "    .outside = outside, .noutside = sizeof outside / sizeof *outside,\n"
+                "    .classes = classes,\n",
                 p->kernels.n - plan_host_kernels(p), t->tf32 ? "true" : "false");
-    if (e->cuda)
-        fputs("    .outside = outside, .noutside = sizeof outside / sizeof *outside,\n"
-              "    .classes = classes,\n",
-              out);
     if (e->cuda && e->m->layout.mesh.n)
         emit_groups(e);
     fputs("};\n", out);

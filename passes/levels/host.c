@@ -8,8 +8,8 @@
  * transferred then. AdamW with its state and masters there reads gradients and gives rounded
  * parameters: of 12 bytes an element each way, 2 or 4 are left.
  *
- * What such a kernel reads of the device is taken to the host where it is made, so that what is the
- * same for all layers, as the step's rate, goes there once.
+ * All that such a kernel reads of the device is taken to the host where it is made, so that what is
+ * the same for all layers, as the step's rate, goes there once.
  *
  * why here: kernels are made, and have their constants; what they compute is the same wherever they
  * run, so numbers do not change. */
@@ -30,7 +30,7 @@ typedef struct Host {
     VEC(Value) there; /* per value of the device: what it is on the host, or 0 */
 } Host;
 
-/* What an operand is on the host, if the kernel alone reads what comes from there; else 0. */
+/* An operand's value on the host, if the kernel alone reads what comes from there; else 0. */
 static Value comes(const Host *h, Value v)
 {
     const Ins *def = h->m->values.data[v].def;

@@ -119,6 +119,7 @@ int main(int argc, char **argv)
     of.seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 12345;
     of.piece = argc > 3 ? atoll(argv[3]) : 0;
     mg_program p = {.name = "check_comm",
+                    .cpu_features = "",
                     .compiler = "",
                     .layout = "",
                     .config = "",

@@ -199,6 +199,7 @@ int main(int argc, char **argv)
     const int stages = argc > 1 ? atoi(argv[1]) : 2, other = argc > 2 ? atoi(argv[2]) : 1;
     seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 12345;
     mg_program p = {.name = "check_pipe",
+                    .cpu_features = "",
                     .compiler = "",
                     .layout = "",
                     .config = "",

@@ -67,6 +67,8 @@ if "--trace" in argv:
             + [("attention bf16: head 64, 1024 keys", 200), ("attention gradients bf16: head 64, 1024 keys", 400), ("rows: large", 80), ("update: large", 80)]]
     if name == "host":
         rows = [(n, dict(measured_us=108, flops=0, **long)) for n in ("fetches: large", "offloads: large")]
+    if name == "host_updates":
+        rows = [("updates on the host: large", dict(measured_us=108, flops=0, **long))]
     rows.append(("copies", dict(measured_us=8, predicted_us=1, flops=0, bytes=0)))
     if name == os.environ.get("UNKNOWN"):
         rows.append(("no such class", dict(measured_us=8, predicted_us=1, flops=0, bytes=0)))
@@ -119,10 +121,10 @@ class GpuCheck(mgctest.Case):
                    "x = { .predicted_ms = 3.5, .flops = 1e9, .arena_bytes = 1000, .level_bytes = {0, 7000, 0}, }")
         self.write("pack/programs/bench_far/bench.json", json.dumps(
             {"data": "text", "model": "far", "seq": 8, "batch": 2, "steps": 4, "traced": False}))
-        for name in ("launches", "bf16", "host", "link"):
+        for name in ("launches", "bf16", "host", "host_updates", "link"):
             self.folder_of("pack/calibrate/" + name)
         self.write("pack/calibrate/host/program.c", "x = { .predicted_ms = 8.0, }")
-        self.write("pack/calibrate/runs", "".join(f"{n} --data u16:./tokens --steps 10 --trace 9:10\n" for n in ("launches", "bf16", "host", "link")))
+        self.write("pack/calibrate/runs", "".join(f"{n} --data u16:./tokens --steps 10 --trace 9:10\n" for n in ("launches", "bf16", "host", "host_updates", "link")))
         shutil.copy(os.path.join(mgctest.SOURCE, "compiler/devices/rtx4090.json"), self.path("pack/calibrate/device.json"))
         self.tools()
 
