@@ -313,6 +313,6 @@ void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
     if (strcmp(header, "library.h") == 0)
         cuda_instances(p, out);
     for (size_t i = 0; i < p->kernels.n; i++)
-        if (!kernel_on_processor(p, &p->kernels.data[i]))
+        if (p->kernels.data[i].level == LEVEL_device)
             write_kernel(p, &p->kernels.data[i], out);
 }
