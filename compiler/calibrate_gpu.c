@@ -318,6 +318,7 @@ static Exit write_gpu(const Calibration *c, const Measured *m, const ReportGpu *
     for (int i = 0; i < n; i++) {
         if (k[i].value > 0 || (!linked && !strcmp(k[i].key, "link_bandwidth")) ||
             (!has_host(o) && !strncmp(k[i].key, "host_", 5)) ||
+            (!has_host_bandwidth(o) && !strcmp(k[i].key, "host_bandwidth")) ||
             (!has_fp8(o) && strstr(k[i].key, "_fp8")))
             continue;
         diag_error(s->diag, (Span){0}, 547,

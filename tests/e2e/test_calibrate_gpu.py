@@ -18,7 +18,7 @@ SLOW = {"name": "slow", "target": "cuda", "memory": 16000000000, "threads": 1,
         "exponentials_per_thread": 1e15, "bandwidth_per_thread": 1e7, "bandwidth": 1e7, "launch_seconds": 1e-7,
         "link_bandwidth": 1e7, "link_seconds": 1e-7, "link_slowdown": 1.2, "node_ranks": 8, "node_bandwidth": 1e6,
         "node_seconds": 1e-5, "streams": 2}
-HOST = {"host_memory": 1 << 34, "host_in": 1e7, "host_out": 1e7, "host_both": 2e7, "host_seconds": 1e-7}
+HOST = {"host_memory": 1 << 34, "host_in": 1e7, "host_out": 1e7, "host_both": 2e7, "host_seconds": 1e-7, "host_bandwidth": 1e7}
 TINY = [a for d in ("layers=1", "hidden=48", "ffn=96", "vocab=256", "seq=16", "batch=2", "kv_heads=1", "group=1") for a in ("-D", d)]
 MEASURED = ("flops_bf16_per_thread", "flops_f16_per_thread", "flops_tf32_per_thread", "flops_f32_per_thread", "flops_f64_per_thread",
             "flops_fp8_per_thread", "product_share", "product_share_fp8", "product_share_tf32", "product_share_f32", "product_share_f64", "bandwidth", "bandwidth_per_thread", "launch_seconds")
@@ -51,7 +51,7 @@ class OnTheShim(mgctest.Case):
         err = self.calibrates("--device", "./slow.json", *TINY, "-o", "gpu.json", SHIM_GPUS="2" if two else "1", SHIM_SM="90")
         with open(self.path("gpu.json"), encoding="utf-8") as f:
             got = json.load(f)
-        for key in (*MEASURED, "host_in", "host_out", "host_both", *(["link_bandwidth"] if two else [])):
+        for key in (*MEASURED, "host_in", "host_out", "host_both", "host_bandwidth", *(["link_bandwidth"] if two else [])):
             self.assertGreater(got[key], 0)
             self.assertNotEqual(got[key], {**SLOW, **HOST}.get(key), key)
         for key in ("forward", "gradient"):
@@ -65,7 +65,7 @@ class OnTheShim(mgctest.Case):
         self.assertEqual("link_bandwidth" in got["measured"], not two)
         for line in ("product bf16: large", "attention bf16: head 64, 16 keys", "attention bf16: head 128, 16 keys",
                      "attention gradients bf16: head 64, 16 keys", "attention: f64, head 64, 16 keys", "head ", "rows: large",
-                     "update: large", "look-ups", "fetches: large", "offloads: large", "transfers both ways", "launches"):
+                     "update: large", "look-ups", "fetches: large", "offloads: large", "updates on the host: large", "transfers both ways", "launches"):
             self.assertRegex(err, f"(?m)^{line}")
         self.assertEqual(bool(re.search("(?m)^collective: large", err)), two)
         plan = self.compiles(model("llama_mini.mg"), "--device", "./gpu.json", "--plan").out
@@ -122,7 +122,7 @@ class Numbers(mgctest.Case):
                 "attention": [{**row, "forward": row["forward"] * 0.8, "gradient": row["gradient"] * 1.2}
                               if row["kernels"].startswith("flash_sm90") or row["kernels"] == "flash" else row for row in base["attention"]],
                 "bandwidth": 3e12, "bandwidth_per_thread": 3e12 / 132,
-                "link_bandwidth": 200e9, "host_in": 20e9, "host_out": 22e9, "flops_f16_per_thread": 6000e9}
+                "link_bandwidth": 200e9, "host_in": 20e9, "host_out": 22e9, "host_bandwidth": 300e9, "flops_f16_per_thread": 6000e9}
         old, new = self.actions(base, "old"), self.actions(true, "new")
         lines = [f"base {k} {v}" for k, v in base.items() if isinstance(v, (int, float))]
         for way, rows in old.items():
@@ -133,9 +133,9 @@ class Numbers(mgctest.Case):
                 lines.append("end")
         said = self.table([*lines, "launches 0.01 2000", "transfers 0.2 0.1", "numbers 132"])
         got = {w[1]: float(w[2]) for w in map(str.split, said.splitlines()) if w[:1] == ["number"]}
-        self.assertEqual(set(got), {*MEASURED, "link_bandwidth", "host_in", "host_out", "host_both", "attention.forward", "attention.gradient"})
+        self.assertEqual(set(got), {*MEASURED, "link_bandwidth", "host_in", "host_out", "host_both", "host_bandwidth", "attention.forward", "attention.gradient"})
         want = {"launch_seconds": 5e-6, "host_both": true["host_both"] / 2,
-                **{k: true[k] for k in ("bandwidth", "bandwidth_per_thread", "link_bandwidth", "host_in", "host_out")}}
+                **{k: true[k] for k in ("bandwidth", "bandwidth_per_thread", "link_bandwidth", "host_in", "host_out", "host_bandwidth")}}
         for p, share in (("bf16", ""), ("f16", ""), ("tf32", "_tf32"), ("f32", "_f32"), ("f64", "_f64"), ("fp8", "_fp8")):
             rate, share = f"flops_{p}_per_thread", "product_share" + share
             want[p] = true[rate] * true[share]
