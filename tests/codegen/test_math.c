@@ -120,7 +120,7 @@ typedef struct All {
 static void all_open(All *all)
 {
     model_open(&all->t);
-    all->plan = (Plan){.module = all->t.m};
+    all->plan = (Plan){.module = all->t.m, .device = &test_device};
     for (Op op = OP_none + 1; op < OP_count; op++)
         for (DType t = DT_none + 1; t < DT_count; t++)
             if (is_taken(op, t)) {
@@ -411,7 +411,7 @@ static void same_bits_on(const char *cpu)
     uint64_t rng = 5 + sample_turn();
     static const DType types[] = {DT_f32, DT_f64};
     model_open(&t);
-    Plan p = {.module = t.m, .cpu = cpu};
+    Plan p = {.module = t.m, .device = &test_device, .cpu = cpu};
     for (int f = 0; f < 2; f++)
         for (Op op = OP_none + 1; op < OP_count; op++)
             for (int k = 0; is_taken(op, types[f]) && k < LENGTHS; k++)

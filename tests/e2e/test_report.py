@@ -115,7 +115,7 @@ class Page(mgctest.Case):
                 for _, _, first, last, offset, size in arena["buffers"]:
                     self.assertTrue(0 <= first <= last < d["action_count"] and 0 <= offset and offset + size <= arena["bytes"])
             self.assertEqual(d["passes"][0]["name"], "lower")
-            self.assertEqual(d["passes"][-1]["name"], "fuse")
+            self.assertEqual(d["passes"][-1]["name"], "host")
             with open(model(name), encoding="utf-8") as f:
                 self.assertEqual(d["source"], f.read())
             # Nothing overlaps on a track, and all of it lies inside the step.
