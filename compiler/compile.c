@@ -372,8 +372,8 @@ static void leave_dump(const Session *s, const Module *m)
             path);
 }
 
-/* --cpu where there is a processor to choose. The host of a GPU has no kernels: an architecture
- * says enough. */
+/* --cpu where there is a processor to choose. Of the host of a GPU its architecture: kernels that
+ * run there are then for all processors of it, and without --cpu for this machine's. */
 static bool takes_cpu(Session *s, const Compiled *c)
 {
     const char *cpu = s->o->cpu;

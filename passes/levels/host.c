@@ -39,26 +39,15 @@ static Value comes(const Host *h, Value v)
 }
 
 /* The transfer that alone reads a result, to the host; NULL: there is none. */
-typedef struct Goes {
-    Value of;
-    Ins *found;
-} Goes;
-
-static void note_transfer(Goes *g, Ins *i, const Module *m)
-{
-    if (i->op == OP_transfer && i->in[0] == g->of && type_of(m, i->out[0])->level == LEVEL_host)
-        g->found = i;
-}
-
 static Ins *goes(const Host *h, const Ins *kernel, Value v)
 {
-    Goes g = {.of = v};
     const Region *r = kernel->home;
-    if (h->uses.count[v] != 1)
-        return NULL;
-    for (size_t n = 0; n < r->ins.n; n++)
-        note_transfer(&g, r->ins.data[n], h->m);
-    return g.found;
+    for (size_t n = 0; n < r->ins.n && h->uses.count[v] == 1; n++) {
+        Ins *i = r->ins.data[n];
+        if (i->op == OP_transfer && i->in[0] == v && i->attrs.level == LEVEL_host)
+            return i;
+    }
+    return NULL;
 }
 
 static int64_t bytes_of(const Host *h, Value v)
