@@ -7,8 +7,11 @@ static int stored_at(const Tensor *t, int place)
     return place < t->stacked ? place : t->order[place - t->stacked];
 }
 
+/* dim -1: the last of a tensor that has none, as a state that is one number. */
 static Value index_of(Builder *b, const Rounding *r, int dim)
 {
+    if (dim < 0)
+        return build_const(b, DT_i32, 0);
     return r->at[dim] ? r->at[dim] : build_iota(b, DT_i32, r->tensor->type.dims[dim]);
 }
 
@@ -62,7 +65,8 @@ bool rounding_fits(const Module *m, const Tensor *t)
     double rows = 1;
     for (int i = 0; i + 1 < t->type.rank; i++)
         rows *= (double)t->valid[i];
-    if (rows <= INT32_MAX && t->type.dims[t->type.rank - 1].size <= INT32_MAX)
+    const int64_t columns = t->type.rank ? t->type.dims[t->type.rank - 1].size : 1;
+    if (rows <= INT32_MAX && columns <= INT32_MAX)
         return true;
     diag_error(m->diag, t->span, 531, "'%s' has %.0f rows, and is kept in fewer bits: at most %d",
                name_str(m->names, t->external), rows, INT32_MAX);
