@@ -76,7 +76,7 @@ void optimizer_choose(Module *m, const Device *d)
     if (m->layout.optimizer == OPTIMIZER_auto) {
         m->layout.optimizer = OPTIMIZER_device;
         if (d->host_bandwidth > 0 && m->layout.offload[OFFLOAD_state] == LEVEL_host &&
-            module_fn(m, "train") && levels_host_saves(m, tmp) &&
+            module_fn(m, "train") && levels_update_on_host(m, tmp) &&
             seconds_with(m, d, OPTIMIZER_host) < seconds_with(m, d, OPTIMIZER_device))
             m->layout.optimizer = OPTIMIZER_host;
     }

@@ -26,8 +26,7 @@ typedef struct Host {
     Arena *tmp;
     Uses uses;
     VEC(Ins *) kernels; /* that are moved */
-    int64_t saves;
-    VEC(Value) there; /* per value of the device: what it is on the host, or 0 */
+    VEC(Value) there;   /* per value of the device: what it is on the host, or 0 */
 } Host;
 
 /* An operand's value on the host, if the kernel alone reads what comes from there; else 0. */
@@ -75,23 +74,11 @@ static int64_t saves(const Host *h, const Ins *i)
     return updates ? bytes : 0;
 }
 
-/* Iterations of the loops around a region. */
-static int64_t times(const Region *r)
-{
-    int64_t n = 1;
-    for (; r->owner; r = r->parent)
-        n *= r->owner->op == OP_repeat ? r->owner->attrs.dim.size : 1;
-    return n;
-}
-
 static void note_kernel(void *ctx, Ins *i)
 {
     Host *h = ctx;
-    const int64_t bytes = i->op == OP_fused && !fused_level(h->m, i) ? saves(h, i) : 0;
-    if (bytes <= 0)
-        return;
-    vec_push(h->tmp, &h->kernels, i);
-    h->saves += bytes * times(i->home);
+    if (i->op == OP_fused && !fused_level(h->m, i) && saves(h, i) > 0)
+        vec_push(h->tmp, &h->kernels, i);
 }
 
 static Host look(Module *m, Fn *fn, Arena *tmp)
@@ -101,12 +88,12 @@ static Host look(Module *m, Fn *fn, Arena *tmp)
     return h;
 }
 
-int64_t levels_host_saves(Module *m, Arena *tmp)
+bool levels_update_on_host(Module *m, Arena *tmp)
 {
-    int64_t all = 0;
-    for (size_t f = 0; f < m->fns.n; f++)
-        all += look(m, m->fns.data[f], tmp).saves;
-    return all;
+    bool any = false;
+    for (size_t f = 0; f < m->fns.n && !any; f++)
+        any = look(m, m->fns.data[f], tmp).kernels.n > 0;
+    return any;
 }
 
 /* ---- the change ------------------------------------------------------------------------------ */

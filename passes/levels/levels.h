@@ -25,9 +25,9 @@ bool levels_stacked(const DimList *depth, const Type *t);
 /* A value on level `to`: itself, or what a transfer at the builder's end gives. */
 Value levels_bring(Builder *b, Value v, Level to);
 
-/* host.c: the bytes that fewer transfers would move in all, if the kernels of a function that
- * update what is on the host ran there; 0: none does. */
-int64_t levels_host_saves(Module *m, Arena *tmp);
+/* host.c: has a module kernels that update what is on the host, and of which less would be
+ * transferred if they ran there? */
+bool levels_update_on_host(Module *m, Arena *tmp);
 
 /* cut.c: instructions of a region that are done a piece at a time. `level` is per result of the
  * region; `use` is given every other instruction, in order, and has to append it to the region. */

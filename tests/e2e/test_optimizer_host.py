@@ -80,7 +80,11 @@ class OptimizerHost(test_offload.Case):
         self.write("off.mg", "layout off {\n    device h200\n    microbatch 1\n    offload state, masters -> host\n}\n")
         for bandwidth, host in ((400e9, True), (10e9, False)):
             device = self.device("h200", **{**HOST, "host_memory": 1 << 37, "host_bandwidth": bandwidth})
-            seconds = {at: json.loads(self.compiles(*argv, "--device", device, "--optimizer", at).out)["step_ms"] for at in ("auto", "device", "host")}
+            plans = {at: json.loads(self.compiles(*argv, "--device", device, "--optimizer", at).out) for at in ("auto", "device", "host")}
+            seconds = {at: plan["step_ms"] for at, plan in plans.items()}
+            self.assertNotIn("host_kernels_ms", plans["device"]["levels"])
+            self.assertGreater(plans["host"]["levels"]["host_kernels_ms"], 0)
+            self.assertLess(plans["host"]["levels"]["transfer_ms"], plans["device"]["levels"]["transfer_ms"])
             self.assertEqual(seconds["auto"], min(seconds.values()))
             self.assertEqual(seconds["host"] < seconds["device"], host)
             text = self.compiles(*argv[:-1], "--plan", "--device", device).out
