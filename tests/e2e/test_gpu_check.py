@@ -10,7 +10,7 @@ import tarfile
 import mgctest
 
 SCRIPTS = os.path.join(mgctest.SOURCE, "scripts")
-STAGES = ["machine", "compile", "launch", "kernels", "losses", "zoo", "graph", "offload", "nccl", "sanitize", "measure", "bench"]
+STAGES = ["machine", "compile", "launch", "kernels", "losses", "zoo", "fp8", "graph", "offload", "nccl", "sanitize", "measure", "bench"]
 SMI = """#!/bin/sh
 case "$*" in
 *name,compute_cap,memory.total,driver_version*) echo "Card 5000, {cap}, 24000 MiB, 580.1" ;;
@@ -58,7 +58,7 @@ os.makedirs(out)
 off = "drift" in os.environ.get("FAIL", "") and "--trace" in argv
 with open(os.path.join(out, "metrics.jsonl"), "w") as f:
     for i in range(1, steps + 1):
-        f.write(json.dumps(dict(step=i, loss=2.0 + 1e-9 * off, grad_norm=1.0 + 1e-8 * ("norm" in os.environ.get("FAIL", "")), step_ms=4.0,
+        f.write(json.dumps(dict(step=i, loss=2.0 + 1e-9 * off + 0.05 * (name in os.environ.get("FAIL", "").split("+")), grad_norm=1.0 + 1e-8 * ("norm" in os.environ.get("FAIL", "")), step_ms=4.0,
                            time=4e-3 * i * (1 + ("unaccounted" in os.environ.get("FAIL", ""))))) + "\\n")
 if "--trace" in argv:
     long = dict(predicted_us=100, bytes=1e8)
@@ -111,6 +111,9 @@ class GpuCheck(mgctest.Case):
         self.folder_of("pack/programs/zoo_tiny_f64")
         self.write("pack/programs/zoo_tiny_f64/zoo.json", json.dumps(
             {"argv": ["--data", "numbers"], "losses": [2.0] * 4, "norms": [1.0] * 4, "bounds": [1e-9, 1e-9]}))
+        for kind in ("bf16", "fp8"):
+            self.folder_of("pack/programs/long_tiny_" + kind)
+            self.write(f"pack/programs/long_tiny_{kind}/long.json", json.dumps({"data": "text", "steps": 120, "model": "tiny", "kind": kind}))
         self.write("pack/programs/bench_tiny/program.c", "x = { .predicted_ms = 3.5, .flops = 1e9, .arena_bytes = 1000, }")
         self.write("pack/programs/bench_tiny/bench.json", json.dumps(
             {"data": "text", "model": "tiny", "kind": "llama", "layers": 1, "hidden": 8, "kv_heads": 1, "group": 1, "head": 8, "ffn": 8,
@@ -195,7 +198,7 @@ class GpuCheck(mgctest.Case):
     def test_stop_and_go_on(self):
         out = self.check("all", code=1, FAIL="gpt2_f16")
         self.assertEqual(self.began(out), STAGES[:STAGES.index("losses") + 1])
-        self.assertIn("gpu-check: stopped at losses, 5 of 12", out)
+        self.assertIn(f"gpu-check: stopped at losses, 5 of {len(STAGES)}", out)
         self.assertIn("it means   a kernel used an address that is not its own", out)
         self.assertIn("try        gpu-check sanitize, which names kernel and line", out)
         self.assertIn("go on      gpu-check all --from losses", out)
@@ -220,7 +223,7 @@ class GpuCheck(mgctest.Case):
         """What `build CAPABILITY` made is not made again on a machine with such a GPU, whatever the files' times; on another it is."""
         smi = self.read("tools/nvidia-smi").decode()
         self.write("tools/nvidia-smi", "#!/bin/sh\nexit 9\n")
-        self.assertRegex(self.check("build", "8.9"), r"check build +executables 16")
+        self.assertRegex(self.check("build", "8.9"), r"check build +executables 18")
         for folder, _, files in os.walk(self.path("pack")):
             for i, file in enumerate(files):
                 os.utime(os.path.join(folder, file), (1e9 - i, 1e9 - i))
@@ -250,7 +253,7 @@ class GpuCheck(mgctest.Case):
     def test_what_fails(self):
         """A stage that fails by its own finding, each with what the stage means."""
         for fail, stage, said in (("wrong", "kernels", "FAIL softmax of 7 columns"), ("zoo_tiny_f64", "zoo", "zoo_tiny_f64: "),
-                                  ("norm", "zoo", "good False"), ("drift", "graph", "good False"),
+                                  ("norm", "zoo", "good False"), ("+long_tiny_fp8", "fp8", "off 0.025"), ("long_tiny_bf16", "fp8", "good False"), ("drift", "graph", "good False"),
                                   ("drift", "offload", "same False"), ("offload_tiny_none", "offload", "offload_tiny_none: "),
                                   ("mlp", "launch", "illegal memory access"), ("bench_tiny", "bench", "illegal memory access"),
                                   ("unaccounted", "bench", "by their own account took"),
@@ -261,12 +264,12 @@ class GpuCheck(mgctest.Case):
                     self.assertIn("it means   a kernel used an address that is not its own", out)
                 if stage == "graph":  # nothing of what is known by its message
                     self.assertIn("it means   what is captured is not what is launched", out)
-                self.assertIn(f"stopped at {stage}, {STAGES.index(stage) + 1} of 12", out)
+                self.assertIn(f"stopped at {stage}, {STAGES.index(stage) + 1} of {len(STAGES)}", out)
                 self.assertIn(said, out)
                 self.assertRegex(out, r"(?m)^  it means   \w.*\n  try        \w.*\n  send       \S+/results.tar.gz, which has ")
         os.remove(self.path("pack/calibrate/runs"))
         out = self.check("all", "--from", "measure", code=1)  # what nobody expected is a failure of its stage, too
-        self.assertRegex(out, r"(?s)FileNotFoundError.*stopped at measure, 11 of 12")
+        self.assertRegex(out, rf"(?s)FileNotFoundError.*stopped at measure, 12 of {len(STAGES)}")
         self.write("pack/calibrate/runs", "bf16 --data u16:./tokens --steps 10 --trace 9:10\n")
         out = self.check("measure", code=1, UNKNOWN="bf16")
         self.assertIn("its class is not in classes.def", out)
@@ -278,7 +281,7 @@ class GpuCheck(mgctest.Case):
             out = self.check("all", code=1)
             self.assertEqual(self.began(out), ["machine"])
             self.assertIn(said, out)
-            self.assertIn("stopped at machine, 1 of 12", out)
+            self.assertIn(f"stopped at machine, 1 of {len(STAGES)}", out)
 
     def test_refused(self):
         self.assertIn("there is no stage lunch: machine, compile, launch,", self.check("all", "--from", "lunch", code=2))
