@@ -422,14 +422,15 @@ static const char *lacks_products(Session *s, const Train *t, const Device *d)
     const int has = d->architecture ? d->architecture : d->warpgroups ? 90 : 0;
     if (d->flops_fp8 <= 0)
         return "which has no products of fp8";
-    if (t->fp8_scales == SCALES_mx)
-        return "a GPU: products with a scale for each 32 numbers are built for processors alone";
-    if (t->fp8_scales == SCALES_tensor || has == 90)
+    const bool mx = t->fp8_scales == SCALES_mx;
+    if (t->fp8_scales == SCALES_tensor || (mx ? has >= 100 : has == 90))
         return NULL;
     return arena_printf(
-        s->arena, "%s: cuBLASLt multiplies tiles of 128 numbers on those of 9.0 alone",
-        has ? arena_printf(s->arena, "a GPU of compute capability %d.%d", has / 10, has % 10)
-            : "a GPU without the tensor cores of compute capability 9.0");
+        s->arena, "%s: cuBLASLt multiplies tiles of %d numbers on those of %s",
+        has  ? arena_printf(s->arena, "a GPU of compute capability %d.%d", has / 10, has % 10)
+        : mx ? "a GPU whose description has no `architecture`"
+             : "a GPU without the tensor cores of compute capability 9.0",
+        mx ? FP8_MX : FP8_TILE, mx ? "10.0 and later alone" : "9.0 alone");
 }
 
 /* Refuses what the device cannot compute in, and texts of products for another. */

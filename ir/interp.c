@@ -165,6 +165,16 @@ static double saturated(double x, DType t)
     return fabs(x) > dtype_largest(t) ? copysign(dtype_largest(t), x) : x;
 }
 
+/* The least of the numbers of e8m0 that is not below |x|. */
+static double power_above(double x)
+{
+    int exponent;
+    if (!isfinite(x))
+        return NAN;
+    const double part = frexp(fmin(fmax(fabs(x), 0x1p-127), 0x1p127), &exponent);
+    return ldexp(1, part == 0.5 ? exponent - 1 : exponent);
+}
+
 /* The nearest of the numbers of a dynamic type, as runtime/dynamic8.h says it. */
 static double nearest_dynamic(double x, DType t)
 {
@@ -193,6 +203,8 @@ double interp_rounded(double x, DType t)
         return narrow(saturated(x, t), 4, -9, 448);
     case DT_e5m2:
         return narrow(saturated(x, t), 3, -16, 57344);
+    case DT_e8m0:
+        return power_above(x);
     case DT_dynamic8:
     case DT_udynamic8:
         return nearest_dynamic(x, t);
@@ -389,6 +401,7 @@ static double rounding_unit(DType t)
            : t == DT_f32         ? FLT_EPSILON
            : t == DT_e4m3        ? 0x1p-3
            : t == DT_e5m2        ? 0x1p-2
+           : t == DT_e8m0        ? 0x1p0
            : t == DT_bf16        ? 0x1p-7
            : dtype_is_dynamic(t) ? 0x1p-1 /* of small numbers */
                                  : 0x1p-10;

@@ -85,8 +85,12 @@ static int64_t column_of(const Walk *w, const Type *t, const DimList *over)
 /* The place of a tile's scale among those of an operand, of type s. */
 static int64_t place(const Type *s, bool large, int64_t row, int64_t column)
 {
-    const int64_t tile = column / FP8_TILE;
-    return large ? row / FP8_TILE * s->dims[1].size + tile : tile * s->dims[1].size + row;
+    const int64_t n = s->dims[1].size, tile = column / FP8_TILE;
+    if (s->dtype == DT_e8m0) { /* blocks of 128 rows: 32 times 4 of every 32nd, of 4 tiles each */
+        const int64_t in = row % FP8_TILE, part = column / FP8_MX;
+        return row / FP8_TILE * n + part / 4 * 512 + (in % 32 * 4 + in / 32) * 4 + part % 4;
+    }
+    return large ? row / FP8_TILE * n + tile : tile * n + row;
 }
 
 void interp_round_tiles(Interp *in, const Ins *i)
@@ -96,12 +100,9 @@ void interp_round_tiles(Interp *in, const Ins *i)
     const Type *t = type_of(in->m, i->in[0]), *to = type_of(in->m, i->out[0]);
     const Type *s = type_of(in->m, i->out[1]);
     const int64_t n = type_elements(s);
-    const Attrs like = {.value = i->attrs.value};
     double *top = interp_alloc(n, sizeof *top);
-    int64_t columns = 1;
-    for (int k = 0; k < i->attrs.over.n; k++)
-        columns *= t->dims[type_find(t, i->attrs.over.dim[k].name)].size;
-    const int64_t tiles = (columns + FP8_TILE - 1) / FP8_TILE; /* of a row; more are 0 */
+    for (int64_t k = 0; k < n; k++)
+        top[k] = -1; /* no tile has it */
     for (int pass = 0; pass < 2; pass++) {
         Walk w = walk_start();
         walk_dims(&w, to);
@@ -117,10 +118,11 @@ void interp_round_tiles(Interp *in, const Ins *i)
             else if (!(size <= top[at]) && !isnan(top[at]))
                 top[at] = size;
         } while (walk_next(&w));
-        for (int64_t k = 0; k < n; k++) {
-            top[k] = pass ? top[k] : (double)(float)scale_of(top[k], &like);
-            f[k] =
-                i->attrs.at > 1 && k % s->dims[1].size >= tiles ? 0 : (double)(1 / (float)top[k]);
+        for (int64_t k = 0; k < n && !pass; k++) {
+            const double none = s->dtype == DT_e8m0 ? 0x1p-127 : 0; /* whose bits are 0 */
+            const bool has = !(top[k] < 0);
+            top[k] = has ? (double)(float)scale_of(top[k], &i->attrs) : 0;
+            f[k] = has ? (double)(1 / (float)top[k]) : none;
         }
     }
     free(top);

@@ -54,7 +54,7 @@ bool dtype_is_dynamic(DType t)
 
 bool dtype_is_narrow(DType t)
 {
-    return dtype_is_half(t) || dtype_is_fp8(t) || dtype_is_dynamic(t);
+    return dtype_is_half(t) || dtype_is_fp8(t) || t == DT_e8m0 || dtype_is_dynamic(t);
 }
 
 DType dtype_wide(DType t)

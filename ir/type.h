@@ -27,11 +27,22 @@ bool dtype_is_half(DType t);
  * products that are scaled. A cast to one rounds to the nearest, ties to even; what is beyond its
  * largest number, an infinity too, becomes that number. A NaN stays one. */
 bool dtype_is_fp8(DType t);
+/* e8m0: 2^-127 to 2^127, the scales of OCP's microscaling. A cast to one gives the least that is
+ * not below the number without its sign, at most the largest; what is not finite is NaN. */
 /* Of what matrices of fp8 have a multiple of rows and of columns, and their rows of bytes. */
 enum { FP8_SIDE = 16 };
 /* Tiles that have a scale, of operands of a product: along what is summed FP8_TILE elements of a
- * row each; or, of one operand, of as many rows, too. */
-enum { FP8_TILE = 128, TILES_none = 0, TILES_rows, TILES_first, TILES_second };
+ * row each; or, of one operand, of as many rows, too; or of both FP8_MX elements, with scales of
+ * e8m0. */
+enum {
+    FP8_TILE = 128,
+    FP8_MX = 32,
+    TILES_none = 0,
+    TILES_rows,
+    TILES_first,
+    TILES_second,
+    TILES_mx
+};
 /* dynamic8, of [-1, 1], and udynamic8, of [0, 1]: 256 numbers that lie the closer the smaller they
  * are (runtime/dynamic8.h), for state of optimizers. A cast to one gives the nearest; what is
  * beyond the largest number, and a NaN, becomes that. All bits 0 are 0. */

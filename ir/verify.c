@@ -472,7 +472,8 @@ static void check_names(Verifier *v)
 static bool has_narrow(const Train *t, DType narrow)
 {
     bool is = t->half == narrow || t->master == narrow || t->sums == narrow || t->fp8 == narrow ||
-              (t->fp8 && t->fp8_gradients == narrow);
+              (t->fp8 && t->fp8_gradients == narrow) ||
+              (narrow == DT_e8m0 && t->fp8_products && t->fp8_scales == SCALES_mx);
     for (int i = 0; i < t->goals; i++)
         is |= t->goal[i].state == narrow ||
               (dtype_is_dynamic(narrow) && dtype_is_dynamic(t->goal[i].state));

@@ -94,7 +94,7 @@ typedef struct Rounding {
     const mg_round_tiles_desc *d;
     const uint16_t *x;
     uint8_t *q;
-    float *f;
+    void *f; /* of floats; with power of e8m0 */
 } Rounding;
 
 static uint16_t element(const Rounding *s, int64_t row, int64_t column)
@@ -107,7 +107,7 @@ static uint16_t element(const Rounding *s, int64_t row, int64_t column)
 static float round_tile(const Rounding *s, int64_t row, int64_t end, int64_t column)
 {
     const mg_round_tiles_desc *d = s->d;
-    const mg_tile_scale_desc like = {.largest = d->largest};
+    const mg_tile_scale_desc like = {.largest = d->largest, .power = d->power};
     const int64_t left = d->columns - column;
     const int64_t stop = column + (left < d->tile_columns ? left : d->tile_columns);
     int16_t top = 0;
@@ -133,15 +133,19 @@ static void round_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
     const mg_round_tiles_desc *d = s->d;
     const int64_t wide = mg_round_tiles_row(d),
                   tiles = (d->columns + d->tile_columns - 1) / d->tile_columns;
+    float *all = s->f;
     for (int64_t u = begin; u < end; u++) {
         const int64_t row = u * d->tile_rows, left = d->rows - row;
         const int64_t stop = row + (left < d->tile_rows ? left : d->tile_rows);
         for (int64_t t = 0; t < tiles; t++) {
             const float f = round_tile(s, row, stop, t * d->tile_columns);
-            s->f[d->tile_rows > 1 ? u * wide + t : t * wide + u] = f;
+            if (d->power)
+                ((uint8_t *)s->f)[row / 128 * wide + mg_block_place(row, t)] = mg_to_e8m0(f);
+            else
+                all[d->tile_rows > 1 ? u * wide + t : t * wide + u] = f;
         }
         for (int64_t t = tiles; d->tile_rows > 1 && t < wide; t++)
-            s->f[u * wide + t] = 0;
+            all[u * wide + t] = 0;
     }
 }
 
@@ -153,12 +157,12 @@ void mg_round_tiles(mg_run *r, int action, const mg_round_tiles_desc *d, const v
     Rounding s = {d, x, q, f};
     if (d->dtype != MG_BF16)
         mgk_fatal("mg_round_tiles", "only tiles of bf16 are built");
+    const int64_t scales = mg_round_tiles_rows(d) * mg_round_tiles_row(d);
     mg_begin(r, action);
+    if (d->power)
+        memset(f, 0, (size_t)scales);
     mg_parallel(r, down, bytes >= 32768 ? 1 : 32768 / bytes + 1, round_rows, &s);
     mg_end(r, action);
     mg_output(r, action, q, d->rows * d->columns, d->to);
-    mg_output(r, action, f,
-              mg_round_tiles_row(d) *
-                  (d->tile_rows > 1 ? down : (d->columns + d->tile_columns - 1) / d->tile_columns),
-              MG_F32);
+    mg_output(r, action, f, scales, d->power ? MG_E8M0 : MG_F32);
 }

@@ -220,7 +220,7 @@ typedef struct mg_program {
     mg_dtype compute;         /* MG_F32 or MG_F64: type of parameters and arithmetic */
     mg_dtype half;            /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
     mg_dtype fp8, fp8_gradients;    /* of layers' products, and of gradients in them; 0: half */
-    bool fp8_tiles;                 /* whose operands have a scale for each tile, on GPUs */
+    mg_tiles fp8_tiles;             /* on GPUs those of their operands: ROWS (and A, B), MX */
     int64_t arena_bytes;            /* all tensors */
     int64_t persistent_bytes;       /* parameters and state: the first bytes of the arena */
     int64_t level_bytes[MG_LEVELS]; /* of the arenas of other levels */

@@ -17,7 +17,8 @@ typedef enum mg_dtype {
     MG_E4M3,
     MG_E5M2,
     MG_DYNAMIC8, /* dynamic8.h */
-    MG_UDYNAMIC8
+    MG_UDYNAMIC8,
+    MG_E8M0 /* powers of two: fp8.h */
 } mg_dtype;
 
 static inline int64_t mg_dtype_bytes(mg_dtype t)
@@ -43,25 +44,44 @@ typedef struct mg_tile_scale_desc {
 
 /* mg_round_tiles(x, q, f): element (r, c) of the matrix x, which lies at r row_stride + c
  * column_stride, times the scale of its tile, in f32, rounded to q, which is dense; and 1 / that
- * scale: f[c / tile_columns, r] where tiles are of one row, else f[r / tile_rows, c / tile_columns]
- * in rows of a multiple of 4, what no tile has 0. So cuBLASLt reads them. Scales are those of
- * mg_tile_scale without `power`. */
+ * scale, where cuBLASLt reads it; what no tile has is 0. Scales are those of mg_tile_scale.
+ *   tiles of one row   f32[c / 128, r]
+ *   tiles of 128 rows  f32[r / 128, c / 128], in rows of a multiple of 4
+ *   power              e8m0, in blocks of 128 rows and 4 tiles, 512 bytes each, the blocks of the
+ *                      same rows behind each other: mg_block_place */
 typedef struct mg_round_tiles_desc {
     mg_dtype dtype, to; /* of x: bf16; of q */
     int64_t rows, columns, row_stride, column_stride;
-    int64_t tile_rows, tile_columns; /* 1 or 128; 128 */
+    int64_t tile_rows, tile_columns; /* 1 or 128, 128; with power 1, 32 */
     double largest;
+    bool power;
 } mg_round_tiles_desc;
-/* Elements of a row of f. */
+/* Rows of f, and elements of one. */
+static inline int64_t mg_round_tiles_rows(const mg_round_tiles_desc *d)
+{
+    return d->power || d->tile_rows > 1 ? (d->rows + 127) / 128
+                                        : (d->columns + d->tile_columns - 1) / d->tile_columns;
+}
 static inline int64_t mg_round_tiles_row(const mg_round_tiles_desc *d)
 {
     const int64_t tiles = (d->columns + d->tile_columns - 1) / d->tile_columns;
-    return d->tile_rows > 1 ? (tiles + 3) / 4 * 4 : d->rows;
+    return d->power ? (tiles + 3) / 4 * 512 : d->tile_rows > 1 ? (tiles + 3) / 4 * 4 : d->rows;
+}
+/* The place in a row of f of the scale of a row's tile, with power. */
+static inline int64_t mg_block_place(int64_t row, int64_t tile)
+{
+    return tile / 4 * 512 + row % 32 * 16 + row % 128 / 32 * 4 + tile % 4;
 }
 
 /* Of which tiles the operands of a product of fp8 have scales: 1 x 128, along what is summed; or of
- * one operand 128 x 128. */
-typedef enum mg_tiles { MG_TILES_NONE, MG_TILES_ROWS, MG_TILES_A, MG_TILES_B } mg_tiles;
+ * one operand 128 x 128; or 1 x 32, powers of two. */
+typedef enum mg_tiles {
+    MG_TILES_NONE,
+    MG_TILES_ROWS,
+    MG_TILES_A,
+    MG_TILES_B,
+    MG_TILES_MX
+} mg_tiles;
 
 typedef struct mg_run mg_run; /* private to the runtime; emitted code only passes it on */
 void mg_tile_scale(mg_run *r, int action, const mg_tile_scale_desc *d, const void *x, void *y);

@@ -5,6 +5,8 @@
  *         no infinity, 0x7f and 0xff are NaN (PyTorch's float8_e4m3fn)
  *   e5m2  5 bits of exponent, bias 15, 2 of mantissa: up to 57344, multiples of 2^-16 below 2^-14
  *
+ *   e8m0  a power of two, without a sign
+ *
  * A float is rounded to the nearest, ties to even. What is beyond the largest number, an infinity
  * too, becomes that number. A NaN stays one, with its sign. */
 #ifndef MG_FP8_H
@@ -79,6 +81,28 @@ static inline float mg_from_e5m2(uint8_t h)
 {
     return (h & 0x7f) == 0x7c ? (h & 0x80 ? -1 : 1) * __builtin_inff()
                               : mg_from_fp8(h, 2, 15, 0x7d);
+}
+
+/* A scale of OCP's microscaling: 2^(code - 127), NaN from 255. The least that is not below |x|. */
+static inline uint8_t mg_to_e8m0(float x)
+{
+    uint32_t all;
+    memcpy(&all, &x, sizeof all);
+    all &= 0x7fffffff;
+    if (all >= 0x7f800000)
+        return 255;
+    if (all < 0x00800000)
+        return all > 0x00400000;
+    const uint32_t code = (all >> 23) + ((all & 0x7fffff) != 0);
+    return (uint8_t)(code < 254 ? code : 254);
+}
+
+static inline float mg_from_e8m0(uint8_t h)
+{
+    const uint32_t all = h == 255 ? 0x7fc00000 : h ? (uint32_t)h << 23 : 0x00400000;
+    float x;
+    memcpy(&x, &all, sizeof x);
+    return x;
 }
 
 #endif

@@ -102,6 +102,7 @@ const Dialect c_dialect = {
              [DT_f16] = "uint16_t",
              [DT_e4m3] = "uint8_t",
              [DT_e5m2] = "uint8_t",
+             [DT_e8m0] = "uint8_t",
              [DT_dynamic8] = "uint8_t",
              [DT_udynamic8] = "uint8_t"},
     .widened = true,

@@ -307,7 +307,7 @@ void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
     fprintf(out, "#define MG_WITH_%s\n", t->compute == DT_f64 ? "F64" : "F32");
     if (t->half)
         fprintf(out, "#define MG_WITH_%s\n", t->half == DT_bf16 ? "BF16" : "F16");
-    if (t->fp8_products && t->fp8_scales == SCALES_tile)
+    if (t->fp8_products && t->fp8_scales != SCALES_tensor)
         fputs("#define MG_WITH_TILES\n", out);
     fprintf(out, "#include \"%s\"\n%s\n", header, has_dynamic(p) ? "#include \"dynamic.h\"\n" : "");
     if (strcmp(header, "library.h") == 0)

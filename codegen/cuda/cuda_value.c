@@ -155,6 +155,7 @@ const Dialect cuda_dialect = {
              [DT_f16] = "mg_f16",
              [DT_e4m3] = "mg_e4m3",
              [DT_e5m2] = "mg_e5m2",
+             [DT_e8m0] = "mg_e8m0",
              [DT_dynamic8] = "mg_dynamic8_bits",
              [DT_udynamic8] = "mg_udynamic8_bits"},
     .product = "mg_product",

@@ -39,9 +39,9 @@ void emit_num(const Emitter *e, const char *name, int64_t x)
 
 static const char *desc_dtype(mg_dtype t)
 {
-    static const char *const names[] = {"0",       "MG_F32",  "MG_F64",      "MG_BF16",
-                                        "MG_F16",  "MG_I32",  "MG_I64",      "MG_BOOL",
-                                        "MG_E4M3", "MG_E5M2", "MG_DYNAMIC8", "MG_UDYNAMIC8"};
+    static const char *const names[] = {
+        "0",       "MG_F32",  "MG_F64",  "MG_BF16",     "MG_F16",       "MG_I32", "MG_I64",
+        "MG_BOOL", "MG_E4M3", "MG_E5M2", "MG_DYNAMIC8", "MG_UDYNAMIC8", "MG_E8M0"};
     return names[t];
 }
 
@@ -88,7 +88,8 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
             before = " | ";
         }
     emit_num(e, "variant", d->variant);
-    static const char *const tiles[] = {NULL, "MG_TILES_ROWS", "MG_TILES_A", "MG_TILES_B"};
+    static const char *const tiles[] = {NULL, "MG_TILES_ROWS", "MG_TILES_A", "MG_TILES_B",
+                                        "MG_TILES_MX"};
     if (d->tiles)
         fprintf(e->out, ", .tiles = %s", tiles[d->tiles]);
     if (d->other)
@@ -224,6 +225,7 @@ static void desc_round_tiles(const Emitter *e, const mg_round_tiles_desc *d)
     sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
     fprintf(e->out, ", .to = %s, .largest = ", desc_dtype(d->to));
     emit_real(e, d->largest);
+    flag(e, "power", d->power);
 }
 
 static void desc_comm(const Emitter *e, const mg_comm_desc *d)

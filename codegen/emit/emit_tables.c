@@ -553,8 +553,8 @@ void emit_program(Emitter *e)
     if (t->fp8)
         fprintf(out, ".fp8 = %s, .fp8_gradients = %s, ", emit_dtype(t->fp8),
                 emit_dtype(t->fp8_gradients));
-    if (t->fp8_products && t->fp8_scales == SCALES_tile)
-        fputs(".fp8_tiles = true, ", out);
+    if (t->fp8_products && t->fp8_scales != SCALES_tensor)
+        fprintf(out, ".fp8_tiles = MG_TILES_%s, ", t->fp8_scales == SCALES_mx ? "MX" : "ROWS");
     fprintf(out, ".arena_bytes = %lld, .persistent_bytes = %lld, .scratch_bytes = %lld,\n",
             (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->scratch_bytes);
     if (p->level_bytes[LEVEL_host] || p->level_bytes[LEVEL_disk])

@@ -1,6 +1,6 @@
-/* llvm_fp8.c - numbers of 8 bits, e4m3 and e5m2, as runtime/fp8.h has them: in a register the float
- * of the same value, in memory 8 bits. Both ways are arithmetic on integers and one addition or
- * multiplication of floats, chosen by a select, so that loops are vectorised. */
+/* llvm_fp8.c - numbers of 8 bits, e4m3, e5m2 and e8m0, as runtime/fp8.h has them: in a register the
+ * float of the same value, in memory 8 bits. Both ways are arithmetic on integers and one addition
+ * or multiplication of floats, chosen by a select, so that loops are vectorised. */
 #include "codegen/llvm/llvm_gen.h"
 
 /* bits of mantissa; bias of the exponent; the largest number. */
@@ -29,6 +29,36 @@ static LLVMValueRef as_bits(const LlvmModule *l, LLVMValueRef x)
     return LLVMBuildBitCast(l->b, x, l->i32, "");
 }
 
+static LLVMValueRef choose(const LlvmModule *l, LLVMValueRef is, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildSelect(l->b, is, a, b, "");
+}
+
+static LLVMValueRef is_below(const LlvmModule *l, LLVMValueRef x, uint32_t bits)
+{
+    return LLVMBuildICmp(l->b, LLVMIntULT, x, bits32(l, bits), "");
+}
+
+/* Codes of e8m0, in 32 bits: exponents of floats, rounded up. */
+static LLVMValueRef power_code(const LlvmModule *l, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    LLVMValueRef size = LLVMBuildAnd(b, as_bits(l, x), bits32(l, 0x7fffffff), "");
+    LLVMValueRef up =
+        LLVMBuildLShr(b, LLVMBuildAdd(b, size, bits32(l, 0x7fffff), ""), bits32(l, 23), "");
+    LLVMValueRef small = choose(l, is_below(l, size, 0x00400001), bits32(l, 0), bits32(l, 1));
+    LLVMValueRef code = choose(l, is_below(l, up, 254), up, bits32(l, 254));
+    code = choose(l, is_below(l, size, 0x00800000), small, code);
+    return choose(l, is_below(l, size, 0x7f800000), code, bits32(l, 255));
+}
+
+static LLVMValueRef power_of(const LlvmModule *l, LLVMValueRef code)
+{
+    LLVMValueRef y = LLVMBuildShl(l->b, code, bits32(l, 23), "");
+    y = choose(l, is_below(l, code, 1), bits32(l, 0x00400000), y);
+    return as_float(l, choose(l, is_below(l, code, 255), y, bits32(l, 0x7fc00000)));
+}
+
 /* The least number with all its bits, as those of a float. */
 static uint32_t least_normal(Form f)
 {
@@ -45,6 +75,8 @@ static uint32_t shift_of(Form f)
 LLVMValueRef llvm_fp8_rounded(LlvmModule *l, DType t, LLVMValueRef x)
 {
     const Form f = form_of(t);
+    if (t == DT_e8m0)
+        return power_of(l, power_code(l, x));
     LLVMBuilderRef b = l->b;
     LLVMValueRef all = as_bits(l, x), sign = LLVMBuildAnd(b, all, bits32(l, 0x80000000u), "");
     LLVMValueRef size = LLVMBuildAnd(b, all, bits32(l, 0x7fffffff), "");
@@ -68,6 +100,8 @@ LLVMValueRef llvm_fp8_rounded(LlvmModule *l, DType t, LLVMValueRef x)
 LLVMValueRef llvm_fp8_narrow(LlvmModule *l, DType t, LLVMValueRef x)
 {
     const Form f = form_of(t);
+    if (t == DT_e8m0)
+        return LLVMBuildTrunc(l->b, power_code(l, x), l->i8, "");
     LLVMBuilderRef b = l->b;
     LLVMValueRef all = as_bits(l, x);
     LLVMValueRef sign =
@@ -88,6 +122,8 @@ LLVMValueRef llvm_fp8_narrow(LlvmModule *l, DType t, LLVMValueRef x)
 LLVMValueRef llvm_fp8_widen(LlvmModule *l, DType t, LLVMValueRef x)
 {
     const Form f = form_of(t);
+    if (t == DT_e8m0)
+        return power_of(l, LLVMBuildZExt(l->b, x, l->i32, ""));
     LLVMBuilderRef b = l->b;
     LLVMValueRef all = LLVMBuildZExt(b, x, l->i32, "");
     LLVMValueRef sign =

@@ -34,6 +34,7 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
     case DT_f16:
     case DT_e4m3:
     case DT_e5m2:
+    case DT_e8m0:
     case DT_none:
     case DT_count:
         break;
@@ -43,9 +44,9 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
 
 LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
 {
-    return t == DT_bool || dtype_is_fp8(t) ? l->i8
-           : dtype_is_half(t)              ? l->i16
-                                           : llvm_register_type(l, t);
+    return t == DT_bool || dtype_is_fp8(t) || t == DT_e8m0 ? l->i8
+           : dtype_is_half(t)                              ? l->i16
+                                                           : llvm_register_type(l, t);
 }
 
 LLVMValueRef llvm_intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
@@ -98,7 +99,7 @@ static LLVMValueRef bf16_bits(LlvmModule *l, LLVMValueRef x)
 static LLVMValueRef rounded(LlvmModule *l, DType half, LLVMValueRef x)
 {
     LLVMBuilderRef b = l->b;
-    if (dtype_is_fp8(half))
+    if (dtype_is_fp8(half) || half == DT_e8m0)
         return llvm_fp8_rounded(l, half, x);
     if (half == DT_f16)
         return LLVMBuildFPExt(b, LLVMBuildFPTrunc(b, x, l->f16, ""), l->f32, "");
@@ -111,7 +112,7 @@ LLVMValueRef llvm_widen(LlvmModule *l, DType t, LLVMValueRef x)
     LLVMBuilderRef b = l->b;
     if (dtype_is_dynamic(t))
         return x;
-    if (dtype_is_fp8(t))
+    if (dtype_is_fp8(t) || t == DT_e8m0)
         return llvm_fp8_widen(l, t, x);
     if (t == DT_f16)
         return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, l->f16, ""), l->f32, "");
@@ -124,7 +125,7 @@ LLVMValueRef llvm_narrow(LlvmModule *l, DType t, LLVMValueRef x)
     LLVMBuilderRef b = l->b;
     if (dtype_is_dynamic(t))
         return x;
-    if (dtype_is_fp8(t))
+    if (dtype_is_fp8(t) || t == DT_e8m0)
         return llvm_fp8_narrow(l, t, x);
     if (t == DT_f16)
         return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, l->f16, ""), l->i16, "");

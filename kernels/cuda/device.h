@@ -41,6 +41,9 @@ struct mg_e4m3 {
 struct mg_e5m2 {
     uint8_t bits;
 };
+struct mg_e8m0 {
+    uint8_t bits;
+};
 
 /* The compute type of numbers of a type: mg_wider<mg_bf16>::type is float. */
 template <class T> struct mg_wider {
@@ -56,6 +59,9 @@ template <> struct mg_wider<mg_e4m3> {
     typedef float type;
 };
 template <> struct mg_wider<mg_e5m2> {
+    typedef float type;
+};
+template <> struct mg_wider<mg_e8m0> {
     typedef float type;
 };
 
@@ -100,6 +106,13 @@ __device__ static inline float mg_wide(mg_e5m2 x)
 {
     return (x.bits & 0x7f) == 0x7c ? __uint_as_float((x.bits & 0x80) << 24 | 0x7f800000u)
                                    : mg_wide_fp8<2, 15, 0x7d>(x.bits);
+}
+
+__device__ static inline float mg_wide(mg_e8m0 x)
+{
+    return __uint_as_float(x.bits == 255 ? 0x7fc00000u
+                           : x.bits      ? (uint32_t)x.bits << 23
+                                         : 0x00400000u);
 }
 
 /* For the ends of products; as the rows of ir/ops.def say, in their order. */
@@ -169,6 +182,15 @@ template <> __device__ inline mg_e5m2 mg_narrow<mg_e5m2>(float x)
     mg_e5m2 y;
     MG_NARROW_FP8("e5m2", 2, 15, 0x47600000u)
     return y;
+}
+template <> __device__ inline mg_e8m0 mg_narrow<mg_e8m0>(float x)
+{
+    const uint32_t all = __float_as_uint(x) & 0x7fffffffu;
+    const uint32_t code = (all >> 23) + ((all & 0x7fffffu) != 0);
+    return mg_e8m0{(uint8_t)(all >= 0x7f800000u  ? 255
+                             : all < 0x00800000u ? all > 0x00400000u
+                             : code < 254        ? code
+                                                 : 254)};
 }
 
 /* ---- random bits --------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* tiles.h - rounds a matrix to fp8 with a scale for each tile, and gives it with its rows along
  * what a product sums, however it lay. A block has a patch of 128 columns: of one tile of as many
- * rows, or of 32 rows that are a tile each. It reads the patch along the dim in which it lies
- * densely, into shared memory, and writes words of four numbers. */
+ * rows, or of 32 rows that are a tile each, or four with scales that are powers of two. It reads
+ * the patch along the dim in which it lies densely, into shared memory, and writes words of four
+ * numbers. */
 #ifndef MG_CUDA_TILES_H
 #define MG_CUDA_TILES_H
 
@@ -19,12 +20,62 @@ __device__ static inline float mg_tile_scale_of(double largest, uint32_t bits)
     return (float)(largest / (top > 1e-12 ? top : 1e-12));
 }
 
-/* HIGH rows of a tile, in a patch of P rows. */
-template <int HIGH, int P, class T>
-__device__ static inline void mg_round_patch(const mg_round_tiles_desc &d, const mg_bf16 *x, T *q,
-                                             float *f)
+/* Of a tile with these bits: what its numbers are multiplied by to be those of the matrix. */
+__device__ static inline mg_e8m0 mg_tile_power(double largest, uint32_t bits)
 {
-    enum { B = MG_TILES_BLOCK, WIDE = 128, APART = WIDE + 2, TILES = P / HIGH, EACH = B / TILES };
+    const float unit = __uint_as_float(bits << 16) * (float)(1 / largest);
+    return bits >= 0x7f80 ? mg_e8m0{255} : mg_narrow<mg_e8m0>(unit);
+}
+
+/* What is kept of the scales of a patch: tile number `tile` of `wide` across, from `row` on. */
+template <int HIGH, int SIDE, int EACH>
+__device__ static inline void mg_write_scales(const mg_round_tiles_desc &d, const uint32_t *part,
+                                              float *f, int64_t row, int rows, int64_t tile,
+                                              int64_t wide)
+{
+    const int t = (int)threadIdx.x;
+    const int64_t all = (wide + 3) / 4 * 4; /* as mg_round_tiles_row has it for squares */
+    if (HIGH == 1 && t < rows)
+        f[tile * d.rows + row + t] = 1 / mg_tile_scale_of(d.largest, part[t * EACH]);
+    if (HIGH > 1 && t == 0)
+        f[row / HIGH * all + tile] = 1 / mg_tile_scale_of(d.largest, part[0]);
+    for (int64_t i = tile + 1; HIGH > 1 && t == 0 && tile == wide - 1 && i < all; i++)
+        f[row / HIGH * all + i] = 0;
+}
+
+/* Those of mx, in the block of 128 rows and 4 tiles that they are of (mg_block_place of the ABI);
+ * the last patch fills its block up. */
+template <int HIGH, int SIDE, int EACH>
+__device__ static inline void mg_write_scales(const mg_round_tiles_desc &d, const uint32_t *part,
+                                              mg_e8m0 *f, int64_t row, int rows, int64_t tile,
+                                              int64_t wide)
+{
+    const int left = d.columns - tile * SIDE * 32 < SIDE * 32
+                         ? ((int)(d.columns - tile * SIDE * 32) + 31) / 32
+                         : SIDE; /* tiles of a row that are there */
+    const int first = (int)(row % 128);
+    const int last = row + MG_TILES_ROWS_HIGH < d.rows ? first + MG_TILES_ROWS_HIGH : 128;
+    mg_e8m0 *to = &f[(row / 128 * wide + tile) * 512];
+    for (int i = (int)threadIdx.x; i < (last - first) * SIDE; i += MG_TILES_BLOCK) {
+        const int r = first + i / SIDE, c = i % SIDE;
+        const bool there = i / SIDE < rows && c < left;
+        to[r % 32 * 16 + r / 32 * 4 + c] =
+            there ? mg_tile_power(d.largest, part[i * EACH]) : mg_e8m0{0};
+    }
+}
+
+/* Tiles of HIGH rows and ACROSS columns, in a patch of P rows. F: of scales. */
+template <int HIGH, int ACROSS, int P, class T, class F>
+__device__ static inline void mg_round_patch(const mg_round_tiles_desc &d, const mg_bf16 *x, T *q,
+                                             F *f)
+{
+    enum {
+        B = MG_TILES_BLOCK,
+        WIDE = 128,
+        APART = WIDE + 2,
+        SIDE = WIDE / ACROSS, /* tiles of a row of the patch */
+        EACH = B / (P / HIGH * SIDE)
+    };
     MG_SHARED(uint16_t, patch, P *APART);
     MG_SHARED(uint32_t, part, B);
     const int t = (int)threadIdx.x;
@@ -41,8 +92,9 @@ __device__ static inline void mg_round_patch(const mg_round_tiles_desc &d, const
     }
     __syncthreads();
     uint32_t top = 0; /* EACH threads look through a tile */
-    for (int i = t % EACH; i < HIGH * WIDE; i += EACH) {
-        const uint32_t bits = patch[(t / EACH * HIGH + i / WIDE) * APART + i % WIDE] & 0x7fffu;
+    const int down = t / EACH / SIDE * HIGH, aside = t / EACH % SIDE * ACROSS;
+    for (int i = t % EACH; i < HIGH * ACROSS; i += EACH) {
+        const uint32_t bits = patch[(down + i / ACROSS) * APART + aside + i % ACROSS] & 0x7fffu;
         top = bits > top ? bits : top;
     }
     part[t] = top;
@@ -54,7 +106,9 @@ __device__ static inline void mg_round_patch(const mg_round_tiles_desc &d, const
     }
     for (int i = t; i < P * WIDE / 4; i += B) {
         const int r = i / (WIDE / 4), c = i % (WIDE / 4) * 4;
-        const float s = mg_tile_scale_of(d.largest, part[r / HIGH * EACH]);
+        const uint32_t bits = part[(r / HIGH * SIDE + c / ACROSS) * EACH];
+        const float s = SIDE > 1 ? 1 / mg_wide(mg_tile_power(d.largest, bits))
+                                 : mg_tile_scale_of(d.largest, bits);
         T *to = &q[(row + r) * d.columns + column + c];
         mg_vec<T, 4> word;
         MG_UNROLL
@@ -65,28 +119,28 @@ __device__ static inline void mg_round_patch(const mg_round_tiles_desc &d, const
         for (int k = 0; k < 4 && d.columns % 4 && r < rows && c + k < columns; k++)
             to[k] = word.x[k];
     }
-    if (HIGH == 1 && t < rows)
-        f[tile * d.rows + row + t] = 1 / mg_tile_scale_of(d.largest, part[t * EACH]);
-    const int64_t all = (wide + 3) / 4 * 4; /* as mg_round_tiles_row has it for squares */
-    if (HIGH > 1 && t == 0)
-        f[row / HIGH * all + tile] = 1 / mg_tile_scale_of(d.largest, part[0]);
-    for (int64_t i = tile + 1; HIGH > 1 && t == 0 && tile == wide - 1 && i < all; i++)
-        f[row / HIGH * all + i] = 0;
+    mg_write_scales<HIGH, SIDE, EACH>(d, part, f, row, rows, tile, wide);
 }
 
 #define MG_ROUND_TILES(name, T)                                                                    \
     extern "C" __global__ void __launch_bounds__(MG_TILES_BLOCK, 1)                                \
         mg_round_rows_##name(mg_round_tiles_desc d, const mg_bf16 *x, T *q, float *f)              \
     {                                                                                              \
-        mg_round_patch<1, MG_TILES_ROWS_HIGH>(d, x, q, f);                                         \
+        mg_round_patch<1, 128, MG_TILES_ROWS_HIGH>(d, x, q, f);                                    \
     }                                                                                              \
     MG_EXPORT(mg_round_rows_##name)                                                                \
     extern "C" __global__ void __launch_bounds__(MG_TILES_BLOCK, 1)                                \
         mg_round_squares_##name(mg_round_tiles_desc d, const mg_bf16 *x, T *q, float *f)           \
     {                                                                                              \
-        mg_round_patch<128, 128>(d, x, q, f);                                                      \
+        mg_round_patch<128, 128, 128>(d, x, q, f);                                                 \
     }                                                                                              \
-    MG_EXPORT(mg_round_squares_##name)
+    MG_EXPORT(mg_round_squares_##name)                                                             \
+    extern "C" __global__ void __launch_bounds__(MG_TILES_BLOCK, 1)                                \
+        mg_round_mx_##name(mg_round_tiles_desc d, const mg_bf16 *x, T *q, mg_e8m0 *f)              \
+    {                                                                                              \
+        mg_round_patch<1, 32, MG_TILES_ROWS_HIGH>(d, x, q, f);                                     \
+    }                                                                                              \
+    MG_EXPORT(mg_round_mx_##name)
 MG_ROUND_TILES(e4m3, mg_e4m3)
 MG_ROUND_TILES(e5m2, mg_e5m2)
 

@@ -11,9 +11,11 @@
  * for all products that read the same matrix of it, where the value is: of a loop's slice of a
  * parameter in each iteration, of what a loop is given before it.
  *
- * Matrices of multiples of 16 rows and columns are taken, of single products; tiles of two sides if
- * the result has the rows in their own order, in which they are counted. The others stay products
- * of halves. */
+ * With scales of mx, of tiles of 1 x 32 of both operands, these are e8m0 (tiles=4).
+ *
+ * Matrices of multiples of 16 rows and columns (of mx of 32) are taken, of single products; tiles
+ * of two sides if the result has the rows in their own order, in which they are counted. The others
+ * stay products of halves. */
 #include "passes/library/product.h"
 #include "passes/library/tiles.h"
 
@@ -70,8 +72,8 @@ static bool describe(const Rounded *r, const Ins *i, int k, RoundedMatrix *x)
                          .high = large ? FP8_TILE : 1,
                          .dtype = gradient ? train->fp8_gradients : train->fp8};
     return t->dtype == DT_bf16 && x->rows.n + x->over.n == t->rank &&
-           elements(&x->over) % FP8_SIDE == 0 && elements(&x->rows) % FP8_SIDE == 0 &&
-           (!large || same_list(&own, &x->rows));
+           elements(&x->over) % (i->attrs.tiles == TILES_mx ? FP8_MX : FP8_SIDE) == 0 &&
+           elements(&x->rows) % FP8_SIDE == 0 && (!large || same_list(&own, &x->rows));
 }
 
 /* Is it one product where the matrices lie densely? */
@@ -103,17 +105,23 @@ static void rounded(Rounded *r, const Builder *b, RoundedMatrix *x)
             return;
         }
     }
-    const bool large = x->high > 1;
-    const int64_t wide = (elements(&x->over) + FP8_TILE - 1) / FP8_TILE;
+    const bool large = x->high > 1, mx = m->train.fp8_scales == SCALES_mx, blocks = large || mx;
+    const int64_t every = mx ? FP8_MX : FP8_TILE, high = blocks ? FP8_TILE : 1;
+    const int64_t wide = (elements(&x->over) + every - 1) / every;
     const Attrs a = {.over = x->over,
-                     .dim = counted(m, "tiles", large ? (wide + 3) / 4 * 4 : wide),
-                     .to = counted(m, "rows", (elements(&x->rows) + x->high - 1) / x->high),
+                     .dim = counted(m, "tiles",
+                                    mx      ? (wide + 3) / 4 * 512
+                                    : large ? (wide + 3) / 4 * 4
+                                            : wide),
+                     .to = counted(m, "rows", (elements(&x->rows) + high - 1) / high),
                      .at = x->high,
-                     .every = FP8_TILE,
-                     .value = dtype_largest(x->dtype)};
-    const Type t[2] = {
-        matrix(x),
-        {.dtype = DT_f32, .rank = 2, .dims = {large ? a.to : a.dim, large ? a.dim : a.to}}};
+                     .every = every,
+                     .value = dtype_largest(x->dtype),
+                     .power = mx};
+    const Type t[2] = {matrix(x),
+                       {.dtype = mx ? DT_e8m0 : DT_f32,
+                        .rank = 2,
+                        .dims = {blocks ? a.to : a.dim, blocks ? a.dim : a.to}}};
     Builder at = *b;
     at.region = m->values.data[x->of].home;
     const Ins *made = build_typed(&at, OP_round_tiles, &a, 1, &x->of, 2, t, NULL);
@@ -182,7 +190,8 @@ bool round_tiles_match(const Attrs *a, const Strided *x, const Type *q, mg_round
                                .to = abi_dtype(q->dtype),
                                .tile_rows = a->at,
                                .tile_columns = a->every,
-                               .largest = a->value};
+                               .largest = a->value,
+                               .power = a->power};
     return merge(x, q, 0, rows, &d->rows, &d->row_stride) &&
            merge(x, q, rows, q->rank, &d->columns, &d->column_stride);
 }

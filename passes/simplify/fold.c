@@ -100,6 +100,7 @@ static bool lossless(DType from, DType to)
         return dtype_is_fp8(from);
     case DT_e4m3:
     case DT_e5m2:
+    case DT_e8m0:
     case DT_dynamic8:
     case DT_udynamic8:
     case DT_bool:

@@ -30,8 +30,6 @@
 #include "passes/view.h"
 #include "passes/walk.h"
 
-enum { TILE = 128, MX = 32 };
-
 static bool same_list(const DimList *a, const DimList *b)
 {
     bool same = a->n == b->n;
@@ -85,7 +83,7 @@ static Value round_in_tiles(Quantize *q, Value v, const Tiled *t)
     const ValueInfo x = m->values.data[v];
     const Attrs a = {.over = t->over,
                      .at = t->side,
-                     .every = mx ? MX : TILE,
+                     .every = mx ? FP8_MX : FP8_TILE,
                      .value = dtype_largest(t->dtype),
                      .power = mx};
     Builder b = builder_at(m, x.home, x.def ? x.def : q->dot);
@@ -154,8 +152,9 @@ void quantize_mark_tiles(Quantize *q, Ins *i)
 {
     const bool large[2] = {quantize_is_parameter(q, i->in[0]), quantize_is_parameter(q, i->in[1])};
     i->attrs.over = summed(q);
-    i->attrs.tiles = large[0] ? TILES_first : large[1] ? TILES_second : TILES_rows;
-    if (large[0] && large[1]) /* no device has that */
+    const bool mx = q->m->train.fp8_scales == SCALES_mx;
+    i->attrs.tiles = mx ? TILES_mx : large[0] ? TILES_first : large[1] ? TILES_second : TILES_rows;
+    if (!mx && large[0] && large[1]) /* no device has that */
         i->attrs.fp8 = i->attrs.tiles = 0;
 }
 

@@ -75,6 +75,7 @@ mg_dtype check_dtype(DType t)
            : t == DT_f16       ? MG_F16
            : t == DT_e4m3      ? MG_E4M3
            : t == DT_e5m2      ? MG_E5M2
+           : t == DT_e8m0      ? MG_E8M0
            : t == DT_i32       ? MG_I32
            : t == DT_i64       ? MG_I64
            : t == DT_dynamic8  ? MG_DYNAMIC8

@@ -83,14 +83,15 @@ static bool steps(const Operand *x, const Type *q, int from, int to, int64_t ste
 }
 
 /* Are these the scales of a matrix, where cuBLASLt reads them: of tiles of one row, those of all
- * rows for each tile along what is summed; of squares, along that, in rows of a multiple of 4? */
-static bool are_scales(const Operand *f, bool squares, int64_t rows, int64_t columns)
+ * rows for each tile along what is summed; of squares, along that, in rows of a multiple of 4; of
+ * mx, blocks of 512 bytes of 128 rows and 128 numbers of each? */
+static bool are_scales(const Operand *f, bool squares, bool mx, int64_t rows, int64_t columns)
 {
     const int64_t tiles = (columns + FP8_TILE - 1) / FP8_TILE;
-    const int64_t slow = squares ? (rows + FP8_TILE - 1) / FP8_TILE : tiles;
-    const int64_t fast = squares ? (tiles + 3) / 4 * 4 : rows;
-    return f->type.dtype == DT_f32 && f->type.rank == 2 && f->type.dims[0].size == slow &&
-           f->type.dims[1].size == fast && check_is_dense(f);
+    const int64_t slow = squares || mx ? (rows + FP8_TILE - 1) / FP8_TILE : tiles;
+    const int64_t fast = mx ? tiles * 512 : squares ? (tiles + 3) / 4 * 4 : rows;
+    return f->type.dtype == (mx ? DT_e8m0 : DT_f32) && f->type.rank == 2 &&
+           f->type.dims[0].size == slow && f->type.dims[1].size == fast && check_is_dense(f);
 }
 
 static const char *round_tiles_wrong(const Action *a, const Ins *i)
@@ -103,14 +104,16 @@ static const char *round_tiles_wrong(const Action *a, const Ins *i)
         return "the type of its numbers";
     if (!is_matrix(q, &is->over) || q->type.rank != x->type.rank)
         return "rows that are not along what is summed";
-    if (d->largest != is->value || d->tile_rows != is->at || d->tile_columns != is->every)
+    if (d->largest != is->value || d->tile_rows != is->at || d->tile_columns != is->every ||
+        d->power != is->power)
         return "what tiles are";
     if (d->rows != product(&q->type, 0, rows) ||
         d->columns != product(&q->type, rows, q->type.rank) ||
         !steps(x, &q->type, 0, rows, d->row_stride) ||
         !steps(x, &q->type, rows, q->type.rank, d->column_stride))
         return "sizes or strides of the matrix";
-    return are_scales(f, d->tile_rows > 1, d->rows, d->columns) ? NULL : "where its scales lie";
+    return are_scales(f, d->tile_rows > 1, d->power, d->rows, d->columns) ? NULL
+                                                                          : "where its scales lie";
 }
 
 const char *tiles_wrong(const Action *a, const Ins *i)
@@ -136,18 +139,19 @@ static const char *scales_wrong(const Action *a, const Ins *i)
     const int64_t tiles = i->attrs.tiles;
     const bool turned = a->operand[0].value != i->in[0];
     const mg_tiles want = tiles == TILES_none                ? MG_TILES_NONE
+                          : tiles == TILES_mx                ? MG_TILES_MX
                           : tiles == TILES_rows              ? MG_TILES_ROWS
                           : (tiles == TILES_first) != turned ? MG_TILES_A
                                                              : MG_TILES_B;
     if (d->tiles != want)
         return "whose tiles are which";
-    if (want &&
-        (d->batch != 1 || d->m % FP8_SIDE || d->lda != d->k || d->ldb != d->k ||
-         !is_matrix(&a->operand[0], &i->attrs.over) || !is_matrix(&a->operand[1], &i->attrs.over)))
+    if (want && (d->batch != 1 || d->m % FP8_SIDE || (want == MG_TILES_MX && d->k % FP8_MX) ||
+                 d->lda != d->k || d->ldb != d->k || !is_matrix(&a->operand[0], &i->attrs.over) ||
+                 !is_matrix(&a->operand[1], &i->attrs.over)))
         return "a matrix whose tiles have scales";
     for (int k = 0; want && k < 2; k++)
-        if (!are_scales(&a->operand[3 + k], want == (k ? MG_TILES_B : MG_TILES_A), k ? d->n : d->m,
-                        d->k) ||
+        if (!are_scales(&a->operand[3 + k], want == (k ? MG_TILES_B : MG_TILES_A),
+                        want == MG_TILES_MX, k ? d->n : d->m, d->k) ||
             !begins_whole(&a->operand[3 + k].at))
             return "where scales of tiles lie";
     return NULL;

@@ -75,7 +75,8 @@ void call_dot(Sched *s, const Ins *i)
     if (p.desc.epilogue & MG_SCALES)
         op[n++] = operand_of(s, i->in[turned ? 2 : 3], true, false);
     if (i->op == OP_dot_scaled && i->attrs.tiles)
-        p.desc.tiles = i->attrs.tiles == TILES_rows                 ? MG_TILES_ROWS
+        p.desc.tiles = i->attrs.tiles == TILES_mx                   ? MG_TILES_MX
+                       : i->attrs.tiles == TILES_rows               ? MG_TILES_ROWS
                        : (i->attrs.tiles == TILES_second) == p.swap ? MG_TILES_A
                                                                     : MG_TILES_B;
     if (p.desc.epilogue & MG_SUM)

@@ -291,16 +291,16 @@ void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
 void mg_round_tiles(mg_run *r, int action, const mg_round_tiles_desc *d, const void *x, void *q,
                     void *f)
 {
-    const bool squares = d->tile_rows > 1;
-    const int64_t high = squares ? d->tile_rows : MG_TILES_ROWS_HIGH;
-    const int64_t down = (d->rows + high - 1) / high;
-    const int64_t across = (d->columns + d->tile_columns - 1) / d->tile_columns;
+    const int way = d->power ? 2 : d->tile_rows > 1;
+    const int64_t high = way == 1 ? d->tile_rows : MG_TILES_ROWS_HIGH;
+    const int64_t down = (d->rows + high - 1) / high, across = (d->columns + 127) / 128;
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_round_rows + squares + 2 * (d->to == MG_E5M2), down * across, 1,
+    rt_cuda_call(r, FIXED_round_rows + way + 3 * (d->to == MG_E5M2), down * across, 1,
                  MG_TILES_BLOCK, (void *[]){(void *)d, &x, &q, &f});
     mg_end(r, action);
     mg_output(r, action, q, d->rows * d->columns, d->to);
-    mg_output(r, action, f, mg_round_tiles_row(d) * (squares ? down : across), MG_F32);
+    mg_output(r, action, f, mg_round_tiles_rows(d) * mg_round_tiles_row(d),
+              d->power ? MG_E8M0 : MG_F32);
 }
 
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,

@@ -87,8 +87,8 @@ typedef enum rt_fixed {
     FIXED_sum_parts = FIXED_sum_rows + 2,
     FIXED_gelu,
     FIXED_gelu_grad = FIXED_gelu + 2,
-    FIXED_round_rows = FIXED_gelu_grad + 2, /* to e4m3, in squares; to e5m2 */
-    FIXED_lay = FIXED_round_rows + 4,       /* words of 16, 8, 4, 2, 1 bytes */
+    FIXED_round_rows = FIXED_gelu_grad + 2, /* to e4m3, in squares, with powers of two; to e5m2 */
+    FIXED_lay = FIXED_round_rows + 6,       /* words of 16, 8, 4, 2, 1 bytes */
     FIXED_sum_shares = FIXED_lay + 5,
     FIXED_add_shares = FIXED_sum_shares + 2,
     FIXED_mark = FIXED_add_shares + 4,

@@ -9,7 +9,7 @@
 
 /* Of the PTX that every program has, and those of fp8 (codegen/link/link_cuda.c); and of what the
  * library has products of tiles for. */
-enum { LEAST_CAPABILITY = 80, LEAST_OF_FP8 = 89, ONLY_OF_TILES = 90 };
+enum { LEAST_CAPABILITY = 80, LEAST_OF_FP8 = 89, ONLY_OF_TILES = 90, LEAST_OF_MX = 100 };
 
 /* The first driver of a major version of CUDA, or "". */
 static const char *branch(int major)
@@ -73,14 +73,20 @@ void rt_cuda_same_runtime(const mg_run *r)
 const char *rt_cuda_incapable(const struct cudaDeviceProp *p, const mg_program *program)
 {
     static char text[400];
-    const bool fp8 = program && program->fp8, tiles = program && program->fp8_tiles;
-    const int least = tiles ? ONLY_OF_TILES : fp8 ? LEAST_OF_FP8 : LEAST_CAPABILITY;
+    const bool fp8 = program && program->fp8;
+    const bool tiles = fp8 && program->fp8_tiles == MG_TILES_ROWS;
+    const bool mx = fp8 && program->fp8_tiles == MG_TILES_MX;
+    const int least = tiles ? ONLY_OF_TILES
+                      : mx  ? LEAST_OF_MX
+                      : fp8 ? LEAST_OF_FP8
+                            : LEAST_CAPABILITY;
     const int has = 10 * p->major + p->minor;
     if (tiles ? has == least : has >= least)
         return NULL;
     snprintf(text, sizeof text, "%s has compute capability %d.%d; its %s need %d.%d%s", p->name,
              p->major, p->minor,
              tiles ? "products of fp8 with scales of tiles"
+             : mx  ? "products of fp8 with scales of mx"
              : fp8 ? "products of fp8"
                    : "kernels",
              least / 10, least % 10, tiles ? "" : " or later");

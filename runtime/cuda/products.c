@@ -164,7 +164,8 @@ static void set_tiles(product *x)
 {
 #if CUDART_VERSION >= 12090
     const mg_tiles tiles = (mg_tiles)x->key.d.tiles;
-    const int32_t rows = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+    const int32_t rows = tiles == MG_TILES_MX ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0
+                                              : CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
                   squares = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
     const int32_t a = tiles == MG_TILES_B ? squares : rows;
     const int32_t b = tiles == MG_TILES_A ? squares : rows;

@@ -8,6 +8,7 @@
 #include "runtime/dynamic8.h"
 #include "runtime/fp8.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { TYPES = 4, CODES = 256, ALL = 1 << 18 };
+enum { TYPES = 5, CODES = 256, ALL = 1 << 18 };
 static const struct {
     DType dtype;
     uint8_t (*to)(float);
@@ -26,7 +27,8 @@ static const struct {
 } types[TYPES] = {{DT_e4m3, mg_to_e4m3, mg_from_e4m3, 66000},
                   {DT_e5m2, mg_to_e5m2, mg_from_e5m2, 66000},
                   {DT_dynamic8, mg_to_dynamic8, mg_from_dynamic8, 2000},
-                  {DT_udynamic8, mg_to_udynamic8, mg_from_udynamic8, 2000}};
+                  {DT_udynamic8, mg_to_udynamic8, mg_from_udynamic8, 2000},
+                  {DT_e8m0, mg_to_e8m0, mg_from_e8m0, 2000}};
 
 static int type_named(const char *name)
 {
@@ -90,6 +92,32 @@ static void read_file(Golden *g, const char *path)
     fclose(f);
 }
 
+/* e8m0 by its definition: code k is 2^(k - 127), and 255 is none. Floats at, below and above each,
+ * of both signs, and what is not finite. */
+static void define_powers(Golden *g)
+{
+    const int t = type_named("e8m0");
+    for (int k = 0; k < CODES; k++) {
+        const float power = k < 255 ? ldexpf(1, k - 127) : NAN;
+        g->wide[t][k] = bits_of(power);
+        g->numbers[t]++;
+        if (k == 255)
+            continue;
+        add(g, t, bits_of(power), (unsigned)k);
+        add(g, t, bits_of(-power), (unsigned)k);
+        add(g, t, bits_of(nextafterf(power, 0)), (unsigned)k);
+        add(g, t, bits_of(nextafterf(power, INFINITY)), k < 254 ? (unsigned)k + 1 : 254);
+        for (int n = 1; n < 8; n++)
+            add(g, t, bits_of(power * (1 + (float)n / 8)), k < 254 ? (unsigned)k + 1 : 254);
+    }
+    add(g, t, 0, 0);
+    add(g, t, bits_of(0x1p-149f), 0);
+    add(g, t, bits_of(FLT_MAX), 254);
+    add(g, t, bits_of(INFINITY), 255);
+    add(g, t, bits_of(-INFINITY), 255);
+    add(g, t, bits_of(NAN), 255);
+}
+
 static int read_golden(void **state)
 {
     static Golden g;
@@ -99,6 +127,7 @@ static int read_golden(void **state)
     }
     read_file(&g, GOLDEN "/fp8.txt");
     read_file(&g, GOLDEN "/dynamic8.txt");
+    define_powers(&g);
     for (int t = 0; t < TYPES; t++) {
         assert_int_equal(g.numbers[t], CODES);
         assert_true(g.n[t] > types[t].least);

@@ -63,7 +63,10 @@ static float scale_at(const mg_round_tiles_desc *d, const uint16_t *x, int64_t r
                 return NAN;
             top = fmax(top, (double)mg_from_bf16(bits));
         }
-    return (float)(d->largest / fmax(top, 1e-12));
+    double unit = 0x1p-127; /* the least power of two that is not below it */
+    while (d->power && unit < (double)((float)top * (float)(1 / d->largest)))
+        unit *= 2;
+    return d->power ? (float)(1 / unit) : (float)(d->largest / fmax(top, 1e-12));
 }
 
 static bool is_code(uint8_t got, float x, mg_dtype t)
@@ -73,29 +76,51 @@ static bool is_code(uint8_t got, float x, mg_dtype t)
     return got == (t == MG_E4M3 ? mg_to_e4m3(x) : mg_to_e5m2(x));
 }
 
-/* How many numbers and scales are not those of loops. */
-static int64_t wrong(const mg_round_tiles_desc *d, const uint16_t *x, const unsigned char *q,
-                     const float *f)
+/* The place of a tile's scale. */
+static int64_t place(const mg_round_tiles_desc *d, int64_t r, int64_t t)
 {
-    const int64_t tiles = (d->columns + SIDE - 1) / SIDE, all = (tiles + 3) / 4 * 4;
+    const int64_t wide = (d->columns + SIDE - 1) / SIDE, all = (wide + 3) / 4 * 4;
+    if (d->power) /* blocks of 128 rows and 4 tiles: of every 32nd row those of four after another
+                   */
+        return ((r / SIDE * wide + t / 4) * 32 + r % 32) * 16 + r % SIDE / 32 * 4 + t % 4;
+    return d->tile_rows > 1 ? r / SIDE * all + t : t * d->rows + r;
+}
+
+/* How many numbers and scales are not those of loops; what no tile has is 0. */
+static int64_t wrong(const mg_round_tiles_desc *d, const uint16_t *x, const unsigned char *q,
+                     const unsigned char *f, int64_t scales)
+{
+    const int64_t every = d->tile_columns, tiles = (d->columns + every - 1) / every;
+    const int64_t bytes = d->power ? 1 : 4;
+    unsigned char *has = calloc((size_t)scales, 1);
     int64_t n = 0;
     for (int64_t r = 0; r < d->rows; r++)
         for (int64_t t = 0; t < tiles; t++) {
-            const float s = scale_at(d, x, r, t * SIDE), want = 1 / s;
-            const float got = f[d->tile_rows > 1 ? r / SIDE * all + t : t * d->rows + r];
+            const float s = scale_at(d, x, r, t * every), want = 1 / s;
+            const int64_t at = place(d, r, t);
+            float got = d->power && f[at] != 255 ? ldexpf(1, f[at] - 127) : NAN;
+            has[at] = 1;
+            if (!d->power)
+                memcpy(&got, &f[at * bytes], sizeof got);
             n += isnan(s) ? !isnan(got) : memcmp(&got, &want, sizeof got) != 0;
-            for (int64_t c = t * SIDE; c < d->columns && c < (t + 1) * SIDE; c++) {
+            for (int64_t c = t * every; c < d->columns && c < (t + 1) * every; c++) {
                 const float half = mg_from_bf16(x[r * d->row_stride + c * d->column_stride]);
                 n += !is_code(q[r * d->columns + c], half * s, d->to);
             }
         }
-    for (int64_t i = 0; d->tile_rows > 1 && i < (d->rows + SIDE - 1) / SIDE * all; i++)
-        n += i % all >= tiles && f[i] != 0;
+    for (int64_t i = 0; i < scales * bytes; i++)
+        n += !has[i / bytes] && f[i];
+    free(has);
     return n;
 }
 
-static void check_matrix(Bench *b, bool squares, bool turned)
+enum { ROWS, SQUARES, POWERS, WAYS };
+
+static void check_matrix(Bench *b, int way, bool turned)
 {
+    static const char *const names[] = {"round_tiles, rows", "round_tiles, squares",
+                                        "round_tiles, mx"};
+    const bool squares = way == SQUARES;
     const int64_t whole = draw_int(b, 0, 1) ? 16 : 1, apart = whole * draw_int(b, 0, 2);
     const int64_t rows = draw_int(b, 1, 200 / whole) * whole,
                   columns = draw_int(b, 1, 400 / whole) * whole;
@@ -107,25 +132,28 @@ static void check_matrix(Bench *b, bool squares, bool turned)
                                    .row_stride = turned ? 1 : columns + apart,
                                    .column_stride = turned ? rows + apart : 1,
                                    .tile_rows = squares ? SIDE : 1,
-                                   .tile_columns = SIDE,
-                                   .largest = to == MG_E4M3 ? 448 : 57344};
-    const int64_t across = (columns + SIDE - 1) / SIDE, down = (rows + SIDE - 1) / SIDE;
+                                   .tile_columns = way == POWERS ? 32 : SIDE,
+                                   .largest = to == MG_E4M3 ? 448 : 57344,
+                                   .power = way == POWERS};
+    const int64_t wide = (columns + SIDE - 1) / SIDE, down = (rows + SIDE - 1) / SIDE;
+    const int64_t scales = way == POWERS ? down * wide * 512
+                           : squares     ? down * ((wide + 3) / 4 * 4)
+                                         : wide * rows;
     const bool finite = draw_int(b, 0, 1);
     Bytes x = bytes_of(b, 2 * (turned ? columns * (rows + apart) : rows * (columns + apart)));
     Bytes q = bytes_of(b, rows * columns);
-    Bytes f = bytes_of(b, 4 * (squares ? down * mg_round_tiles_row(&d) : across * rows));
+    Bytes f = bytes_of(b, way == POWERS ? scales : 4 * scales);
     for (int64_t i = 0; i < x.n / 2; i++)
         ((uint16_t *)x.p)[i] = some_half(b, finite);
     rt_put(&b->run, x.offset, x.p, x.n);
     mg_round_tiles(&b->run, 0, &d, on_device(b, &x), on_device(b, &q), on_device(b, &f));
     unsigned char *number = back(b, &q), *scale = back(b, &f);
-    const int64_t off = wrong(&d, (uint16_t *)x.p, number, (float *)scale);
+    const int64_t off = wrong(&d, (uint16_t *)x.p, number, scale, scales);
     const bool beyond =
         memcmp(number + q.n, q.p + q.n, BEHIND) != 0 || memcmp(scale + f.n, f.p + f.n, BEHIND) != 0;
     printf("%s %-21s %-4s %lld x %lld%s, %lld are wrong%s\n", off || beyond ? "FAIL" : "ok  ",
-           squares ? "round_tiles, squares" : "round_tiles, rows", to == MG_E4M3 ? "E4M3" : "E5M2",
-           (long long)rows, (long long)columns, turned ? ", turned" : "", (long long)off,
-           beyond ? ", and bytes behind" : "");
+           names[way], to == MG_E4M3 ? "E4M3" : "E5M2", (long long)rows, (long long)columns,
+           turned ? ", turned" : "", (long long)off, beyond ? ", and bytes behind" : "");
     *(off || beyond ? &b->failed : &b->passed) += 1;
     free(number), free(scale);
     free(x.p), free(q.p), free(f.p);
@@ -134,6 +162,6 @@ static void check_matrix(Bench *b, bool squares, bool turned)
 
 void check_tiles(Bench *b)
 {
-    for (int i = 0; i < 4 && b->run.cuda->warpgroups; i++)
-        check_matrix(b, i % 2, i / 2);
+    for (int i = 0; i < 2 * WAYS && b->run.cuda->warpgroups; i++)
+        check_matrix(b, i % WAYS, i / WAYS);
 }

@@ -8,7 +8,7 @@
  * it, as cuBLASLt 13.1 does on an H100: all that sum an operand that is stored transposed, and the
  * first of some shapes. Of fp8 it has what the library's documentation says of sm_89, sm_90 and
  * sm_120, and no more: scales of 128 numbers of a row, or of 128 rows of A or of B, too, on sm_90
- * alone. Where $SHIM_NO_PRODUCTS is set no shape has any. */
+ * alone, and of 32 numbers from sm_100 on. Where $SHIM_NO_PRODUCTS is set no shape has any. */
 #include "tests/cuda_shim/cuda_shim.h"
 #include "tests/cuda_shim/include/cublasLt.h"
 #include "tests/cuda_shim/stream.h"
@@ -26,7 +26,7 @@ struct ShimMatmul {
     cublasLtEpilogue_t epilogue;
     void *extra, *aux;
     int64_t ldx;
-    const float *scale[2]; /* on the device, of A and of B; NULL: 1 */
+    const void *scale[2]; /* on the device, of A and of B; NULL: 1 */
     int32_t mode[2];       /* of what they are */
 };
 struct ShimLayout {
@@ -188,6 +188,11 @@ static bool of_squares(int32_t mode)
     return mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
 }
 
+static bool of_powers(int32_t mode)
+{
+    return mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+}
+
 static bool of_tiles(const ShimMatmul &d)
 {
     return d.mode[0] != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F ||
@@ -195,31 +200,51 @@ static bool of_tiles(const ShimMatmul &d)
 }
 
 /* Scales of tiles: on Hopper, of either kind for A and for B but not of squares for both, where rows
- * of both are multiples of 4. The documentation says nothing of several products at once. */
-static bool takes_tiles(const ShimMatmul &d, const ShimLayout &c)
+ * of both are multiples of 4. Of 32 numbers, from Blackwell on, of both operands, of sums of whole
+ * tiles. The documentation says nothing of several products at once. */
+static bool takes_tiles(const ShimMatmul &d, const ShimLayout &c, int64_t k)
 {
-    bool good = shim_capability() == 90 && c.batch == 1 && c.rows % 4 == 0 && c.columns % 4 == 0 &&
-                !(of_squares(d.mode[0]) && of_squares(d.mode[1]));
+    const bool powers = of_powers(d.mode[0]);
+    bool good = c.batch == 1 && (powers ? shim_capability() >= 100 && of_powers(d.mode[1]) && k % 32 == 0
+                                        : shim_capability() == 90 && c.rows % 4 == 0 &&
+                                              c.columns % 4 == 0 &&
+                                              !(of_squares(d.mode[0]) && of_squares(d.mode[1])));
     for (int32_t mode : d.mode)
-        good &= of_rows(mode) || of_squares(mode);
-    for (const float *scale : d.scale)
+        good &= powers || of_rows(mode) || of_squares(mode);
+    for (const void *scale : d.scale)
         good &= scale && (uintptr_t)scale % 16 == 0;
     return good;
 }
 
 /* Where the scale of a row's tile is, of `rows` rows: those of rows follow each other by row, those
- * of squares by tile, in columns of a multiple of 4. */
+ * of squares by tile, in columns of a multiple of 4; bytes of powers lie in blocks of 128 x 4, whose
+ * rows are four apart from one to the 32nd after it. */
 static int64_t scale_at(int32_t mode, int64_t row, int64_t rows, int64_t tile, int64_t k)
 {
     const int64_t tiles = (k + TILE - 1) / TILE;
+    if (of_powers(mode)) {
+        const int64_t block = row / TILE * tiles + tile / 4, in = row % TILE;
+        return ((block * 32 + in % 32) * 4 + in / 32) * 4 + tile % 4;
+    }
     return of_rows(mode)      ? tile * rows + row
            : of_squares(mode) ? row / TILE * ((tiles + 3) / 4 * 4) + tile
                               : 0;
 }
 
-static int64_t scales_of(int32_t mode, int64_t rows, int64_t k)
+/* Bytes of all scales of an operand. */
+static int64_t scale_bytes(int32_t mode, int64_t rows, int64_t k)
 {
-    return scale_at(mode, rows - 1, rows, (k - 1) / TILE, k) + 1;
+    if (of_powers(mode))
+        return (rows + TILE - 1) / TILE * ((k + TILE - 1) / TILE) * 512;
+    return (scale_at(mode, rows - 1, rows, (k - 1) / TILE, k) + 1) * (int64_t)sizeof(float);
+}
+
+static double scale_of(const void *scales, int32_t mode, int64_t at)
+{
+    if (!of_powers(mode))
+        return (double)((const float *)scales)[at];
+    const uint8_t code = ((const uint8_t *)scales)[at];
+    return code == 255 ? NAN : ldexp(1, code - 127);
 }
 
 /* The table of fp8: A transposed, B not; not e5m2 with e5m2; summed in float; a result of halves or
@@ -233,7 +258,7 @@ static bool takes_fp8(const ShimMatmul &d, const ShimLayout &a, const ShimLayout
                 in_words(c) && d.epilogue == CUBLASLT_EPILOGUE_DEFAULT && shim_capability() >= 89;
     for (int i = 0; i < 4; i++)
         good &= alignment[i] >= 16;
-    return good && (!of_tiles(d) || takes_tiles(d, c));
+    return good && (!of_tiles(d) || takes_tiles(d, c, a.rows));
 }
 
 enum Refusal { GIVEN, UNSUPPORTED, INVALID, NO_RESULT, BAD_STATE };
@@ -371,8 +396,9 @@ static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &
     const bool ta = d.a == CUBLAS_OP_T, tb = d.b == CUBLAS_OP_T;
     const int64_t k = ta ? a.rows : a.columns;
     const bool tiled = of_tiles(d);
+    const int64_t wide = of_powers(d.mode[0]) ? 32 : TILE;
     for (int i = 0; i < 2 && !tiled; i++)
-        alpha *= d.scale[i] ? *d.scale[i] : 1;
+        alpha *= d.scale[i] ? *(const float *)d.scale[i] : 1;
     for (int64_t i = 0; i < c.batch; i++) {
         std::vector<double> x = matrix(a, ta, d.tf32, pa, i * a.stride);
         std::vector<double> y = matrix(b, !tb, d.tf32, pb, i * b.stride); /* column by column */
@@ -382,12 +408,13 @@ static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &
                 double sum = 0;
                 for (int64_t n = 0; n < k && !tiled; n++)
                     sum += u[n] * v[n];
-                for (int64_t tile = 0; tiled && tile * TILE < k; tile++) {
+                for (int64_t tile = 0; tiled && tile * wide < k; tile++) {
                     double part = 0;
-                    for (int64_t n = tile * TILE; n < k && n < (tile + 1) * TILE; n++)
+                    for (int64_t n = tile * wide; n < k && n < (tile + 1) * wide; n++)
                         part += u[n] * v[n];
-                    sum += part * d.scale[0][scale_at(d.mode[0], row, c.rows, tile, k)] *
-                           d.scale[1][scale_at(d.mode[1], col, c.columns, tile, k)];
+                    sum += part *
+                           scale_of(d.scale[0], d.mode[0], scale_at(d.mode[0], row, c.rows, tile, k)) *
+                           scale_of(d.scale[1], d.mode[1], scale_at(d.mode[1], col, c.columns, tile, k));
                 }
                 const int64_t at = i * c.stride + row + col * c.ld;
                 sum = alpha * sum + (beta != 0 ? beta * get(pc, at, c.type) : 0);
@@ -433,13 +460,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
         if ((uintptr_t)at[i] % (algo->data[1] >> 16 * i & 0xffff))
             return CUBLAS_STATUS_INVALID_VALUE;
     for (int i = 0; i < 2; i++) {
-        const int64_t n = scales_of(d->mode[i], i ? lto->columns : lto->rows, la->rows);
-        if (d->scale[i] ? !is_fp8(la->type) ||
-                              !shim_on_device(d->scale[i], (size_t)n * sizeof *d->scale[i])
+        const int64_t n = scale_bytes(d->mode[i], i ? lto->columns : lto->rows, la->rows);
+        if (d->scale[i] ? !is_fp8(la->type) || !shim_on_device(d->scale[i], (size_t)n)
                         : of_tiles(*d))
             return CUBLAS_STATUS_INVALID_VALUE;
     }
-    if (of_tiles(*d) && !takes_tiles(*d, *lto))
+    if (of_tiles(*d) && !takes_tiles(*d, *lto, la->rows))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (shim_takes(s) != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;

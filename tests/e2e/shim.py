@@ -11,10 +11,10 @@ LIBRARIES = [os.path.join(mgctest.BUILD, "shim", name) for name in ("libmgrt_shi
 
 
 class Case(mgctest.Case):
-    def both(self, path, *options, gpu=()):
+    def both(self, path, *options, gpu=(), **device):
         """The programs ./cpu and ./gpu of a model; `gpu`: options of the second alone."""
         self.compiles(path, *options, "-o", "cpu")
-        self.gpu(path, *options, *gpu)
+        self.gpu(path, *options, *gpu, **device)
 
     def gpu(self, path, *options, device=("--device", "h200")):
         options += device

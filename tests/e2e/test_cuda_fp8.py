@@ -13,7 +13,8 @@ from mgctest import FULL, TURN, some
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 MODELS = ("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg")
 KINDS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)", "kept": "fp8 (master = bf16, reduce = bf16)"}
-TILE = "fp8 (scales = tile)"
+# Scales of tiles: what says them, the device that multiplies so, and its compute capability.
+TILED = {"tile": ("fp8 (scales = tile)", "h200", "90"), "mx": ("fp8 (scales = mx)", "b200", "100")}
 RANKS = {"dp2": 4, "tp2": 8, "dp2_zero3": 4, "cp2_zigzag": 8, "tp2_sp": 8}  # sequences that a rank computes at once: of all ranks 8
 
 
@@ -95,59 +96,70 @@ class CudaFp8(shim.Case):
     def test_tiles(self):
         """Scales of tiles: as far apart as with those of tensors. A term is rounded elsewhere than in the processor's emulation."""
         self.text(6000)
-        for model in some(MODELS):
-            with self.subTest(model=model):
-                self.both(self.source(model, TILE, "m"))
+        for model, kind in some([(m, k) for m in MODELS for k in TILED]):
+            precision, device, sm = TILED[kind]
+            with self.subTest(model=model, kind=kind):
+                self.both(self.source(model, precision, "m"), device=("--device", device))
                 text = self.read("program.c").decode()
-                self.assertIn(".tiles = MG_TILES_ROWS", text)
-                self.assertRegex(text, r"\.tiles = MG_TILES_[AB]")
+                for tiles in ("MG_TILES_MX",) if kind == "mx" else ("MG_TILES_ROWS", "MG_TILES_[AB]"):
+                    self.assertRegex(text, rf"\.tiles = {tiles}")
                 steps = 20 if FULL else 4
-                self.near(self.losses("./cpu", "--steps", steps), self.losses("./gpu", "--steps", steps, seed=TURN), 1e-3)
+                self.near(self.losses("./cpu", "--steps", steps), self.losses("./gpu", "--steps", steps, seed=TURN, SHIM_SM=sm), 1e-3)
 
     def test_tiles_first_step(self):
         """Several tiles of a row, of which the last is smaller: nearly the processor's loss, and far from that of scales of tensors."""
         self.text(6000)
-        size = ("-D", "ffn=400")
-        self.both(self.source("llama_small.mg", TILE, "m"), *size)
-        (want, norm), (got, other) = (self.losses(p, "--steps", 1)[0] for p in ("./cpu", "./gpu"))
-        self.compiles(self.source("llama_small.mg", "fp8 (gradients = e4m3)", "whole"), *size, "-o", "whole")
-        whole = self.losses("./whole", "--steps", 1)[0][0]
-        self.assertLess(5 * abs(want - got), abs(want - whole))
-        self.assertLess(abs(norm - other) / norm, 1e-2)
+        for kind in some(TILED):
+            precision, device, sm = TILED[kind]
+            size = ("-D", "ffn=400" if kind == "tile" else "ffn=416")
+            self.both(self.source("llama_small.mg", precision, "m"), *size, device=("--device", device))
+            (want, norm), (got, other) = (self.losses(p, "--steps", 1, SHIM_SM=sm)[0] for p in ("./cpu", "./gpu"))
+            self.compiles(self.source("llama_small.mg", "fp8 (gradients = e4m3)", "whole"), *size, "-o", "whole")
+            whole = self.losses("./whole", "--steps", 1)[0][0]
+            with self.subTest(kind):
+                if kind == "tile":  # of powers of two the loss is nearer to that of tensors
+                    self.assertLess(5 * abs(want - got), abs(want - whole))
+                self.assertLess(abs(want - got), 2e-4)
+                self.assertLess(abs(norm - other) / norm, 2e-3)
 
     def test_tiles_again(self):
         """Computed again and resumed it has the same bits."""
         self.text(6000)
-        source = self.source("llama_small.mg", TILE, "m")
-        self.gpu(source, "--recompute", "none")
-        kept = self.losses("./gpu", "--steps", 3)
-        self.trains("./gpu", "--data", "text1.txt", "--out", "cut", "--steps", 2, env={"SHIM_SEED": "2"})
-        self.trains("./gpu", "--data", "text1.txt", "--out", "cut", "--steps", 3, "--resume", env={"SHIM_SEED": "3"})
-        self.assertEqual([(l["loss"], l["grad_norm"]) for l in self.metrics("cut") if "loss" in l], kept)
-        self.gpu(source, "--recompute", "all")
-        self.assertEqual(self.losses("./gpu", "--steps", 3, seed=5), kept)
+        for kind in some(TILED):
+            precision, device, sm = TILED[kind]
+            source, device = self.source("llama_small.mg", precision, "m"), ("--device", device)
+            self.gpu(source, "--recompute", "none", device=device)
+            kept = self.losses("./gpu", "--steps", 3, SHIM_SM=sm)
+            for steps, seed, more in ((2, "2", ()), (3, "3", ("--resume",))):
+                self.trains("./gpu", "--data", "text1.txt", "--out", "cut" + kind, "--steps", steps, *more, env={"SHIM_SEED": seed, "SHIM_SM": sm})
+            self.assertEqual([(l["loss"], l["grad_norm"]) for l in self.metrics("cut" + kind) if "loss" in l], kept)
+            self.gpu(source, "--recompute", "all", device=device)
+            self.assertEqual(self.losses("./gpu", "--steps", 3, seed=5, SHIM_SM=sm), kept)
 
     def test_tiles_ranks(self):
         """What a rank has a part of a tile of is multiplied in halves; the losses are near those of one rank."""
         self.text(6000)
-        source = self.source("llama_small.mg", TILE, "m")
-        self.gpu(source, "-D", "batch=8", "--microbatch", 8)
-        want = self.losses("./gpu", "--steps", 3)
-        for name in some(RANKS):
-            with self.subTest(layout=name):
-                self.write(f"{name}.mg", layouts.text(name, "h200"))
+        for name, kind in some([(r, k) for r in RANKS for k in TILED]):
+            precision, device, sm = TILED[kind]
+            source = self.source("llama_small.mg", precision, "m")
+            self.gpu(source, "-D", "batch=8", "--microbatch", 8, device=("--device", device))
+            want = self.losses("./gpu", "--steps", 3, SHIM_SM=sm)
+            with self.subTest(layout=name, kind=kind):
+                self.write(f"{name}.mg", layouts.text(name, device))
                 self.gpu(source, "-D", "batch=8", "--microbatch", RANKS[name], "--layout", f"./{name}.mg", device=())
-                self.near(want, self.losses("./gpu", "--steps", 3, SHIM_GPUS="8"), 5e-3)
+                self.near(want, self.losses("./gpu", "--steps", 3, SHIM_GPUS="8", SHIM_SM=sm), 5e-3)
 
     def test_tiles_refused(self):
-        """Other GPUs than those of compute capability 9.0, when the program is made, and when it runs; and an older library."""
-        source = self.source("llama_small.mg", TILE, "m")
-        for device, what in (("rtx4090", "a GPU of compute capability 8.9"), ("rtx5090", "a GPU of compute capability 12.0"),
-                             ("b200", "a GPU without the tensor cores of compute capability 9.0")):
-            r = self.mgc(source, "--device", device, "--check")
+        """Other GPUs than those that have such products, when the program is made, and when it runs; and an older library."""
+        source, powers = (self.source("llama_small.mg", TILED[kind][0], kind) for kind in ("tile", "mx"))
+        for kind, device, what in (("tile", "rtx4090", "a GPU of compute capability 8.9"), ("tile", "b200", "a GPU of compute capability 10.0"),
+                                   ("mx", "h100", "a GPU of compute capability 9.0"), ("mx", "rtx4090", "a GPU of compute capability 8.9")):
+            r = self.mgc(f"{kind}.mg", "--device", device, "--check")
             self.assertEqual(r.returncode, 1, r.err)
-            for part in (f"error[MG0311]: precision fp8 (scales = tile) on {device}, {what}", "help: precision fp8"):
+            for part in (f"error[MG0311]: precision fp8 (scales = {kind}) on {device}, {what}", "help: precision fp8"):
                 self.assertIn(part, r.err)
+        for device in ("rtx5090", "b200"):
+            self.compiles(powers, "--device", device, "--check")
         self.write("marked.mgir", self.compiles(source, "--device", "h100", "--print-after=quantize").out)
         r = self.mgc("--from=marked.mgir", "--device", "cpu", "--check")
         self.assertEqual(r.returncode, 2, r.err)
@@ -158,13 +170,17 @@ class CudaFp8(shim.Case):
         self.assertIn("the text has products of halves in place of those of fp8", r.err)
         self.compiles("--from=marked.mgir", "--device", "h100", "--check")
         self.text(6000)
-        self.gpu(source)
-        for env, code, says in (({"SHIM_SM": "89"}, 77, b"its products of fp8 with scales of tiles need 9.0"),
-                                ({"SHIM_SM": "100"}, 77, b"its products of fp8 with scales of tiles need 9.0"),
-                                ({"SHIM_CUBLASLT": "120800"}, None, b"need cuBLASLt 12.9 or later")):
-            r = self.run_program("./gpu", "--data", "text1.txt", "--steps", 1, "--out", "old", env=env)
-            self.assertTrue(r.returncode == code if code else r.returncode, r.stderr)
-            self.assertIn(says, r.stderr)
+        for path, device, cases in (
+                (source, "h200", (({"SHIM_SM": "89"}, 77, b"its products of fp8 with scales of tiles need 9.0"),
+                                  ({"SHIM_SM": "100"}, 77, b"its products of fp8 with scales of tiles need 9.0"),
+                                  ({"SHIM_CUBLASLT": "120800"}, None, b"need cuBLASLt 12.9 or later"))),
+                (powers, "b200", (({"SHIM_SM": "90"}, 77, b"its products of fp8 with scales of mx need 10.0 or later"),
+                                  ({"SHIM_SM": "120", "SHIM_CUBLASLT": "120800"}, None, b"need cuBLASLt 12.9 or later")))):
+            self.gpu(path, device=("--device", device))
+            for env, code, says in cases:
+                r = self.run_program("./gpu", "--data", "text1.txt", "--steps", 1, "--out", "old", env=env)
+                self.assertTrue(r.returncode == code if code else r.returncode, r.stderr)
+                self.assertIn(says, r.stderr)
 
     def test_sides(self):
         """What a rank has too few rows or columns of is multiplied in halves; nothing is refused, and the numbers are the same."""

@@ -509,6 +509,38 @@ static void scales_of_tiles(void **state)
     world_close(&w);
 }
 
+/* Two rows of 64 elements, of which the second 32 are larger; scales that are powers of two, in a
+ * block of 128 rows and 4 tiles, of which the rest is the least. */
+static void rounded_powers(World *w)
+{
+    const char *args[] = {"a: bf16[i=2, k=64]", "b: bf16[n=1, k=64]", NULL};
+    Module *m = world_read(
+        w, program_text(w->a, args,
+                        "%q: e4m3[i=2, k=64], %f: e8m0[r=1, t=512] = round_tiles %a {over=[k=64], "
+                        "dim=t=512, to=r=1, at=1, every=32, value=448, power}\n"
+                        "%p: e4m3[n=1, k=64], %g: e8m0[s=1, u=512] = round_tiles %b {over=[k=64], "
+                        "dim=u=512, to=s=1, at=1, every=32, value=448, power}\n"
+                        "%y: f32[i=2, n=1] = dot_scaled %q, %p, %f, %g {over=[k=64], tiles=4}\n"
+                        "give %f, %y",
+                        2));
+    assert_non_null(m);
+    char *a = arena_alloc(w->a, 4096), *b = arena_alloc(w->a, 4096);
+    *a = *b = 0;
+    for (int e = 0; e < 128; e++)
+        strcat(a, e < 64 ? e < 32 ? "1 " : "448 " : e < 96 ? "449 " : "0 ");
+    for (int e = 0; e < 64; e++)
+        strcat(b, "2 ");
+    Tensor64 *r = run_program(w, m, (const char *[]){a, b}, true);
+    static const struct {
+        int at;
+        double is;
+    } want[] = {{0, 0x1p-8}, {1, 1}, {16, 2}, {17, 0x1p-127}, {2, 0x1p-127}, {4, 0x1p-127}};
+    for (size_t k = 0; k < sizeof want / sizeof *want; k++)
+        assert_true(r[0].data[want[k].at] == want[k].is);
+    /* 449 is halved and then rounded to 224. */
+    assert_true(r[1].data[0] == 32 * 2 + 32 * 896 && r[1].data[1] == 32 * 896);
+}
+
 /* Two rows of 130 elements that are summed, counted as k, j; scales of rows, then of a square. */
 static void rounded_tiles(World *w)
 {
@@ -544,6 +576,7 @@ static void rounded_tiles(World *w)
     assert_true(fabs(r[2].data[0] - 528) < 1e-3 && fabs(r[2].data[1] - 1056) < 1e-3);
     assert_true(fabs(r[3].data[0] - 1056) < 1e-3 && fabs(r[3].data[1] - 2112) < 1e-3);
     covered[OP_round_tiles] = true;
+    rounded_powers(w);
 }
 
 static void none_missing(void **state)

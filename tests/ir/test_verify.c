@@ -379,6 +379,12 @@ static const Bad tiles[] = {
      "no type of fp8 has 447 as its largest number"},
     {4, A, ROUND "over=[j=3], dim=t=2, to=r=2, at=1, every=128, value=448}" GIVE,
      "2 and 2 scales where the tiles want 1 and 2"},
+    {4, A, ROUND "over=[j=3], dim=t=1, to=r=2, at=1, every=32, value=448}" GIVE,
+     "no tile has 1 rows and 32 columns"},
+    {4, A, ROUND "over=[j=3], dim=t=1, to=r=2, at=1, every=128, value=448, power}" GIVE,
+     "no tile has 1 rows and 128 columns"},
+    {4, A, ROUND "over=[j=3], dim=t=1, to=r=2, at=1, every=32, value=448, power}" GIVE,
+     "1 and 2 scales where the tiles want 512 and 1"},
     {4, A, ROUND "over=[j=3], dim=t=1, to=r=2, at=1, every=128, value=448}" GIVE,
      "where bf16 is wanted"},
 };

@@ -318,7 +318,7 @@ static bool change_gemm(Mutation *m, Action *a)
     case 3:
         if (d->tiles && any(m, 2)) {
             SAY("tiles of '%s' change", name(m, a->name));
-            d->tiles = d->tiles % MG_TILES_B + 1;
+            d->tiles = d->tiles % MG_TILES_MX + 1;
             return true;
         }
         if (d->other) {
@@ -437,6 +437,8 @@ static bool change_descriptor(Mutation *m)
              &a->tile_scale.tile_rows, &a->tile_scale.tile_columns);
         return true;
     case ACT_round_tiles:
+        if (any(m, 7) == 0)
+            return flip(m, a, &a->round_tiles.power, "power");
         PICK(&a->round_tiles.rows, &a->round_tiles.columns, &a->round_tiles.row_stride,
              &a->round_tiles.column_stride, &a->round_tiles.tile_rows,
              &a->round_tiles.tile_columns);

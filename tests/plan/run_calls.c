@@ -13,6 +13,7 @@ static DType type_of_code(mg_dtype t)
            : t == MG_F16  ? DT_f16
            : t == MG_E4M3 ? DT_e4m3
            : t == MG_E5M2 ? DT_e5m2
+           : t == MG_E8M0 ? DT_e8m0
                           : DT_f32;
 }
 

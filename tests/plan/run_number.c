@@ -78,6 +78,8 @@ double number_at(const void *p, DType t, int64_t i)
     case DT_e4m3:
     case DT_e5m2:
         return fp8_at(((const uint8_t *)p)[i], t);
+    case DT_e8m0:
+        return ((const uint8_t *)p)[i] == 255 ? NAN : ldexp(1, ((const uint8_t *)p)[i] - 127);
     case DT_dynamic8:
         return (double)mg_from_dynamic8(((const uint8_t *)p)[i]);
     case DT_udynamic8:
@@ -119,6 +121,9 @@ void number_put(void *p, DType t, int64_t i, double x)
     case DT_e4m3:
     case DT_e5m2:
         ((uint8_t *)p)[i] = fp8_bits(interp_rounded(x, t), t);
+        break;
+    case DT_e8m0:
+        ((uint8_t *)p)[i] = isfinite(x) ? (uint8_t)(ilogb(interp_rounded(x, t)) + 127) : 255;
         break;
     case DT_f32:
         ((float *)p)[i] = (float)x;

@@ -431,16 +431,16 @@ static void kernels_of_products(void **state)
  */
 
 /* Of which a row of what is summed has one tile, or two. */
-static void open_tiled(Trial *x, Device *d)
+static void open_tiled(Trial *x, Device *d, bool mx)
 {
-    static const Small small = {"llama_mini.mg",
-                                0,
-                                {"layers=2", "hidden=16", "kv_heads=2", "group=1", "head=8",
-                                 "ffn=144", "vocab=11", "seq=8", "batch=2"}};
+    const Small small = {"llama_mini.mg",
+                         0,
+                         {"layers=2", "hidden=16", "kv_heads=2", "group=1", "head=8",
+                          mx ? "ffn=160" : "ffn=144", "vocab=11", "seq=16", "batch=2"}};
     *d = test_device;
     d->flops_fp8 = 2e11;
     x->device = d;
-    open_for(&x->t, &small, DT_e4m3, d);
+    open_for(&x->t, &small, mx ? DT_e5m2 : DT_e4m3, d);
     start(x);
 }
 
@@ -531,7 +531,9 @@ static bool of_the_other(Plan *p)
 static bool other_tiles(Plan *p)
 {
     Action *a = tiled(p);
-    a->gemm.tiles = a->gemm.tiles == MG_TILES_A ? MG_TILES_B : MG_TILES_A;
+    a->gemm.tiles = a->gemm.tiles == MG_TILES_A    ? MG_TILES_B
+                    : a->gemm.tiles == MG_TILES_MX ? MG_TILES_ROWS
+                                                   : MG_TILES_A;
     return true;
 }
 
@@ -558,11 +560,36 @@ static void scales_of_tiles(void **state)
                                 {too_few, "where scales of tiles lie"}};
     Trial x = {0};
     Device d;
-    open_tiled(&x, &d);
+    open_tiled(&x, &d, false);
     assert_int_equal(broken_in(x.p), 0);
     each_is_said(&x, all, sizeof all / sizeof *all);
     mutations(&x, "scales of tiles", 1, 40);
     each_is_said(&x, last, sizeof last / sizeof *last); /* of x's program, too */
+    model_close(&x.t);
+}
+
+static bool as_with_tiles(Plan *p)
+{
+    rounding(p, 1)->round_tiles.power = false;
+    return true;
+}
+
+static void scales_of_mx(void **state)
+{
+    (void)state;
+    static const char is[] = "which its instruction has there";
+    static const Said all[] = {{turned_rows, is},
+                               {turned_operand, is},
+                               {of_the_other, is},
+                               {as_with_tiles, "what tiles are"},
+                               {other_tiles, "whose tiles are which"}};
+    Trial x = {0};
+    Device d;
+    open_tiled(&x, &d, true);
+    assert_int_equal(broken_in(x.p), 0);
+    assert_int_equal(tiled(x.p)->gemm.tiles, MG_TILES_MX);
+    each_is_said(&x, all, sizeof all / sizeof *all);
+    mutations(&x, "scales of mx", 1, 40);
     model_close(&x.t);
 }
 
@@ -718,6 +745,7 @@ int main(void)
                                        cmocka_unit_test(lies),
                                        cmocka_unit_test(kernels_of_products),
                                        cmocka_unit_test(scales_of_tiles),
+                                       cmocka_unit_test(scales_of_mx),
                                        cmocka_unit_test(parts_of_a_join),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, NULL, NULL);

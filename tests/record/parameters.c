@@ -71,6 +71,7 @@ static const struct {
                {"mg_combine_weight_", "Eppppp"},
                {"mg_combine_", "Eppppp"},
                {"mg_random_", "Rpppp"},
+               {"mg_round_mx_", "Qppp"},
                {"mg_round_rows_", "Qppp"},
                {"mg_round_squares_", "Qppp"},
                {"mg_xent_grad_", "Xppppp"},

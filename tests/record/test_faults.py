@@ -62,11 +62,17 @@ class Faults(unittest.TestCase):
         cls.copies = cls.program("copies", os.path.join(PARITY, "llama_small.mg"), "--precision", "bf16", "-D", "batch=8", "--collectives", "copies",
                                  "--layout", os.path.join(cls.folder.name, "copies.mg"), rank=1)
         cls.eights = cls.program("eights", os.path.join(PARITY, "llama_small.mg"), "--precision", "fp8", "--device", "rtx4090")
-        source = os.path.join(cls.folder.name, "tiles.mg")
-        with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f, open(source, "w", encoding="utf-8") as to:
-            to.write(re.sub(r"(?m)^( *precision +)\w+.*$", r"\1fp8 (scales = tile)", f.read()))
-        cls.tiles = cls.program("tiles", source, "-D", "ffn=144", "--device", "h100")
+        cls.tiles = cls.program("tiles", cls.scaled("tile"), "-D", "ffn=144", "--device", "h100")
+        cls.powers = cls.program("powers", cls.scaled("mx"), "-D", "ffn=160", "--device", "rtx5090")
         cls.images = cls.program("images", os.path.join(PARITY, "zoo/resnet.mg"), "--precision", "bf16", "--device", "h100")
+
+    @classmethod
+    def scaled(cls, scales):
+        """A model of fp8 whose operands have such scales."""
+        to = os.path.join(cls.folder.name, scales + ".mg")
+        with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f, open(to, "w", encoding="utf-8") as g:
+            g.write(re.sub(r"(?m)^( *precision +)\w+.*$", rf"\1fp8 (scales = {scales})", f.read()))
+        return to
 
     @classmethod
     def tearDownClass(cls):
@@ -97,7 +103,7 @@ class Faults(unittest.TestCase):
         self.assertRegex(said, rf"(?m)^{rule}", said[-2000:])
 
     def test_nothing(self):
-        for p in (self.one, self.many, self.copies, self.images, self.eights, self.tiles):
+        for p in (self.one, self.many, self.copies, self.images, self.eights, self.tiles, self.powers):
             self.assertIn(" 0 findings", self.check(p, p.recording))
             self.assertEqual(p.problems, [])
 
@@ -334,9 +340,15 @@ class Faults(unittest.TestCase):
         self.finds("product: .*scales of mode 0 beside", self.tiles, self.product(49, 0, lambda x: of(x) and x[50] == "4"))
         self.finds("product: .*scales of tiles are NULL", self.tiles, self.product(47, 0, of))
         for kernel in ("mg_round_rows_", "mg_round_squares_"):
-            for number in (8, 9, 10):  # behind the descriptor
+            for number in (9, 10, 11):  # behind the descriptor
                 self.finds("(bounds|buffer): ", self.tiles, self.moved(kernel, number, 1 << 40))
-            self.finds("alignment: .*q", self.tiles, self.moved(kernel, 9, 1))
+            self.finds("alignment: .*q", self.tiles, self.moved(kernel, 10, 1))
+        self.finds("alignment: .*scales", self.powers, self.product(47, lambda x: x + 8, of))
+        self.finds("bounds: .*scales", self.powers, self.product(48, lambda x: x + (1 << 40), of))
+        self.finds("product: .*scales of mode 2 beside those of mode 4", self.powers, self.product(50, 4, of))
+        self.finds("product: .*sums of 112 in tiles of 32", self.powers, self.product(9, 112, lambda x: of(x) and x[9] == "160"))
+        for number in (9, 10, 11):
+            self.finds("(bounds|buffer): ", self.powers, self.moved("mg_round_mx_", number, 1 << 40))
 
     # ---- lifetimes, captures, the plan ----
 

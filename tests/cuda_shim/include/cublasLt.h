@@ -54,6 +54,7 @@ typedef enum {
 } cublasLtMatmulDescAttributes_t;
 typedef enum {
     CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F = 0,
+    CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 = 2,
     CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F = 4,
     CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F = 5
 } cublasLtMatmulMatrixScale_t;

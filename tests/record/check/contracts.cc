@@ -328,12 +328,16 @@ static void round_tiles(Contract &c)
     const bool across = d.row_stride == 1;
     const int64_t down = (d.rows + d.tile_rows - 1) / d.tile_rows;
     const int64_t tiles = (d.columns + d.tile_columns - 1) / d.tile_columns;
+    const int64_t blocks = (d.rows + 127) / 128 * ((tiles + 3) / 4);
     if (!across && d.column_stride != 1)
         c.wrong("neither rows nor columns are dense");
     c.rows("x", across ? d.columns : d.rows, across ? d.column_stride : d.row_stride,
            across ? d.rows : d.columns, 2, "r");
     c.dense("q", d.rows * d.columns, 1, "w", d.columns % 4 ? 1 : 4);
-    c.dense("f", d.tile_rows > 1 ? down * ((tiles + 3) / 4 * 4) : tiles * d.rows, 4, "w");
+    if (d.power)
+        c.dense("f", blocks * 512, 1, "w");
+    else
+        c.dense("f", d.tile_rows > 1 ? down * ((tiles + 3) / 4 * 4) : tiles * d.rows, 4, "w");
 }
 
 /* ---- shares ------------------------------------------------------------------------------ */

@@ -108,7 +108,8 @@ static void eights(const Line &l, const Matrix &a, const Matrix &b, const Matrix
 }
 
 /* Scales of tiles, which sm_90 alone has: of 128 numbers of a row, one behind the other for all rows,
- * or of squares of one operand, along what is summed, in columns of a multiple of 4. */
+ * or of squares of one operand, along what is summed, in columns of a multiple of 4. From sm_100 on:
+ * of both operands, of whole tiles of 32 numbers, in blocks of 128 rows and 4 tiles. */
 static Piece scales(const Line &l, size_t operand, uint64_t rows, uint64_t k)
 {
     const int64_t mode = l.i(47 + operand), other = l.i(48 - operand);
@@ -117,6 +118,11 @@ static Piece scales(const Line &l, size_t operand, uint64_t rows, uint64_t k)
     const uint64_t tiles = (k + 127) / 128, down = (rows + 127) / 128;
     if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F && mode == other)
         return {"scale", l.u(45 + operand), 4, 1, 0, true, false, 4, false};
+    if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 && mode == other) {
+        if (k % 32)
+            found("product", l.number, l.action, "sums of %" PRIu64 " in tiles of 32", k);
+        return {"scales", l.u(45 + operand), down * tiles * 512, 1, 0, true, false, 16, false};
+    }
     if ((!row && !square) || (square && mode == other) ||
         other == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)
         found("product", l.number, l.action,
