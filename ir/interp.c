@@ -165,16 +165,6 @@ static double saturated(double x, DType t)
     return fabs(x) > dtype_largest(t) ? copysign(dtype_largest(t), x) : x;
 }
 
-/* The least of the numbers of e8m0 that is not below |x|. */
-static double power_above(double x)
-{
-    int exponent;
-    if (!isfinite(x))
-        return NAN;
-    const double part = frexp(fmin(fmax(fabs(x), 0x1p-127), 0x1p127), &exponent);
-    return ldexp(1, part == 0.5 ? exponent - 1 : exponent);
-}
-
 /* The nearest of the numbers of a dynamic type, as runtime/dynamic8.h says it. */
 static double nearest_dynamic(double x, DType t)
 {
@@ -204,7 +194,7 @@ double interp_rounded(double x, DType t)
     case DT_e5m2:
         return narrow(saturated(x, t), 3, -16, 57344);
     case DT_e8m0:
-        return power_above(x);
+        return interp_power(x);
     case DT_dynamic8:
     case DT_udynamic8:
         return nearest_dynamic(x, t);

@@ -64,6 +64,7 @@ const double *interp_in(const Interp *in, const Ins *i, uint32_t k);
 
 /* The number of dtype t nearest to x, ties to even; of integers the one towards zero. */
 double interp_rounded(double x, DType t);
+double interp_power(double x); /* of e8m0: the least that is not below |x| (interp_tiles.c) */
 
 /* An instruction that communicates, of all ranks: in[0 .. ranks). */
 void interp_comm(Interp *in, int64_t ranks, const Ins *i);

@@ -5,6 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+double interp_power(double x)
+{
+    int exponent;
+    if (!isfinite(x))
+        return NAN;
+    const double part = frexp(fmin(fmax(fabs(x), 0x1p-127), 0x1p127), &exponent);
+    return ldexp(1, part == 0.5 ? exponent - 1 : exponent);
+}
+
 /* The first element of the tile that the walk is in. */
 static int64_t first_of_tile(const Walk *w, const Attrs *a, const Type *t)
 {

@@ -27,7 +27,8 @@ __device__ static inline mg_e8m0 mg_tile_power(double largest, uint32_t bits)
     return bits >= 0x7f80 ? mg_e8m0{255} : mg_narrow<mg_e8m0>(unit);
 }
 
-/* What is kept of the scales of a patch: tile number `tile` of `wide` across, from `row` on. */
+/* The scales of a patch, as the product reads them: tile number `tile` of `wide` across, from `row`
+ * on. */
 template <int HIGH, int SIDE, int EACH>
 __device__ static inline void mg_write_scales(const mg_round_tiles_desc &d, const uint32_t *part,
                                               float *f, int64_t row, int rows, int64_t tile,
