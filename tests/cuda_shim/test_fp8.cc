@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,6 +69,28 @@ static void conversions(void **)
             if (want != want ? x == x || shim_bits(x) >> 31 != k >> 7 : shim_bits(x) != wide[t][k])
                 fail_msg("%02x is %a, not %a", k, (double)x, (double)want);
         }
+}
+
+/* e8m0: code k is 2^(k - 127), 255 none. Each float gives the least that is not below it, which is at
+ * most the largest. */
+static void powers(void **)
+{
+    for (unsigned k = 0; k < 255; k++) {
+        const float power = ldexpf(1, (int)k - 127);
+        const unsigned next = k < 254 ? k + 1 : 254;
+        assert_true(mg_wide(mg_e8m0{(uint8_t)k}) == power);
+        for (const float sign : {1.0f, -1.0f}) {
+            assert_int_equal(mg_narrow<mg_e8m0>(sign * power).bits, k);
+            assert_int_equal(mg_narrow<mg_e8m0>(sign * nextafterf(power, 0)).bits, k);
+            assert_int_equal(mg_narrow<mg_e8m0>(sign * nextafterf(power, INFINITY)).bits, next);
+            assert_int_equal(mg_narrow<mg_e8m0>(sign * 1.75f * power).bits, next);
+        }
+    }
+    const float none = mg_wide(mg_e8m0{255});
+    assert_true(none != none);
+    assert_int_equal(mg_narrow<mg_e8m0>(0).bits, 0);
+    for (const float x : {INFINITY, -INFINITY, NAN})
+        assert_int_equal(mg_narrow<mg_e8m0>(x).bits, 255);
 }
 
 /* Of the two floats of the instruction the first is the upper byte. A NaN has no sign there. */
@@ -200,9 +223,26 @@ static void tiles(void **)
     unsetenv("SHIM_SM");
 }
 
+/* Of 32 numbers: from sm_100 on, of both operands, whose sums are of whole tiles. */
+static void tiles_of_powers(void **)
+{
+    const int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+    const Ask good = {CUBLAS_OP_T, CUBLAS_OP_N, CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_16BF, 32, 48, 96, 96, 96, 32, 16, {mode, mode}};
+    Ask part = good, other = good;
+    part.k = part.lda = part.ldb = 80;
+    other.mode[1] = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    for (const char *sm : {"89", "90", "100", "120"}) {
+        setenv("SHIM_SM", sm, 1);
+        assert_true(found(good) == (atoi(sm) >= 100));
+        assert_false(found(part));
+        assert_false(found(other));
+    }
+    unsetenv("SHIM_SM");
+}
+
 int main()
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(conversions), cmocka_unit_test(instruction), cmocka_unit_test(library),
-                                       cmocka_unit_test(tiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(conversions), cmocka_unit_test(powers), cmocka_unit_test(instruction), cmocka_unit_test(library),
+                                       cmocka_unit_test(tiles), cmocka_unit_test(tiles_of_powers)};
     return cmocka_run_group_tests(tests, read_golden, NULL);
 }
