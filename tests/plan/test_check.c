@@ -1,8 +1,8 @@
 /* The proof of a plan, tested by plans with one mistake in them: whatever it lets pass computes the
  * same numbers, and it lets hardly anything pass. */
 #include "tests/plan/mutate.h"
-#include "tests/plan/planned.h"
 #include "tests/plan/random_graph.h"
+#include "tests/plan/trial.h"
 #include "plan/check/check.h"
 
 #include <setjmp.h>
@@ -13,88 +13,6 @@
 
 #include <cmocka.h>
 
-static const char *const functions[] = {"train", "eval", "sample"};
-
-typedef struct Trial {
-    Model t;
-    const Device *device; /* NULL: the test's */
-    Plan *p;
-    Run run[3];
-    Tensor64 *results[3];
-} Trial;
-
-static void run_all(Trial *x, const Plan *p, Tensor64 **results, uint64_t *order)
-{
-    unsigned char *arena = arena_of_nan(p);
-    for (int f = 0; f < 3; f++)
-        if (x->run[f].fn) {
-            x->run[f].order = order;
-            results[f] = NEW_ARRAY(x->t.a, Tensor64, x->run[f].fn->results.n);
-            assert_true(run_planned(&x->t, p, &x->run[f], arena, results[f], NULL, NULL));
-        }
-    free(arena);
-}
-
-static void start(Trial *x)
-{
-    for (int f = 0; f < 3; f++)
-        x->run[f] = interpret(&x->t, functions[f], 5);
-    lower_for(&x->t, x->device);
-    x->p = plan_for(&x->t, x->device ? x->device : &test_device);
-    run_all(x, x->p, x->results, NULL);
-}
-
-static int broken_in(const Plan *p)
-{
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    int n = plan_check(p, f);
-    fclose(f);
-    free(text);
-    return n;
-}
-
-/* All results of all functions, bit for bit. */
-static bool same_numbers(const Trial *x, Tensor64 *const *results)
-{
-    for (int f = 0; f < 3; f++)
-        for (size_t i = 0; x->run[f].fn && i < x->run[f].fn->results.n; i++)
-            if (memcmp(results[f][i].data, x->results[f][i].data,
-                       sizeof(double) * (size_t)type_elements(&results[f][i].type)) != 0)
-                return false;
-    return true;
-}
-
-static void mutations(Trial *x, const char *of, uint64_t seed, int count)
-{
-    int caught = 0, tried = 0;
-    for (int n = 0; n < count; n++) {
-        char what[160];
-        Arena *a = arena_new();
-        Plan *bad = plan_copy(x->p, a);
-        if (plan_mutate(bad, &seed, what, sizeof what)) {
-            tried++;
-            if (broken_in(bad)) {
-                caught++;
-            } else {
-                for (int order = 0; order < 4; order++) {
-                    Tensor64 *results[3] = {0};
-                    run_all(x, bad, results, order ? &seed : NULL);
-                    if (!same_numbers(x, results))
-                        fail_msg("%s: not noticed: %s", of, what);
-                }
-            }
-        }
-        arena_free(a);
-    }
-    /* Some change nothing: two actions that may run in either order or side by side, a place that
-     * is free. */
-    assert_true(tried > count / 2);
-    if (caught * 10 < tried * 7)
-        fail_msg("%s: only %d of %d noticed", of, caught, tried);
-}
-
 static void shipped(void **state)
 {
     (void)state;
@@ -103,8 +21,8 @@ static void shipped(void **state)
             continue;
         Trial x = {0};
         open_model(&x.t, &small_models[k], DT_f64);
-        start(&x);
-        mutations(&x, small_models[k].file, (uint64_t)k, 600);
+        trial_start(&x);
+        trial_mutations(&x, small_models[k].file, (uint64_t)k, 600);
         model_close(&x.t);
     }
 }
@@ -121,11 +39,11 @@ static void tiles(void **state)
         Trial x = {0};
         int scales = 0;
         open_model(&x.t, &small, k ? DT_e5m2 : DT_e4m3);
-        start(&x);
+        trial_start(&x);
         for (size_t i = 0; i < x.p->train->actions.n; i++)
             scales += x.p->train->actions.data[i].kind == ACT_tile_scale;
         assert_true(scales > 10);
-        mutations(&x, "tiles", (uint64_t)k + 1, 150);
+        trial_mutations(&x, "tiles", (uint64_t)k + 1, 150);
         model_close(&x.t);
     }
 }
@@ -138,8 +56,8 @@ static void random_programs(void **state)
             continue;
         Trial x = {0};
         open_random(&x.t, seed, 2, DT_f64, seed % 2);
-        start(&x);
-        mutations(&x, "random program", seed, 200);
+        trial_start(&x);
+        trial_mutations(&x, "random program", seed, 200);
         model_close(&x.t);
     }
 }
@@ -153,15 +71,13 @@ static void random_graphs(void **state)
         Trial x = {0};
         model_open(&x.t);
         random_graph(&x.t, seed, DT_f64, graph_small);
-        start(&x);
-        mutations(&x, "random graph", seed, 100);
+        trial_start(&x);
+        trial_mutations(&x, "random graph", seed, 100);
         model_close(&x.t);
     }
 }
 
 /* ---- mistakes that change no number here, but would elsewhere ------------------------------- */
-
-typedef bool Lie(Plan *p); /* false: nothing to lie about */
 
 static bool about_peak(Plan *p)
 {
@@ -300,13 +216,13 @@ static void lies(void **state)
                {"update before guard", about_order}};
     Trial x = {0};
     open_model(&x.t, &small_models[3], DT_f64);
-    start(&x);
-    assert_int_equal(broken_in(x.p), 0);
+    trial_start(&x);
+    assert_int_equal(trial_broken(x.p), 0);
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         Arena *a = arena_new();
         Plan *bad = plan_copy(x.p, a);
         assert_true(all[k].lie(bad));
-        if (!broken_in(bad))
+        if (!trial_broken(bad))
             fail_msg("not noticed: %s", all[k].what);
         arena_free(a);
     }
@@ -382,30 +298,6 @@ static bool no_kernel(Plan *p)
     return true;
 }
 
-/* A lie, and what the checker says of it. */
-typedef struct Said {
-    Lie *lie;
-    const char *said;
-} Said;
-
-static void each_is_said(const Trial *x, const Said *all, size_t n)
-{
-    for (size_t k = 0; k < n; k++) {
-        char *text;
-        size_t size;
-        FILE *f = open_memstream(&text, &size);
-        Arena *a = arena_new();
-        Plan *bad = plan_copy(x->p, a);
-        all[k].lie(bad);
-        plan_check(bad, f);
-        fclose(f);
-        if (!strstr(text, all[k].said))
-            fail_msg("lie %zu: not '%s', but '%s'", k, all[k].said, text);
-        free(text);
-        arena_free(a);
-    }
-}
-
 /* Sequentially most of these would give the right numbers. */
 static void kernels_of_products(void **state)
 {
@@ -420,176 +312,10 @@ static void kernels_of_products(void **state)
     while (strcmp(small_models[k].define[3], "head=16") != 0)
         k++;
     open_model(&x.t, &small_models[k], DT_f64);
-    start(&x);
+    trial_start(&x);
     assert_non_null(joined(x.p));
-    assert_int_equal(broken_in(x.p), 0);
-    each_is_said(&x, all, sizeof all / sizeof *all);
-    model_close(&x.t);
-}
-
-/* ---- products whose operands have scales of tiles ---------------------------------------------
- */
-
-/* Of which a row of what is summed has one tile, or two. */
-static void open_tiled(Trial *x, Device *d, bool mx)
-{
-    const Small small = {"llama_mini.mg",
-                         0,
-                         {"layers=2", "hidden=16", "kv_heads=2", "group=1", "head=8",
-                          mx ? "ffn=160" : "ffn=144", "vocab=11", "seq=16", "batch=2"}};
-    *d = test_device;
-    d->flops_fp8 = 2e11;
-    x->device = d;
-    open_for(&x->t, &small, mx ? DT_e5m2 : DT_e4m3, d);
-    start(x);
-}
-
-static Action *rounding(Plan *p, int64_t rows)
-{
-    for (size_t i = 0; i < p->train->actions.n; i++) {
-        Action *a = &p->train->actions.data[i];
-        if (a->kind == ACT_round_tiles && a->round_tiles.tile_rows == rows &&
-            a->round_tiles.columns > FP8_TILE)
-            return a;
-    }
-    return NULL;
-}
-
-static Action *tiled(Plan *p)
-{
-    for (size_t i = 0; i < p->train->actions.n; i++) {
-        Action *a = &p->train->actions.data[i];
-        if (a->kind == ACT_gemm && a->gemm.tiles > MG_TILES_ROWS && a->gemm.k > FP8_TILE)
-            return a;
-    }
-    return NULL;
-}
-
-static void turn(Operand *o)
-{
-    const Dim d = o->type.dims[0];
-    o->type.dims[0] = o->type.dims[1];
-    o->type.dims[1] = d;
-    o->stride[0] = o->type.dims[1].size;
-    o->stride[1] = 1;
-}
-
-static bool turned_rows(Plan *p)
-{
-    turn(&rounding(p, 1)->operand[2]);
-    return true;
-}
-
-static bool turned_squares(Plan *p)
-{
-    turn(&rounding(p, FP8_TILE)->operand[2]);
-    return true;
-}
-
-static void narrow(Type *t)
-{
-    t->dims[1].size = 2;
-}
-
-/* Of two tiles of a row, of which cuBLASLt reads four: the program says so, too, in all places. */
-static bool too_few(Plan *p)
-{
-    const Value f = rounding(p, FP8_TILE)->operand[2].value;
-    narrow(&p->module->values.data[f].type);
-    for (size_t i = 0; i < p->train->actions.n; i++)
-        for (int k = 0; k < p->train->actions.data[i].noperands; k++) {
-            Operand *o = &p->train->actions.data[i].operand[k];
-            if (o->value == f) {
-                narrow(&o->type);
-                o->stride[0] = 2;
-            }
-        }
-    return true;
-}
-
-static bool in_each_other(Plan *p)
-{
-    rounding(p, 1)->operand[2].stride[0]--;
-    return true;
-}
-
-static bool turned_operand(Plan *p)
-{
-    turn(&tiled(p)->operand[3]);
-    return true;
-}
-
-static bool of_the_other(Plan *p)
-{
-    Action *a = tiled(p);
-    const Operand first = a->operand[3];
-    a->operand[3] = a->operand[4];
-    a->operand[4] = first;
-    return true;
-}
-
-static bool other_tiles(Plan *p)
-{
-    Action *a = tiled(p);
-    a->gemm.tiles = a->gemm.tiles == MG_TILES_A    ? MG_TILES_B
-                    : a->gemm.tiles == MG_TILES_MX ? MG_TILES_ROWS
-                                                   : MG_TILES_A;
-    return true;
-}
-
-static bool not_whole(Plan *p)
-{
-    Place *at = &tiled(p)->operand[4].at;
-    at->offset += 4;
-    p->buffers.data[at->buffer].bytes += 64;
-    return true;
-}
-
-static void scales_of_tiles(void **state)
-{
-    (void)state;
-    static const char is[] = "which its instruction has there";
-    static const Said all[] = {{turned_rows, is},
-                               {turned_squares, is},
-                               {turned_operand, is},
-                               {of_the_other, is},
-                               {in_each_other, "where its scales lie"},
-                               {not_whole, "where scales of tiles lie"},
-                               {other_tiles, "whose tiles are which"}};
-    static const Said last[] = {{too_few, "where its scales lie"},
-                                {too_few, "where scales of tiles lie"}};
-    Trial x = {0};
-    Device d;
-    open_tiled(&x, &d, false);
-    assert_int_equal(broken_in(x.p), 0);
-    each_is_said(&x, all, sizeof all / sizeof *all);
-    mutations(&x, "scales of tiles", 1, 40);
-    each_is_said(&x, last, sizeof last / sizeof *last); /* of x's program, too */
-    model_close(&x.t);
-}
-
-static bool as_with_tiles(Plan *p)
-{
-    rounding(p, 1)->round_tiles.power = false;
-    return true;
-}
-
-static void scales_of_mx(void **state)
-{
-    (void)state;
-    static const char is[] = "which its instruction has there";
-    static const Said all[] = {{turned_rows, is},
-                               {turned_operand, is},
-                               {of_the_other, is},
-                               {as_with_tiles, "what tiles are"},
-                               {other_tiles, "whose tiles are which"}};
-    Trial x = {0};
-    Device d;
-    open_tiled(&x, &d, true);
-    assert_int_equal(broken_in(x.p), 0);
-    assert_int_equal(tiled(x.p)->gemm.tiles, MG_TILES_MX);
-    each_is_said(&x, all, sizeof all / sizeof *all);
-    mutations(&x, "scales of mx", 1, 40);
+    assert_int_equal(trial_broken(x.p), 0);
+    trial_each_is_said(&x, all, sizeof all / sizeof *all);
     model_close(&x.t);
 }
 
@@ -691,7 +417,7 @@ static void parts_of_a_join(void **state)
                                {read_too_early, "P3 is broken in train, action"}};
     Trial x = {0};
     open_model(&x.t, &small_models[1], DT_f64);
-    start(&x);
+    trial_start(&x);
     const int at = gradients_of_attention(x.p);
     const Operand *o = x.p->train->actions.data[at].operand;
     assert_int_equal(o[DQ].at.buffer, o[DK].at.buffer);
@@ -707,8 +433,8 @@ static void parts_of_a_join(void **state)
                  a->operand[k].value == o[DV].value))
                 fail_msg("'%s' reads a part alone", name_str(x.t.m->names, a->name));
     }
-    assert_int_equal(broken_in(x.p), 0);
-    each_is_said(&x, all, sizeof all / sizeof *all);
+    assert_int_equal(trial_broken(x.p), 0);
+    trial_each_is_said(&x, all, sizeof all / sizeof *all);
     model_close(&x.t);
 }
 
@@ -718,7 +444,7 @@ static void messages(void **state)
     (void)state;
     Trial x = {0};
     open_model(&x.t, &small_models[2], DT_f64);
-    start(&x);
+    trial_start(&x);
     Action *product = NULL;
     for (size_t i = 0; i < x.p->train->actions.n && !product; i++)
         if (x.p->train->actions.data[i].kind == ACT_gemm)
@@ -744,8 +470,6 @@ int main(void)
                                        cmocka_unit_test(random_graphs),
                                        cmocka_unit_test(lies),
                                        cmocka_unit_test(kernels_of_products),
-                                       cmocka_unit_test(scales_of_tiles),
-                                       cmocka_unit_test(scales_of_mx),
                                        cmocka_unit_test(parts_of_a_join),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
