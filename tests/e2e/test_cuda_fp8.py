@@ -104,7 +104,8 @@ class CudaFp8(shim.Case):
                 for tiles in ("MG_TILES_MX",) if kind == "mx" else ("MG_TILES_ROWS", "MG_TILES_[AB]"):
                     self.assertRegex(text, rf"\.tiles = {tiles}")
                 steps = 20 if FULL else 4
-                self.near(self.losses("./cpu", "--steps", steps), self.losses("./gpu", "--steps", steps, seed=TURN, SHIM_SM=sm), 1e-3)
+                want, got = self.losses("./cpu", "--steps", steps), self.losses("./gpu", "--steps", steps, seed=TURN, SHIM_SM=sm)
+                self.near(want, got, 1e-3, norms=20 if kind == "mx" else 10)  # ffn = 48 is no multiple of 32: halves
 
     def test_tiles_first_step(self):
         """Several tiles of a row, of which the last is smaller: nearly the processor's loss, and far from that of scales of tensors."""
