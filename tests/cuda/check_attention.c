@@ -84,7 +84,7 @@ static double want_backward(const Case *c, int from, int to, Gradients *sum)
             if (z[t] == -INFINITY)
                 continue;
             const double e = exp(z[t] - l), dp = dot(g, &c->v.x[at_key(d->v, &r, t)], d->vhead);
-            terms += d->scale * e * (fabs(dp) + fabs(D));
+            terms += fabs(d->scale) * e * (fabs(dp) + fabs(D));
             for (int64_t j = 0; j < d->vhead; j++)
                 sum->dv[at_key(d->dv, &r, t) + j] += e * g[j];
             const double bias = d->biased ? c->bias.x[at_bias(d->bias, &r, t)] : 0;
