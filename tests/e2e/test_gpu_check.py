@@ -283,6 +283,14 @@ class GpuCheck(mgctest.Case):
             self.assertIn(said, out)
             self.assertIn(f"stopped at machine, 1 of {len(STAGES)}", out)
 
+    def test_packs_no_such_stage(self):
+        """Before anything of an earlier package is removed."""
+        os.makedirs(self.path("earlier"))
+        r = self.run_program(os.path.join(SCRIPTS, "gpu-pack"), "--stages", "fp8,lunch", "--to", self.path("earlier"))
+        self.assertEqual(r.returncode, 1)
+        self.assertIn(b"no stage lunch has programs: losses, fp8,", r.stderr)
+        self.assertTrue(os.path.isdir(self.path("earlier")))
+
     def test_refused(self):
         self.assertIn("there is no stage lunch: machine, compile, launch,", self.check("all", "--from", "lunch", code=2))
         for argv in (("all", "losses"), ("losses", "--keep-going"), ("build", "ninety"), ("kernels", "9.0")):
