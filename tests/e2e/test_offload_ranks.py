@@ -263,23 +263,37 @@ class Ranks(shim.Case):
         """The ranks of a machine share its memory; asserts are of all of them; --offload auto leaves off what has no room."""
         model = (mgctest.model("llama_mini.mg"), "-D", "layers=8", "-D", "hidden=1024", "-D", "kv_heads=32", "-D", "group=2", "-D", "ffn=4096",
                  "--microbatch", "1")
-        text = "layout it {\n    device cpu\n    mesh dp = 4\n    batch -> dp\n    state -> dp\n    microbatch 1\n    MORE\n}\n"
-        self.write("it.mg", text.replace("MORE", "offload state -> host"))
+        text = "layout it {\n    device cpu\n    mesh dp = 4\n    batch -> dp\n    state -> dp\n    microbatch 1\n"
+
+        def lay(*lines):
+            self.write("it.mg", text + "".join(f"    {line}\n" for line in lines) + "}\n")
+
+        # An optimizer on the host's cores has the gradients there too; where those have no room, the device has it.
+        lay("offload state -> host")
+        r = self.compiles(*model, "--layout", "./it.mg", "--device", self.host(), "--plan=json")
+        both = json.loads(r.out)["levels"]["host"]["bytes"]
+        lay("offload state -> host", "optimizer device")
         said = self.planned(*model, "--layout", "./it.mg", "--device", self.host())["host"]
         self.assertEqual((said["ranks"], said["capacity_bytes"]), (4, 1 << 32))
         each = said["bytes"]
+        self.assertGreater(both, each)
+        lay("offload state -> host")
+        for memory, bytes_ in ((4 * both, both), (4 * both - 1, each)):
+            r = self.compiles(*model, "--layout", "./it.mg", "--device", self.host(host_memory=memory), "--plan=json")
+            self.assertEqual(json.loads(r.out)["levels"]["host"]["bytes"], bytes_)
+        lay("offload state -> host", "optimizer device")
         for ranks, memory, fits in ((4, 4 * each, True), (4, 4 * each - 1, False), (2, 2 * each, True), (2, 2 * each - 1, False)):
             r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(host_memory=memory, node_ranks=ranks), "--plan")
             self.assertEqual(r.returncode, 0 if fits else 1, r.err)
             self.assertIn(f"{ranks} ranks of a machine: " if fits else f"{ranks} ranks of a machine offload {ranks * each} bytes", r.out + r.err)
             self.assertEqual("MG0556" in r.err, not fits)
         for limit, fits in ((4 * each, True), (4 * each - 1, False)):
-            self.write("it.mg", text.replace("MORE", f"offload state -> host\n    assert host < {limit} B, disk < 1 GB"))
+            lay("offload state -> host", "optimizer device", f"assert host < {limit} B, disk < 1 GB")
             r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(), "--check")
             self.assertEqual(r.returncode, 0 if fits else 3, r.err)
             self.assertEqual("MG0557" in r.err, not fits)
         # As much as the device lacks; nothing where the machine has too little for all ranks.
-        self.write("it.mg", text.replace("MORE", "recompute all\n    offload auto"))
+        lay("recompute all", "optimizer device", "offload auto")
         need = json.loads(self.compiles(*model, "--layout", "./it.mg", "--device", self.host(), "--plan=json").out)
         self.assertEqual(need["levels"], {})
         memory = sum(need["memory"].values()) + need["outside"]["bytes"] - each * 3 // 4
@@ -287,7 +301,7 @@ class Ranks(shim.Case):
         self.assertEqual(json.loads(r.out)["levels"]["host"]["bytes"], each)
         r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(memory=memory, host_memory=4 * each - 1), "--plan=json")
         self.assertEqual(r.returncode, 3)
-        self.write("it.mg", text.replace("MORE", "recompute all\n    offload none"))
+        lay("recompute all", "optimizer device", "offload none")
         r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(memory=memory), "--plan")
         self.assertRegex(r.err, r"help: --offload auto: \d+ bytes")
 
