@@ -49,23 +49,20 @@ static Ways ways_of(const mg_comm_desc *c)
     const mg_share s = mg_copies_share(c);
     const double share = (double)(s.rows * s.row), piece = (double)mg_piece_most(c);
     const double peers = (double)c->n - 1;
-    switch (c->kind) {
-    case MG_ALL_REDUCE:
-        return (Ways){(peers + 1) * share, 2 * peers * share, 2 * peers, (2 * peers + 1) * piece,
-                      1};
-    case MG_REDUCE_SCATTER:
-        return (Ways){peers * share, peers * share, peers, peers * piece, 1};
-    case MG_ALL_GATHER:
-        return (Ways){share, peers * share, peers, piece, 0};
-    case MG_ALL_TO_ALL:
-        return (Ways){peers * share, peers * share, peers, peers * piece, 0};
-    case MG_RING_SHIFT:
+    const int does = mg_comm_does(c->kind);
+    if (does & MG_MOVES)
         return (Ways){share, share, 1, piece, 0};
-    case MG_SHARD:
-    case MG_BROADCAST:
-        break;
+    /* Each other gets a part of its own; all get the same; sums are the former, then the latter. */
+    Ways w = {0};
+    if (does & (MG_CUTS | MG_SUMS))
+        w = (Ways){peers * share, peers * share, peers, peers * piece, (does & MG_SUMS) != 0};
+    if (!(does & MG_CUTS)) {
+        w.first += (does & MG_SUMS ? peers + 1 : 1) * piece; /* a sum has its parts first */
+        w.out += share;
+        w.in += peers * share;
+        w.transfers += peers;
     }
-    return (Ways){0};
+    return w;
 }
 
 double copies_seconds(const Module *m, const Device *d, const mg_comm_desc *c)

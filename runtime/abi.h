@@ -474,16 +474,18 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
  * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n. Every
  * rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU, or NULL.
  * Of each kind its number, name, and what becomes of x. MG_CUTS: each rank gets its part; MG_JOINS:
- * all parts are put together; MG_SUMS: they are added up; MG_MOVES: y is the x of one rank. */
+ * all parts are put together; MG_SUMS: they are added up; MG_MOVES: y is the x of one rank.
+ * MG_COPIED: GPUs may make it by copies (runtime/cuda/copies.c); of MG_MOVES from the rank before.
+ */
 #define MG_COLLECTIVES(KIND)                                                                       \
-    KIND(1, MG_ALL_REDUCE, MG_SUMS)               /* y = sum (or maximum) of all x, by rank */     \
-    KIND(2, MG_REDUCE_SCATTER, MG_CUTS | MG_SUMS) /* y = this rank's part (size / n) of that */    \
-    KIND(3, MG_ALL_GATHER, MG_JOINS)              /* y = all x, concatenated along the dim */      \
-    KIND(4, MG_ALL_TO_ALL, MG_CUTS | MG_JOINS)    /* y = a part of that: of dim to_... */          \
-    KIND(5, MG_SHARD, MG_CUTS)                    /* y = this rank's part of x; none is sent */    \
-    KIND(6, MG_RING_SHIFT, MG_MOVES)              /* y = the previous rank's x, round a ring */    \
-    KIND(7, MG_BROADCAST, MG_MOVES)               /* y = the x of place `root` */
-enum { MG_CUTS = 1, MG_JOINS = 2, MG_SUMS = 4, MG_MOVES = 8 };
+    KIND(1, MG_ALL_REDUCE, MG_SUMS | MG_COPIED)               /* y = sum (or maximum) of all x */  \
+    KIND(2, MG_REDUCE_SCATTER, MG_CUTS | MG_SUMS | MG_COPIED) /* y = this rank's part of that */   \
+    KIND(3, MG_ALL_GATHER, MG_JOINS | MG_COPIED)              /* y = all x, along the dim */       \
+    KIND(4, MG_ALL_TO_ALL, MG_CUTS | MG_JOINS | MG_COPIED) /* y = a part of that: of dim to_... */ \
+    KIND(5, MG_SHARD, MG_CUTS)                   /* y = this rank's part of x; none is sent */     \
+    KIND(6, MG_RING_SHIFT, MG_MOVES | MG_COPIED) /* y = the previous rank's x, round a ring */     \
+    KIND(7, MG_BROADCAST, MG_MOVES)              /* y = the x of place `root` */
+enum { MG_CUTS = 1, MG_JOINS = 2, MG_SUMS = 4, MG_MOVES = 8, MG_COPIED = 16 };
 #define MG_KIND(number, kind, does) kind = number,
 typedef enum mg_comm_kind { MG_COLLECTIVES(MG_KIND) } mg_comm_kind;
 #undef MG_KIND

@@ -382,22 +382,11 @@ static inline int64_t mg_copies_bytes(int64_t here, int64_t piece)
 /* True of collectives that may be made so: sums of numbers that kernels add, of equal parts. */
 static inline bool mg_copies_may(const mg_comm_desc *d)
 {
+    const int does = mg_comm_does(d->kind);
     const bool adds = !d->max && (d->dtype == MG_F32 || d->dtype == MG_F64 ||
                                   (!d->tree && (d->dtype == MG_BF16 || d->dtype == MG_F16)));
-    switch (d->kind) {
-    case MG_ALL_REDUCE:
-        return adds && d->outer * d->size * d->inner % d->n == 0;
-    case MG_REDUCE_SCATTER:
-        return adds;
-    case MG_ALL_GATHER:
-    case MG_ALL_TO_ALL:
-    case MG_RING_SHIFT:
-        return true;
-    case MG_SHARD:
-    case MG_BROADCAST:
-        break;
-    }
-    return false;
+    const bool equal = does & MG_CUTS || d->outer * d->size * d->inner % d->n == 0;
+    return does & MG_COPIED && (!(does & MG_SUMS) || (adds && equal));
 }
 /* The share that a rank gives each other, or gets of it: `rows` runs of `row` bytes. */
 static inline mg_share mg_copies_share(const mg_comm_desc *d)
@@ -486,29 +475,21 @@ static inline int64_t mg_scatter_nodes(const mg_gather_desc *d)
     const bool any = d->indices > 0 && d->outer * d->n * d->inner > 0;
     return !d->accumulate + (any ? 3 * mg_sort_passes(d) + 1 : 0);
 }
-/* Of a collective by copies, for each piece: a wait until all have taken what was there; a copy out
- * and a write of the word, of each other rank or of all; of each other rank a wait, a copy in and a
- * write of the word. And the own part, and the sum. */
+/* Of a collective by copies, for each piece: where each other rank gets another part, a wait until
+ * all have taken what was there, a copy out and a write of the word of each other, and of each a
+ * wait, a copy in and a write of the word; likewise where all get the same, by one copy out and one
+ * write. And the sum, or the own part. */
 static inline int64_t mg_copies_nodes(const mg_comm_desc *d)
 {
+    const int does = mg_comm_does(d->kind);
     const int64_t pieces = mg_pieces(d), peers = d->n - 1;
-    const int64_t gives = 1 + 5 * peers, shows = 3 + 3 * peers;
-    switch (d->kind) {
-    case MG_ALL_REDUCE:
-        return pieces * (gives + 2 + shows);
-    case MG_REDUCE_SCATTER:
-        return pieces * (gives + 2);
-    case MG_ALL_GATHER:
-        return pieces * shows + 1;
-    case MG_ALL_TO_ALL:
-        return pieces * gives + 1;
-    case MG_RING_SHIFT:
+    const int64_t gives = does & (MG_CUTS | MG_SUMS) ? 1 + 5 * peers : 0;
+    const int64_t shows = does & MG_CUTS ? 0 : 3 + 3 * peers;
+    if (!(does & MG_COPIED))
+        return 0;
+    if (does & MG_MOVES)
         return pieces * 6;
-    case MG_SHARD:
-    case MG_BROADCAST:
-        break;
-    }
-    return 0;
+    return does & MG_SUMS ? pieces * (gives + 2 + shows) : pieces * (gives + shows) + 1;
 }
 /* Marks before and after, the groups, and kernels that pack, unpack or add up shares. */
 static inline int64_t mg_comm_nodes(const mg_comm_desc *d)
