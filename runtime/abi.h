@@ -475,8 +475,7 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
  * rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU, or NULL.
  * Of each kind its number, name, and what becomes of x. MG_CUTS: each rank gets its part; MG_JOINS:
  * all parts are put together; MG_SUMS: they are added up; MG_MOVES: y is the x of one rank.
- * MG_COPIED: GPUs may make it by copies (runtime/cuda/copies.c); of MG_MOVES from the rank before.
- */
+ * MG_COPIED: GPUs may make it by copies (cuda/copies.c); of MG_MOVES from the rank before. */
 #define MG_COLLECTIVES(KIND)                                                                       \
     KIND(1, MG_ALL_REDUCE, MG_SUMS | MG_COPIED)               /* y = sum (or maximum) of all x */  \
     KIND(2, MG_REDUCE_SCATTER, MG_CUTS | MG_SUMS | MG_COPIED) /* y = this rank's part of that */   \
