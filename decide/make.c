@@ -246,6 +246,8 @@ PassStatus plan_make(PlanJob *j)
     if (j->upto && !find(j->upto, &upto))
         return pass_bug(&said, NULL, "no pass or step is called '%s'", j->upto);
     unsigned holds = 0;
+    if (comes_before(after, "prefetch_gathers") && j->m->layout.mesh.n && j->d)
+        j->m->layout.scatter = message_least(j->d);
     if (comes_before(after, "emulate")) /* which the device decides */
         j->m->train.fp8_products = j->m->train.fp8 && j->d && j->d->flops_fp8 > 0;
     for (int i = 0; i <= upto.row; i++) {

@@ -91,11 +91,17 @@ static double send_flops(const Program *g)
     return computes > 0 && bytes > 0 ? flops / computes * sends / bytes : 0;
 }
 
+int64_t message_least(const Device *d)
+{
+    const double WORTH_SENDING =
+        4; /* times what a message costs at least, its bytes have to take */
+    return 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
+}
+
 void overlap_choose(Module *m, const Device *d)
 {
-    /* Times what a message costs at least, its bytes have to take; and of a step has to be saved,
-     * for it may take as much memory as all gradients. */
-    const double WORTH_SENDING = 4, WORTH_MEMORY = 0.01;
+    /* Of a step has to be saved, for it may take as much memory as all gradients. */
+    const double WORTH_MEMORY = 0.01;
     if (!levels_used(m) && (d->streams < 2 || d->collectives_wait || !m->layout.mesh.n))
         return;
     Arena *tmp = arena_new();
@@ -106,7 +112,7 @@ void overlap_choose(Module *m, const Device *d)
     p = p ? plan_of(m, d, &as, tmp) : NULL;
     is_better(m, d, p, &as, &best);
     Layout bucketed = as;
-    bucketed.bucket = 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
+    bucketed.bucket = message_least(d);
     with = p && mesh_ranks(m) > 1 && d->streams > 1 ? plan_of(m, d, &bucketed, tmp) : NULL;
     double least = (1 - WORTH_MEMORY) * best;
     if (is_better(m, d, with, &bucketed, &least)) {

@@ -9,4 +9,7 @@
  * or the mesh one rank. */
 void overlap_choose(Module *m, const Device *d);
 
+/* Bytes from which on a message is worth being one by itself. */
+int64_t message_least(const Device *d);
+
 #endif

@@ -390,11 +390,11 @@ typedef struct Layout {
     int64_t microbatch;   /* sequences that a rank computes at once */
     Span microbatch_span; /* where the layout says so; no place: the command line, or nobody */
     Recompute recompute;
-    VEC(KeptName) keep;   /* RECOMPUTE_keep */
-    const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
-    bool overlap;         /* collectives may take what memory is left, to run beside the rest */
-    int64_t bucket;      /* gradients of a layer are reduced in its iteration, from so many bytes on
-                            (passes/spmd/buckets.c); 0: none are */
+    VEC(KeptName) keep;      /* RECOMPUTE_keep */
+    const KeepPlan *plan;    /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
+    bool overlap;            /* collectives may take what memory is left, to run beside the rest */
+    int64_t bucket, scatter; /* gradients of a layer are reduced, or scattered, in its iteration,
+                                from so many bytes on (passes/spmd/buckets.c); 0: none are */
     double send_flops;   /* that are computed while a byte of gradients is added up over ranks; 0:
                             kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
     VEC(Value) ahead;    /* gathered an iteration ahead of its loop (prefetch_gathers.c) */

@@ -193,6 +193,8 @@ void text_print_header(const Module *m, FILE *out)
         fprintf(out, " master %s", dtype_name(t->master));
     if (t->sums)
         fprintf(out, " sums %s", dtype_name(t->sums));
+    if (t->wide_partials)
+        fputs(" wide_partials", out);
     if (t->scale != 0) {
         print_setting("scale", t->scale, out);
         print_setting("least", t->scale_least, out);

@@ -77,9 +77,11 @@ typedef struct Train {
     DType fp8, fp8_gradients; /* half bf16: what operands of layers' products are rounded to, with
                       scales, and what their gradients are; DT_none: to half alone */
     Scales fp8_scales;
-    bool fp8_products; /* the device multiplies fp8; else halves of the same value are */
-    DType master;      /* what parameters are kept in, rounded at random; DT_none: in `compute` */
-    DType sums;        /* what sums of gradients are kept in, likewise; DT_none: in `compute` */
+    bool fp8_products;  /* the device multiplies fp8; else halves of the same value are */
+    DType master;       /* what parameters are kept in, rounded at random; DT_none: in `compute` */
+    DType sums;         /* what sums of gradients are kept in, likewise; DT_none: in `compute` */
+    bool wide_partials; /* what ranks have parts of is added up in `compute`, and not in halves
+                           where all parts are */
     PrecisionBy precision_by; /* for people */
     Span precision_span;      /* where a source says so; no place: not in a text */
     /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */

@@ -16,7 +16,8 @@
  * a'
  *
  * Small ones stay: a message costs what it costs. Whether it is done, and from which size on, is
- * Layout.bucket (overlap.c).
+ * Layout.bucket (overlap.c). What is scattered takes less memory so, for the stack then has the
+ * parts alone: that is done whatever the time (Layout.scatter), but for the last microbatch.
  *
  * why here: what is to be reduced is known, and loops are not yet planned; before what is gathered
  * ahead, which looks at the same loops. */
@@ -29,8 +30,16 @@
 typedef struct Buckets {
     Module *m;
     Arena *tmp;
-    int64_t least; /* bytes of an iteration, to be reduced by itself */
+    int64_t least,
+        scatter; /* bytes of an iteration, to be reduced, or scattered, by itself; 0: none */
 } Buckets;
+
+/* From how many bytes on. */
+static int64_t least_of(const Buckets *u, Op reduces)
+{
+    const bool scatters = reduces == OP_reduce_scatter && u->scatter;
+    return !scatters ? u->least : !u->least || u->scatter < u->least ? u->scatter : u->least;
+}
 
 static const Ins *def_of(const Buckets *u, Value v)
 {
@@ -47,7 +56,7 @@ static uint32_t result_index(const Ins *i, Value v)
 }
 
 /* Is v stacked by a loop, from what its iterations compute themselves, enough of it? */
-static bool is_stacked(const Buckets *u, Value v)
+static bool is_stacked(const Buckets *u, Value v, int64_t least)
 {
     const Ins *loop = def_of(u, v);
     if (!loop || loop->op != OP_repeat || loop->attrs.relay)
@@ -57,20 +66,20 @@ static bool is_stacked(const Buckets *u, Value v)
         return false;
     Value made = loop->body->results.data[k];
     const ValueInfo *info = &u->m->values.data[made];
-    return info->def && info->home == loop->body && type_bytes(&info->type) >= u->least;
+    return info->def && info->home == loop->body && type_bytes(&info->type) >= least;
 }
 
 /* ... or put together of such, from loops over ranges of the same dim? */
-static bool is_made_in_iterations(const Buckets *u, Value v, Name reduced)
+static bool is_made_in_iterations(const Buckets *u, Value v, Name reduced, int64_t least)
 {
     const Ins *def = def_of(u, v);
     if (def && def->op == OP_join) {
         for (uint32_t k = 0; k < def->nin; k++)
-            if (!is_made_in_iterations(u, def->in[k], reduced))
+            if (!is_made_in_iterations(u, def->in[k], reduced, least))
                 return false;
         return def->attrs.dim.name != reduced;
     }
-    return is_stacked(u, v) && def->attrs.dim.name != reduced;
+    return is_stacked(u, v, least) && def->attrs.dim.name != reduced;
 }
 
 static bool is_used_once(const Buckets *u, const Uses *uses, Value v)
@@ -134,8 +143,10 @@ static void into_iterations(Buckets *u, Region *r)
     for (size_t k = 0; k < n; k++) {
         Ins *i = old[k];
         Value v = i->nin ? i->in[0] : 0;
-        if (op_is(i->op, SUMS) && is_used_once(u, &uses, v) &&
-            is_made_in_iterations(u, v, i->op == OP_reduce_scatter ? i->attrs.dim.name : 0)) {
+        const int64_t least = op_is(i->op, SUMS) ? least_of(u, i->op) : 0;
+        if (least && is_used_once(u, &uses, v) &&
+            is_made_in_iterations(u, v, i->op == OP_reduce_scatter ? i->attrs.dim.name : 0,
+                                  least)) {
             Builder b = builder_at(m, r, i);
             map[i->out[0]] = reduced(u, &b, i, v);
             continue;
@@ -161,7 +172,7 @@ static bool accumulates(const Buckets *u, const Region *r, const Ins *loop)
             continue;
         Value made = loop->body->results.data[result_index(loop, i->in[0])];
         const ValueInfo *info = &u->m->values.data[made];
-        if (info->def && info->home == loop->body && is_made_in_iterations(u, made, 0))
+        if (info->def && info->home == loop->body && is_made_in_iterations(u, made, 0, u->least))
             return true;
     }
     return false;
@@ -228,7 +239,8 @@ static void peel_loops(Buckets *u, Region *r)
 
 static void region(Buckets *u, Region *r)
 {
-    peel_loops(u, r);
+    if (u->least)
+        peel_loops(u, r);
     into_iterations(u, r);
     for (size_t k = 0; k < r->ins.n; k++)
         if (r->ins.data[k]->op == OP_repeat)
@@ -238,10 +250,13 @@ static void region(Buckets *u, Region *r)
 void reduce_in_iterations(Module *m, Arena *tmp)
 {
     /* Of a pipeline each stage's last iteration is another: none can be put behind the loop. */
-    Buckets u = {.m = m, .tmp = tmp, .least = m->layout.pipeline.axis ? 0 : m->layout.bucket};
-    for (size_t f = 0; f < m->fns.n && u.least; f++) {
+    Buckets u = {.m = m,
+                 .tmp = tmp,
+                 .least = m->layout.pipeline.axis ? 0 : m->layout.bucket,
+                 .scatter = m->layout.scatter};
+    for (size_t f = 0; f < m->fns.n && (u.least || u.scatter); f++) {
         region(&u, m->fns.data[f]->body);
         simplify_dce(m, m->fns.data[f], tmp);
     }
-    m->layout.bucket = 0;
+    m->layout.bucket = m->layout.scatter = 0;
 }

@@ -5,8 +5,8 @@
 
 #include "ir/ir.h"
 
-/* buckets.c: what loops stack to be reduced is reduced in their iterations, as Layout.bucket says.
- */
+/* buckets.c: what loops stack to be reduced is reduced in their iterations, as Layout.bucket and
+ * .scatter say. */
 void reduce_in_iterations(Module *m, Arena *tmp);
 
 #endif

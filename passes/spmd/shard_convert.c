@@ -7,8 +7,51 @@
 
 #include "passes/spmd/shard.h"
 
+/* ---- in how many bits ------------------------------------------------------------------------ */
+
+/* Is x, on each rank, a sum of halves of this type, wider than they are? */
+static bool sums_halves(const Module *m, Value x, DType half, int deep)
+{
+    const Ins *def = m->values.data[x].def;
+    if (!def || !deep)
+        return false;
+    if (def->op == OP_cast)
+        return type_of(m, def->in[0])->dtype == half;
+    if (!OP_AMONG(def->op, OP_add, OP_sub, OP_neg, OP_copy, OP_join, OP_window))
+        return false;
+    for (uint32_t k = 0; k < def->nin; k++)
+        if (!sums_halves(m, def->in[k], half, deep - 1))
+            return false;
+    return true;
+}
+
+/* The type that is sent for x: where x was widened, that of before. It is the same number where it
+ * is moved. Where parts of ranks are added up, and all of them are sums of halves, their sum is
+ * rounded as each of them was (accelerators' frameworks add up activations so). DT_none: x itself.
+ */
+static DType narrower(const Module *m, Op op, Value x)
+{
+    enum { DEEP = 16 };
+    const Ins *def = m->values.data[x].def;
+    const DType half = m->train.half;
+    if (!def || !dtype_is_float(type_of(m, x)->dtype) || dtype_is_narrow(type_of(m, x)->dtype))
+        return DT_none;
+    if (op_is(op, SUMS))
+        return half && !m->train.wide_partials && sums_halves(m, x, half, DEEP) ? half : DT_none;
+    const DType was = def->op == OP_cast ? type_of(m, def->in[0])->dtype : DT_none;
+    return dtype_is_half(was) ? was : DT_none;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
 static Value step(Builder *b, Op op, Value x, Name dim, Name to, Axes axes)
 {
+    const DType wide = type_of(b->m, x)->dtype, narrow = narrower(b->m, op, x);
+    if (narrow) {
+        const Ins *def = b->m->values.data[x].def;
+        x = def->op == OP_cast ? def->in[0] : build_cast(b, x, narrow);
+        return build_cast(b, step(b, op, x, dim, to, axes), wide);
+    }
     const Type *t = type_of(b->m, x);
     bool sums = op_is(op, SUMS);
     Attrs a = {.axes = axes, .tree = sums && (t->partial & axes & mesh_tree_of(b->m, t))};

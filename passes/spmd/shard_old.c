@@ -110,16 +110,29 @@ static bool use_stays_partial(const Shard *s, const Ins *i, size_t at)
     return i->op == OP_mul && !type_of(s->m, i->in[1 - at])->rank;
 }
 
+/* Halves that a loop of the forward part stacks for the backward part: added up, they are a part of
+ * what they are partial, and nobody adds them up again. */
+static bool is_kept(const Shard *s, Value v)
+{
+    const Ins *def = s->m->values.data[v].def;
+    return def && !def->backward && !s->m->train.wide_partials &&
+           dtype_is_half(type_of(s->m, v)->dtype);
+}
+
 bool shard_stays_partial(const Shard *s, Value v)
 {
     for (size_t k = 0; k < s->uses[v].n; k++) {
         Use u = s->uses[v].data[k];
         if (!u.ins) {
             const Ins *loop = u.of->owner;
-            if (!loop)
+            if (!loop || (u.at >= (size_t)loop->attrs.carried && is_kept(s, v)))
                 return false;
-            if (u.at < (size_t)loop->attrs.carried ? !s->hint[u.of->args.data[u.at]]
-                                                   : !shard_stays_partial(s, loop->out[u.at]))
+            /* A gradient is added up behind the loop that stacks it. */
+            const bool stays =
+                u.at < (size_t)loop->attrs.carried
+                    ? s->hint[u.of->args.data[u.at]] != 0
+                    : s->whole_grad[loop->out[u.at]] || shard_stays_partial(s, loop->out[u.at]);
+            if (!stays)
                 return false;
             continue;
         }

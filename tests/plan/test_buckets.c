@@ -68,6 +68,7 @@ static void close_case(Case *c)
 /* Reductions of a step in loops, loops multiplied out, and elements of all that are made. */
 typedef struct Counts {
     double inside, elements;
+    double scattered_whole; /* elements that loops stack and a reduce-scatter takes */
 } Counts;
 
 static void count(const Module *m, const Region *r, double times, int depth, Counts *c)
@@ -77,6 +78,12 @@ static void count(const Module *m, const Region *r, double times, int depth, Cou
         if (i->op == OP_all_reduce || i->op == OP_reduce_scatter) {
             c->inside += depth ? times : 0;
             c->elements += times * (double)type_elements(type_of(m, i->in[0]));
+            const Ins *loop = m->values.data[i->in[0]].def;
+            bool stacked = loop && loop->op == OP_repeat;
+            for (int64_t n = 0; stacked && n < loop->attrs.carried; n++)
+                stacked = loop->out[n] != i->in[0];
+            if (i->op == OP_reduce_scatter && stacked)
+                c->scattered_whole += (double)type_elements(type_of(m, i->in[0]));
         }
         if (i->op == OP_repeat)
             count(m, i->body, times * (double)i->attrs.dim.size, depth + 1, c);
@@ -132,6 +139,38 @@ static void small_ones(void **state)
     Counts after = counts_of(&c.t);
     assert_true(before.inside == after.inside);
     close_case(&c);
+}
+
+/* With `scatter` alone those move of which each rank gets a part. */
+static void scattered(void **state)
+{
+    (void)state;
+    int moved = 0;
+    for (int k = 0; k < MODELS * LAYOUTS * 2; k++) {
+        Case c;
+        if (!sampled((uint64_t)k, SANITIZED ? 4 : 1) || !open_case(&c, k))
+            continue;
+        Counts before = counts_of(&c.t);
+        c.t.m->layout.scatter = 1;
+        must_pass(&c.t, pass_prefetch_gathers);
+        Counts after = counts_of(&c.t);
+        assert_true(before.elements == after.elements);
+        moved += after.inside > before.inside;
+        if (before.scattered_whole > 0)
+            assert_true(after.scattered_whole < before.scattered_whole);
+        for (int f = 0; f < 3; f++) {
+            if (!c.r.want[f])
+                continue;
+            Compared x =
+                run_many(&c.r.t, c.r.args[f], c.r.want[f], &c.t, sharded_functions[f], &c.l[f]);
+            if (!(x.worst <= SHARD_BOUND))
+                fail_msg("%s, layout %s: @%s: %s is off by %g", c.r.small->file, c.layout,
+                         sharded_functions[f], x.where, x.worst);
+        }
+        close_case(&c);
+    }
+    print_message("in %d programs gradients are scattered in iterations\n", moved);
+    assert_true(moved > 0 || SANITIZED);
 }
 
 static Device host(void)
@@ -218,10 +257,8 @@ static void choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(small_ones),
-        cmocka_unit_test(plans),
-        cmocka_unit_test(choice),
+        cmocka_unit_test(numbers), cmocka_unit_test(scattered), cmocka_unit_test(small_ones),
+        cmocka_unit_test(plans),   cmocka_unit_test(choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
