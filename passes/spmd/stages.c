@@ -2,7 +2,11 @@
  *
  * The first rank also computes what comes before the layers, the last what comes after them (the
  * logits, mostly): they have fewer layers where that makes the slowest rank faster. What is
- * compared are a microbatch's arithmetic and bytes, forward and backward. */
+ * compared are a microbatch's arithmetic and bytes, forward and backward.
+ *
+ * Each chunk has room for the layers of the largest stage. So with several chunks a rank no stage
+ * has more layers than it must: one more in one of them would take a layer's memory in each chunk
+ * of each rank, twice as much where stages are of one layer. */
 #include "ir/cost.h"
 #include "pipeline/pipeline.h"
 #include "passes/spmd/shard.h"
@@ -63,8 +67,9 @@ static Weight weights(const Module *m, Arena *tmp)
     return s.w;
 }
 
-/* Gives layer after layer to the rank that then has the least to do, the last of several. */
-static void share_out(const Weight *w, int64_t ranks, int chunks, int64_t *layers)
+/* Gives layer after layer to the rank that then has the least to do, the last of several; to none
+ * more than `most`. */
+static void share_out(const Weight *w, int64_t ranks, int chunks, int64_t most, int64_t *layers)
 {
     int64_t left = w->layers;
     for (int64_t r = 0; r < ranks; r++) {
@@ -72,12 +77,12 @@ static void share_out(const Weight *w, int64_t ranks, int chunks, int64_t *layer
         left -= layers[r];
     }
     for (; left > 0; left--) {
-        int64_t best = 0;
+        int64_t best = -1;
         double least = 0;
         for (int64_t r = 0; r < ranks; r++) {
             double load = (double)(layers[r] + 1) * w->layer + (r == 0 ? w->before : 0) +
                           (r == ranks - 1 ? w->after : 0);
-            if (r == 0 || load <= least) {
+            if (layers[r] < most && (best < 0 || load <= least)) {
                 best = r;
                 least = load;
             }
@@ -92,7 +97,8 @@ static void cut(Module *m, const Weight *w, int64_t *of_rank)
 {
     Pipeline *p = &m->layout.pipeline;
     int64_t ranks = mesh_size(m, p->axis);
-    share_out(w, ranks, p->chunks, of_rank);
+    const int64_t stages = mesh_stages(m), even = (w->layers + stages - 1) / stages;
+    share_out(w, ranks, p->chunks, p->chunks > 1 ? p->chunks * even : w->layers, of_rank);
     p->layers.n = 0;
     p->max_layers = 0;
     for (int s = 0; s < mesh_stages(m); s++) {
