@@ -93,8 +93,8 @@ static double send_flops(const Program *g)
 
 int64_t message_least(const Device *d)
 {
-    const double WORTH_SENDING =
-        4; /* times what a message costs at least, its bytes have to take */
+    /* Times what a message costs at least, its bytes have to take. */
+    const double WORTH_SENDING = 4;
     return 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
 }
 

@@ -17,7 +17,8 @@
  *
  * Small ones stay: a message costs what it costs. Whether it is done, and from which size on, is
  * Layout.bucket (overlap.c). What is scattered takes less memory so, for the stack then has the
- * parts alone: that is done whatever the time (Layout.scatter), but for the last microbatch.
+ * parts alone: that is done whatever the time (Layout.scatter); no last iteration is put behind a
+ * loop for it.
  *
  * why here: what is to be reduced is known, and loops are not yet planned; before what is gathered
  * ahead, which looks at the same loops. */
@@ -30,8 +31,7 @@
 typedef struct Buckets {
     Module *m;
     Arena *tmp;
-    int64_t least,
-        scatter; /* bytes of an iteration, to be reduced, or scattered, by itself; 0: none */
+    int64_t least, scatter; /* bytes of an iteration to be reduced, or scattered, alone; 0: none */
 } Buckets;
 
 /* From how many bytes on. */

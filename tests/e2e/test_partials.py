@@ -62,6 +62,7 @@ class Partials(mgctest.Case):
             halves, wide = (self.off(self.gradients(p, layout), meant) for p in ("bf16", "bf16 (reduce = f32)"))
             print(f"{layout}: gradients off by {halves:.2e} of their length, added up in f32 {wide:.2e}, one rank {one:.2e}")
             self.assertNotEqual(halves, wide)
+            # Each part is rounded where one rank rounds the sum, and that is rounded again: 4 and 8% more were seen (2 and 4 ranks).
             self.assertLess(halves, 1.25 * one)
             self.assertLess(wide, 1.25 * one)
 
