@@ -142,10 +142,12 @@ static Exit ranks_are_built(Session *s, const Compiled *c)
 
 /* Ranks on one processor share it. Where a host has a stream for collectives ranks are on several
  * machines, and the description is of what one of them has. */
-static void share_device(const Session *s, const Module *m, Device *d)
+static void share_device(const Session *s, Module *m, Device *d)
 {
     int64_t n = mesh_ranks(m);
     d->collectives_wait = s->o->overlap && !strcmp(s->o->overlap, "none");
+    if (s->o->pieces && !strcmp(s->o->pieces, "none"))
+        m->layout.pieces[0].n = m->layout.pieces[1].n = 1;
     if (n == 1 || d->target != TARGET_host || d->streams > 1)
         return;
     d->memory /= n;

@@ -16,8 +16,8 @@ static Exit usage(Session *s, const char *form)
 static bool plain(const Options *o, bool compiles)
 {
     bool front = o->define.n || o->layout || o->device || o->precision || o->microbatch ||
-                 o->recompute || o->offload || o->optimizer || o->overlap || o->collectives ||
-                 o->cpu;
+                 o->recompute || o->offload || o->optimizer || o->overlap || o->pieces ||
+                 o->collectives || o->cpu;
     return !pipeline_options(o) && !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod &&
            !o->out && !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion &&
            !o->report && !o->schedule && !o->trace && !o->memory && !o->print_after.n &&

@@ -1,11 +1,12 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Six rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Seven rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
  *   chunks     after chunks, up to timeline: the whole way, with what the backward part keeps by
  *              default.
+ *   turns      after turns, up to timeline: the same, of @train alone.
  *   offload    the decision of frontier, and after frontier up to place; then streams and timeline.
  *              Where nothing is said of it, first the decision of frontier, and if that does not
  *              fit, after frontier up to place, with the decisions on the way.
@@ -27,6 +28,7 @@
 #include "decide/offload.h"
 #include "decide/optimizer.h"
 #include "decide/overlap.h"
+#include "decide/pieces.h"
 #include "plan/asserts.h"
 #include "plan/check/check.h"
 #include "plan/order/order.h"
@@ -42,6 +44,12 @@
 static PassStatus decide_chunks(PlanJob *j)
 {
     chunks_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_turns(PlanJob *j)
+{
+    pieces_choose(j->m, j->d);
     return PASS_ok;
 }
 

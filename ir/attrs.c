@@ -5,7 +5,7 @@
 
 static bool same_DIM(Dim a, Dim b)
 {
-    return a.name == b.name && a.size == b.size && a.axes == b.axes && a.zigzag == b.zigzag;
+    return a.name == b.name && a.size == b.size && dim_lies_as(a, b);
 }
 static bool same_DIMS(DimList a, DimList b)
 {

@@ -23,6 +23,8 @@ static const char *has_axes(Rule *r)
         WRONG(r, "no axis of the mesh is named");
     if (r->attrs->zigzag && (axes & (axes - 1)))
         WRONG(r, "zigzag order on %s, which is not one axis", rule_axes(r, axes));
+    if (r->attrs->blocks && (r->attrs->zigzag || (axes & (axes - 1))))
+        WRONG(r, "blocks on %s, which is not one axis in its order", rule_axes(r, axes));
     return NULL;
 }
 
@@ -40,13 +42,16 @@ static const char *split_on(Rule *r, Name name)
         WRONG(r, "dim '%s' is split on %s, which does not come before %s in the mesh",
               rule_dim(r, name), rule_axes(r, t->dims[at].axes), rule_axes(r, axes));
     int64_t n = mesh_size(r->m, axes), unit = n * (r->attrs->zigzag ? 2 : 1);
-    if (t->dims[at].size % unit)
+    if (t->dims[at].blocks)
+        WRONG(r, "dim '%s' is split in blocks already", rule_dim(r, name));
+    if (t->dims[at].size % (r->attrs->blocks ? n * r->attrs->blocks : unit))
         WRONG(r, "dim '%s' of %lld is not split evenly on %s, of %lld ranks", rule_dim(r, name),
               (long long)t->dims[at].size, rule_axes(r, axes), (long long)n);
     t->dims[at].size /= n;
     if (!r->m->local) {
         t->dims[at].axes |= axes;
         t->dims[at].zigzag |= r->attrs->zigzag ? axes : 0;
+        t->dims[at].blocks = r->attrs->blocks;
     }
     return NULL;
 }
@@ -64,9 +69,11 @@ static const char *whole_on(Rule *r, Name name)
     if (!r->m->local && (t->dims[at].zigzag & axes) != (r->attrs->zigzag ? axes : 0))
         WRONG(r, "dim '%s' is %sin zigzag order on %s", rule_dim(r, name),
               r->attrs->zigzag ? "not " : "", rule_axes(r, axes));
+    if (!r->m->local && t->dims[at].blocks != r->attrs->blocks)
+        WRONG(r, "dim '%s' is in %lld blocks on %s", rule_dim(r, name),
+              (long long)t->dims[at].blocks, rule_axes(r, axes));
     t->dims[at].size *= mesh_size(r->m, axes);
-    t->dims[at].axes &= ~axes;
-    t->dims[at].zigzag &= ~axes;
+    t->dims[at] = dim_without_axes(t->dims[at], axes);
     return NULL;
 }
 
@@ -182,7 +189,9 @@ static Around around(const Type *t, Name dim)
 static void copy_part(const Interp *in, const Ins *i, double *part, double *x, Around whole,
                       bool out)
 {
-    Dim d = {.axes = i->attrs.axes, .zigzag = i->attrs.zigzag ? i->attrs.axes : 0};
+    Dim d = {.axes = i->attrs.axes,
+             .zigzag = i->attrs.zigzag ? i->attrs.axes : 0,
+             .blocks = i->attrs.blocks};
     d.size = whole.size / mesh_size(in->m, d.axes);
     /* After pass local the parts of stages follow each other as the ranks do. */
     bool by_rank = in->m->local && d.axes == in->m->layout.pipeline.axis;

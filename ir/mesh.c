@@ -56,10 +56,23 @@ Axes mesh_zigzag(const Module *m, Name dim)
     return all;
 }
 
+Dim mesh_ruled(const Module *m, Name dim, Axes axes)
+{
+    Dim d = {.name = dim, .axes = axes, .zigzag = axes & mesh_zigzag(m, dim)};
+    for (size_t r = 0; r < m->layout.rules.n; r++) {
+        const LayoutRule *rule = &m->layout.rules.data[r];
+        if (rule->dim == dim && rule->blocks && (axes >> rule->axis[rule->n - 1] & 1))
+            d.blocks = rule->blocks;
+    }
+    return d;
+}
+
 Dim mesh_split(const Module *m, Dim d, Axes more)
 {
+    const Dim ruled = mesh_ruled(m, d.name, more);
     d.axes |= more;
-    d.zigzag |= more & mesh_zigzag(m, d.name);
+    d.zigzag |= ruled.zigzag;
+    d.blocks = ruled.blocks ? ruled.blocks : d.blocks;
     if (more & m->layout.pipeline.axis)
         d.size = m->layout.pipeline.chunks * m->layout.pipeline.max_layers;
     else
@@ -96,16 +109,17 @@ int64_t mesh_layer(const Module *m, int64_t rank, int64_t i)
 }
 
 /* From the innermost axis out: what zigzag order cuts in two has to be even there. */
-int mesh_pieces(const Module *m, Axes axes, Axes zigzag)
+int64_t mesh_pieces(const Module *m, Dim d)
 {
-    bool odd = true;
+    const int64_t blocks = d.blocks ? d.blocks : 1;
+    bool odd = blocks % 2;
     for (size_t i = m->layout.mesh.n; i-- > 0;) {
-        if (axes & zigzag & (Axes)1 << i && odd)
-            return 2;
-        if (axes >> i & 1)
+        if (d.axes & d.zigzag & (Axes)1 << i && odd)
+            return 2 * blocks;
+        if (d.axes >> i & 1)
             odd &= m->layout.mesh.data[i].size % 2;
     }
-    return 1;
+    return blocks;
 }
 
 StageSet mesh_stage_set(const Module *m, int64_t rank)
@@ -118,14 +132,14 @@ StageSet mesh_stage_set(const Module *m, int64_t rank)
                                              : AT_MIDDLE;
 }
 
-int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag)
+int64_t mesh_unit(const Module *m, Dim d)
 {
-    return mesh_size(m, axes) * mesh_pieces(m, axes, zigzag);
+    return mesh_size(m, d.axes) * mesh_pieces(m, d);
 }
 
 int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i)
 {
-    int64_t size = d.size;
+    int64_t size = d.size, blocks = d.blocks;
     if (d.axes & m->layout.pipeline.axis) /* split on that alone, with the same room for each */
         return mesh_stage(m, rank, i) * m->layout.pipeline.max_layers +
                i % m->layout.pipeline.max_layers;
@@ -134,10 +148,15 @@ int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i)
         int64_t half = size / 2;
         if (!(d.axes >> a & 1))
             continue;
-        if (!(d.zigzag >> a & 1))
+        if (blocks) {
+            const int64_t each = size / blocks;
+            i += (i / each * (n - 1) + p) * each;
+        } else if (!(d.zigzag >> a & 1)) {
             i += p * size;
-        else
+        } else {
             i += i < half ? p * half : (2 * n - 2 - p) * half;
+        }
+        blocks = 0;
         size *= n;
     }
     return i;
@@ -162,11 +181,18 @@ int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end)
         if (!(d.axes >> a & 1))
             continue;
         size /= n;
-        if (d.zigzag >> a & 1)
+        if (d.blocks && !(d.axes >> a >> 1)) { /* the last */
+            const int64_t each = size / d.blocks;
+            int64_t all = 0;
+            for (int64_t k = 0; k < d.blocks; k++)
+                all += within(end - (k * n + p) * each, each);
+            end = all;
+        } else if (d.zigzag >> a & 1) {
             end = within(end - p * (size / 2), size / 2) +
                   within(end - (2 * n - 1 - p) * (size / 2), size / 2);
-        else
+        } else {
             end = within(end - p * size, size);
+        }
     }
     return end;
 }

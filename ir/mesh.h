@@ -36,6 +36,8 @@ bool mesh_tree_each_microbatch(const Module *m);
 int64_t dim_whole(const Module *m, Dim d);
 /* The axes on which the layout's rules split a dim of this name in zigzag order. */
 Axes mesh_zigzag(const Module *m, Name dim);
+/* A dim of this name that is split on these axes as its rules say, of no size. */
+Dim mesh_ruled(const Module *m, Name dim, Axes axes);
 /* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */
 Dim mesh_split(const Module *m, Dim d, Axes more);
 /* Stages there are; to which one belongs element i of what a rank has of the pipeline's dim, and
@@ -55,9 +57,10 @@ bool ir_is_staged(const Module *m, const Ins *i);
  * of other microbatches is added on the way back, in whose order of microbatches their sums are
  * written. NULL: none. */
 const Ins *ir_relay_before(const Ins *i, Ins *const *among, size_t n);
-int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
-/* The size of a rank's part is a multiple of this: 1, or 2 for a zigzag. */
-int mesh_pieces(const Module *m, Axes axes, Axes zigzag);
+/* The size of a whole dim that lies as d does is a multiple of this; and the size of a rank's part
+ * of this: its blocks, and an even number for a zigzag. */
+int64_t mesh_unit(const Module *m, Dim d);
+int64_t mesh_pieces(const Module *m, Dim d);
 /* The index in the whole dim of element i of what a rank has: larger for larger i. */
 int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i);
 /* How many of the elements that a rank has come before index `end` of the whole dim. */

@@ -82,7 +82,7 @@ bool type_equal(const Type *a, const Type *b)
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->dims[i].name != b->dims[i].name || a->dims[i].size != b->dims[i].size ||
-            a->dims[i].axes != b->dims[i].axes || a->dims[i].zigzag != b->dims[i].zigzag)
+            !dim_lies_as(a->dims[i], b->dims[i]))
             return false;
     return true;
 }
@@ -93,8 +93,7 @@ bool type_same_dims(const Type *a, const Type *b)
         return false;
     for (int i = 0; i < a->rank; i++) {
         int j = type_find(b, a->dims[i].name);
-        if (j < 0 || b->dims[j].size != a->dims[i].size || b->dims[j].axes != a->dims[i].axes ||
-            b->dims[j].zigzag != a->dims[i].zigzag)
+        if (j < 0 || b->dims[j].size != a->dims[i].size || !dim_lies_as(a->dims[i], b->dims[j]))
             return false;
     }
     return true;
@@ -111,7 +110,10 @@ bool join_is_outermost(const Module *m, const Ins *join)
             if (part->dims[i].name != t->dims[i].name)
                 return false;
     }
-    return t->dims[0].name == join->attrs.dim.name;
+    int first = 0;
+    while (first + 1 < t->rank && t->dims[first].size == 1)
+        first++;
+    return t->dims[first].name == join->attrs.dim.name;
 }
 
 Axes type_axes(const Type *t)
@@ -125,7 +127,7 @@ Axes type_axes(const Type *t)
 void type_strip(Type *t)
 {
     for (int i = 0; i < t->rank; i++)
-        t->dims[i].axes = t->dims[i].zigzag = 0;
+        t->dims[i] = dim_lying_as(t->dims[i], (Dim){0});
     t->partial = t->max = 0;
 }
 

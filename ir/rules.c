@@ -38,7 +38,7 @@ const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side)
     if (t->dims[at].axes != d.axes)
         WRONG(r, "%s has dim '%s' split on other axes than the attribute says", side,
               rule_dim(r, d.name));
-    if (t->dims[at].zigzag != d.zigzag)
+    if (!dim_lies_as(t->dims[at], d))
         WRONG(r, "%s has dim '%s' in another order than the attribute says", side,
               rule_dim(r, d.name));
     return NULL;
@@ -511,6 +511,8 @@ static const char *sizes_agree(Rule *r, Op op)
                     WRONG(r, "dim '%s' is split on other axes here and there", rule_dim(r, d.name));
                 if (r->in[j]->dims[at].zigzag != d.zigzag)
                     WRONG(r, "dim '%s' is in zigzag order here and not there", rule_dim(r, d.name));
+                if (!dim_lies_as(r->in[j]->dims[at], d))
+                    WRONG(r, "dim '%s' is in other blocks here and there", rule_dim(r, d.name));
             }
     return NULL;
 }

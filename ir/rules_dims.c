@@ -48,7 +48,7 @@ const char *type_split(Rule *r)
         WRONG(r, "dim '%s' of %lld is not %lld times %lld", rule_dim(r, inner.name), (long long)n,
               (long long)outer.size, (long long)inner.size);
     const Dim d = r->in[0]->dims[i];
-    if (d.axes != outer.axes || d.zigzag != outer.zigzag)
+    if (!dim_lies_as(d, outer))
         WRONG(r, "dim '%s' does not lie over the mesh as '%s'", rule_dim(r, inner.name),
               rule_dim(r, outer.name));
     r->out[0] = split_dim(r->in[0], i, outer, inner);
@@ -71,8 +71,7 @@ const char *type_merge(Rule *r)
             (size_t)(rank - i - 1) * sizeof r->out[0].dims[0]);
     r->out[0].rank--;
     r->out[0].dims[i].size = outer.size * inner.size;
-    r->out[0].dims[i].axes = outer.axes;
-    r->out[0].dims[i].zigzag = outer.zigzag;
+    r->out[0].dims[i] = dim_lying_as(r->out[0].dims[i], outer);
     return NULL;
 }
 

@@ -121,7 +121,7 @@ int ir_cut_tiles(const Module *m, const Attrs *a, const Type *t)
     int64_t inner = 1;
     for (int k = a->over.n; k-- > 0;) {
         const Dim d = t->dims[type_find(t, a->over.dim[k].name)];
-        const int64_t whole = dim_whole(m, d), piece = whole / mesh_unit(m, d.axes, d.zigzag);
+        const int64_t whole = dim_whole(m, d), piece = whole / mesh_unit(m, d);
         if (d.axes && inner * piece % a->every)
             return k;
         inner = k == a->at ? 1 : inner * whole;

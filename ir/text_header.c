@@ -150,6 +150,11 @@ void text_read_layout(Reader *r)
         vec_push(r->m->arena, &l->keep, ((KeptName){.name = text_want_name(r)}));
     if (text_take_word(r, "chunk"))
         l->chunk = text_want_int(r, 1, INT64_MAX);
+    for (int k = 0; k < 2; k++)
+        if (text_take_word(r, k ? "back" : "pieces")) {
+            l->pieces[k].n = text_want_int(r, 1, MAX_PIECES);
+            l->pieces[k].turns = text_take_word(r, "turns");
+        }
     l->overlap = text_take_word(r, "overlap");
     if (text_take_word(r, "send_flops"))
         l->send_flops = text_want_real(r);
@@ -224,6 +229,8 @@ void text_read_mesh(Reader *r)
                 rule.zigzag |= (Axes)1 << rule.axis[rule.n];
             rule.n++;
         }
+        if (text_take_word(r, "blocks"))
+            rule.blocks = text_want_int(r, 2, INT32_MAX);
         rule.span = text_read_place(r);
         vec_push(r->m->arena, &l->rules, rule);
     }

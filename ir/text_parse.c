@@ -51,6 +51,8 @@ static Dim read_dim(Reader *r)
     d.size = text_want_int(r, 0, (int64_t)1 << 62);
     if (text_take_mark(r, '@'))
         d.axes = read_axes(r, &d.zigzag);
+    if (d.axes && text_take_mark(r, '/'))
+        d.blocks = text_want_int(r, 2, INT32_MAX);
     return d;
 }
 

@@ -28,7 +28,7 @@ void text_print_axes(const Module *m, Axes axes, FILE *out)
         }
 }
 
-/* "seq=64@cp~.tp": in zigzag order on cp. */
+/* "seq=64@cp~.tp/4": in zigzag order on cp, in 4 blocks on tp. */
 void text_print_dim(const Module *m, Dim d, FILE *out)
 {
     text_put_name(out, name_str(m->names, d.name));
@@ -40,6 +40,8 @@ void text_print_dim(const Module *m, Dim d, FILE *out)
                     d.zigzag >> i & 1 ? "~" : "");
             before = ".";
         }
+    if (d.blocks)
+        fprintf(out, "/%lld", (long long)d.blocks);
 }
 
 static void print_partial(const Module *m, const char *what, Axes axes, FILE *out)

@@ -98,6 +98,8 @@ static void print_mesh(const Module *m, FILE *out)
         for (int k = 0; k < r->n; k++)
             fprintf(out, " on %s%s", name_str(m->names, l->mesh.data[r->axis[k]].name),
                     r->zigzag >> r->axis[k] & 1 ? " zigzag" : "");
+        if (r->blocks)
+            fprintf(out, " blocks %lld", (long long)r->blocks);
         text_print_place(m, r->span, out);
         fputc('\n', out);
     }
@@ -215,6 +217,10 @@ void text_print_header(const Module *m, FILE *out)
     }
     if (m->layout.chunk)
         fprintf(out, " chunk %lld", (long long)m->layout.chunk);
+    for (int k = 0; k < 2; k++)
+        if (m->layout.pieces[k].n)
+            fprintf(out, " %s %lld%s", k ? "back" : "pieces", (long long)m->layout.pieces[k].n,
+                    m->layout.pieces[k].turns ? " turns" : "");
     fputs(m->layout.overlap ? " overlap" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);

@@ -60,12 +60,37 @@ enum { MAX_AXES = 16 };
 
 /* size: of what a rank has. axes: those it is split on, the first of the mesh the outermost; the
  * whole dim is `size` times their sizes. zigzag: those of axes on which rank r of n has parts r and
- * 2n - 1 - r of 2n, one behind the other, and not part r of n. */
+ * 2n - 1 - r of 2n, one behind the other, and not part r of n. blocks: on the last of axes, rank r
+ * has part r of each of so many blocks, one behind the other; 0: of all. */
 typedef struct Dim {
     Name name;
     int64_t size;
     Axes axes, zigzag;
+    int64_t blocks;
 } Dim;
+
+/* Do two dims of one name lie alike over the mesh? */
+static inline bool dim_lies_as(Dim a, Dim b)
+{
+    return a.axes == b.axes && a.zigzag == b.zigzag && a.blocks == b.blocks;
+}
+/* d, but over the mesh it lies as another does. */
+static inline Dim dim_lying_as(Dim d, Dim other)
+{
+    d.axes = other.axes;
+    d.zigzag = other.zigzag;
+    d.blocks = other.blocks;
+    return d;
+}
+/* d without these axes, of which it is split; its size stays. */
+static inline Dim dim_without_axes(Dim d, Axes axes)
+{
+    if ((d.axes & axes) && (d.axes & axes) >= (d.axes & ~axes)) /* the last is among them */
+        d.blocks = 0;
+    d.axes &= ~axes;
+    d.zigzag &= ~axes;
+    return d;
+}
 
 /* Dims in storage order, outermost first; a name occurs once. `indexes`, for integers: the dim
  * whose elements they number (0 if none): token(vocab).

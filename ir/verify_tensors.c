@@ -91,7 +91,8 @@ void verify_tensor(Verifier *v, uint32_t at)
         verify_broken(v, NULL, 8, "tensor '%s' has no external form", verify_name(v, t->name));
     for (int k = 0; k < t->type.rank; k++) {
         int64_t whole = whole_size(v->m, t, k);
-        if (t->type.dims[k].size % mesh_pieces(v->m, t->axes[k], t->zigzag[k]))
+        if (t->type.dims[k].size %
+            mesh_pieces(v->m, (Dim){.axes = t->axes[k], .zigzag = t->zigzag[k]}))
             verify_broken(v, NULL, 11, "tensor '%s': %lld cannot be in zigzag order",
                           verify_name(v, t->name), (long long)t->type.dims[k].size);
         if (t->valid[k] < 1 || t->valid[k] > whole)

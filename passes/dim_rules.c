@@ -7,7 +7,7 @@ int64_t rules_unit(const Module *m, Dim d)
     for (size_t r = 0; r < m->layout.rules.n; r++)
         for (int k = 0; k < m->layout.rules.data[r].n && m->layout.rules.data[r].dim == d.name; k++)
             all |= (Axes)1 << m->layout.rules.data[r].axis[k];
-    const int64_t unit = mesh_unit(m, all, mesh_zigzag(m, d.name));
+    const int64_t unit = mesh_unit(m, mesh_ruled(m, d.name, all));
     return d.size % unit ? 1 : unit;
 }
 

@@ -3,6 +3,7 @@
  * A stable topological order that runs pointwise and reducing instructions as soon as their
  * operands are there, before products and other kernels: so that what can share a kernel stands
  * together, and nothing that uses it stands between. Nothing crosses an instruction with an effect.
+ * Or, of those that are ready, the one with the least key first.
  */
 #include "passes/toposort.h"
 #include "passes/walk.h"
@@ -14,6 +15,7 @@ typedef struct Order {
     int *waiting;     /* per instruction: operands not yet computed */
     VEC(int) * users; /* per instruction */
     int user;
+    const int *key; /* per instruction; NULL: eager ones first */
     Arena *tmp;
 } Order;
 
@@ -32,7 +34,17 @@ static bool eager(const Ins *i)
     return op_is(i->op, POINTWISE | FUSE);
 }
 
-/* Emits the ready instructions among [from, to): eager ones first, then the first other one. */
+/* Does instruction i, which is ready and stands behind `than`, run before it all the same? */
+static bool comes_first(const Order *o, int i, int than)
+{
+    if (than < 0)
+        return true;
+    if (o->key)
+        return o->key[i] < o->key[than];
+    return eager(o->r->ins.data[i]) && !eager(o->r->ins.data[than]);
+}
+
+/* Emits the ready instructions among [from, to): the one that comes first. */
 static void order_part(Order *o, int from, int to, Ins **out, int *n)
 {
     bool *done = NEW_ARRAY(o->tmp, bool, o->n);
@@ -41,11 +53,7 @@ static void order_part(Order *o, int from, int to, Ins **out, int *n)
         for (int i = from; i < to; i++) {
             if (done[i] || o->waiting[i])
                 continue;
-            if (eager(o->r->ins.data[i])) {
-                pick = i;
-                break;
-            }
-            if (pick < 0)
+            if (comes_first(o, i, pick))
                 pick = i;
         }
         if (pick < 0)
@@ -58,9 +66,9 @@ static void order_part(Order *o, int from, int to, Ins **out, int *n)
     }
 }
 
-void toposort_region(Module *m, Region *r, Arena *tmp)
+static void sort(Module *m, Region *r, const int *key, Arena *tmp)
 {
-    Order o = {.r = r, .n = (int)r->ins.n, .tmp = tmp};
+    Order o = {.r = r, .n = (int)r->ins.n, .key = key, .tmp = tmp};
     o.def = NEW_ARRAY(tmp, int, m->values.n);
     o.waiting = NEW_ARRAY(tmp, int, o.n);
     o.users = arena_array(tmp, (size_t)o.n + 1, sizeof *o.users);
@@ -86,4 +94,14 @@ void toposort_region(Module *m, Region *r, Arena *tmp)
         }
     for (int i = 0; i < n && n == o.n; i++)
         r->ins.data[i] = out[i];
+}
+
+void toposort_region(Module *m, Region *r, Arena *tmp)
+{
+    sort(m, r, NULL, tmp);
+}
+
+void toposort_by(Module *m, Region *r, const int *key, Arena *tmp)
+{
+    sort(m, r, key, tmp);
 }

@@ -377,6 +377,7 @@ void plan_print(const Plan *p, FILE *out)
             text_bytes(m->arena, (double)p->live_bound_bytes),
             100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1));
     print_scans(p, out);
+    plan_print_pieces(p, out);
     print_recompute(p, out);
     seconds_by_kind(p->train, by_kind);
     fputs("step time by kind\n", out);
@@ -446,6 +447,8 @@ void plan_print_json(const Plan *p, FILE *out)
         "precision_reason", precision_reason(&m->train), "outside", outside_json(p));
     if (m->layout.scans.n)
         json_object_set_new(o, "scans", scans_json(p));
+    if (mesh_ranks(m) > 1)
+        json_object_set_new(o, "pieces", plan_pieces_json(m));
     json_object_set_new(o, "kept", kept_json(m));
     json_object_set_new(o, "levels", levels_json(p));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));

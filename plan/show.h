@@ -24,6 +24,10 @@ const char *plan_transfers_text(const Plan *p);
 double plan_on_host(const Program *g);
 const char *plan_on_host_text(const Plan *p);
 
+/* show_pieces.c: nothing where nothing is cut; an object of what is. */
+void plan_print_pieces(const Plan *p, FILE *out);
+struct json_t *plan_pieces_json(const Module *m);
+
 /* show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most MAX_AXES,
  * how many. */
 typedef struct TensorSplit {

@@ -386,18 +386,28 @@ static void assemble(Assemble *a, Builder *b, Ins *sum)
     take_casts(a, out, made);
 }
 
-/* The parts of a join that are not computed where they lie are copied there, by a kernel. */
+/* Is v seen in memory with gaps? */
+static bool has_gaps(const Assemble *a, Value v)
+{
+    const Strided s = strided_of(a->m, v);
+    return !strides_are_dense(s.type, s.stride);
+}
+
+/* The parts of a join that are not computed where they lie are copied there, by a kernel; where
+ * they lie one behind the other, by bytes, unless they have gaps. */
 static void settle(Assemble *a, Builder *b, Ins *join)
 {
-    if (join->op != OP_join || join_is_outermost(a->m, join))
+    if (join->op != OP_join)
         return;
+    const bool outermost = join_is_outermost(a->m, join);
     const Joined there = dense_join(join, type_of(a->m, join->out[0]));
     Value *part = NEW_ARRAY(a->m->arena, Value, join->nin);
     for (uint32_t k = 0; k < join->nin; k++) {
         const Type *t = type_of(a->m, join->in[k]);
-        part[k] = way_of(a, &there, k) == PART_copied
-                      ? build_typed(b, OP_copy, NULL, 1, &join->in[k], 1, t, NULL)->out[0]
-                      : join->in[k];
+        const bool copied =
+            outermost ? has_gaps(a, join->in[k]) : way_of(a, &there, k) == PART_copied;
+        part[k] = copied ? build_typed(b, OP_copy, NULL, 1, &join->in[k], 1, t, NULL)->out[0]
+                         : join->in[k];
     }
     join->in = part;
 }

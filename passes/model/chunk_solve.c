@@ -11,8 +11,8 @@
 /* The number of the block of `size` positions that each position of d is in. */
 static Value block_of(Chunk *c, Dim d, int64_t size)
 {
-    const Dim block = {name_intern(c->m->names, "block"), d.size / size, 0, 0};
-    const Dim inner = {d.name, size, 0, 0};
+    const Dim block = {.name = name_intern(c->m->names, "block"), .size = d.size / size};
+    const Dim inner = {.name = d.name, .size = size};
     const Type t = {.dtype = DT_i32, .rank = 2, .dims = {block, inner}};
     const Attrs a = {.dim = inner, .to = block};
     const Value v = build_as(&c->b, build_iota(&c->b, DT_i32, block), t);
@@ -36,7 +36,7 @@ static Value between(Chunk *c, Value x, int64_t size)
 /* a b, as matrices of t and s. */
 static Value product(Chunk *c, Value a, Value b)
 {
-    const Dim mid = {name_intern(c->m->names, "between"), c->t.size, 0, 0};
+    const Dim mid = {.name = name_intern(c->m->names, "between"), .size = c->t.size};
     return build_dot(&c->b, chunk_renamed(c, a, c->s, mid), chunk_renamed(c, b, c->t, mid),
                      &(DimList){.n = 1, .dim = {mid}});
 }

@@ -20,7 +20,7 @@ Value local_place(Local *l, Axes axes)
 /* An index into a split dim as one into the rank's part, kept inside it; *here: does it have it? */
 static Value index_here(Local *l, Builder *b, Dim d, Value index, Value *here)
 {
-    if (d.zigzag) {
+    if (d.zigzag || d.blocks) {
         Value before = local_below(l, b, d, index, NULL);
         Value next = build2(b, OP_add, index, build_const(b, DT_i32, 1));
         *here = build2(b, OP_gt, local_below(l, b, d, next, NULL), before);
@@ -43,10 +43,11 @@ static Value where(Builder *b, Value mask, Value x)
 static Attrs without_axes(const Attrs *a)
 {
     Attrs r = *a;
-    r.dim.axes = r.to.axes = r.along.axes = r.keys.axes = 0;
-    r.dim.zigzag = r.to.zigzag = r.along.zigzag = r.keys.zigzag = 0;
+    Dim *const one[] = {&r.dim, &r.to, &r.along, &r.keys};
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+        *one[i] = dim_lying_as(*one[i], (Dim){0});
     for (int i = 0; i < r.over.n; i++)
-        r.over.dim[i].axes = r.over.dim[i].zigzag = 0;
+        r.over.dim[i] = dim_lying_as(r.over.dim[i], (Dim){0});
     return r;
 }
 

@@ -17,29 +17,44 @@ static Value moved(Builder *b, Value x, Value place, int64_t each, int64_t more)
     return build2(b, OP_add, x, by);
 }
 
+/* x counts what a rank has of so many blocks, `each` of one: with what n ranks have of all. */
+static Value in_blocks(Builder *b, Value x, Value place, int64_t each, int64_t blocks, int64_t n)
+{
+    Value all = moved(b, x, place, each, 0);
+    for (int64_t k = 1; k < blocks; k++) {
+        Value in[3] = {build2(b, OP_ge, x, number(b, k * each)), number(b, (n - 1) * each),
+                       number(b, 0)};
+        all = build2(b, OP_add, all, build(b, OP_select, NULL, 3, in));
+    }
+    return all;
+}
+
 Value local_positions(Local *l, Builder *b, Dim d, DType t)
 {
     Dim here = {.name = d.name, .size = d.size};
     if (d.axes & l->m->layout.pipeline.axis)
         return build_cast(b, local_layer(l, b, build_iota(b, DT_i32, here)), t);
-    if (!d.zigzag) {
+    if (!d.zigzag && !d.blocks) {
         Value first = build2(b, OP_mul, local_place(l, d.axes), number(b, d.size));
         return build2(b, OP_add, build_iota(b, t, here), build_cast(b, first, t));
     }
     Value x = build_iota(b, DT_i32, here);
-    int64_t size = d.size;
+    int64_t size = d.size, blocks = d.blocks;
     for (size_t a = l->m->layout.mesh.n; a-- > 0;) {
         int64_t n = l->m->layout.mesh.data[a].size, half = size / 2;
         if (!(d.axes >> a & 1))
             continue;
         Value place = local_place(l, (Axes)1 << a);
-        if (d.zigzag >> a & 1) {
+        if (blocks) {
+            x = in_blocks(b, x, place, size / blocks, blocks, n);
+        } else if (d.zigzag >> a & 1) {
             Value in[3] = {build2(b, OP_lt, x, number(b, half)), moved(b, x, place, half, 0),
                            moved(b, x, place, -half, (2 * n - 2) * half)};
             x = build(b, OP_select, NULL, 3, in);
         } else {
             x = moved(b, x, place, size, 0);
         }
+        blocks = 0;
         size *= n;
     }
     return build_cast(b, x, t);
@@ -119,7 +134,14 @@ Value local_below(Local *l, Builder *b, Dim d, Value end, const Value *place)
             continue;
         Value p = place ? place[a] : local_place(l, (Axes)1 << a);
         size /= n;
-        if (d.zigzag >> a & 1) {
+        if (d.blocks && !(d.axes >> a >> 1)) { /* the last */
+            const int64_t each = size / d.blocks;
+            Value all = number(b, 0);
+            for (int64_t k = 0; k < d.blocks; k++)
+                all =
+                    build2(b, OP_add, all, within(b, moved(b, end, p, -each, -k * n * each), each));
+            end = all;
+        } else if (d.zigzag >> a & 1) {
             int64_t half = size / 2;
             Value low = within(b, moved(b, end, p, -half, 0), half);
             Value high = within(b, moved(b, end, p, half, -(2 * n - 1) * half), half);

@@ -165,8 +165,7 @@ static Value settle(Shard *s, Builder *b, Value old, Value x)
         if (!s->grad[old]) /* split when it is added up */
             for (int i = 0; i < to.rank; i++) {
                 Axes later = to.dims[i].axes & t->partial;
-                to.dims[i].axes &= ~later;
-                to.dims[i].zigzag &= ~later;
+                to.dims[i] = dim_without_axes(to.dims[i], later);
                 to.dims[i].size *= mesh_size(s->m, later);
             }
         to.partial = t->partial & ~type_axes(&to);

@@ -21,7 +21,7 @@ static void uneven(const Module *m, Dim d, Axes axes)
 {
     const LayoutRule *rule = rule_of(m, d.name, axes);
     int64_t ranks = mesh_size(m, axes);
-    int64_t unit = mesh_unit(m, axes, mesh_zigzag(m, d.name)), each = unit / ranks;
+    int64_t unit = mesh_unit(m, mesh_ruled(m, d.name, axes)), each = unit / ranks;
     const char *dim = name_str(m->names, d.name), *axis = mesh_axes_text(m, axes);
     diag_error(m->diag, rule ? rule->span : (Span){0}, 332,
                "'%s' of %lld is not split evenly on %s, which is %lld ranks%s", dim,
@@ -46,7 +46,7 @@ void shard_cuts(const Module *m, Value v, bool fixed[MAX_RANK])
                            (i->op == OP_rename && d == a->to.name) ||
                            (i->op == OP_reindex && dims_have(&a->over, d));
         fixed[k] = whole && !(axes[k] & m->layout.pipeline.axis) &&
-                   t->dims[k].size % mesh_unit(m, axes[k], mesh_zigzag(m, d)) != 0;
+                   t->dims[k].size % mesh_unit(m, mesh_ruled(m, d, axes[k])) != 0;
     }
 }
 
@@ -63,7 +63,7 @@ static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tm
         for (int i = 0; i < t->rank; i++) {
             bool known =
                 (axes[i] & m->layout.pipeline.axis) || /* stages may be of any sizes */
-                t->dims[i].size % mesh_unit(m, axes[i], mesh_zigzag(m, t->dims[i].name)) == 0;
+                t->dims[i].size % mesh_unit(m, mesh_ruled(m, t->dims[i].name, axes[i])) == 0;
             *used |= axes[i];
             for (size_t k = 0; k < told.n && !known; k++)
                 known = told.data[k] == t->dims[i].name;

@@ -4,7 +4,8 @@
 
 enum { LEAST = 256 }; /* elements of a part: a tensor of fewer stays whole */
 
-/* Dims of the repeats around a tensor are never split, but for that of a pipeline. */
+/* Dims of the repeats around a tensor are never split, but for that of a pipeline; and none in
+ * blocks, which files do not have. */
 static Split by_dims(const Module *m, const Type *t, int stacked)
 {
     Split s = {{0}};
@@ -12,6 +13,10 @@ static Split by_dims(const Module *m, const Type *t, int stacked)
     for (int i = 0; i < stacked; i++)
         fixed[i] = t->dims[i].name != m->layout.pipeline.dim;
     mesh_walk(m, t->dims, t->rank, fixed, s.axes);
+    for (int i = 0; i < t->rank; i++)
+        for (Axes a = 1; a <= s.axes[i]; a <<= 1)
+            if (mesh_ruled(m, t->dims[i].name, a).blocks)
+                s.axes[i] &= ~a;
     return s;
 }
 

@@ -59,10 +59,14 @@ static Value step(Builder *b, Op op, Value x, Name dim, Name to, Axes axes)
         a.dim = t->dims[type_find(t, dim)];
     if (to)
         a.to = t->dims[type_find(t, to)];
-    if (op == OP_all_gather)
+    if (op == OP_all_gather) {
         a.zigzag = (a.dim.zigzag & axes) != 0;
-    else if (op == OP_reduce_scatter || op == OP_shard)
-        a.zigzag = (mesh_zigzag(b->m, dim) & axes) != 0;
+        a.blocks = a.dim.blocks; /* its last axis is the one */
+    } else if (op == OP_reduce_scatter || op == OP_shard) {
+        const Dim ruled = mesh_ruled(b->m, dim, axes);
+        a.zigzag = ruled.zigzag != 0;
+        a.blocks = ruled.blocks;
+    }
     Name hint = b->m->values.data[x].name;
     Value y = build(b, op, &a, 1, &x);
     b->m->values.data[y].name = hint;
@@ -101,10 +105,11 @@ static int gives_up(const Type *t, Axes axis)
     return -1;
 }
 
-/* Parts in zigzag order do not change places with others: they are gathered. */
+/* Parts in zigzag order, or in blocks, do not change places with others: they are gathered. */
 static bool in_order(const Module *m, Name dim, Axes axis)
 {
-    return !(mesh_zigzag(m, dim) & axis);
+    const Dim d = mesh_ruled(m, dim, axis);
+    return !d.zigzag && !d.blocks;
 }
 
 /* One dim more is split as wanted. */

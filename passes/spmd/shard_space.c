@@ -36,7 +36,8 @@ static bool draws_rows(const Shard *s, const Type *t, Name d)
 {
     bool split = d == s->m->batch.name && t->rank && t->dims[0].name == d;
     for (size_t k = 0; split && k < s->m->layout.rules.n; k++)
-        split = s->m->layout.rules.data[k].dim != d || !s->m->layout.rules.data[k].zigzag;
+        split = s->m->layout.rules.data[k].dim != d ||
+                (!s->m->layout.rules.data[k].zigzag && !s->m->layout.rules.data[k].blocks);
     return split;
 }
 
@@ -56,10 +57,9 @@ static bool splits_alike(const Module *m, const Ins *i)
     mesh_walk(m, one->dims, one->rank, fixed, of_one);
     fixed[inner] = true;
     mesh_walk(m, two->dims, two->rank, fixed, of_two);
-    return of_one[at] && of_one[at] == of_two[outer] &&
-           mesh_zigzag(m, i->attrs.dim.name) == mesh_zigzag(m, i->attrs.to.name) &&
-           two->dims[outer].size % mesh_unit(m, of_two[outer], mesh_zigzag(m, i->attrs.to.name)) ==
-               0;
+    const Dim a = mesh_ruled(m, i->attrs.dim.name, of_one[at]);
+    const Dim b = mesh_ruled(m, i->attrs.to.name, of_two[outer]);
+    return a.axes && dim_lies_as(a, b) && two->dims[outer].size % mesh_unit(m, b) == 0;
 }
 
 /* Dims that the op looks at as a whole. */
@@ -168,6 +168,15 @@ static void keep_tiles_whole(const Shard *s, const Ins *i, Space *p)
     }
 }
 
+/* Keys do not go round by blocks: attention along a dim has these together. */
+static void keep_blocks_together(const Shard *s, Name along, Space *p)
+{
+    const int at = space_find(p, along);
+    for (Axes a = 1; at >= 0 && a <= p->axes[at]; a <<= 1)
+        if ((p->axes[at] & a) && mesh_ruled(s->m, along, a).blocks)
+            p->axes[at] &= ~a;
+}
+
 Space space_of(const Shard *s, const Ins *i)
 {
     Space p = {0};
@@ -189,11 +198,13 @@ Space space_of(const Shard *s, const Ins *i)
          */
         for (Axes last = 1u << (MAX_AXES - 1); last; last >>= 1)
             if (!(p.axes[d] & s->m->layout.pipeline.axis) &&
-                p.dim[d].size % mesh_unit(s->m, p.axes[d], mesh_zigzag(s->m, p.dim[d].name)))
+                p.dim[d].size % mesh_unit(s->m, mesh_ruled(s->m, p.dim[d].name, p.axes[d])))
                 p.axes[d] &= ~last;
     }
     if (i->op == OP_tile_scale)
         keep_tiles_whole(s, i, &p);
+    if (OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad))
+        keep_blocks_together(s, i->attrs.along.name, &p);
     return p;
 }
 

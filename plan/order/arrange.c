@@ -17,7 +17,8 @@
  *
  * The longest path is not all there is to it: where everything computes all the time anyway, what
  * is to be sent should be made early, so that the last messages have something to run beside. So
- * two orders are made, one by paths alone, one in which that comes first.
+ * several orders are made: one by paths alone, one in which that comes first, one that keeps to the
+ * program where two could begin as soon.
  *
  * If collectives are a queue, those of the loop before a stretch may still be under way when it
  * begins (queue_late.c): their results are ready later.
@@ -295,16 +296,25 @@ static double urgency(const Stretch *s, const Node *v)
     return v->tail + (s->sends ? 0 : v->seconds);
 }
 
-/* Of two that could begin as soon. giving: what is to be sent comes first. */
-static bool is_urgent(const Stretch *s, const Node *v, const Node *than, bool giving)
+/* Reasons for an action to be the first of those that could begin as soon. */
+typedef enum First {
+    FIRST_longest, /* the longest path */
+    FIRST_giving,  /* what is to be sent, then the longest path */
+    FIRST_written  /* the program's order, in which pieces take turns (passes/spmd/pieces.c) */
+} First;
+
+/* Of two that could begin as soon; v stands behind the other in the program. */
+static bool is_urgent(const Stretch *s, const Node *v, const Node *than, First first)
 {
-    if (giving && v->gives != than->gives)
+    if (first == FIRST_written)
+        return false;
+    if (first == FIRST_giving && v->gives != than->gives)
         return v->gives;
     return urgency(s, v) > urgency(s, than);
 }
 
 /* The node to place next among those that nothing holds back. */
-static int pick(const Stretch *s, const State *t, bool giving)
+static int pick(const Stretch *s, const State *t, First first)
 {
     int best = -1, least = -1;
     double when = 0;
@@ -322,8 +332,7 @@ static int pick(const Stretch *s, const State *t, bool giving)
         if (!has_room(s, t, v, during))
             continue;
         double begin = placed_at(s, t, v);
-        if (best < 0 || begin < when ||
-            (begin == when && is_urgent(s, v, &s->node[best], giving))) {
+        if (best < 0 || begin < when || (begin == when && is_urgent(s, v, &s->node[best], first))) {
             best = i;
             when = begin;
         }
@@ -332,12 +341,12 @@ static int pick(const Stretch *s, const State *t, bool giving)
 }
 
 /* An order, if it fits and is faster than *seconds, which it then is. */
-static bool order(Stretch *s, bool giving, State *now, double *seconds)
+static bool order(Stretch *s, First first, State *now, double *seconds)
 {
     State t = begin(s);
     bool fits = true;
     while (t.n < s->n)
-        fits &= put(s, &t, pick(s, &t, giving));
+        fits &= put(s, &t, pick(s, &t, first));
     if (!fits || makespan(&t) > *seconds)
         return false;
     *seconds = makespan(&t);
@@ -373,9 +382,9 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
         put(&s, &was, i);
     State now;
     double seconds = (1 - WORTH) * makespan(&was);
-    bool any = order(&s, false, &now, &seconds);
-    if (s.sends)
-        any |= order(&s, true, &now, &seconds);
+    bool any = order(&s, FIRST_longest, &now, &seconds);
+    for (First f = FIRST_giving; s.sends && f <= FIRST_written; f++)
+        any |= order(&s, f, &now, &seconds);
     if (!any)
         return false;
     Action *in_order = NEW_ARRAY(tmp, Action, s.n);

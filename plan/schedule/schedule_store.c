@@ -423,7 +423,8 @@ static int64_t chain_of(const Module *m, Value v)
 static bool joins_chain(const Module *m, const Ins *join)
 {
     Value from = 0;
-    if (!join_is_outermost(m, join))
+    if (!join_is_outermost(m, join) ||
+        type_of(m, join->out[0])->dims[0].name != join->attrs.dim.name)
         return false;
     for (uint32_t n = 0; n < join->nin; n++) {
         int64_t k = chain_of(m, join->in[n]);

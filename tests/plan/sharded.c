@@ -60,6 +60,15 @@ void lay_out(Model *t, const char *spec)
             offload_some(t, strtoull(part + 8, NULL, 10));
             continue;
         }
+        if (!strncmp(part, "pieces ", 7)) { /* "pieces 2 4t": forward, and backward in turns */
+            char *at = part + 7;
+            for (int k = 0; k < 2; k++) {
+                l->pieces[k].n = strtoll(at, &at, 10);
+                l->pieces[k].turns = *at == 't';
+                at += *at == 't';
+            }
+            continue;
+        }
         size_t n = strcspn(part, " ");
         const char *dim = arena_strndup(t->a, part, n);
         for (int c = 1; c < 4; c++)
@@ -70,7 +79,7 @@ void lay_out(Model *t, const char *spec)
         part[strcspn(part, ":")] = '\0';
         for (char *at = part + n; *at;) {
             at += strspn(at, " ");
-            size_t k = strcspn(at, " ~");
+            size_t k = strcspn(at, " ~/");
             int axis = axis_named(l, m->names, arena_strndup(t->a, at, k));
             bool zigzag = at[k] == '~';
             if (axis >= 0)
@@ -78,6 +87,8 @@ void lay_out(Model *t, const char *spec)
             if (axis >= 0 && zigzag)
                 r.zigzag |= (Axes)1 << axis;
             at += k + zigzag;
+            if (*at == '/') /* in so many blocks */
+                r.blocks = strtoll(at + 1, &at, 10);
         }
         if (r.n && (r.of || has_dim(m, r.dim)))
             vec_push(t->a, &l->rules, r);
@@ -393,6 +404,10 @@ bool layout_follows(const Reference *r, const char *spec)
         compare_all(r, &t, l, spec, "shard");
         must_pass(&t, pass_local);
         compare_all(r, &t, l, spec, "local");
+        if (strstr(spec, "/") || strstr(spec, "; pieces")) {
+            must_pass(&t, pass_pieces);
+            compare_all(r, &t, l, spec, "pieces");
+        }
         if (strstr(spec, "; offload")) {
             must_pass(&t, pass_levels);
             compare_all(r, &t, l, spec, "levels");
@@ -477,7 +492,7 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
     static const char *const axes[] = {"dp", "cp", "tp"};
     static const char *const classes[] = {"state", "grads", "params"};
     NameList dims = dims_of(&r->t);
-    int n = 1 + draw_int(rng, 3), first = draw_int(rng, 3);
+    int n = 1 + draw_int(rng, 3), first = draw_int(rng, 3), pieces = 0;
     int64_t ranks = 1;
     const char *s = "";
     for (int i = 0; i < n; i++) {
@@ -505,10 +520,17 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
         bool zigzag = dims.data[i] == r->t.m->seq.name && has_attention(r) && draw_int(rng, 2);
         s = arena_printf(a, "%s; %s %s%s", s, name_str(r->t.m->names, dims.data[i]),
                          axes[(first + one) % 3], zigzag ? "~" : "");
+        const bool also = two > one && zigzag && draw_int(rng, 4) == 0;
         if (two > one)
-            s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3],
-                             zigzag && draw_int(rng, 4) == 0 ? "~" : "");
+            s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3], also ? "~" : "");
+        if ((two > one ? !also : !zigzag) && draw_int(rng, 3) == 0) {
+            pieces = 1 + pieces;
+            s = arena_printf(a, "%s/2", s);
+        }
     }
+    if (pieces || draw_int(rng, 3) == 0)
+        s = arena_printf(a, "%s; pieces 2%s 2%s", s, draw_int(rng, 2) ? "t" : "",
+                         draw_int(rng, 2) ? "t" : "");
     int max = draw_int(rng, 4), axis = draw_int(rng, n);
     for (int c = 0; c < max; c++)
         s = arena_printf(a, "%s; %s %s", s, classes[c], axes[(first + axis) % 3]);

@@ -38,6 +38,10 @@ static const char *const layouts[] = {
     "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state dp",
     "dp=2 cp=2; batch dp; seq cp~; state dp; grads dp; params dp",
     "ep=2 dp=2; experts ep; batch dp ep; state dp",
+    /* Pieces: of positions in blocks, of sequences, and of positions that all ranks have. */
+    "tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp/2; pieces 2t 2",
+    "tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; pieces 4 2t",
+    "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; state dp; pieces 2t 2t",
     /* A collective of one axis reads what that of another writes. */
     "dp=2 cp=2; batch dp cp; state dp cp",
     "dp=2 cp=2; batch dp; seq cp; state dp cp; grads dp cp; params dp cp",
@@ -129,14 +133,15 @@ static void each_wait(void **state)
         int model, layout, kind;
     } cases[] = {{0, 0, OVERLAP}, {1, 0, OVERLAP}, {0, 1, OVERLAP}, {1, 1, OVERLAP},
                  {0, 0, HOSTS},   {1, 0, HOSTS},   {0, 1, HOSTS},   {1, 1, HOSTS},
-                 {0, 4, HOSTS},   {1, 4, HOSTS},   {0, 5, HOSTS},   {1, 5, HOSTS}};
+                 {0, 4, OVERLAP}, {1, 5, OVERLAP}, {0, 6, HOSTS},   {0, 7, HOSTS},
+                 {1, 7, HOSTS},   {0, 8, HOSTS},   {1, 8, HOSTS}};
     int dropped = 0, queued = 0, hosts = 0;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         Planned x;
         if (!sampled(k, SANITIZED ? 4 : 1) ||
             !open_planned(&x, cases[k].model, cases[k].layout, cases[k].kind))
             continue;
-        hosts += cases[k].layout > 3;
+        hosts += cases[k].layout > 6;
         Program *const *const all = x.p->programs;
         for (int n = 0; n < PLAN_PROGRAMS; n++)
             for (size_t i = 0; all[n] && i < all[n]->actions.n; i++)

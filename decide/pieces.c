@@ -1,0 +1,136 @@
+/* pieces.c - into how many pieces collectives are cut with the products beside them, and whether
+ * all that an iteration computes takes turns piece by piece, by plans that are made with it.
+ *
+ * Each of the two parts of a step, forward and backward, is cut by itself: a backward pass has
+ * gradients of weights to compute while it sends, a forward pass has nothing else. Both share how
+ * positions are dealt out to ranks, so both have one number of pieces, or none. Pieces are
+ * sequences where a rank computes several at once; else they are blocks of positions
+ * (LayoutRule.blocks).
+ *
+ * More pieces leave less of a collective that nothing runs beside, but each is a message, and its
+ * product is smaller. Taken is the fastest step by plans with what the backward pass keeps by
+ * default, as the frontier is chosen afterwards. Where collectives are made to wait
+ * (--overlap=none) the choice is the same: where a rank's positions are, its sums begin, and what
+ * overlaps shall change no bit. */
+#include "decide/pieces.h"
+
+#include "decide/make.h"
+#include "plan/whole.h"
+
+enum { MOST = 4, PARTS = 2 };
+
+/* Of a step: nothing is cut for less. */
+static const double WORTH = 0.01;
+
+/* Seconds of the two parts of a microbatch, of the step, and of waits for collectives, by a plan.
+ */
+typedef struct Times {
+    double part[PARTS], step, waits;
+} Times;
+
+static bool times_of(const Module *module, const Device *d, const Layout *as, Times *t)
+{
+    Arena *a = arena_new();
+    Module *m = module_copy(module, "train", diag_silent(module->diag, a), a);
+    m->layout = *as;
+    m->layout.overlap = true; /* collectives have the room to run beside the rest */
+    PlanJob job = plan_compared(m, d, a, "turns");
+    job.rough = true;
+    plan_make(&job); /* what does not fit is timed as well */
+    const bool any = job.plan != NULL;
+    if (any) {
+        job.after = "place";
+        job.upto = "timeline";
+        plan_make(&job);
+        const Whole w = plan_whole(job.plan);
+        *t = (Times){.part = {w.forward, w.backward}, .step = job.plan->train->seconds};
+        for (int k = 0; k < w.naxes; k++)
+            t->waits += w.along[k].exposed;
+    }
+    arena_free(a);
+    return any;
+}
+
+/* Is this the dim of a tensor? Its parts are files', whose elements are neighbours. */
+static bool is_of_tensors(const Module *m, Name dim)
+{
+    for (size_t t = 0; t < m->tensors.n; t++)
+        if (type_find(&m->tensors.data[t].type, dim) >= 0 && m->tensors.data[t].type.rank > 1)
+            return true;
+    return false;
+}
+
+/* Does a rule before this one use its last axis for another dim? Then what the rule splits there is
+ * gathered before a product, and scattered behind one. */
+static bool follows_tensors(const Module *m, size_t rule)
+{
+    const LayoutRule *r = &m->layout.rules.data[rule];
+    for (size_t k = 0; k < rule; k++) {
+        const LayoutRule *before = &m->layout.rules.data[k];
+        for (int a = 0; a < before->n; a++)
+            if (!before->of && before->dim != r->dim && before->axis[a] == r->axis[r->n - 1])
+                return true;
+    }
+    return false;
+}
+
+static bool is_innermost(const LayoutRule *r)
+{
+    for (int k = 0; k + 1 < r->n; k++)
+        if (r->axis[k] > r->axis[r->n - 1])
+            return false;
+    return !(r->zigzag >> r->axis[r->n - 1] & 1);
+}
+
+/* As it was, but for the rules of positions that are in so many blocks. */
+static void deal_out(const Module *m, Layout *as, int64_t blocks, Arena *a)
+{
+    const Layout was = *as;
+    as->rules.data = NULL;
+    as->rules.n = as->rules.cap = 0;
+    for (size_t k = 0; k < was.rules.n; k++) {
+        LayoutRule r = was.rules.data[k];
+        if (!r.of && r.dim != m->layout.pipeline.dim && r.dim != m->batch.name &&
+            !is_of_tensors(m, r.dim) && follows_tensors(m, k) && is_innermost(&r))
+            r.blocks = blocks;
+        vec_push(a, &as->rules, r);
+    }
+}
+
+void pieces_choose(Module *m, const Device *device)
+{
+    Times none, with;
+    Device concurrent = *device, *d = &concurrent;
+    concurrent.collectives_wait = false;
+    if (!m->layout.mesh.n || d->streams < 2 || m->layout.pieces[0].n || m->layout.pieces[1].n ||
+        !module_fn(m, "train"))
+        return;
+    if (!times_of(m, d, &m->layout, &none) || none.waits < WORTH * none.step)
+        return;
+    Layout best = m->layout;
+    double least = (1 - WORTH) * none.step;
+    for (int64_t n = 2; n <= MOST; n *= 2) {
+        Layout as = m->layout;
+        double part[PARTS] = {0};
+        if (m->layout.microbatch % n)
+            deal_out(m, &as, n, m->arena);
+        Layout chosen = as;
+        for (int way = 0; way < 3; way++) {
+            for (int k = 0; k < PARTS; k++)
+                as.pieces[k] = (LayoutPieces){way ? n : 0, way == 2};
+            if (!times_of(m, d, &as, &with))
+                break;
+            for (int k = 0; k < PARTS; k++)
+                if (!way || with.part[k] < part[k]) {
+                    part[k] = with.part[k];
+                    chosen.pieces[k] = as.pieces[k];
+                }
+        }
+        if ((chosen.pieces[0].n || chosen.pieces[1].n) && times_of(m, d, &chosen, &with) &&
+            with.step < least) {
+            least = with.step;
+            best = chosen;
+        }
+    }
+    m->layout = best;
+}

@@ -1,0 +1,162 @@
+/* layout.h - how a program lies over ranks and levels of memory; a part of ir.h, which says what
+ * its values are. */
+#ifndef MGC_IR_LAYOUT_H
+#define MGC_IR_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/level.h"
+#include "base/names.h"
+#include "ir/type.h"
+
+/* Policy for values that the backward pass of @train's repeats keeps from their forward pass:
+ * expensive ones (auto: or those chosen for the memory there is), all that it reads, the inputs
+ * of each iteration alone, or those that are named. */
+typedef enum Recompute {
+    RECOMPUTE_auto,
+    RECOMPUTE_none,
+    RECOMPUTE_all,
+    RECOMPUTE_keep,
+    RECOMPUTE_count
+} Recompute;
+extern const char *const recompute_names[RECOMPUTE_count];
+
+/* Iterations of a repeat, in the order in which they run, that are treated alike. */
+typedef struct KeepRange {
+    int64_t iterations;
+    int64_t segment; /* 1, or so many iterations keep no more than what goes into the first of them,
+                        and run again together; it divides `iterations` */
+    const bool *keep; /* per value of the module as it was before recompute.c: it is kept */
+    const char *says; /* for people: what is kept; NULL: nobody asked */
+    bool here; /* what is kept stays on the device, though Layout.offload has another level */
+} KeepRange;
+typedef VEC(KeepRange) KeepRanges;
+
+/* Per outermost repeat of @train, in order: its ranges, which together are all its iterations. */
+typedef struct KeepPlan {
+    VEC(KeepRanges) loops;
+    VEC(Name) dims; /* of those repeats, for people */
+} KeepPlan;
+
+/* The name of values that are kept, and where it is given. */
+typedef struct KeptName {
+    Name name;
+    Span span;
+} KeptName;
+
+typedef struct Axis {
+    Name name;
+    int64_t size; /* at least 2 */
+    Span span;
+} Axis;
+
+/* Classes of tensors that a rule can be for instead of a dim. */
+typedef enum TensorClass {
+    CLASS_none,
+    CLASS_state,
+    CLASS_grads,
+    CLASS_params,
+    CLASS_count
+} TensorClass;
+extern const char *const class_names[CLASS_count]; /* as in the text; [0]: "" */
+
+/* `dim -> axis, ...`: a dim, or a class, is split on these axes, in this order, where they are not
+ * in use. */
+typedef struct LayoutRule {
+    Name dim; /* 0: a class */
+    TensorClass of;
+    int n;
+    uint8_t axis[MAX_AXES];
+    Axes zigzag;    /* of these: rank r of n has parts r and 2n - 1 - r of 2n, not two neighbours */
+    int64_t blocks; /* along the last, the innermost: see Dim; 0: of neighbours */
+    Span span;
+} LayoutRule;
+
+/* The rule `layers -> pp (schedule = ...)`: iterations of the repeat over `dim` are cut into
+ * stages, `chunks` a rank: stage s is on rank s % p of the axis, as its chunk s / p. */
+enum { MAX_STAGES = 4096 };
+typedef struct Pipeline {
+    Axes axis; /* one axis of the mesh; 0: there is none, and the rest is not set */
+    Name dim;  /* "layers" */
+    Name schedule;
+    const char *table; /* the file of a schedule in PyTorch's grammar, or NULL */
+    int chunks;        /* 1 or more */
+    int group;         /* interleaved; 0: as many as ranks */
+    /* Set by pass shard: per stage, how many layers; the largest of those. A rank has room for
+     * `max_layers` layers of each of its chunks: the dim is chunks * max_layers long there. */
+    VEC(int64_t) layers;
+    int64_t max_layers;
+    Span span;
+} Pipeline;
+
+/* How a scan of the source goes along its dim, for people. */
+typedef struct ScanForm {
+    Span span;
+    Dim dim;
+    int64_t chunk;   /* positions that are computed at once; 1: one after the other */
+    const char *why; /* 1: what is not linear, or NULL: it would be no faster */
+} ScanForm;
+
+/* Tensors and values that may lie on another level of memory than the device (passes/levels/). */
+typedef enum OffloadClass {
+    OFFLOAD_state,
+    OFFLOAD_masters,
+    OFFLOAD_parameters, /* of layers, as they read them */
+    OFFLOAD_gradients,  /* of those */
+    OFFLOAD_kept,       /* of layers, for the backward part */
+    OFFLOAD_count
+} OffloadClass;
+extern const char *const offload_names[OFFLOAD_count]; /* as in the language and the text */
+
+/* The classes that are offloaded are chosen if the program fits no other way, given, or chosen. */
+typedef enum Offloads { OFFLOADS_if_needed, OFFLOADS_as_given, OFFLOADS_auto } Offloads;
+
+/* Into how many pieces collectives are cut with the products beside them (passes/spmd/pieces.c); 1:
+ * none is; 0: nor was anything said. turns: all that can be is computed in pieces, which take
+ * turns. */
+typedef struct LayoutPieces {
+    int64_t n;
+    bool turns;
+} LayoutPieces;
+enum { MAX_PIECES = 16 };
+
+/* The layout that was chosen, checked. */
+typedef struct Layout {
+    Name name, device; /* "default", "cpu" */
+    VEC(Axis) mesh;    /* axes of more than one rank, the outermost first */
+    VEC(LayoutRule) rules;
+    Pipeline pipeline;
+    int64_t microbatch;   /* sequences that a rank computes at once */
+    Span microbatch_span; /* where the layout says so; no place: the command line, or nobody */
+    Recompute recompute;
+    VEC(KeptName) keep;      /* RECOMPUTE_keep */
+    const KeepPlan *plan;    /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
+    LayoutPieces pieces[2];  /* of the forward and of the backward part */
+    bool overlap;            /* collectives may take what memory is left, to run beside the rest */
+    int64_t bucket, scatter; /* gradients of a layer are reduced, or scattered, in its iteration,
+                                from so many bytes on (passes/spmd/buckets.c); 0: none are */
+    double send_flops;   /* that are computed while a byte of gradients is added up over ranks; 0:
+                            kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
+    VEC(Value) ahead;    /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    VEC(ScanForm) scans; /* of @train, or of @eval if there is none: said by pass chunk */
+    int64_t chunk; /* positions that a linear scan goes on at once, at most (passes/model/chunk.c);
+                      1: none does; 0: nothing was said or chosen */
+    int64_t
+        padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
+    int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
+                       done (decide/logits.c), so that no text has them; 0: the planner's default */
+    Level offload[OFFLOAD_count];
+    Offloads offloads;
+    OptimizerAt optimizer;
+    int64_t piece; /* bytes of a window of what no repeat stacks, at most; 0: the pass's own */
+    Span offload_span, optimizer_span, offload_to[OFFLOAD_count]; /* lines; the level in one */
+    double assert_peak, assert_step;                              /* bytes, seconds; 0: none */
+    double assert_exposed;            /* part of the step that waits for communication; 0: none */
+    double assert_level[LEVEL_count]; /* bytes that the ranks of a machine offload; 0: none */
+    Span assert_span, assert_step_span, assert_exposed_span, assert_level_span[LEVEL_count];
+} Layout;
+
+#endif
