@@ -85,6 +85,16 @@ static const char *experts(Rule *r, Op op, Axes *partial)
     return wrong;
 }
 
+/* A number that is rounded at random is itself on average, and so is the sum of such parts. */
+static const char *rounded(Rule *r, Axes *partial)
+{
+    const char *wrong = NULL;
+    *partial = r->in[0]->partial;
+    for (int i = 1; i < r->nin && !wrong; i++)
+        wrong = whole(r, i);
+    return wrong;
+}
+
 /* The axes that the results are partial over. */
 static const char *partial_of(Rule *r, Op op, Axes *partial)
 {
@@ -109,6 +119,8 @@ static const char *partial_of(Rule *r, Op op, Axes *partial)
     }
     if (op == OP_scatter_add)
         return scatter(r, partial);
+    if (op == OP_stochastic_round)
+        return rounded(r, partial);
     if (op == OP_div || op == OP_gather) {
         *partial = r->in[0]->partial | (op == OP_gather ? r->attrs->dim.axes : 0);
         return whole(r, 1);

@@ -63,6 +63,17 @@ static Value slot_here(Local *l, Builder *b, const Ins *i)
     return build2(b, OP_add, build2(b, OP_mul, i->in[2], ranks), local_place(l, axes));
 }
 
+/* Parts of a sum are rounded each by its own numbers, or their errors would be alike. */
+static Value seed_here(Local *l, Builder *b, const Ins *i)
+{
+    const double APART = 1 << 20; /* seeds of neighbours */
+    const Axes axes = l->partial[i->out[0]];
+    if (!axes)
+        return i->in[3];
+    const Value place = build_cast(b, local_place(l, axes), DT_i64);
+    return build2(b, OP_add, i->in[3], build2(b, OP_mul, place, build_const(b, DT_i64, APART)));
+}
+
 static void instruction(Local *l, Region *r, Ins *i)
 {
     Builder b = builder_at(l->m, r, i);
@@ -79,6 +90,8 @@ static void instruction(Local *l, Region *r, Ins *i)
         x[0] = local_positions(l, &b, d, type_of(l->m, i->out[0])->dtype);
     } else if (i->op == OP_random) {
         i->in[2] = slot_here(l, &b, i);
+    } else if (i->op == OP_stochastic_round) {
+        i->in[3] = seed_here(l, &b, i);
     } else if (i->op == OP_gather && d.axes) {
         Value in[2] = {i->in[0], index_here(l, &b, d, i->in[1], &here)};
         x[0] = where(&b, here, build(&b, OP_gather, &i->attrs, 2, in));
@@ -147,9 +160,11 @@ PassStatus pass_local(Job *j)
     for (size_t f = 0; f < m->fns.n; f++)
         m->fns.data[f]->batch = batch_axes(m, m->fns.data[f]);
     Axes *rows = NEW_ARRAY(j->tmp, Axes, m->values.n);
+    Axes *partial = NEW_ARRAY(j->tmp, Axes, m->values.n);
     for (size_t v = 1; v < m->values.n; v++) {
         const Type *t = type_of(m, (Value)v);
         rows[v] = t->rank ? t->dims[0].axes : 0;
+        partial[v] = t->partial;
     }
     for (size_t v = 1; v < m->values.n; v++)
         type_strip(&m->values.data[v].type);
@@ -161,7 +176,7 @@ PassStatus pass_local(Job *j)
     }
     m->local = true;
     for (size_t f = 0; f < m->fns.n; f++) {
-        Local l = {.m = m, .fn = m->fns.data[f], .rows = rows};
+        Local l = {.m = m, .fn = m->fns.data[f], .rows = rows, .partial = partial};
         region(&l, l.fn->body);
     }
     return PASS_ok;

@@ -80,7 +80,7 @@ Value shard_accumulator(const Shard *s, Value v)
         const Ins *loop = x->home->owner;
         double start;
         size_t k = 0;
-        if (x->def && x->def->op == OP_window) {
+        if (x->def && OP_AMONG(x->def->op, OP_window, OP_cast)) { /* cast: it is of halves */
             v = x->def->in[0];
             continue;
         }
@@ -103,7 +103,7 @@ static bool use_stays_partial(const Shard *s, const Ins *i, size_t at)
         return true;
     if (i->op == OP_repeat)
         return at >= (size_t)i->attrs.carried;
-    if (OP_AMONG(i->op, OP_copy, OP_dispatch, OP_combine))
+    if (OP_AMONG(i->op, OP_copy, OP_dispatch, OP_combine, OP_stochastic_round))
         return !at && shard_stays_partial(s, i->out[0]);
     if (i->op == OP_combine_weight) /* a number a choice is added up instead */
         return !at;

@@ -140,7 +140,7 @@ static Axes partial_operands(const Shard *s, const Ins *i)
 {
     Axes all = ~(Axes)0, any = 0;
     if (OP_AMONG(i->op, OP_neg, OP_cast, OP_copy, OP_sum, OP_window, OP_reindex, OP_dispatch,
-                 OP_combine))
+                 OP_combine, OP_stochastic_round))
         return type_of(s->m, s->now[i->in[0]])->partial;
     if (i->op == OP_combine_weight)
         return type_of(s->m, s->now[i->in[0]])->partial & ~type_of(s->m, s->now[i->in[1]])->partial;

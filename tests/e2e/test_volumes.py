@@ -6,7 +6,7 @@ import json
 
 import mgctest
 
-M, FLOAT = 4, 4
+M, FLOAT, HALF = 4, 4, 2
 DP, TP = "    batch -> dp\n", "    {heads}, ffn, vocab -> tp\n"
 Z1, Z2, Z3 = "    state -> dp\n", "    state, grads -> dp\n", "    state, grads, params -> dp\n"
 
@@ -65,6 +65,21 @@ class Volumes(mgctest.Case):
             split = 7 * (plan["params"] - m.whole) * FLOAT // 8
             self.sends(plan, reduce_scatter=split, all_gather=split, all_reduce=2 * 7 * m.whole * FLOAT // 8)
             self.holds(plan, m.whole, ("optimizer",), 8)
+
+    def test_sums_in_halves(self):
+        """Parts of gradients that are rounded are added up once a step as well, in halves."""
+        with open(mgctest.model("llama7b.mg"), encoding="utf-8") as f:
+            self.write("halves.mg", f.read().replace("    clip      1.0", "    clip      1.0\n    precision bf16 (reduce = bf16)"))
+        for mesh, rules in (("dp = 8", DP), ("dp = 8", DP + Z1), ("dp = 4, tp = 2", DP + TP)):
+            self.write("l.mg", f"layout l {{\n    device b200\n    mesh {mesh}\n{rules.format(heads='kv_heads')}    microbatch 1\n"
+                               "    recompute none\n}\n")
+            r = self.mgc("./halves.mg", "--layout", "./l.mg", "-D", f"batch={8 * M}", "--plan=json")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            plan = json.loads(r.stdout)
+            n, split = (4, 2) if "tp" in mesh else (8, 1)
+            of_dp = sum(v["bytes"] for v in plan["collectives"] if v["axis"] == "dp" and not v["scalars"] and v["kind"] != "all_gather")
+            each = (plan["params"] - LLAMA.gains) // split + LLAMA.gains
+            self.assertEqual(of_dp, (1 if Z1 in rules else 2) * (n - 1) * each * HALF // n)
 
     def test_zero_2(self):
         """Gradients once a microbatch; a table that is looked up and multiplied by has two."""

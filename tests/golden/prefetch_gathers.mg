@@ -14,7 +14,7 @@
 # CHECK: communication layers.self_attn.wq {{.*}} | rounded.layers.self_attn.wq =wq
 # CHECK: loop layers x 31
 # CHECK: s2 communication layers.self_attn.wk {{.*}} | rounded.layers.self_attn.wk[layers*4194304] =layers.self_attn.wk | after
-# CHECK: s0 product layers.self_attn.dot {{.*}} | mul[layers*33554432] wq =layers.self_attn.dot
+# CHECK: s0 product layers.self_attn.dot {{.*}} | layers.input_layernorm.mul wq =dot
 # CHECK: s2 communication layers.self_attn.wq_2 {{.*}} | rounded.layers.self_attn.wq+4194304[layers*4194304] =wq
 # CHECK: s0 product layers.mlp.dot_3 {{.*}} | after
 # CHECK: end
@@ -31,7 +31,7 @@
 # IR: {{%x[.0-9]*}}: bf16[batch=1, seq=4096, hidden=4096], {{.*}} = repeat {{.*}}[[W]], {{.*}}layers=31
 #
 # As many gathers as without, and as much is sent.
-# PLAN: predicted 22{{[.0-9]*}} s, {{.*}} MFU 5{{.*}}
+# PLAN: predicted 21{{[.0-9]*}} s, {{.*}} MFU 5{{.*}}
 # PLAN-NEXT: microbatch {{.*}} forward, {{.*}} backward; 64 microbatches, and {{.*}} outside of them
 # PLAN-NEXT: the mesh bubble 0.0%; a rank that computes a tenth slower makes it {{[89][.0-9]*}}% longer; waits for dp {{[0-9.]+}}%
 # PLAN: comm {{.*}} MiB
