@@ -146,8 +146,9 @@ static void share_device(const Session *s, Module *m, Device *d)
 {
     int64_t n = mesh_ranks(m);
     d->collectives_wait = s->o->overlap && !strcmp(s->o->overlap, "none");
-    if (s->o->pieces && !strcmp(s->o->pieces, "none"))
-        m->layout.pieces[0].n = m->layout.pieces[1].n = 1;
+    if (s->o->pieces && strcmp(s->o->pieces, "auto"))
+        m->layout.pieces[0].n = m->layout.pieces[1].n =
+            strcmp(s->o->pieces, "none") ? strtoll(s->o->pieces, NULL, 10) : 1;
     if (n == 1 || d->target != TARGET_host || d->streams > 1)
         return;
     d->memory /= n;

@@ -97,40 +97,51 @@ static void deal_out(const Module *m, Layout *as, int64_t blocks, Arena *a)
     }
 }
 
+/* The faster way for each of the two parts with n pieces; false: there is no plan. given: nothing
+ * else will do. */
+static bool choose_ways(const Module *m, const Device *d, int64_t n, bool given, Layout *best)
+{
+    Layout as = m->layout;
+    double part[PARTS] = {0};
+    Times with;
+    if (m->layout.microbatch % n)
+        deal_out(m, &as, n, m->arena);
+    *best = as;
+    for (int way = given; way < 3; way++) {
+        for (int k = 0; k < PARTS; k++)
+            as.pieces[k] = (LayoutPieces){way ? n : 0, way == 2};
+        if (!times_of(m, d, &as, &with))
+            return false;
+        for (int k = 0; k < PARTS; k++)
+            if (way == given || with.part[k] < part[k]) {
+                part[k] = with.part[k];
+                best->pieces[k] = as.pieces[k];
+            }
+    }
+    return true;
+}
+
 void pieces_choose(Module *m, const Device *device)
 {
     Times none, with;
+    Layout as, best = m->layout;
     Device concurrent = *device, *d = &concurrent;
+    const int64_t given = m->layout.pieces[0].n;
     concurrent.collectives_wait = false;
-    if (!m->layout.mesh.n || d->streams < 2 || m->layout.pieces[0].n || m->layout.pieces[1].n ||
-        !module_fn(m, "train"))
+    if (!m->layout.mesh.n || d->streams < 2 || given == 1 || !module_fn(m, "train"))
         return;
+    if (given) {
+        m->layout = choose_ways(m, d, given, true, &as) ? as : best;
+        return;
+    }
     if (!times_of(m, d, &m->layout, &none) || none.waits < WORTH * none.step)
         return;
-    Layout best = m->layout;
     double least = (1 - WORTH) * none.step;
-    for (int64_t n = 2; n <= MOST; n *= 2) {
-        Layout as = m->layout;
-        double part[PARTS] = {0};
-        if (m->layout.microbatch % n)
-            deal_out(m, &as, n, m->arena);
-        Layout chosen = as;
-        for (int way = 0; way < 3; way++) {
-            for (int k = 0; k < PARTS; k++)
-                as.pieces[k] = (LayoutPieces){way ? n : 0, way == 2};
-            if (!times_of(m, d, &as, &with))
-                break;
-            for (int k = 0; k < PARTS; k++)
-                if (!way || with.part[k] < part[k]) {
-                    part[k] = with.part[k];
-                    chosen.pieces[k] = as.pieces[k];
-                }
-        }
-        if ((chosen.pieces[0].n || chosen.pieces[1].n) && times_of(m, d, &chosen, &with) &&
-            with.step < least) {
+    for (int64_t n = 2; n <= MOST; n *= 2)
+        if (choose_ways(m, d, n, false, &as) && (as.pieces[0].n || as.pieces[1].n) &&
+            times_of(m, d, &as, &with) && with.step < least) {
             least = with.step;
-            best = chosen;
+            best = as;
         }
-    }
     m->layout = best;
 }

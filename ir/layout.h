@@ -115,7 +115,7 @@ extern const char *const offload_names[OFFLOAD_count]; /* as in the language and
 typedef enum Offloads { OFFLOADS_if_needed, OFFLOADS_as_given, OFFLOADS_auto } Offloads;
 
 /* Into how many pieces collectives are cut with the products beside them (passes/spmd/pieces.c); 1:
- * none is; 0: nor was anything said. turns: all that can be is computed in pieces, which take
+ * none is; 0: nothing was said or chosen. turns: all that can be is computed in pieces, which take
  * turns. */
 typedef struct LayoutPieces {
     int64_t n;

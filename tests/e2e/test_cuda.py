@@ -47,6 +47,22 @@ class Cuda(shim.Case):
             self.gpu("less.mg", *options)
             self.assertEqual(self.losses("./gpu", "--steps", 3), usual)
 
+    def test_pieces(self):
+        """Collectives cut with the products beside them, into sequences and into blocks of positions: the losses of processors."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read().split("layout {")[0]
+        self.text(6000)
+        precision, within = some((("f32", 1e-6), ("bf16", 1e-3)))[0]
+        for at_once, pieces, more in ((4, 4, "seq -> tp"), (1, 2, "seq -> tp"), (1, 4, "")):
+            self.write("cut.mg", text + f"layout {{ device h100 mesh dp = 2, tp = 2 batch -> dp kv_heads, ffn, vocab -> tp {more} microbatch {at_once} }}")
+            plan = json.loads(self.compiles("cut.mg", "--precision", precision, f"--pieces={pieces}", "--plan=json").out)
+            self.assertEqual({k: v["pieces"] for k, v in plan["pieces"].items()}, {"forward": pieces, "backward": pieces})
+            self.both(LLAMA, "--precision", precision)
+            want = [loss for loss, _ in self.losses("./cpu", "--steps", 4)]
+            self.gpu("cut.mg", "--precision", precision, f"--pieces={pieces}")
+            for a, (b, _) in zip(want, self.losses("./gpu", "--steps", 4, SHIM_GPUS="4"), strict=True):
+                self.assertLess(abs(a - b), within * a, (at_once, pieces))
+
     def test_masks(self):
         """Attention with a window, a cap, documents and values of another width: the losses of processors, and in a ring too."""
         precision, within = some((("f32", 1e-6), ("bf16", 1e-4)))[0]

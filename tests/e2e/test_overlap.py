@@ -17,6 +17,9 @@ LAYOUTS = {  # ranks, and what the layout says beside the mesh
     "zero3_rounds": (4, "mesh dp = 4\n batch -> dp\n state, grads, params -> dp\n microbatch 1"),
     "tp": (4, "mesh dp = 2, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 2"),
     "ring": (4, "mesh dp = 2, cp = 2\n batch -> dp\n seq -> cp (zigzag)\n state, grads, params -> dp\n microbatch 2"),
+    # Cut with the products beside it: into sequences, and into blocks of positions.
+    "pieces": (2, "mesh tp = 2\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 4", "--pieces=4"),
+    "blocks": (4, "mesh dp = 2, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1", "--pieces=2"),
     # A collective reads what the one before it writes: over two axes, and from place to place of one ring.
     "two_axes": (4, "mesh dp = 2, cp = 2\n batch -> dp, cp\n state -> dp, cp\n microbatch 1"),
     "one_ring": (4, "mesh cp = 4\n seq -> cp\n microbatch 4"),
@@ -30,7 +33,7 @@ class Overlap(mgctest.Case):
     hung_words, fails, long = test_launch.Launch.hung_words, test_launch.Launch.fails, test_launch.Launch.long
     await_ranks, is_rank, gone, end = (getattr(test_launch.Launch, f) for f in ("await_ranks", "is_rank", "gone", "end"))
 
-    def make(self, layout, overlap, out, *more):
+    def make(self, layout, overlap, out, *more, pieces=None):
         """A program for machines that are slow, and links that are slower: all that may run beside the rest does."""
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpus.json"), encoding="utf-8") as f:
             device = {**json.load(f), "link_seconds": 1e-7, "link_bandwidth": 1e7, "node_seconds": 1e-7,
@@ -39,7 +42,7 @@ class Overlap(mgctest.Case):
         self.write("layout.mg", f"layout it {{\n device cpus\n {LAYOUTS[layout][1]}\n}}\n")
         self.text(6000)
         return self.compiles(test_launch.MODEL, "--layout", "./layout.mg", "--device", "./slow.json", "-D", "batch=8", "--precision",
-                             "f32", f"--overlap={overlap}", *more, "-o", out)
+                             "f32", f"--overlap={overlap}", *([pieces] if pieces else LAYOUTS[layout][2:]), *more, "-o", out)
 
     def run_on(self, kind, name, n, hosts, out, *more):
         argv = [f"./{name}", *self.args(out, 4, *more)[1:]]
@@ -88,6 +91,15 @@ class Overlap(mgctest.Case):
     def test_tp(self):
         self.check_layout("tp")
 
+    def test_pieces(self):
+        self.check_layout("pieces")
+        self.make("pieces", "auto", "whole", pieces="--pieces=none")  # sequences are no other numbers
+        self.run_it(["./whole", *self.args("whole-run", 4)[1:]])
+        self.assertEqual(self.losses("whole-run"), self.losses("bare"))
+
+    def test_blocks(self):
+        self.check_layout("blocks")
+
     def test_ring(self):
         self.check_layout("ring")
 
@@ -132,6 +144,12 @@ class Overlap(mgctest.Case):
         self.assertIn("auto", r.err)
         self.assertEqual(self.mgc(f, "--check", "--overlap=").returncode, 2)
         self.assertEqual(self.mgc("env", "--overlap=none").returncode, 2)
+        for wrong in ("3", "", "-2"):
+            r = self.mgc(f, "--check", f"--pieces={wrong}")
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("--pieces", r.err)
+        self.assertEqual(self.mgc("env", "--pieces=2").returncode, 2)
+        self.compiles(f, "--check", "--pieces=4")  # one rank has nothing to cut
         self.compiles(f, "--check", "--overlap=none")
 
 
