@@ -27,7 +27,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 MODEL = os.path.join(ROOT, "models/llama_mini.mg")
 SIZES = {"layers": 6, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1536, "seq": 256}
 EACH = 3  # sequences of a rank: computing takes two to three times as long as what is sent
-WIDE = {"layers": 3, "hidden": 1024, "kv_heads": 4, "group": 4, "head": 64, "ffn": 4096, "seq": 256}
+WIDE = {"layers": 2, "hidden": 1024, "kv_heads": 4, "group": 4, "head": 64, "ffn": 4096, "seq": 256}
 RULES = {"dp": "    batch -> dp\n", "zero3": "    batch -> dp\n    state, grads, params -> dp\n",
          "tp": "    kv_heads, ffn, vocab -> tp\n    seq -> tp\n"}
 WAYS = {"dp": ("dp", SIZES, EACH), "zero3": ("dp", SIZES, EACH), "tp": ("tp", WIDE, 4)}  # axis, model, sequences at once
