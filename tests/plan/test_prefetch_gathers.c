@@ -282,6 +282,9 @@ static void memory(void **state)
 {
     (void)state;
     int ahead = 0;
+    /* Orders and plans are chosen by times in which collectives are late: on time a program may be
+     * a little slower. */
+    const double late = 1.005;
     const Device slow = slow_links();
     for (int k = 0; k < LAYOUTS; k++) {
         Reference r;
@@ -305,7 +308,7 @@ static void memory(void **state)
             const Plan *p = chosen(&t, &copy, limit);
             must_hold(p);
             assert_true(plan_bytes(p) <= limit);
-            assert_true(p->train->seconds <= plain->train->seconds);
+            assert_true(p->train->seconds <= late * plain->train->seconds);
         }
         const Plan *none = chosen(&t, &copy, min);
         assert_true(plan_bytes(none) == min && !copy.m->layout.overlap);
