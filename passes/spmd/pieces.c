@@ -1,10 +1,11 @@
 /* pieces.c - pass pieces: a collective and the products beside it are cut, so that one piece is
  * computed while the next is on its way.
  *
- *   before:  g = all_gather x over seq;  y = dot g, w          z = dot h, w;  r = reduce_scatter z
- *   after:   g0 = all_gather x0;  g1 = all_gather x1           z0 = dot h0, w;  r0 = reduce_scatter
- * z0 y0 = dot g0, w;  y1 = dot g1, w                   z1 = dot h1, w;  r1 = reduce_scatter z1 g =
- * join g0, g1;  y = join y0, y1                 r = join r0, r1
+ *   before:  g = all_gather x over seq;  y = dot g, w
+ *            z = dot h, w;  r = reduce_scatter z
+ *   after:   g0 = all_gather x0;  g1 = all_gather x1;  y0 = dot g0, w;  y1 = dot g1, w
+ *            z0 = dot h0, w;  r0 = reduce_scatter z0;  z1 = dot h1, w;  r1 = reduce_scatter z1
+ *            g = join g0, g1;  y = join y0, y1;  r = join r0, r1
  *
  * Under tensor parallelism a product waits for what it multiplies, and what follows a product for
  * its sum over ranks: nothing else could run meanwhile. Pieces are of the outermost dim of what is
