@@ -22,10 +22,11 @@ enum { MOST = 4, PARTS = 2 };
 /* Of a step: nothing is cut for less. */
 static const double WORTH = 0.01;
 
-/* Seconds of the two parts of a microbatch, of the step, and of waits for collectives, by a plan.
- */
+/* Seconds of the two parts of a microbatch, of the step, and of waits for collectives, by a plan;
+ * how many collectives its step has. */
 typedef struct Times {
     double part[PARTS], step, waits;
+    int64_t collectives;
 } Times;
 
 static bool times_of(const Module *module, const Device *d, const Layout *as, Times *t)
@@ -46,6 +47,8 @@ static bool times_of(const Module *module, const Device *d, const Layout *as, Ti
         *t = (Times){.part = {w.forward, w.backward}, .step = job.plan->train->seconds};
         for (int k = 0; k < w.naxes; k++)
             t->waits += w.along[k].exposed;
+        for (size_t k = 0; k < job.plan->train->actions.n; k++)
+            t->collectives += job.plan->train->actions.data[k].kind == ACT_comm;
     }
     arena_free(a);
     return any;
@@ -121,6 +124,27 @@ static bool choose_ways(const Module *m, const Device *d, int64_t n, bool given,
     return true;
 }
 
+/* As many pieces as the command line says. A device that does not compute while it sends takes them
+ * as well, though no plan is the faster for it. */
+static void take_given(Module *m, const Device *d)
+{
+    Times whole, cut;
+    Layout as, none = m->layout;
+    const int64_t given = m->layout.pieces[0].n;
+    for (int k = 0; k < PARTS; k++)
+        none.pieces[k] = (LayoutPieces){.n = 1};
+    if (d->streams > 1 && choose_ways(m, d, given, true, &as))
+        m->layout = as;
+    if (!times_of(m, d, &none, &whole) || !times_of(m, d, &m->layout, &cut) ||
+        cut.collectives > whole.collectives)
+        return;
+    diag_warning(m->diag, (Span){0}, 558, "--pieces=%lld cuts nothing: %s", (long long)given,
+                 !whole.collectives ? "the ranks of this layout send nothing"
+                                    : "no collective here has a product beside it and a dim "
+                                      "outside of both that so many divide");
+    diag_help(m->diag, "leave the option out, and mgc cuts where that makes a step faster");
+}
+
 void pieces_choose(Module *m, const Device *device)
 {
     Times none, with;
@@ -128,12 +152,14 @@ void pieces_choose(Module *m, const Device *device)
     Device concurrent = *device, *d = &concurrent;
     const int64_t given = m->layout.pieces[0].n;
     concurrent.collectives_wait = false;
-    if (!m->layout.mesh.n || d->streams < 2 || given == 1 || !module_fn(m, "train"))
+    if (given == 1 || !module_fn(m, "train"))
         return;
     if (given) {
-        m->layout = choose_ways(m, d, given, true, &as) ? as : best;
+        take_given(m, d);
         return;
     }
+    if (!m->layout.mesh.n || d->streams < 2)
+        return;
     if (!times_of(m, d, &m->layout, &none) || none.waits < WORTH * none.step)
         return;
     double least = (1 - WORTH) * none.step;

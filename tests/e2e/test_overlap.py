@@ -149,7 +149,21 @@ class Overlap(mgctest.Case):
             self.assertEqual(r.returncode, 2)
             self.assertIn("--pieces", r.err)
         self.assertEqual(self.mgc("env", "--pieces=2").returncode, 2)
-        self.compiles(f, "--check", "--pieces=4")  # one rank has nothing to cut
+        for layout, microbatch, pieces, says in (
+                ("mesh dp = 1", 4, 4, "the ranks of this layout send nothing"),
+                ("mesh dp = 2\n batch -> dp", 2, 4, "no collective here has a product beside it"),
+                ("mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp", 3, 4, "no collective here has a product beside it"),
+                ("mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp", 3, 2, "no collective here has a product beside it"),  # a table of positions
+                ("mesh tp = 2\n heads, ffn, vocab -> tp", 4, 4, "")):
+            for device in "cpus", "h100":
+                path = self.write("cut.mg", f"layout cut {{ device {device}\n {layout}\n microbatch {microbatch}\n recompute auto }}\n")
+                r = self.mgc(mgctest.model("gpt2_124m.mg"), "--layout", path, "--pieces", pieces, "-D", "layers=2", "-D", "hidden=64", "-D", "heads=4",
+                             "-D", "ffn=256", "-D", "vocab=256", "-D", "seq=18", "-D", "batch=12", "--check")
+                self.assertEqual(r.returncode, 0, r.err)
+                self.assertEqual("MG0558" in r.err, bool(says), (layout, microbatch, pieces, device, r.err))
+                self.assertIn(says, r.err)
+        path = self.write("cut.mg", "layout cut { device cpus\n mesh tp = 2\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1\n recompute auto }\n")
+        self.assertNotIn("MG0558", self.compiles(mgctest.model("llama_mini.mg"), "--layout", path, "-D", "kv_heads=6", "--pieces=2", "--check").err)
         self.compiles(f, "--check", "--overlap=none")
 
 

@@ -159,6 +159,30 @@ layout {{
                 p = json.loads(r.out)
                 self.assertLessEqual(p["arena_bytes"], 1.01 * p["live_bound_bytes"], (name, policy))
 
+    def kept_by_a_layer(self, name, dims, split):
+        """Bytes that a layer more makes of activations, on each of 8 ranks of tp that split the sequence, over seq * batch * hidden / 8."""
+        layout = self.write("tp8.mg", f"layout tp8 {{ device h100\n mesh tp = 8\n {split}, ffn, vocab -> tp\n seq -> tp\n"
+                            f" microbatch {dims['batch'] // 2}\n recompute auto }}\n")
+        sizes = [x for d, n in dims.items() for x in ("-D", f"{d}={n}")]
+        path = os.path.join(mgctest.SOURCE, "bench/published", name)
+        few, more = (self.plan(path, "--layout", layout, *sizes, "-D", f"layers={n}") for n in (16, 18))
+        self.assertEqual(more["recompute"]["again_ms"], 0)
+        kept = (more["memory"]["activations"] - few["memory"]["activations"]) / 2
+        return kept / (dims["seq"] * dims["batch"] / 2 * dims["hidden"] / 8)
+
+    def test_kept_as_published(self):
+        """Korthikanti et al. 2022 (arXiv 2205.05198) need 34 sbh of each layer with selective recomputation and the sequence split; their
+        norms' results, 4 sbh, are computed again where they are read, and there are no masks of dropout, 2 sbh. Of a Llama all is
+        counted that a layer's products and norms read. Beside that there is a float of each row's softmax."""
+        for dims in ({"hidden": 6144, "heads": 64, "seq": 2048, "batch": 8}, {"hidden": 12288, "heads": 96, "seq": 2048, "batch": 2}):
+            kept = self.kept_by_a_layer("gpt_flash.mg", dims, "heads")
+            self.assertAlmostEqual(kept, 28 + 4 * dims["heads"] / dims["hidden"], delta=0.05, msg=dims)
+        for hidden, group, ffn, seq in ((4096, 1, 11008, 4096), (4096, 4, 14336, 8192), (8192, 8, 28672, 8192)):
+            dims = {"hidden": hidden, "kv_heads": hidden // 128 // group, "group": group, "ffn": ffn, "seq": seq, "batch": 2}
+            kept = self.kept_by_a_layer("llama.mg", dims, "kv_heads")
+            read = {"both x": 4, "both norms": 4, "q": 2, "k, v": 4 / group, "mixed": 2, "gate, up and their product": 6 * ffn / hidden}
+            self.assertAlmostEqual(kept, sum(read.values()) + 4 / 128, delta=0.05, msg=dims)
+
     def test_named(self):
         path = self.layout("llama_56m.mg", "recompute keep [attention, gate, up]")
         kept = self.plan(path)
