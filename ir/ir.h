@@ -403,9 +403,8 @@ DimList attention_value_head(const Attrs *a, const Type *k, const Type *v);
 /* Index of the operand that an instruction adds to, whose storage its result may take; or -1. */
 int ins_added(const Ins *i);
 
-/* Does a join lay its parts one behind the other in memory, too: along its outermost dim (of parts
- * of one size, as pieces are: of several elements), and all in one order of dims? Of other joins
- * the parts are strided. */
+/* Does a join lay its parts one behind the other in memory, too: along its outermost dim of several
+ * elements, and all in one order of dims? Of other joins the parts are strided. */
 bool join_is_outermost(const Module *m, const Ins *join);
 
 /* Applies the op's typing rule to operands: fills the result types and returns NULL, or a message

@@ -99,16 +99,6 @@ bool type_same_dims(const Type *a, const Type *b)
     return true;
 }
 
-/* Are all parts of one size, as pieces are? */
-static bool parts_alike(const Module *m, const Ins *join)
-{
-    const int64_t n = type_elements(type_of(m, join->in[0]));
-    for (uint32_t k = 1; k < join->nin; k++)
-        if (type_elements(type_of(m, join->in[k])) != n)
-            return false;
-    return true;
-}
-
 bool join_is_outermost(const Module *m, const Ins *join)
 {
     const Type *t = type_of(m, join->out[0]);
@@ -121,7 +111,7 @@ bool join_is_outermost(const Module *m, const Ins *join)
                 return false;
     }
     int first = 0;
-    while (first + 1 < t->rank && t->dims[first].size == 1 && parts_alike(m, join))
+    while (first + 1 < t->rank && t->dims[first].size == 1)
         first++;
     return t->dims[first].name == join->attrs.dim.name;
 }

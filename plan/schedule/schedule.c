@@ -142,7 +142,7 @@ void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at)
 static void emit_move(Sched *s, const Move *mv, const Ins *at)
 {
     Loc from = locate(s, mv->from);
-    if (!loc_equal(&from, &mv->to, type_of(s->m, mv->from)->rank))
+    if (!loc_equal(&from, &mv->to, type_of(s->m, mv->from)))
         emit_copy(s, mv->from, &mv->to, at);
 }
 
@@ -187,7 +187,7 @@ static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
     } else {
         s->loc[v] = loc_new(s, v, home);
     }
-    if (!loc_equal(&s->loc[v], &at, t->rank))
+    if (!loc_equal(&s->loc[v], &at, t))
         emit_copy(s, c, &s->loc[v], i);
 }
 
@@ -201,7 +201,7 @@ static void emit_join(Sched *s, const Ins *i)
         const Type *t = type_of(s->m, i->in[k]);
         Loc from = locate(s, i->in[k]), to = all;
         to.at.offset += strides_of_part(s->m, i, k, &whole, to.stride) * dtype_bytes(t->dtype);
-        if (!loc_equal(&from, &to, t->rank))
+        if (!loc_equal(&from, &to, t))
             emit_copy(s, i->in[k], &to, i);
     }
 }

@@ -118,7 +118,8 @@ Name kernel_name(const Sched *s, const Kernel *k);
 uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v);
 Loc loc_dense(uint32_t buffer, const Type *t);
 Loc loc_new(Sched *s, Value v, int home);
-bool loc_equal(const Loc *a, const Loc *b, int rank);
+/* The same elements for a value of type t? Strides of dims of one element mean nothing. */
+bool loc_equal(const Loc *a, const Loc *b, const Type *t);
 Loc locate(Sched *s, Value v); /* views resolved */
 Operand operand_of(Sched *s, Value v, bool read, bool write);
 /* Place of iteration `index + first` of a stacked location whose slots are `bytes` apart. */

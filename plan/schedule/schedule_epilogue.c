@@ -82,7 +82,7 @@ static bool lies_as_result(const Action *a, const Kernel *k, int c)
     Loc p = {.known = true, .at = x->at}, q = {.known = true, .at = y->at};
     memcpy(p.stride, x->stride, sizeof p.stride);
     memcpy(q.stride, y->stride, sizeof q.stride);
-    return loc_equal(&p, &q, x->type.rank) && (a->gemm.m == 1 || a->gemm.ldc == a->gemm.n);
+    return loc_equal(&p, &q, &x->type) && (a->gemm.m == 1 || a->gemm.ldc == a->gemm.n);
 }
 
 /* The ranks along the axis of stages that do it. */

@@ -205,7 +205,7 @@ static Kernel kernel_of(Sched *s, const Ins *i)
                 b = {.known = true, .at = k.operand[n].at};
             memcpy(a.stride, k.operand[o].stride, sizeof a.stride);
             memcpy(b.stride, k.operand[n].stride, sizeof b.stride);
-            if (loc_equal(&a, &b, k.operand[o].type.rank))
+            if (loc_equal(&a, &b, &k.operand[o].type))
                 k.alias[o] = (int8_t)n;
         }
     return k;

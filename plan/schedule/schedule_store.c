@@ -307,7 +307,7 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
     for (int i = 0; i < 2; i++) {
         uint32_t r = i ? stacked : k;
         Value v = l->i->out[r];
-        if (!loc_equal(&s->want[v].to, &lp->out[r], type_of(s->m, v)->rank))
+        if (!loc_equal(&s->want[v].to, &lp->out[r], type_of(s->m, v)))
             copy_out(l, r);
         s->want[v].set = false;
     }
