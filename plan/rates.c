@@ -26,19 +26,20 @@
  *
  * A collective among n ranks, g of each node, of B bytes that a rank sends:
  *   ring      B / min(link, g node) + (n - n/g) link_seconds + (n/g - 1) node_seconds a way:
- *             a node's ranks take the network in turns, so its links to the network add up
- *   tree      where it is faster, of all_reduce, and of what has one rank in a node: as many bytes,
- *             log2(n/g) steps over the network
+ *             a node's ranks take the network in turns, so its links to the network add up; of
+ *             GPUs by NCCL's protocols (nccl.c)
+ *   tree      of hosts, where it is faster, of all_reduce, and of what has one rank in a node: as
+ *             many bytes, log2(n/g) steps over the network
  *   exchange  what goes to other nodes, (n - g) / n of it, at the rate of the network
  *   shift     one rank of a node sends into the network, and all wait for it
- *   copies    through the memory of the host: copies.c
- * The formulas of rings and trees are those by which NCCL chooses among them. */
+ *   copies    through the memory of the host: copies.c */
 #include "plan/rates.h"
 
 #include "ir/collective.h"
 #include "plan/copies.h"
-#include "plan/levels.h"
 #include "plan/convolution.h"
+#include "plan/levels.h"
+#include "plan/nccl.h"
 #include "plan/volume.h"
 #include "runtime/sizes.h"
 
@@ -198,6 +199,8 @@ double rate_collective(const Module *m, const Device *d, const mg_comm_desc *c)
     double alone = nodes > 1 ? fmin(d->link_bandwidth, d->node_bandwidth) : d->link_bandwidth;
     double tree = (here - 1) * d->link_seconds + ceil(log2(nodes)) * d->node_seconds;
     double steps = ring_steps(d, n, nodes);
+    const bool nccl = d->target == TARGET_cuda;
+    const NcclRing around = {.ranks = c->n, .nodes = (int64_t)nodes, .bandwidth = ring};
     switch (collective_of_kind(c->kind)->sends) {
     case SEND_neighbour:
         return rate_message(m, d, c->axes, bytes);
@@ -206,8 +209,12 @@ double rate_collective(const Module *m, const Device *d, const mg_comm_desc *c)
                     bytes * (n - here) / fmax(n - 1, 1) / alone) +
                steps;
     case SEND_twice:
+        if (nccl)
+            return nccl_seconds(d, &around, 2, bytes);
         return bytes / ring + 2 * fmin(tree, steps);
     case SEND_ring:
+        if (nccl)
+            return nccl_seconds(d, &around, 1, bytes);
         return bytes / ring + (here > 1 ? steps : fmin(tree, steps));
     case SEND_nothing:
         break;

@@ -104,7 +104,7 @@ class Copies(shim.Case):
         said = self.mgc("explain", LLAMA, "wq", *SMALL, "--layout", "./dp2.mg", "--collectives=copies").out
         self.assertRegex(said, r"along \w+, by copies through the host")
         # Large gradients: by copies where nothing is faster.
-        large = json.loads(self.compiles(mgctest.model("llama_56m.mg"), "-D", "batch=8", "-D", "dp=4", "-D", "tp=1", "--device", "rtx4090",
+        large = json.loads(self.compiles(mgctest.model("llama_56m.mg"), "-D", "batch=8", "-D", "hidden=1024", "-D", "ffn=4096", "-D", "dp=4", "-D", "tp=1", "--device", "rtx4090",
                                          "--plan=json").out)
         self.assertTrue(any(c["copies"] for c in large["collectives"]))
         # A node of two: what goes to others is NCCL's. And so is all of a program with stages.

@@ -8,7 +8,7 @@
 # ALL: device h100, 8 ranks
 # ALL: memory       {{[1-6][0-9](\.[0-9])?}} GiB of 79.1 GiB
 # TP4-NEXT: params 6.28 GiB
-# TP4-NEXT: grads 9.29 GiB
+# TP4-NEXT: grads 6.28 GiB
 # ZERO3-NEXT: params 4.68 GiB
 # ZERO3-NEXT: grads 3.14 GiB
 # TP8-NEXT: params 4.68 GiB

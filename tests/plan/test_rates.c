@@ -59,17 +59,25 @@ static double seconds_of(Module *m, Action act)
     return seconds_on(&device, m, act);
 }
 
-/* Of 4000 bytes on a rank. */
-static double comm(Module *m, mg_comm_kind kind, Axes axes)
+/* Of so many numbers on a rank. */
+static double comm_on(const Device *on, Module *m, mg_comm_kind kind, Axes axes, int64_t size)
 {
     mg_comm_desc d = {.kind = kind,
                       .dtype = MG_F32,
                       .axes = axes,
                       .n = mesh_size(m, axes),
                       .outer = 1,
-                      .size = 1000,
+                      .size = size,
                       .inner = 1};
-    return seconds_of(m, (Action){.kind = ACT_comm, .around = -1, .comm = d});
+    return seconds_on(on, m, (Action){.kind = ACT_comm, .around = -1, .comm = d});
+}
+
+/* Of 4000 bytes, on processors. */
+static double comm(Module *m, mg_comm_kind kind, Axes axes)
+{
+    Device host = device;
+    host.target = TARGET_host;
+    return comm_on(&host, m, kind, axes, 1000);
 }
 
 static void near(double got, double want)
@@ -101,6 +109,53 @@ static void collectives(void **state)
     near(comm(m, MG_RING_SHIFT, INNER), 4000 / 1e6 + 1e-3);
     /* 3000 bytes go to the three others; two of those are in the other node. */
     near(comm(m, MG_ALL_TO_ALL, MIDDLE), 2000 / 1e5 + 2e-3 + 1e-2);
+    arena_free(a);
+}
+
+/* NCCL's rings, on H100s: each protocol is the fastest somewhere. */
+static void protocols(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Module *m = mesh(a);
+    Device d = device;
+    d.link_bandwidth = 360e9;
+    d.node_bandwidth = 46e9;
+    d.link_seconds = 3.4e-6;
+    d.node_seconds = 14e-6;
+    /* Two in one node. 4 KiB by LL: one step of 0.6 us and half of the bytes at 87.7 GB/s. */
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, INNER, 1024), 6.6e-6 + 0.6e-6 + 2048 / 87.7e9);
+    near(comm_on(&d, m, MG_ALL_REDUCE, INNER, 1024), 6.6e-6 + 2 * 0.6e-6 + 4096 / 87.7e9);
+    /* 64 MiB by Simple. */
+    const int64_t many = 1 << 24;
+    const double bytes = 4. * many;
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, INNER, many), 8.4e-6 + 3.4e-6 + bytes / 2 / 360e9);
+    /* Four, two to a node. 64 KiB by LL, whose steps in a node take 1 us beside a network; it
+     * stores no more than 22.5 GB/s. */
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, MIDDLE, 1 << 14),
+         6.6e-6 + 2 * 1e-6 + 2.7e-6 + 49152 / 22.5e9);
+    /* Many ranks of many nodes: 64 KiB of each by LL128, 16 MiB by Simple. */
+    m->layout.mesh.data[0].size = 256;
+    near(comm_on(&d, m, MG_ALL_GATHER, OUTER | MIDDLE | INNER, 1 << 8),
+         6.6e-6 + 3 * 512 * 1e-6 + 511 * 2.7e-6 + 2047 * 1024 / 19e9);
+    near(comm_on(&d, m, MG_ALL_GATHER, OUTER | MIDDLE | INNER, 1 << 14),
+         14e-6 + 3 * 512 * 1.9e-6 + 511 * 4e-6 + 2047 * 65536. / (0.92 * 4 * 46e9));
+    near(comm_on(&d, m, MG_ALL_GATHER, OUTER | MIDDLE | INNER, 1 << 22),
+         8.4e-6 + 3 * 512 * 3.4e-6 + 511 * 14e-6 + 2047 * 16777216. / (4 * 46e9));
+    /* One of each node: its steps over the network are longer. */
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, OUTER, 256),
+         6.6e-6 + 255 * 5e-6 + 1024 * 255 / 256. / 19e9);
+    /* A large all-reduce has a plateau: 1.4 times the steps. */
+    near(comm_on(&d, m, MG_ALL_REDUCE, MIDDLE, many),
+         8.4e-6 + 1.4 * 2 * (2 * 3.4e-6 + 14e-6) + 1.5 * bytes / 92e9);
+    /* Without NVLink, or on a card that NCCL does not trust with it, there is no LL128. */
+    const double with = comm_on(&d, m, MG_ALL_GATHER, OUTER | MIDDLE | INNER, 1 << 14);
+    d.architecture = 89;
+    assert_true(comm_on(&d, m, MG_ALL_GATHER, OUTER | MIDDLE | INNER, 1 << 14) > 1.2 * with);
+    d.architecture = 90;
+    near(comm_on(&d, m, MG_ALL_GATHER, OUTER | MIDDLE | INNER, 1 << 14), with);
+    d.through_host = true; /* and Simple's step is that of PCI Express */
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, INNER, 1024), 6.6e-6 + 3.4e-6 / 5.7 + 2048 / 87.7e9);
     arena_free(a);
 }
 
@@ -264,8 +319,9 @@ static void whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),   cmocka_unit_test(copies),
-                                       cmocka_unit_test(few_rows),      cmocka_unit_test(products),
-                                       cmocka_unit_test(rows_of_words), cmocka_unit_test(whole)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(collectives), cmocka_unit_test(protocols), cmocka_unit_test(copies),
+        cmocka_unit_test(few_rows),    cmocka_unit_test(products),  cmocka_unit_test(rows_of_words),
+        cmocka_unit_test(whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

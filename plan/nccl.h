@@ -1,0 +1,17 @@
+/* nccl.h - see nccl.c. */
+#ifndef MGC_PLAN_NCCL_H
+#define MGC_PLAN_NCCL_H
+
+#include "base/device.h"
+
+/* Where the ranks of a collective are, and how fast a rank sends around their ring. */
+typedef struct NcclRing {
+    int64_t ranks, nodes;
+    double bandwidth; /* bytes/s */
+} NcclRing;
+
+/* Seconds of a collective around a ring in which each rank sends so many bytes. rounds: 1, or 2 of
+ * an all-reduce, whose bytes go around twice. */
+double nccl_seconds(const Device *d, const NcclRing *r, int rounds, double bytes);
+
+#endif
