@@ -9,7 +9,8 @@
  * Some schedules of pipelines do W apart from I (zb-h1): what the stage before waits for is the
  * gradient of a stage's input alone. What that needs stays in the relay; all else is moved to a
  * loop that carries nothing, and that stands behind everything that does not need it. What it reads
- * of the relay is stacked there, but for what can be computed once more from slices alone.
+ * of the relay is stacked there, but for what can be computed once more from slices alone. A sum
+ * that the relay itself reads stays there.
  *
  * why here: collectives are instructions, and go where what needs them goes. */
 #include "passes/passes.h"
@@ -52,6 +53,61 @@ static void need(Split *s, Value v)
 static bool is_input(const Split *s, const Ins *i)
 {
     return s->input[i->out[0]];
+}
+
+/* What the loop around the relay carries as the relay's slice k: the number of a sum of gradients,
+ * or -1. */
+static int64_t sum_of(const Split *s, size_t k)
+{
+    const Region *around = s->relay->home;
+    const int64_t carried = around->owner ? around->owner->attrs.carried : 0;
+    for (int64_t c = 0; c < carried; c++)
+        if (around->args.data[c] == s->relay->in[k])
+            return c;
+    return -1;
+}
+
+typedef struct Into {
+    Split *s;
+    bool *seen; /* per value */
+} Into;
+
+/* All results of the relay that a value around it is made of are needed. */
+static void need_all_of(void *ctx, Value *use)
+{
+    const Into *to = ctx;
+    Split *s = to->s;
+    const ValueInfo *i = &s->m->values.data[*use];
+    if (to->seen[*use] || !i->def || i->home != s->relay->home)
+        return;
+    to->seen[*use] = true;
+    if (i->def != s->relay) {
+        each_use(i->def, need_all_of, ctx);
+        return;
+    }
+    for (uint32_t k = 0; k < i->def->nout; k++)
+        if (i->def->out[k] == *use)
+            need(s, s->relay->body->results.data[k]);
+}
+
+/* A sum that the relay reads, as a loop over experts does which adds to it and computes what is
+ * carried, too, is written there as well: otherwise another microbatch would read it in between. */
+static void need_sums(Split *s)
+{
+    const Region *around = s->relay->home;
+    bool *done = NEW_ARRAY(s->tmp, bool, s->relay->nin + 1), more = true;
+    while (more) {
+        more = false;
+        for (size_t k = (size_t)s->relay->attrs.carried; k < s->relay->nin; k++) {
+            const int64_t c = sum_of(s, k);
+            if (done[k] || c < 0 || !s->input[s->relay->body->args.data[k]])
+                continue;
+            Into to = {.s = s, .seen = NEW_ARRAY(s->tmp, bool, s->m->values.n)};
+            Value sum = around->results.data[c];
+            need_all_of(&to, &sum);
+            more = done[k] = true;
+        }
+    }
 }
 
 /* ---- the weights' loop ---------------------------------------------------------------------- */
@@ -221,6 +277,7 @@ static void split(Module *m, Ins *relay, Arena *tmp)
     s.map = NEW_ARRAY(tmp, Value, m->values.n);
     for (int64_t k = 0; k < relay->attrs.carried; k++)
         need(&s, relay->body->results.data[k]);
+    need_sums(&s);
     Builder b = builder_at(m, home, relay);
     Region *body = region_new(m, home);
     const Value index = relay->body->args.data[relay->nin];
