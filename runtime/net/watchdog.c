@@ -193,6 +193,14 @@ static bool speaks(const rt_watchdog *v, int verdict, bool first)
     return what == KNOT || whose != mine;
 }
 
+/* What this rank ends with. In a bare start nobody sees the code of another one: rank 0 ends as the
+ * rank did that ended by itself. */
+static int code_of(const rt_watchdog *v, int verdict)
+{
+    const rt_slot *s = slot_of(v, (verdict & 0xffff) - 1);
+    return verdict >> 16 == LOST && !v->run->ranks->launched && s->parted ? s->parted - 1 : RT_LOST;
+}
+
 static _Noreturn void leave(const rt_watchdog *v, bool first)
 {
     struct rt_ranks *k = v->run->ranks;
@@ -201,7 +209,8 @@ static _Noreturn void leave(const rt_watchdog *v, bool first)
     pass_on(v, verdict);
     if (speaks(v, verdict, first))
         say(v, verdict);
-    slot_of(v, v->run->rank)->parted = RT_LOST + 1;
+    const int code = code_of(v, verdict);
+    slot_of(v, v->run->rank)->parted = code + 1;
     for (int i = 0; i < k->nhere && v->run->rank == k->here[0]; i++)
         if (k->link[k->here[i]] >= 0)
             shutdown(k->link[k->here[i]], SHUT_RDWR);
@@ -210,8 +219,8 @@ static _Noreturn void leave(const rt_watchdog *v, bool first)
     if (first && (what == STOPPED || what == STUCK) && k->is_here[rank])
         kill_rank(v, rank);
     if (k->wire)
-        rt_wire_abort(k->wire, RT_LOST);
-    _exit(RT_LOST);
+        rt_wire_abort(k->wire, code);
+    _exit(code);
 }
 
 static _Noreturn void judge(const rt_watchdog *v, int what, int rank)
