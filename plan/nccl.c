@@ -38,8 +38,8 @@ static bool is_used(const Device *d, Protocol p)
     return p != LL128 || (!d->through_host && (!sm || sm == 80 || sm == 90));
 }
 
-/* What LL reaches in bytes/s, in one node (of A100s), in two and in more (of AMD's processors,
- * which hand lines on to the network; of others 39 and 20.4). */
+/* Bytes/s that LL reaches, in one node (of A100s), in two and in more (of AMD's processors, which
+ * hand lines on to the network; of others 39 and 20.4). */
 static double most(int64_t nodes)
 {
     return nodes == 1 ? 87.7e9 : nodes == 2 ? 22.5e9 : 19e9;

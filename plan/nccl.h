@@ -4,7 +4,7 @@
 
 #include "base/device.h"
 
-/* Where the ranks of a collective are, and how fast a rank sends around their ring. */
+/* A ring: its ranks, the nodes that they are in, and how fast a rank sends around it. */
 typedef struct NcclRing {
     int64_t ranks, nodes;
     double bandwidth; /* bytes/s */

@@ -55,8 +55,8 @@ static bool is_input(const Split *s, const Ins *i)
     return s->input[i->out[0]];
 }
 
-/* What the loop around the relay carries as the relay's slice k: the number of a sum of gradients,
- * or -1. */
+/* The number of the sum of gradients that the loop around the relay carries, and that the relay has
+ * as slice k; or -1. */
 static int64_t sum_of(const Split *s, size_t k)
 {
     const Region *around = s->relay->home;

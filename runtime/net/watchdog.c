@@ -193,8 +193,8 @@ static bool speaks(const rt_watchdog *v, int verdict, bool first)
     return what == KNOT || whose != mine;
 }
 
-/* What this rank ends with. In a bare start nobody sees the code of another one: rank 0 ends as the
- * rank did that ended by itself. */
+/* The code that this rank ends with. In a bare start nobody sees that of another one: rank 0 ends
+ * as the rank did that ended by itself. */
 static int code_of(const rt_watchdog *v, int verdict)
 {
     const rt_slot *s = slot_of(v, (verdict & 0xffff) - 1);
