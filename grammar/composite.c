@@ -162,7 +162,7 @@ static Val attention(Elab *e, const Node *n, bool *done)
         attention_value_head(&attrs, type_of(e->module, k.value), type_of(e->module, v.value));
     if (values.n != 1 || type_check(e->module, OP_attention, &attrs, nin, in, 2, out))
         return poison;
-    DimList reads = {.n = 2, .dim = {attrs.along, attrs.over.dim[0]}};
+    DimList reads = {.n = 1, .dim = {attrs.along}};
     if (keys)
         reads.dim[reads.n++] = keys->dims.dim[0];
     *done = true;

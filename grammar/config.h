@@ -30,11 +30,13 @@ bool fp8_fits(Elab *e, Train *t);
 /* After default_precision: whether the program can keep optimizer state as it says; else told. With
  * --precision f64 it is kept in f64. */
 bool state_fits(Elab *e, Train *t);
-/* pad.c: the paddings of a layout; that of the vocabulary for a GPU where nobody said any, to call
- * after default_precision: is there one now? And back to none. */
+/* pad.c: the paddings of a layout. Then, after default_precision, those that nobody said: `try`
+ * elaborates the program with some, NULL where it cannot. */
+typedef VEC(Padded) PaddedList;
+typedef const Module *TryPadding(void *ctx, const PaddedList *pads);
 void read_pads(Elab *e, const NodeList *pads, bool chosen);
-bool pad_by_default(Elab *e);
-void undo_padding(Elab *e);
+void pad_by_default(Elab *e, TryPadding *try, void *ctx);
+void pad_as_tried(Elab *e, const PaddedList *pads);
 /* offload.c: a line `offload ...` of a layout, whose mesh is known. */
 void layout_offload(Elab *e, const Node *setting, Layout *l);
 void override_offload(const Elab *e, Layout *l); /* by the command line */

@@ -223,6 +223,7 @@ typedef struct Elab {
     Name batch;           /* the first dim of the inputs */
     Name vocab;           /* the dim that tokens index, or 0 */
     bool padding_said;    /* the chosen layout says whether that is padded */
+    bool no_padding;      /* ... and `none`: of no dim but what it says */
     Value filled;         /* eval: how many rows there are, or 0 */
     VEC(Value) metrics;   /* of this function so far; of @eval with their values */
     bool in_metric;       /* the expression of one is elaborated */
@@ -419,6 +420,9 @@ bool arrow_side(Elab *e, const Node *n, DimList *l); /* the dims of one side of 
 /* May these dims be cut, shifted, split, merged? Not that of the batch, and none that is padded. */
 bool check_parts(Elab *e, Span at, const DimList *dims);
 bool check_padding(Elab *e, Span at, const DimList *over); /* none of them is padded */
+/* padding.c: leaves the padding out of what the function that was built sums; false after an error.
+ */
+bool mask_padding(Elab *e);
 bool has_batch(const Elab *e, Value v);
 Val number_expr(Elab *e, const Node *n);             /* a number, or poison after an error */
 bool real_of(Elab *e, const Node *n, double *d);     /* the same, as a double */

@@ -171,7 +171,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     sweep(e, e->fn->body);
     order_args(e);
     vec_push(m->arena, &m->fns, e->fn);
-    return true;
+    return mask_padding(e);
 }
 
 static bool bad_input(Elab *e, const Node *model, const Node *in, const char *why)
@@ -336,10 +336,24 @@ const Ast *read_prelude(Elab *e)
     return mg_parse(e->arena, e->names, e->diag, file);
 }
 
-/* trial: the padding that nobody asked for is not tried first. */
-static Module *elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o,
-                         bool trial)
+typedef struct Trial {
+    Arena *arena;
+    Names *names;
+    Diag *diag;
+    const Ast *ast;
+    const ElaborateOptions *options;
+} Trial;
+
+static const Module *try_padding(void *ctx, const PaddedList *pads);
+
+/* pads: those beside what the layout says; NULL: which is tried. */
+static Module *elaborate(const Trial *t, const PaddedList *pads)
 {
+    Arena *a = t->arena;
+    Names *names = t->names;
+    Diag *d = t->diag;
+    const Ast *ast = t->ast;
+    const ElaborateOptions *o = t->options;
     int errors = diag_errors(d);
     Elab *e = NEW(a, Elab);
     *e = (Elab){.arena = a, .names = names, .diag = d, .ast = ast, .options = o};
@@ -367,14 +381,23 @@ static Module *elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const 
     check_goals(e);
     if (diag_errors(d) == errors && input) {
         m->name = model->name;
-        if (pad_by_default(e) && !trial && !elaborate(a, names, diag_silent(d, a), ast, o, true))
-            undo_padding(e);
+        if (pads)
+            pad_as_tried(e, pads);
+        else
+            pad_by_default(e, try_padding, (void *)t);
         elaborate_functions(e, model);
     }
     return diag_errors(d) == errors ? m : NULL;
 }
 
+static const Module *try_padding(void *ctx, const PaddedList *pads)
+{
+    Trial t = *(const Trial *)ctx;
+    t.diag = diag_silent(t.diag, t.arena);
+    return elaborate(&t, pads);
+}
+
 Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o)
 {
-    return elaborate(a, names, d, ast, o, false);
+    return elaborate(&(Trial){a, names, d, ast, o}, NULL);
 }

@@ -250,24 +250,19 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
     return true;
 }
 
-/* The definitions of cross_entropy and in_top mask what is padded themselves. */
-static bool masks_padding(const Elab *e)
-{
-    const char *block = e->frame->prelude ? text(e, e->frame->block->name) : "";
-    return op_find(block) == OP_cross_entropy || !strcmp(block, "in_top");
-}
-
 bool check_padding(Elab *e, Span at, const DimList *over)
 {
-    if (e->rule || masks_padding(e))
+    if (e->rule)
         return true;
     for (int i = 0; i < over->n; i++) {
         const DimInfo *d = dim_info(e, over->dim[i].name);
         if (d->size == d->valid)
             continue;
-        fail(e, at, 221, "'%s' is padded from %lld to %lld and summed or compared here",
+        fail(e, at, 221, "'%s' is padded from %lld to %lld, and its elements are told apart here",
              text(e, d->name), (long long)d->valid, (long long)d->size);
-        help(e, "only cross_entropy and in_top mask padding: pad no dim that is reduced elsewhere");
+        help(e,
+             "padding is left out of sums, maxima and products: pad no dim that is cut, shifted, "
+             "turned or chosen from");
         return false;
     }
     return true;
@@ -291,8 +286,7 @@ static Val dot(Elab *e, const Node *n)
         return poison;
     }
     Value in[2];
-    if (!check_summed(e, n, x.value, y.value, &over) || !check_padding(e, n->at, &over) ||
-        !unify(e, n->at, 2, (Val[]){x, y}, in))
+    if (!check_summed(e, n, x.value, y.value, &over) || !unify(e, n->at, 2, (Val[]){x, y}, in))
         return poison;
     Type t = {0};
     for (int side = 0; side < 2; side++) {

@@ -67,32 +67,37 @@ static bool check_start(Elab *e, const Node *n, const Sym *s, const Loop *loop, 
     return false;
 }
 
+/* A carried value is an argument of the loop's body. False after an error. */
+static bool carry(Elab *e, const Node *n, Carried *c, Loop *loop)
+{
+    c->initial = as_tensor(e, c->sym->val, e->compute);
+    Type t = *type_of(e->module, c->initial);
+    if (t.indexes) {
+        fail(e, n->at, 234, "indices '%s' cannot change from iteration to iteration",
+             text(e, c->sym->name));
+        return false;
+    }
+    if (!check_start(e, n, c->sym, loop, c->initial))
+        return false;
+    Value arg = region_arg(e->module, loop->region, t, c->sym->name);
+    vec_push(e->arena, &loop->carried, arg);
+    c->sym->val = tensor_val(arg);
+    c->sym->fresh = false; /* the first iteration has it */
+    return true;
+}
+
+/* The body is elaborated after an error, too, and may ask for its index. */
 static bool open_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop)
 {
-    bool ok = true;
+    bool known = true, fine = true;
     loop->region = region_new(e->module, e->b.region);
-    for (size_t i = 0; i < carried->n; i++) {
-        Carried *c = &carried->data[i];
-        if (c->sym->val.kind == VAL_POISON) {
-            ok = false;
-            continue;
-        }
-        c->initial = as_tensor(e, c->sym->val, e->compute);
-        Type t = *type_of(e->module, c->initial);
-        if (t.indexes) {
-            fail(e, n->at, 234, "indices '%s' cannot change from iteration to iteration",
-                 text(e, c->sym->name));
-            return false;
-        }
-        if (!check_start(e, n, c->sym, loop, c->initial))
-            return false;
-        Value arg = region_arg(e->module, loop->region, t, c->sym->name);
-        vec_push(e->arena, &loop->carried, arg);
-        c->sym->val = tensor_val(arg);
-        c->sym->fresh = false; /* the first iteration has it */
+    for (size_t i = 0; i < carried->n && fine; i++) {
+        const bool poison = carried->data[i].sym->val.kind == VAL_POISON;
+        known &= !poison;
+        fine = poison || carry(e, n, &carried->data[i], loop);
     }
     loop->index = region_arg(e->module, loop->region, (Type){.dtype = DT_i32}, loop->dim.name);
-    return ok;
+    return known && fine;
 }
 
 /* The value an iteration hands on must be of the type it received. */

@@ -58,6 +58,10 @@ static Value draw(Elab *e, const char *name, Type t)
 static Val drop(Elab *e, const Call *c, Value x, double p)
 {
     Type t = *type_of(e->module, x);
+    DimList all = {.n = t.rank};
+    memcpy(all.dim, t.dims, sizeof t.dims);
+    if (!check_padding(e, c->node->at, &all)) /* elements are counted with the padding */
+        return poison;
     if (!dtype_is_float(t.dtype))
         return fail(e, c->arg[0]->span, 211, "dropout of indices or conditions");
     Value random = draw(e, "dropout", t);

@@ -445,6 +445,11 @@ StageSet *ir_available(const Module *m, const Region *r, const Fn *fn, Arena *a)
  * differentiated as one. */
 bool ir_ends_product(const Module *m, const Ins *i);
 
+/* Index of a value among the arguments of its region; -1: it is none. */
+int arg_index(const Module *m, Value v);
+/* The loop whose body takes v as a slice of its operand; NULL if it is none. */
+const Ins *slice_loop(const Module *m, Value v, Value *stacked);
+
 /* Uses of every value in a function (instruction operands, body results included), by value. */
 typedef struct Uses {
     uint32_t *count;

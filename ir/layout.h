@@ -123,6 +123,13 @@ typedef struct LayoutPieces {
 } LayoutPieces;
 enum { MAX_PIECES = 16 };
 
+/* A dim that mgc pads (grammar/pad.c): to parts of one size on so many ranks; 0: to rows of whole
+ * words. */
+typedef struct Padded {
+    Name dim;
+    int64_t valid, size, ranks;
+} Padded;
+
 /* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
@@ -144,8 +151,7 @@ typedef struct Layout {
     VEC(ScanForm) scans; /* of @train, or of @eval if there is none: said by pass chunk */
     int64_t chunk; /* positions that a linear scan goes on at once, at most (passes/model/chunk.c);
                       1: none does; 0: nothing was said or chosen */
-    int64_t
-        padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
+    VEC(Padded) padded; /* dims that mgc stores larger than they are, for people */
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
     Level offload[OFFLOAD_count];

@@ -108,3 +108,24 @@ bool ir_ends_product(const Module *m, const Ins *i)
     }
     return false;
 }
+
+int arg_index(const Module *m, Value v)
+{
+    const ValueInfo *info = &m->values.data[v];
+    if (info->def || !info->home)
+        return -1;
+    for (size_t i = 0; i < info->home->args.n; i++)
+        if (info->home->args.data[i] == v)
+            return (int)i;
+    return -1;
+}
+
+const Ins *slice_loop(const Module *m, Value v, Value *stacked)
+{
+    int k = arg_index(m, v);
+    const Ins *loop = k < 0 ? NULL : m->values.data[v].home->owner;
+    if (!loop || loop->op != OP_repeat || k < loop->attrs.carried || k >= (int)loop->nin)
+        return NULL;
+    *stacked = loop->in[k];
+    return loop;
+}

@@ -37,27 +37,6 @@ bool strides_are_dense(const Type *t, const int64_t *stride)
     return true;
 }
 
-int arg_index(const Module *m, Value v)
-{
-    const ValueInfo *info = &m->values.data[v];
-    if (info->def || !info->home)
-        return -1;
-    for (size_t i = 0; i < info->home->args.n; i++)
-        if (info->home->args.data[i] == v)
-            return (int)i;
-    return -1;
-}
-
-const Ins *slice_loop(const Module *m, Value v, Value *stacked)
-{
-    int k = arg_index(m, v);
-    const Ins *loop = k < 0 ? NULL : m->values.data[v].home->owner;
-    if (!loop || loop->op != OP_repeat || k < loop->attrs.carried || k >= (int)loop->nin)
-        return NULL;
-    *stacked = loop->in[k];
-    return loop;
-}
-
 void strides_of_view(const Ins *view, const Type *t, const Type *of, const int64_t *from,
                      int64_t *stride)
 {

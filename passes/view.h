@@ -43,11 +43,6 @@ void strides_dense(const Type *t, int64_t *stride);
 /* Dense row-major, dims of one element apart. */
 bool strides_are_dense(const Type *t, const int64_t *stride);
 
-/* Index of a value among the arguments of its region; -1: it is none. */
-int arg_index(const Module *m, Value v);
-/* The loop whose body takes v as a slice of its operand; NULL if it is none. */
-const Ins *slice_loop(const Module *m, Value v, Value *stacked);
-
 /* The dims that repeats run over, but for those of scans. Decisions are made by sizes without them:
  * a deeper model is the same program with other numbers. */
 DimList depth_dims(const Module *m);

@@ -177,11 +177,20 @@ static void print_volumes(const Plan *p, FILE *out)
 /* The padding that mgc chose. */
 static void print_padding(const Module *m, FILE *out)
 {
-    if (m->layout.padded)
-        fprintf(out,
-                "padding      the vocabulary of %lld is stored as %lld: rows of whole words of 16 "
-                "bytes, for a GPU; `pad none` in the layout changes it\n",
-                (long long)m->vocab, (long long)m->layout.padded);
+    for (size_t k = 0; k < m->layout.padded.n; k++) {
+        const Padded *p = &m->layout.padded.data[k];
+        fprintf(out, "%s%s of %lld %s stored as %lld", k ? "             " : "padding      ",
+                name_str(m->names, p->dim), (long long)p->valid, p->ranks ? "are" : "is",
+                (long long)p->size);
+        if (p->ranks)
+            fprintf(out, ", %lld on each of %lld ranks: %.1f%% more of what has them\n",
+                    (long long)(p->size / p->ranks), (long long)p->ranks,
+                    100.0 * (double)(p->size - p->valid) / (double)p->valid);
+        else
+            fputs(": rows of whole words of 16 bytes, for a GPU\n", out);
+    }
+    if (m->layout.padded.n)
+        fputs("             `pad none` in the layout changes it\n", out);
 }
 
 /* The parts of a step of all ranks: seconds and bytes by class. */

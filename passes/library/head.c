@@ -12,6 +12,7 @@
  * singly. It takes the gradient at once with the loss, so dloss may not depend on the loss. */
 #include "passes/toposort.h"
 #include "passes/passes.h"
+#include "passes/view.h"
 #include "passes/walk.h"
 
 typedef struct Head {
@@ -44,10 +45,11 @@ static bool dense_rows(const Type *x, const DimList *hidden)
     return hidden->n == 1;
 }
 
-static bool is_view(const Module *m, Value v)
+/* Read in place, at strides: not in one piece, as mg_head reads it. */
+static bool is_apart(const Module *m, Value v)
 {
     const Ins *def = m->values.data[v].def;
-    return def && op_is(def->op, VIEW);
+    return def && op_is(def->op, VIEW) && !strides_are_dense(type_of(m, v), view_of(m, v).stride);
 }
 
 /* logits = dot(x, w over hidden) with w either [classes, hidden] or [hidden, classes]. */
@@ -63,8 +65,8 @@ static bool match_logits(Head *h, Ins *xent)
     h->x = h->logits->in[1 - k];
     const Type *w = type_of(h->m, h->w);
     return w->rank == 2 && type_find(w, h->classes) >= 0 &&
-           type_find(type_of(h->m, h->x), h->classes) < 0 && !is_view(h->m, h->x) &&
-           !is_view(h->m, h->w) && dense_rows(type_of(h->m, h->x), &h->logits->attrs.over);
+           type_find(type_of(h->m, h->x), h->classes) < 0 && !is_apart(h->m, h->x) &&
+           !is_apart(h->m, h->w) && dense_rows(type_of(h->m, h->x), &h->logits->attrs.over);
 }
 
 static Value other_operand(const Ins *dot, Value v)

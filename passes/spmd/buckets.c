@@ -69,9 +69,26 @@ static bool is_stacked(const Buckets *u, Value v, int64_t least)
     return info->def && info->home == loop->body && type_bytes(&info->type) >= least;
 }
 
+/* The part of v that is joined with zeros, to come out even (passes/step/even.c); v itself: none
+ * is.
+ */
+static Value without_zeros(const Buckets *u, Value v)
+{
+    const Ins *def = def_of(u, v);
+    double x;
+    const bool joins = def && def->op == OP_join && def->nin == 2 &&
+                       type_find(type_of(u->m, def->in[0]), def->attrs.dim.name) >= 0;
+    return joins && value_is_const(u->m, def->in[1], &x) && x == 0 ? def->in[0] : v;
+}
+
 /* ... or put together of such, from loops over ranges of the same dim? */
 static bool is_made_in_iterations(const Buckets *u, Value v, Name reduced, int64_t least)
 {
+    const Value part = without_zeros(u, v);
+    if (part != v) {
+        const Ins *loop = def_of(u, part);
+        return is_stacked(u, part, least) && loop->attrs.dim.name != def_of(u, v)->attrs.dim.name;
+    }
     const Ins *def = def_of(u, v);
     if (def && def->op == OP_join) {
         for (uint32_t k = 0; k < def->nin; k++)
@@ -85,7 +102,8 @@ static bool is_made_in_iterations(const Buckets *u, Value v, Name reduced, int64
 static bool is_used_once(const Buckets *u, const Uses *uses, Value v)
 {
     const Ins *def = def_of(u, v);
-    for (uint32_t k = 0; def && def->op == OP_join && k < def->nin; k++)
+    const bool zeros = without_zeros(u, v) != v; /* which all that is joined may share */
+    for (uint32_t k = 0; def && def->op == OP_join && k < def->nin - zeros; k++)
         if (uses->count[def->in[k]] != 1)
             return false;
     return uses->count[v] == 1;
@@ -94,27 +112,39 @@ static bool is_used_once(const Buckets *u, const Uses *uses, Value v)
 /* ---- into the iterations ------------------------------------------------------------------------
  */
 
-static void move_last_behind(Region *r, Value v)
+/* Moves the instructions from number `first` on to behind that which makes v. */
+static void move_behind(Region *r, size_t first, Value v)
 {
-    Ins *last = r->ins.data[r->ins.n - 1];
-    size_t at = r->ins.n - 1;
-    for (;; at--) {
-        Ins *before = r->ins.data[at - 1];
-        bool makes = false;
-        for (uint32_t k = 0; k < before->nout; k++)
-            makes |= before->out[k] == v;
-        if (makes)
-            break;
-        r->ins.data[at] = before;
-    }
-    r->ins.data[at] = last;
+    size_t at = first;
+    for (bool makes = false; !makes; at -= !makes)
+        for (uint32_t k = 0; k < r->ins.data[at - 1]->nout; k++)
+            makes |= r->ins.data[at - 1]->out[k] == v;
+    const size_t n = r->ins.n - first, rest = first - at;
+    Ins *last[8];
+    memcpy(last, r->ins.data + first, n * sizeof *last);
+    memmove(r->ins.data + at + n, r->ins.data + at, rest * sizeof *last);
+    memcpy(r->ins.data + at, last, n * sizeof *last);
+}
+
+/* The part of v that an iteration makes, joined with its share of the zeros: v is `part` and these.
+ */
+static Value with_zeros(Buckets *u, Builder *b, Value v, Value part, Value made)
+{
+    Module *m = u->m;
+    const Ins *join = def_of(u, v);
+    const Type rest = type_without(type_of(m, join->in[1]), def_of(u, part)->attrs.dim.name);
+    const Value parts[] = {made, build_filled(b, rest, 0)};
+    const Value all = build(b, OP_join, &join->attrs, 2, parts);
+    m->values.data[all].name = m->values.data[made].name;
+    return all;
 }
 
 /* The reduction of v, by the iterations that make it. */
 static Value reduced(Buckets *u, Builder *b, const Ins *reduction, Value v)
 {
     Module *m = u->m;
-    Ins *def = m->values.data[v].def;
+    const Value part = without_zeros(u, v);
+    Ins *def = m->values.data[part].def;
     if (def->op == OP_join) {
         Value *parts = NEW_ARRAY(u->tmp, Value, def->nin);
         for (uint32_t k = 0; k < def->nin; k++)
@@ -123,11 +153,13 @@ static Value reduced(Buckets *u, Builder *b, const Ins *reduction, Value v)
         m->values.data[all].name = m->values.data[v].name;
         return all;
     }
-    Value made = def->body->results.data[result_index(def, v)];
+    Value made = def->body->results.data[result_index(def, part)];
+    const size_t before = def->body->ins.n;
     Builder in = builder_at(m, def->body, m->values.data[made].def);
-    Value sum = build(&in, reduction->op, &reduction->attrs, 1, &made);
+    Value whole = part == v ? made : with_zeros(u, &in, v, part, made);
+    Value sum = build(&in, reduction->op, &reduction->attrs, 1, &whole);
     m->values.data[sum].name = m->values.data[made].name;
-    move_last_behind(def->body, made);
+    move_behind(def->body, before, made);
     return repeat_stack(m, def, sum);
 }
 
@@ -168,9 +200,10 @@ static bool accumulates(const Buckets *u, const Region *r, const Ins *loop)
         return false;
     for (size_t k = 0; k < r->ins.n; k++) {
         const Ins *i = r->ins.data[k];
-        if (!op_is(i->op, SUMS) || def_of(u, i->in[0]) != loop)
+        const Value v = op_is(i->op, SUMS) ? without_zeros(u, i->in[0]) : 0;
+        if (!v || def_of(u, v) != loop)
             continue;
-        Value made = loop->body->results.data[result_index(loop, i->in[0])];
+        Value made = loop->body->results.data[result_index(loop, v)];
         const ValueInfo *info = &u->m->values.data[made];
         if (info->def && info->home == loop->body && is_made_in_iterations(u, made, 0, u->least))
             return true;

@@ -240,11 +240,11 @@ static Type carried_type(const Shard *s, Value arg)
     return t;
 }
 
-/* The initial value of a carried value. Zero is a partial sum of zero. */
+/* The initial value of a carried value, or what something partial is joined with. Zero is a partial
+ * sum of zero. */
 static Value start_of(Shard *s, Builder *b, Value old, const Type *t)
 {
-    double x;
-    if (!t->partial || !value_is_const(s->m, old, &x) || x != 0)
+    if (!t->partial || !shard_is_zero(s, old))
         return want(s, b, old, t);
     Type scalar = {.dtype = t->dtype, .partial = t->partial};
     Attrs zero = {0};
@@ -348,10 +348,11 @@ static void instruction(Shard *s, const Ins *i)
             continue;
         }
         Type t = space_type(s, &p, *type_of(s->m, i->in[k]));
-        t.partial = p.partial & type_of(s->m, s->now[i->in[k]])->partial;
+        const bool zero = op_is(i->op, ADDITIVE) && shard_is_zero(s, i->in[k]);
+        t.partial = zero ? p.partial : p.partial & type_of(s->m, s->now[i->in[k]])->partial;
         if (i->op == OP_add || i->op == OP_sub || i->op == OP_join)
             note_early(s, i, i->in[k], t.partial);
-        in[k] = want(s, &b, i->in[k], &t);
+        in[k] = zero ? start_of(s, &b, i->in[k], &t) : want(s, &b, i->in[k], &t);
         if (OP_AMONG(i->op, OP_add, OP_sub))
             note_all(s, i, i->in[k], in[k]);
     }

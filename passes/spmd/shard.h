@@ -21,6 +21,9 @@ Type split_type(const Module *m, Type t, const Split *s);
 Split class_split(const Module *m, uint32_t tensor, TensorClass of);
 /* The same for a value that is like a tensor's parameter, but may lack dims. */
 Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorClass of);
+/* The dim of a tensor's parameter that has to be stored larger, and its size, so that classes are
+ * split where they stay whole because no dim divides evenly. False: none, or not for little. */
+bool class_padding(const Module *m, uint32_t tensor, int *dim, int64_t *size);
 
 /* shard_check.c: false if the rules cannot be followed; told. */
 bool shard_is_possible(const Module *m, Arena *tmp);
@@ -116,6 +119,8 @@ typedef struct Space {
 
 /* shard_space.c */
 Space space_of(const Shard *s, const Ins *i);
+/* Is an old value 0 everywhere? Then it is a partial sum of 0 as well. */
+bool shard_is_zero(const Shard *s, Value old);
 Axes space_axes(const Space *p); /* that its dims are split on */
 /* Whole dims and sizes as they are in a space. */
 Dim space_dim(const Shard *s, const Space *p, Dim d);

@@ -17,6 +17,30 @@ static const LayoutRule *rule_of(const Module *m, Name dim, Axes axes)
     return first;
 }
 
+/* The place where the line of a rule begins. */
+static Span line_of(const Module *m, Span rule)
+{
+    size_t size, at = rule.begin;
+    const char *text = rule.file ? diag_text(m->diag, rule.file, &size) : NULL;
+    while (text && at && text[at - 1] != '\n')
+        at--;
+    while (text && text[at] == ' ')
+        at++;
+    return text ? (Span){rule.file, (uint32_t)at, (uint32_t)at} : (Span){0};
+}
+
+/* Padding, of which the front end adds at most a fourth by itself (grammar/pad.c). */
+static void propose_padding(const Module *m, const LayoutRule *rule, Dim d, int64_t size)
+{
+    const Span at = line_of(m, rule ? rule->span : (Span){0});
+    const char *dim = name_str(m->names, d.name);
+    const char *pad = arena_printf(m->arena, "pad %s to %lld", dim, (long long)size);
+    if (at.file)
+        diag_remedy(m->diag, &(Remedy){1, {{at, arena_printf(m->arena, "%s\n", pad)}}},
+                    "`%s` in the layout: %lld%% more of all that has '%s'", pad,
+                    (long long)((size - d.size) * 100 / d.size), dim);
+}
+
 static void uneven(const Module *m, Dim d, Axes axes)
 {
     const LayoutRule *rule = rule_of(m, d.name, axes);
@@ -28,7 +52,9 @@ static void uneven(const Module *m, Dim d, Axes axes)
                (long long)d.size, axis, (long long)ranks,
                each > 1 ? ", each with two parts in zigzag order" : "");
     propose_ranks(m->diag, m, axes, d.size, each);
-    propose_size(m->diag, dim, (d.size + unit - 1) / unit * unit);
+    const int64_t even = (d.size + unit - 1) / unit * unit;
+    propose_size(m->diag, dim, even);
+    propose_padding(m, rule, d, even);
 }
 
 void shard_cuts(const Module *m, Value v, bool fixed[MAX_RANK])

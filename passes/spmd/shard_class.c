@@ -27,24 +27,49 @@ Type split_type(const Module *m, Type t, const Split *s)
     return t;
 }
 
+/* Elements of a part, were the tensor split on so many ranks more. */
+static int64_t part_of(const Module *m, const Type *t, int stacked, const Split *s, int64_t ranks)
+{
+    int64_t part = 1;
+    for (int i = stacked; i < t->rank; i++)
+        part *= t->dims[i].size / mesh_size(m, s->axes[i]);
+    return part / ranks;
+}
+
+/* Do the rules cut a dim into blocks, where it is split? */
+static bool is_in_blocks(const Module *m, Name dim)
+{
+    bool blocks = false;
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        blocks |= m->layout.rules.data[r].dim == dim && m->layout.rules.data[r].blocks;
+    return blocks;
+}
+
+static bool may_split(const Module *m, const Type *t, int i, Axes bit, const Split *s)
+{
+    return !s->axes[i] && !(mesh_zigzag(m, t->dims[i].name) & bit) &&
+           !is_in_blocks(m, t->dims[i].name);
+}
+
 /* Splits what is not split on an axis along the first dim that has room; where sums have an order,
- * along the dim that this allows, of which a rank then has two elements or more: `only`, or -1. */
-static void split_along(const Module *m, const Type *t, int stacked, int axis, int only, Split *s)
+ * along the dim that this allows, of which a rank then has two elements or more: `only`, or -1.
+ * False: what is large enough stays whole, as no dim divides evenly. */
+static bool split_along(const Module *m, const Type *t, int stacked, int axis, int only, Split *s)
 {
     Axes bit = (Axes)1 << axis, used = 0;
     bool tree = (mesh_tree_axes(m) & bit) != 0;
-    int64_t ranks = mesh_size(m, bit), part = 1;
-    for (int i = 0; i < t->rank; i++) {
+    int64_t ranks = mesh_size(m, bit);
+    for (int i = 0; i < t->rank; i++)
         used |= s->axes[i];
-        part *= i < stacked ? 1 : t->dims[i].size / mesh_size(m, s->axes[i]);
-    }
-    for (int i = stacked; i < t->rank && !(used & bit) && part / ranks >= LEAST; i++)
-        if (!s->axes[i] && t->dims[i].size % ranks == 0 &&
-            !(mesh_zigzag(m, t->dims[i].name) & bit) &&
+    if ((used & bit) || part_of(m, t, stacked, s, ranks) < LEAST)
+        return true;
+    for (int i = stacked; i < t->rank; i++)
+        if (may_split(m, t, i, bit, s) && t->dims[i].size % ranks == 0 &&
             (!tree || (i == only && t->dims[i].size > ranks))) {
             s->axes[i] = bit;
-            return;
+            return true;
         }
+    return tree;
 }
 
 Split class_split(const Module *m, uint32_t tensor, TensorClass of)
@@ -58,6 +83,49 @@ Split class_split(const Module *m, uint32_t tensor, TensorClass of)
             split_along(m, &x->type, x->stacked, rule->axis[k], only, &s);
     }
     return s;
+}
+
+/* The dim that is stored larger for an axis: the first that takes next to nothing, so that what is
+ * no padding lies as one piece, or else the one that takes least; -1: none takes little. */
+static int dim_to_pad(const Module *m, const Type *t, int stacked, int axis, const Split *s)
+{
+    const Axes bit = (Axes)1 << axis;
+    const int64_t ranks = mesh_size(m, bit);
+    const double NOTHING = 1.0 / 64, LITTLE = 1.0 / 16;
+    double least = LITTLE;
+    int best = -1;
+    for (int i = stacked; i < t->rank; i++) {
+        const int64_t size = t->dims[i].size;
+        const double more = (double)((ranks - size % ranks) % ranks) / (double)size;
+        if (!may_split(m, t, i, bit, s) || more > least)
+            continue;
+        if (more <= NOTHING)
+            return i;
+        best = i;
+        least = more;
+    }
+    return best;
+}
+
+bool class_padding(const Module *m, uint32_t tensor, int *dim, int64_t *size)
+{
+    const Tensor *x = &m->tensors.data[m->tensors.data[tensor].parameter];
+    for (TensorClass of = CLASS_state; of < CLASS_count; of++) {
+        Split s = by_dims(m, &x->type, x->stacked - x->numbered);
+        for (size_t r = 0; r < m->layout.rules.n; r++) {
+            const LayoutRule *rule = &m->layout.rules.data[r];
+            for (int k = 0; k < rule->n && rule->of == of; k++) {
+                if (split_along(m, &x->type, x->stacked, rule->axis[k], -1, &s))
+                    continue;
+                *dim = dim_to_pad(m, &x->type, x->stacked, rule->axis[k], &s);
+                const int64_t ranks = mesh_size(m, (Axes)1 << rule->axis[k]);
+                if (*dim >= 0)
+                    *size = (x->type.dims[*dim].size + ranks - 1) / ranks * ranks;
+                return *dim >= 0;
+            }
+        }
+    }
+    return false;
 }
 
 Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorClass of)

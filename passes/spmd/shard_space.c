@@ -2,6 +2,7 @@
  * shard.h. */
 #include "passes/spmd/shard.h"
 #include "ir/mesh.h"
+#include "passes/walk.h"
 
 static int space_find(const Space *p, Name d)
 {
@@ -154,8 +155,17 @@ static Axes partial_operands(const Shard *s, const Ins *i)
     if (!op_is(i->op, ADDITIVE))
         return 0;
     for (uint32_t k = 0; k < i->nin; k++)
-        all &= type_of(s->m, s->now[i->in[k]])->partial;
-    return all;
+        if (!shard_is_zero(s, i->in[k])) {
+            any |= type_of(s->m, s->now[i->in[k]])->partial;
+            all &= type_of(s->m, s->now[i->in[k]])->partial;
+        }
+    return all & any;
+}
+
+bool shard_is_zero(const Shard *s, Value old)
+{
+    double x;
+    return value_is_const(s->m, old, &x) && x == 0;
 }
 
 /* A dim of which a rank would have a part of a tile is whole. */

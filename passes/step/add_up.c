@@ -1,5 +1,6 @@
 /* add_up.c - see add_up.h. */
 #include "passes/step/add_up.h"
+#include "passes/step/even.h"
 
 #include "passes/simplify/accumulate.h"
 #include "passes/step/tree.h"
@@ -100,6 +101,15 @@ static Sum view_of_sum(Adder *a, Op op, const Attrs *attrs, Dim along, const Sum
 
 static Value added(Adder *a, Value v, const Sum *s);
 
+/* Zeros where a tensor has padding, so that ranks receive parts of one size of what is joined
+ * (pad_gradients): a sum of such parts has no parts of its own. */
+static bool is_scattered(const Module *m, const Ins *join)
+{
+    const Ins *last = m->values.data[join->in[join->nin - 1]].def;
+    const Ins *from = last && last->op == OP_copy ? m->values.data[last->in[0]].def : NULL;
+    return splits_gradients(m) && from && from->op == OP_const && from->attrs.value == 0;
+}
+
 /* Adds to a join part by part, and to a merge before it is merged. 0: v is neither. */
 static Value added_by_parts(Adder *a, Value v, const Sum *s)
 {
@@ -112,7 +122,7 @@ static Value added_by_parts(Adder *a, Value v, const Sum *s)
         Value x = added(a, i->in[0], &split);
         return x == i->in[0] ? in_its_place(a, v) : build(&a->b, OP_merge, &i->attrs, 1, &x);
     }
-    if (i->op != OP_join || !join_is_outermost(m, i))
+    if (i->op != OP_join || !join_is_outermost(m, i) || is_scattered(m, i))
         return 0;
     Value *part = NEW_ARRAY(a->tmp, Value, i->nin);
     bool same = true;

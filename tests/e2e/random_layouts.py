@@ -16,14 +16,15 @@ class Dims:
     layers: tuple = ()  # dims of repeats, which may be stages
     most_rules: int = 1  # of groups, for an axis
     two_axes: float = 0  # how often such a rule names another axis, too
+    thirds: tuple = ("dp", "dp", "cp")  # the axes that may have three ranks
 
 
-def mesh_of(r, ranks):
-    """Axes and their sizes, in some order; together so many ranks, three or a power of two."""
+def mesh_of(r, dims, ranks):
+    """Axes and their sizes, in some order; together so many ranks, a power of two or three times one."""
     sizes = {a: 1 for a in AXES}
-    if ranks == 3:
-        sizes[r.choice(("dp", "dp", "cp"))] = ranks = 3
-        return {a: n for a, n in sizes.items() if n > 1}
+    if ranks % 3 == 0:
+        sizes[r.choice(dims.thirds)] = 3
+        ranks //= 3
     while ranks > 1:
         sizes[r.choice(AXES)] *= 2
         ranks //= 2
@@ -67,11 +68,11 @@ def draw(r, dims, ranks=(2, 4, 4), stages=0.15):
     n = r.choice(ranks)
     if dims.layers and r.random() < stages:
         n = 4 if n == 3 else n  # stages of one layer each
-        mesh = mesh_of(r, n // 2)
+        mesh = mesh_of(r, dims, n // 2)
         lines = [*rules_of(r, dims, mesh), stages_of(r, dims)]
         mesh = {"pp": 2, **mesh} if r.random() < 0.5 else {**mesh, "pp": 2}
     else:
-        mesh = mesh_of(r, n)
+        mesh = mesh_of(r, dims, n)
         lines = rules_of(r, dims, mesh)
     lines += [f"microbatch {r.choice((1, 2, 4))}", f"recompute {r.choice(('auto', 'none', 'all'))}", *offload_of(r)]
     return n, [f"mesh {', '.join(f'{a} = {size}' for a, size in mesh.items())}", *lines]

@@ -17,6 +17,7 @@
 # FEW-HEADS: error[MG0332]: 'kv_heads' of 2 is not split evenly on tp, which is 4 ranks
 # FEW-HEADS: help: -D tp=2
 # FEW-HEADS: help: -D kv_heads=4
+# FEW-HEADS: help: `pad kv_heads to 4` in the layout: 100% more of all that has 'kv_heads'
 # FFN-BY-5: error[MG0332]: 'ffn' of 48 is not split evenly on tp, which is 5 ranks
 # FFN-BY-5: help: -D tp=4
 # FFN-BY-5: help: -D tp=6
@@ -27,6 +28,7 @@
 # FFN-BY-TWO-AXES: help: -D tp=6
 # FFN-BY-TWO-AXES: help: -D tp=12
 # FFN-BY-TWO-AXES: help: -D ffn=64
+# FFN-BY-TWO-AXES: help: `pad ffn to 64` in the layout: 33% more of all that has 'ffn'
 # SEQ-BY-8: error[MG0332]: 'seq' of 12 is not split evenly on cp, which is 8 ranks
 # SEQ-BY-8: help: -D cp=6
 # SEQ-BY-8: help: -D cp=12
@@ -39,6 +41,7 @@
 # GROUPS-BY-2: help: -D tp=1
 # GROUPS-BY-2: help: -D tp=3
 # GROUPS-BY-2: help: -D group=4
+# GROUPS-BY-2: help: `pad group to 4` in the layout: 33% more of all that has 'group'
 # HEADS-BY-TWO-AXES: error[MG0332]: 'kv_heads' of 2 is not split evenly on cp, tp, which is 4 ranks
 # HEADS-BY-TWO-AXES: help: -D cp=1
 # HEADS-BY-TWO-AXES: help: -D tp=1
@@ -110,6 +113,7 @@ layout few_heads {
 layout ffn_by_5 {
     mesh tp = 5
     ffn -> tp
+    pad none
 }
 
 layout ffn_by_two_axes {
@@ -126,6 +130,7 @@ layout seq_by_8 {
 layout vocab_by_3 {
     mesh tp = 3
     vocab -> tp
+    pad none
 }
 
 layout groups_by_2 {
@@ -141,11 +146,13 @@ layout heads_by_two_axes {
 layout hidden_by_7 {
     mesh tp = 7
     hidden -> tp
+    pad none
 }
 
 layout two_uneven {
     mesh tp = 7
     kv_heads, ffn -> tp
+    pad none
 }
 
 layout unused {

@@ -9,13 +9,14 @@
 # RUN: %mgc %s --device h200 --layout own --print-after=lower | FileCheck %s --check-prefixes=OWN
 # RUN: %mgc %s --device h200 --layout same --print-after=lower | FileCheck %s --check-prefixes=SAME
 # RUN: %mgc %s --device h200 --layout back --print-after=lower | FileCheck %s --check-prefixes=SAME
-# RUN: sed 's/next(tokens))/next(tokens)) + mean(table)/' %s > %t.mg
+# RUN: sed 's/next(tokens))/next(tokens)) + mean(dropout(table, p = 0.1))/' %s > %t.mg
 # RUN: %mgc %t.mg --device h200 --print-after=lower 2>&1 | FileCheck %s --check-prefixes=SAME
-# CHOSEN: padding      the vocabulary of 11 is stored as 16: rows of whole words of 16 bytes, for a GPU; `pad none` in the layout changes it
+# CHOSEN: padding      vocab of 11 is stored as 16: rows of whole words of 16 bytes, for a GPU
+# CHOSEN-NEXT: `pad none` in the layout changes it
 # NONE: parameters
 # NONE-NOT: padding
 # NONE: predicted
-# TILE: the vocabulary of 1001 is stored as 1024:
+# TILE: vocab of 1001 is stored as 1024:
 # SPLIT: tensor "table" f32[vocab=16, hidden=8]
 # OWN: tensor "table" f32[vocab=32, hidden=8]
 # SAME-NOT: {{error|warning}}

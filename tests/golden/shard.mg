@@ -2,7 +2,8 @@
 # RUN: FileCheck %s < %t.ir
 # RUN: %mgc --from=%t.ir --print-after=simplify | FileCheck %s --check-prefix=GOES
 # RUN: not %mgc %s -D dp=512 -D batch=1024 --device h200 --emit=c 2>&1 | FileCheck %s --check-prefix=ONE
-# RUN: not %mgc %s -D tp=3 --print-after=shard 2>&1 | FileCheck %s --check-prefix=UNEVEN
+# RUN: sed 's/ microbatch 2/ microbatch 2  pad none/' %s > %t.none.mg
+# RUN: not %mgc %t.none.mg -D tp=3 -D seq=12 --print-after=shard 2>&1 | FileCheck %s --check-prefix=UNEVEN
 #
 # Two products, the first split on what it makes and the second on what it sums; rows of the sequence are split
 # between them, gathered before and scattered after. Gradients are added up after the loop over microbatches, into

@@ -544,7 +544,9 @@ static void padding_for_gpus(void **state)
         mg_parse(w.arena, w.names, w.diag, diag_add_file(w.diag, "test.mg", text, strlen(text)));
     w.module = mg_elaborate(w.arena, w.names, w.diag, ast, &(ElaborateOptions){.is_gpu = always});
     assert_non_null(w.module);
-    assert_int_equal(w.module->layout.padded, 12); /* words of 16 bytes are of four floats */
+    assert_int_equal(w.module->layout.padded.n, 1);
+    assert_int_equal(w.module->layout.padded.data[0].size,
+                     12); /* words of 16 bytes are of four floats */
     assert_int_equal(w.module->tensors.data[1].type.dims[0].size, 12);
     assert_int_equal(w.module->tensors.data[1].valid[0], 11);
     assert_true(fabs(run(&w, "train", 0, scale)[0] - run(&plain, "train", 0, scale)[0]) < 1e-9);

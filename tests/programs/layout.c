@@ -52,10 +52,11 @@ static void write_device(Gen *g, int ranks)
     line(g, draw_one_in(g, 3) ? "device %s x %d" : "device %s", name, ranks);
 }
 
-/* Does it divide what the axis cuts? Sometimes that is not asked. */
+/* Does it divide what the axis cuts? Sometimes that is not asked: dims of the model are padded. */
 static bool divides(Gen *g, int d, int n)
 {
-    return g->dim[d].size % n == 0 || draw_one_in(g, 20);
+    const bool input = d == g->batch || d == g->seq;
+    return g->dim[d].size % n == 0 || draw_one_in(g, input ? 20 : 3);
 }
 
 /* The dim of a linear scan, in parts that have chunks; its axis, or -1. */
@@ -138,8 +139,10 @@ static void write_rules(Gen *g, const Mesh *m)
 static void write_pad(Gen *g)
 {
     int d = g->vocab >= 0 ? g->vocab : g->classes;
-    if (d < 0 || draw_one_in(g, 8))
-        d = draw_dim(g, tensor_dims(g) & ~bit(g->batch) & ~bit(g->seq));
+    if (d < 0 || draw_one_in(g, 2))
+        d = draw_dim(g, g->model & tensor_dims(g) & ~bit(g->batch) & ~bit(g->seq));
+    if (d < 0)
+        return;
     line(g, "pad %s to %d", dim_name(g, d), g->dim[d].size + draw_between(g, 0, 3));
 }
 
@@ -173,7 +176,7 @@ static void write_layout(Gen *g, const char *name)
     default:
         break;
     }
-    if (draw_one_in(g, 10))
+    if (draw_one_in(g, 4))
         write_pad(g);
     if (draw_one_in(g, 10))
         line(g, "assert %s",

@@ -2,8 +2,9 @@
  * interpreter and in double precision; see try.h.
  *
  * Of the elaborated program: the loss, before and after differentiation, and the gradients against
- * differences of the loss. Of the program of its layout, after all passes and as it is planned: all
- * that a step, an evaluation and a sample give, on every rank, against one rank. */
+ * differences of the loss; and both against the program without padding. Of the program of its
+ * layout, after all passes and as it is planned: all that a step, an evaluation and a sample give,
+ * on every rank, against one rank. */
 #include "tests/programs/try.h"
 
 #include <math.h>
@@ -102,6 +103,15 @@ static void open_one(Model *t, const char *text, int64_t at_once, bool gpu, uint
         t->m->layout.chunk = 2 + (int64_t)(seed % 4);
     be_comparable(t->m, seed);
     must_make(t, NULL, after, "precision");
+}
+
+/* Was a dim padded as on a GPU? Ranks pad in any program of the text. */
+static bool pads_rows(const Module *m)
+{
+    for (size_t k = 0; k < m->layout.padded.n; k++)
+        if (!m->layout.padded.data[k].ranks)
+            return true;
+    return false;
 }
 
 /* On to the gradients, or further. False: a pass refuses the program, as it may what another choice
@@ -310,6 +320,84 @@ static void check_gradients(Model *plain, Model *t, uint64_t seed)
     }
 }
 
+/* ---- padding -------------------------------------------------------------------------------- */
+
+/* The text with layouts that pad nothing. */
+static const char *without_pads(Arena *a, const char *text)
+{
+    char *out = arena_alloc(a, 2 * strlen(text) + 1), *to = out;
+    for (const char *line = text; *line;) {
+        const char *end = strchr(line, '\n');
+        const size_t n = end ? (size_t)(end - line) + 1 : strlen(line);
+        const char *word = line + strspn(line, " ");
+        if (strncmp(word, "pad ", 4) != 0)
+            to = mempcpy(to, line, n);
+        if (strncmp(word, "layout ", 7) == 0)
+            to = mempcpy(to, "    pad none\n", 13);
+        line += n;
+    }
+    *to = 0;
+    return out;
+}
+
+/* Elements of x that are no padding: as many along each dim as `type` has. */
+static Tensor64 unpadded(Arena *a, const Tensor64 *x, const Type *type)
+{
+    Tensor64 y = {.type = *type, .data = NEW_ARRAY(a, double, type_elements(type))};
+    for (int64_t e = 0; e < type_elements(type); e++) {
+        int64_t at = 0, stride = 1, rest = e;
+        for (int i = type->rank - 1; i >= 0; i--) {
+            at += rest % type->dims[i].size * stride;
+            rest /= type->dims[i].size;
+            stride *= x->type.dims[i].size;
+        }
+        y.data[e] = x->data[at];
+    }
+    return y;
+}
+
+static bool is_padded(const Module *m)
+{
+    for (size_t t = 0; t < m->tensors.n; t++)
+        for (int i = 0; i < m->tensors.data[t].type.rank; i++)
+            if (m->tensors.data[t].valid[i] != m->tensors.data[t].type.dims[i].size)
+                return true;
+    return false;
+}
+
+/* The program with padding gives what it gives without, and its gradients are 0 in the padding. */
+static void compare_padding(const char *text, Model *t, const Tensor64 *got, uint64_t seed,
+                            Shared *s)
+{
+    Model plain;
+    if (!is_padded(t->m))
+        return;
+    open_one(&plain, without_pads(t->a, text), 0, false, seed, NULL);
+    if (!passes_to(&plain, "differentiate"))
+        return;
+    const Fn *fn = module_fn(plain.m, "train"), *padded = module_fn(t->m, "train");
+    const Tensor64 *args = arguments(t, padded, 5);
+    Tensor64 *here = NEW_ARRAY(plain.a, Tensor64, fn->args.n);
+    for (size_t k = 0; k < fn->args.n; k++)
+        here[k] = unpadded(plain.a, &args[k], type_of(plain.m, fn->body->args.data[k]));
+    const Tensor64 *want = run_fn(&plain, fn, here);
+    const double *off = shaken(&plain, fn, here, want);
+    for (size_t k = 0; k < fn->results.n; k++) {
+        const Tensor64 x = unpadded(t->a, &got[k], &want[k].type);
+        double size = 1, in_padding = 0, outside = 0;
+        for (int64_t e = 0; e < type_elements(&x.type); e++) {
+            size = fmax(size, fabs(want[k].data[e]));
+            outside += fabs(x.data[e]);
+        }
+        for (int64_t e = 0; e < type_elements(&got[k].type); e++)
+            in_padding += fabs(got[k].data[e]);
+        if (!(apart(&x, &want[k]) <= BOUND * size + 1000 * off[k]) ||
+            !(in_padding - outside <= 1e-9 * outside))
+            differs(arena_printf(t->a, "result %zu, padded,", k), apart(&x, &want[k]));
+    }
+    s->compared |= COMPARED_padding;
+}
+
 /* ---- all ranks, after all passes --------------------------------------------------------------
  */
 
@@ -384,7 +472,7 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
         return;
     Model one;
     open_one(&one, text, c.module->layout.microbatch * mesh_batch_ranks(c.module),
-             c.module->layout.padded != 0, seed, NULL);
+             pads_rows(c.module), seed, NULL);
     one.m->train.tree = c.module->train.tree;
     if (!passes_to(&one, "round"))
         return;
@@ -442,6 +530,8 @@ void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *
     if (!(off <= BOUND))
         differs("the loss, differentiated,", off);
     s->compared |= COMPARED_loss;
+    if (all_finite(fn, got))
+        compare_padding(text, &t, got, seed, s);
     if (all_finite(fn, got) && work * (double)fn->results.n < 4 * WORK_MAX) {
         check_gradients(&plain, &t, seed);
         s->compared |= COMPARED_gradients;

@@ -28,7 +28,13 @@ static inline bool is_failure(Outcome o)
 }
 
 /* Flags of the comparisons made of an accepted program; 0: none, for it computes too much. */
-enum { COMPARED_loss = 1, COMPARED_gradients = 2, COMPARED_plan = 4, NOT_FINITE = 8 };
+enum {
+    COMPARED_loss = 1,
+    COMPARED_gradients = 2,
+    COMPARED_plan = 4,
+    NOT_FINITE = 8,
+    COMPARED_padding = 16
+};
 
 typedef struct Tried {
     Outcome outcome;

@@ -1,5 +1,5 @@
 """Models of many kinds under random layouts, by real ranks: losses, norms and gradients are those of the golden files, or
-the layout is refused by an error of its own. CI takes a few layouts of a few models, which turn with the commit; MGC_FULL=1 takes
+the layout is refused by an error of its own. Three ranks divide few of their dims: these are padded. CI takes a few layouts of a few models, which turn with the commit; MGC_FULL=1 takes
 EACH layouts of all."""
 
 import collections
@@ -21,7 +21,7 @@ def dims_of(source):
     layers = tuple(dict.fromkeys(re.findall(r"^ *repeat (\w+)", text, re.M)))
     free = [n for n in names if n not in ("batch", "seq", *layers)]
     return random_layouts.Dims(free, seq="seq" if "seq" in names else "", zigzag="attention(" in re.sub(r"block \w+", "", text),
-                               layers=layers, most_rules=3, two_axes=0.15)
+                               layers=layers, most_rules=3, two_axes=0.15, thirds=("tp", "tp", "cp"))
 
 
 class Layouts(mgctest.Case):
@@ -43,7 +43,7 @@ class Layouts(mgctest.Case):
             if ran == EACH:
                 break
             r = random.Random(f"{name} {seed}")
-            _, lines = random_layouts.draw(r, dims, ranks=(2, 4, 4, 8) if mgctest.FULL else (2, 4), stages=0.3)
+            _, lines = random_layouts.draw(r, dims, ranks=(2, 3, 4, 4, 6, 8) if mgctest.FULL else (2, 3, 4), stages=0.3)
             with self.subTest(model=name, seed=seed, layout=lines):
                 code = self.one(golden, data, lines, seed)
                 ran += not code
