@@ -8,8 +8,9 @@
  * have a sum each. A thread reads FLIGHT rows before it needs them, and sums TERMS first, so that
  * long sums stay exact. Then the slices are added up.
  *
- * The order of a sum follows from the kernel alone; of one whose order is promised (cuda_in_order)
- * from the size of what is summed. */
+ * The order of a sum follows from the kernel alone, and not from what else it reads where kept
+ * elements are the lanes; of one whose order is promised (cuda_in_order) from the size of what is
+ * summed. */
 #include "codegen/cuda/cuda_gen.h"
 
 enum {
@@ -38,7 +39,10 @@ void cuda_columns(CudaGen *g)
     g->columns = combine ? COMBINED : COLUMNS;
     if (!fixed && !combine && last >= 0 && !cuda_spread(n, last))
         g->columns = 1;
-    while (!fixed && g->columns > 1 && g->columns / 2 >= cuda_steps(g, true))
+    /* As few as words of the most lanes are: what else a kernel reads, and in which type, then changes
+     * no sum. */
+    const int64_t kept = cuda_extent(n, true), most = combine ? 1 : LANES_MAX;
+    while (!fixed && g->columns > 1 && g->columns / 2 * most >= kept)
         g->columns /= 2;
 }
 

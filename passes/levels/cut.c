@@ -72,6 +72,13 @@ static Value operand(Piece *p, Value v)
         compute(p, m->values.data[v].def);
         return p->map.data[v];
     }
+    /* A number is one of a kernel's own, which then rounds as that of all layers at once does. */
+    const Ins *def = m->values.data[v].def;
+    if (!p->n && def && def->op == OP_const) {
+        const Value here = build_const(&p->b, type_of(m, v)->dtype, def->attrs.value);
+        map_set(m, &p->map, v, here);
+        return here;
+    }
     const Value all = c->of[v] ? whole_here(c, v) : v;
     if (!cut_has_dim(m, v, p->dim)) { /* all pieces read all of it */
         const Value here = levels_bring(&p->outside, all, LEVEL_device);

@@ -198,7 +198,7 @@ class Ranks(shim.Case):
         r = self.trains("./train", "--data", "text1.txt", "--offload-dir", "nowhere", "--dry-run", code=74)
         self.assertIn("--offload-dir names another directory", r.out)
 
-    def host(self, **fields):
+    def with_host(self, **fields):
         with open(os.path.join(DEVICES, "h200.json"), encoding="utf-8") as f:
             d = json.load(f)
         d.update({"host_memory": 1 << 32, "host_in": 25e9, "host_out": 25e9, "host_both": 40e9, "host_seconds": 1e-5, **fields})
@@ -206,23 +206,18 @@ class Ranks(shim.Case):
         return "./device.json"
 
     def test_gpus(self):
-        """As without to rounding, and the same bits whatever the order in which streams run and ranks arrive."""
+        """As without, whatever the order in which streams run and ranks arrive."""
         self.text(6000)
         levels = some(("host", "disk"))
         for k, name in enumerate(some(("dp2_zero1", "zero3_tp2", "pp2_zero1", "tp2_pp2_zb"))):
             ends = []
             level = levels[k % len(levels)]
-            device = self.host(disk_memory=1 << 36, disk_in=3e9, disk_out=2e9, disk_both=3e9, disk_seconds=1e-4)
+            device = self.with_host(disk_memory=1 << 36, disk_in=3e9, disk_out=2e9, disk_both=3e9, disk_seconds=1e-4)
             for way, optimizer in (("", "auto"), (WAYS[1], "device"), *([(WAYS[1], "host")] if level == "host" else ())):
                 self.make(name, way, device=device, level=level, optimizer=optimizer)
-                first = len(ends)
                 for seed in range(TURN, TURN + (3 if way else 1)):
                     ends.append(self.run_it(f"gpu{name}{len(ends)}", SHIM_GPUS="8", SHIM_SEED=str(seed)))
-                    self.assertEqual(ends[-1], ends[first], (name, way, seed))
-                # A sum beside other kernels (the norm's) may be in other pieces: some roundings of a float, grown over the steps.
-                for (loss, norm), (without, norm_without) in zip(ends[-1][1], ends[0][1], strict=True):
-                    self.assertAlmostEqual(loss, without, delta=1e-5 * without, msg=(name, way))
-                    self.assertAlmostEqual(norm, norm_without, delta=1e-4 * norm_without, msg=(name, way))
+                    self.assertEqual(ends[-1], ends[0], (name, way, seed))
             # A place that is fetched from lies in the arena of that level.
             text = self.read("program.c").decode()
             far = set(re.findall(rf"#define (\w+)(?:\(i\))? \(MG_FAR\({2 if level == 'disk' else 1}, ", text))
@@ -275,39 +270,39 @@ class Ranks(shim.Case):
 
         # An optimizer on the host's cores has the gradients there too; where those have no room, the device has it.
         lay("offload state -> host")
-        r = self.compiles(*model, "--layout", "./it.mg", "--device", self.host(), "--plan=json")
+        r = self.compiles(*model, "--layout", "./it.mg", "--device", self.with_host(), "--plan=json")
         both = json.loads(r.out)["levels"]["host"]["bytes"]
         lay("offload state -> host", "optimizer device")
-        said = self.planned(*model, "--layout", "./it.mg", "--device", self.host())["host"]
+        said = self.planned(*model, "--layout", "./it.mg", "--device", self.with_host())["host"]
         self.assertEqual((said["ranks"], said["capacity_bytes"]), (4, 1 << 32))
         each = said["bytes"]
         self.assertGreater(both, each)
         lay("offload state -> host")
         for memory, bytes_ in ((4 * both, both), (4 * both - 1, each)):
-            r = self.compiles(*model, "--layout", "./it.mg", "--device", self.host(host_memory=memory), "--plan=json")
+            r = self.compiles(*model, "--layout", "./it.mg", "--device", self.with_host(host_memory=memory), "--plan=json")
             self.assertEqual(json.loads(r.out)["levels"]["host"]["bytes"], bytes_)
         lay("offload state -> host", "optimizer device")
         for ranks, memory, fits in ((4, 4 * each, True), (4, 4 * each - 1, False), (2, 2 * each, True), (2, 2 * each - 1, False)):
-            r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(host_memory=memory, node_ranks=ranks), "--plan")
+            r = self.mgc(*model, "--layout", "./it.mg", "--device", self.with_host(host_memory=memory, node_ranks=ranks), "--plan")
             self.assertEqual(r.returncode, 0 if fits else 1, r.err)
             self.assertIn(f"{ranks} ranks of a machine: " if fits else f"{ranks} ranks of a machine offload {ranks * each} bytes", r.out + r.err)
             self.assertEqual("MG0556" in r.err, not fits)
         for limit, fits in ((4 * each, True), (4 * each - 1, False)):
             lay("offload state -> host", "optimizer device", f"assert host < {limit} B, disk < 1 GB")
-            r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(), "--check")
+            r = self.mgc(*model, "--layout", "./it.mg", "--device", self.with_host(), "--check")
             self.assertEqual(r.returncode, 0 if fits else 3, r.err)
             self.assertEqual("MG0557" in r.err, not fits)
         # As much as the device lacks; nothing where the machine has too little for all ranks.
         lay("recompute all", "optimizer device", "offload auto")
-        need = json.loads(self.compiles(*model, "--layout", "./it.mg", "--device", self.host(), "--plan=json").out)
+        need = json.loads(self.compiles(*model, "--layout", "./it.mg", "--device", self.with_host(), "--plan=json").out)
         self.assertEqual(need["levels"], {})
         memory = sum(need["memory"].values()) + need["outside"]["bytes"] - each * 3 // 4
-        r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(memory=memory), "--plan=json")
+        r = self.mgc(*model, "--layout", "./it.mg", "--device", self.with_host(memory=memory), "--plan=json")
         self.assertEqual(json.loads(r.out)["levels"]["host"]["bytes"], each)
-        r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(memory=memory, host_memory=4 * each - 1), "--plan=json")
+        r = self.mgc(*model, "--layout", "./it.mg", "--device", self.with_host(memory=memory, host_memory=4 * each - 1), "--plan=json")
         self.assertEqual(r.returncode, 3)
         lay("recompute all", "optimizer device", "offload none")
-        r = self.mgc(*model, "--layout", "./it.mg", "--device", self.host(memory=memory), "--plan")
+        r = self.mgc(*model, "--layout", "./it.mg", "--device", self.with_host(memory=memory), "--plan")
         self.assertRegex(r.err, r"help: --offload auto: \d+ bytes")
 
 
