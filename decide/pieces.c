@@ -35,6 +35,9 @@ static bool times_of(const Module *module, const Device *d, const Layout *as, Ti
     Module *m = module_copy(module, "train", diag_silent(module->diag, a), a);
     m->layout = *as;
     m->layout.overlap = true; /* collectives have the room to run beside the rest */
+    for (int k = 0; k < OFFLOAD_count; k++)
+        m->layout.offload[k] = LEVEL_device; /* where things lie changes no bit, so no piece */
+    m->layout.optimizer = OPTIMIZER_device;
     PlanJob job = plan_compared(m, d, a, "turns");
     job.rough = true;
     plan_make(&job); /* what does not fit is timed as well */
