@@ -39,8 +39,8 @@ void cuda_columns(CudaGen *g)
     g->columns = combine ? COMBINED : COLUMNS;
     if (!fixed && !combine && last >= 0 && !cuda_spread(n, last))
         g->columns = 1;
-    /* As few as words of the most lanes are: what else a kernel reads, and in which type, then changes
-     * no sum. */
+    /* As few as words of the most lanes are: what else a kernel reads, and in which type, then
+     * changes no sum. */
     const int64_t kept = cuda_extent(n, true), most = combine ? 1 : LANES_MAX;
     while (!fixed && g->columns > 1 && g->columns / 2 * most >= kept)
         g->columns /= 2;
