@@ -57,8 +57,8 @@ OBJECTS = [
      "int passes_run(const char *n)\n{\n    return n != 0;\n}\n",
      "passes_run is defined in base/twice.c and in passes/run.c"),
 ]
-HEADER = ("base/arena.h", "int slice_loop(const char *name);\n",
-          "base/arena.h declares slice_loop, which is defined in ")
+HEADER = ("base/arena.h", "int last_uses(const char *name);\n",
+          "base/arena.h declares last_uses, which is defined in ")
 
 
 def copy_tree(to):
