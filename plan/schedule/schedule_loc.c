@@ -45,6 +45,18 @@ static bool is_received(const Module *m, Value v)
     return k < def->attrs.carried && is_received(m, def->body->results.data[k]);
 }
 
+/* Has a value the dims of a tensor, with the tensor's padding or without? */
+static bool has_dims_of(const Type *t, const Tensor *x)
+{
+    bool same = t->rank == x->type.rank;
+    for (int i = 0; i < t->rank && same; i++) {
+        const Dim d = t->dims[i];
+        const int at = type_find(&x->type, d.name);
+        same = at >= 0 && (d.size == x->type.dims[at].size || d.size == x->valid[at]);
+    }
+    return same;
+}
+
 /* Gradients are told from activations by their type: the dims of a parameter, or of what a rank has
  * of its copy, in the type of computation. */
 static Owner owner_of(const Sched *s, Value v)
@@ -53,7 +65,7 @@ static Owner owner_of(const Sched *s, Value v)
     if (is_received(s->m, v))
         return OWN_comm;
     for (size_t i = 0; i < s->m->tensors.n; i++)
-        if (type_same_dims(&info->type, &s->m->tensors.data[i].type) &&
+        if (has_dims_of(&info->type, &s->m->tensors.data[i]) &&
             info->type.dtype == s->m->train.compute)
             return OWN_grads;
     return OWN_activations;
