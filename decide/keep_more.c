@@ -7,7 +7,8 @@
  * The default is a rule of thumb that needs no prices. Each further value is planned by itself; of
  * those that make the step faster, the best first, each stays if it still does so beside the others
  * and the plan fits. In the end all halves are tried that the backward part reads, instead of what
- * leads to them. So the step is never slower than the default's. */
+ * leads to them; and with them parameters as layers gather them, where ranks have parts, so that
+ * the backward part gathers none. So the step is never slower than the default's. */
 #include "decide/frontier.h"
 
 #include <string.h>
@@ -111,10 +112,10 @@ static void add_best(More *f, int l, const KeepOption *option, int n)
 }
 
 /* All halves, instead of what is decided, if that is faster, also with what memory is left then. */
-static void try_halves(More *f, int l)
+static void try_halves(More *f, int l, bool gathered)
 {
     KeepOption all;
-    if (!keep_halves(f->m, l, f->d, f->a, &all))
+    if (!keep_halves(f->m, l, f->d, gathered, f->a, &all))
         return;
     const KeepPlan *halves = with(f, l, &all);
     const double seconds = seconds_with(f, halves);
@@ -144,7 +145,8 @@ const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a)
     const double usual = f.seconds;
     for (int l = 0; l < f.loops && usual >= 0; l++) {
         add_best(&f, l, option[l], n[l]);
-        try_halves(&f, l);
+        try_halves(&f, l, false);
+        try_halves(&f, l, true);
     }
     return f.seconds < usual ? with(&f, -1, NULL) : NULL;
 }

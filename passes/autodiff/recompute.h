@@ -36,8 +36,10 @@ int keep_additions(const Module *m, int loop, const Device *d, Arena *a, KeepOpt
                    KeepOption options[KEEP_OPTIONS]);
 
 /* Every half, of which those are stored that what is left of the forward part reads: next to
- * nothing is computed again. False: there is no such repeat. */
-bool keep_halves(const Module *m, int loop, const Device *d, Arena *a, KeepOption *option);
+ * nothing is computed again. gathered: also parameters as each layer gathers them, which is then
+ * done once. False: there is no such repeat, or it gathers none. */
+bool keep_halves(const Module *m, int loop, const Device *d, bool gathered, Arena *a,
+                 KeepOption *option);
 
 /* The default for that repeat, per value: expensive values are kept, or values that follow from
  * them and have as many bytes. NULL: there is no such repeat, or it is beyond KEEP_LOOPS. */

@@ -450,23 +450,44 @@ int keep_additions(const Module *m, int loop, const Device *d, Arena *a, KeepOpt
     return found;
 }
 
-bool keep_halves(const Module *m, int loop, const Device *d, Arena *a, KeepOption *option)
+/* Is it what is read of a layer's parameter that ranks have parts of (passes/step/even.c)? */
+static bool is_gathered(const Module *m, const Ins *i)
+{
+    if (i->op != OP_window)
+        return false;
+    Value v = i->in[0], from;
+    for (const Ins *def; (def = m->values.data[v].def) && OP_AMONG(def->op, OP_window, OP_cast);)
+        v = def->in[0];
+    bool slice = false;
+    for (; slice_loop(m, v, &from); slice = true)
+        for (v = from; m->values.data[v].def && m->values.data[v].def->op == OP_cast;)
+            v = m->values.data[v].def->in[0];
+    return slice && !m->values.data[v].def && !m->values.data[v].home->owner;
+}
+
+bool keep_halves(const Module *m, int loop, const Device *d, bool gathered, Arena *a,
+                 KeepOption *option)
 {
     const Ins *loops[KEEP_LOOPS];
+    bool any = !gathered;
     if (keep_loops(m, loops, KEEP_LOOPS) <= loop)
         return false;
     Search *s = search_open(m, loops[loop], loop, d, a);
-    *option =
-        (KeepOption){.keep = NEW_ARRAY(a, bool, m->values.n), .names = "all halves that are read"};
+    *option = (KeepOption){.keep = NEW_ARRAY(a, bool, m->values.n),
+                           .names = gathered ? "all halves that are read, and what is gathered"
+                                             : "all halves that are read"};
     for (size_t n = 0; n < s->body->ins.n; n++) {
         const Unit *u = &s->unit[n];
+        const bool parameter = is_gathered(m, u->ins);
+        any |= parameter;
         if (u->ins->body)
             keep_inside(m, u->ins->body, option->keep);
         for (uint32_t k = 0; k < u->ins->nout; k++) {
             const Value v = u->ins->out[k];
             const bool expensive = u->there && !is_cheap(m, u->ins);
-            option->keep[v] = expensive || dtype_is_half(type_of(m, v)->dtype);
+            option->keep[v] =
+                parameter ? gathered : expensive || dtype_is_half(type_of(m, v)->dtype);
         }
     }
-    return true;
+    return any;
 }

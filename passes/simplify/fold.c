@@ -221,6 +221,11 @@ static Value fold_reindex(Fold *f, Ins *i)
     return itself ? becomes(f, i, i->in[0]) : 0;
 }
 
+static Value fold_window(Fold *f, Ins *i)
+{
+    return type_equal(out_type(f, i), type_of(f->m, i->in[0])) ? becomes(f, i, i->in[0]) : 0;
+}
+
 /* ---- picks ----------------------------------------------------------------------------------- */
 
 static void note_uses(void *ctx, Value *use)
@@ -269,11 +274,11 @@ static Value fold_pick(Fold *f, Ins *i)
 static Value fold_identity(Fold *f, Ins *i)
 {
     static Value (*const fold[OP_count])(Fold *, Ins *) = {
-        [OP_add] = fold_add,       [OP_sub] = fold_sub,   [OP_mul] = fold_mul,
-        [OP_div] = fold_one,       [OP_pow] = fold_one,   [OP_neg] = fold_neg,
-        [OP_select] = fold_select, [OP_sum] = fold_sum,   [OP_cast] = fold_cast,
-        [OP_copy] = fold_copy,     [OP_stop] = fold_stop, [OP_reindex] = fold_reindex,
-        [OP_pick] = fold_pick,
+        [OP_add] = fold_add,       [OP_sub] = fold_sub,       [OP_mul] = fold_mul,
+        [OP_div] = fold_one,       [OP_pow] = fold_one,       [OP_neg] = fold_neg,
+        [OP_select] = fold_select, [OP_sum] = fold_sum,       [OP_cast] = fold_cast,
+        [OP_copy] = fold_copy,     [OP_stop] = fold_stop,     [OP_reindex] = fold_reindex,
+        [OP_pick] = fold_pick,     [OP_window] = fold_window,
     };
     return fold[i->op] ? fold[i->op](f, i) : 0;
 }

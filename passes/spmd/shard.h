@@ -21,6 +21,8 @@ Type split_type(const Module *m, Type t, const Split *s);
 Split class_split(const Module *m, uint32_t tensor, TensorClass of);
 /* The same for a value that is like a tensor's parameter, but may lack dims. */
 Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorClass of);
+/* Axes on which a class splits a dim of a tensor's parameter, and no rule of the dim does. */
+Axes class_axes(const Module *m, uint32_t tensor, TensorClass of, int dim);
 /* The dim of a tensor's parameter that has to be stored larger, and its size, so that classes are
  * split where they stay whole because no dim divides evenly. False: none, or not for little. */
 bool class_padding(const Module *m, uint32_t tensor, int *dim, int64_t *size);

@@ -128,6 +128,13 @@ bool class_padding(const Module *m, uint32_t tensor, int *dim, int64_t *size)
     return false;
 }
 
+Axes class_axes(const Module *m, uint32_t tensor, TensorClass of, int dim)
+{
+    const Tensor *x = &m->tensors.data[m->tensors.data[tensor].parameter];
+    const Split ruled = by_dims(m, &x->type, x->stacked - x->numbered);
+    return class_split(m, tensor, of).axes[dim] & ~ruled.axes[dim];
+}
+
 Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorClass of)
 {
     const Type *p = &m->tensors.data[parameter].type;

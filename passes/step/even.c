@@ -61,18 +61,28 @@ static void enlarge(Even *e, Value v, uint32_t tensor)
     e->of[v] = tensor;
 }
 
-/* Dims of a value without their padding. */
-static Value windowed(Even *e, Value v)
+/* Is a slice of the tensor gathered to be read, and may layers keep what was gathered? A window of all
+ * of it is a value that they may keep, which a slice is not (decide/keep_more.c). */
+static bool is_gathered(const Module *m, uint32_t tensor, Name dim)
+{
+    const Type *t = &m->tensors.data[tensor].type;
+    return m->layout.recompute == RECOMPUTE_auto && m->train.half && splits_gradients(m) &&
+           class_axes(m, tensor, CLASS_params, type_find(t, dim));
+}
+
+/* Dims of a value without their padding, for a reader; NULL: what the function gives. */
+static Value windowed(Even *e, Value v, const Ins *reader)
 {
     if (e->window[v])
         return e->window[v];
     Module *m = e->m;
     const Type *was = &e->was[e->of[v]];
-    Builder b = {.m = m, .region = m->values.data[v].home};
+    Region *home = m->values.data[v].home;
+    Builder b = reader ? builder_at(m, home, reader) : (Builder){.m = m, .region = home};
     Value w = v;
     for (int i = 0; i < type_of(m, v)->rank; i++) {
         const Dim d = type_of(m, v)->dims[i], whole = was->dims[type_find(was, d.name)];
-        if (d.size != whole.size)
+        if (d.size != whole.size || is_gathered(m, e->of[v], d.name))
             w = build(&b, OP_window, &(Attrs){.along = whole}, 1, &w);
     }
     m->values.data[w].name = m->values.data[v].name;
@@ -104,7 +114,7 @@ static void read_windows(Even *e, Region *r, size_t known)
             if (i->op == OP_repeat && x >= (uint32_t)i->attrs.carried)
                 enlarge(e, i->body->args.data[x], e->of[i->in[x]]);
             else
-                i->in[x] = windowed(e, i->in[x]);
+                i->in[x] = windowed(e, i->in[x], i);
         }
         if (i->body)
             read_windows(e, i->body, known);
@@ -112,7 +122,7 @@ static void read_windows(Even *e, Region *r, size_t known)
     }
     for (size_t k = 0; k < r->results.n; k++)
         if (is_padded(e, r->results.data[k], known))
-            r->results.data[k] = windowed(e, r->results.data[k]);
+            r->results.data[k] = windowed(e, r->results.data[k], NULL);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------ */
@@ -144,7 +154,7 @@ static void pad_function(Even *e, Fn *fn)
     e->of = NEW_ARRAY(e->tmp, uint32_t, known);
     for (size_t k = 0; k < fn->args.n; k++) {
         const uint32_t t = fn->args.data[k].tensor;
-        if (fn->args.data[k].role == ARG_param && !type_equal(&m->tensors.data[t].type, &e->was[t]))
+        if (fn->args.data[k].role == ARG_param)
             enlarge(e, fn->body->args.data[k], t);
     }
     read_windows(e, fn->body, known);
@@ -159,7 +169,7 @@ void even_out(Module *m, Arena *tmp)
 {
     Type *was = NEW_ARRAY(tmp, Type, m->tensors.n + 1);
     Even e = {.m = m, .tmp = tmp, .was = was};
-    if (pad_tensors(m, was))
+    if (pad_tensors(m, was) || splits_gradients(m))
         for (size_t f = 0; f < m->fns.n; f++)
             pad_function(&e, m->fns.data[f]);
 }

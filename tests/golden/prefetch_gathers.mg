@@ -1,12 +1,14 @@
-# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --schedule | FileCheck %s
-# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --print-after=prefetch_gathers > %t.mgir
+# RUN: sed 's/"memory": [0-9]*/"memory": 42000000000/' %models/../compiler/devices/h200.json > %t.json
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device %t.json --precision bf16 --schedule | FileCheck %s
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device %t.json --precision bf16 --print-after=prefetch_gathers > %t.mgir
 # RUN: FileCheck %s --check-prefix=IR < %t.mgir
 # RUN: %mgc --from=%t.mgir --schedule > %t.rest
-# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --schedule | diff - %t.rest
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device %t.json --precision bf16 --schedule | diff - %t.rest
 # RUN: %mgc --from=%t.mgir --print-after=fuse > %t.fuse
 # RUN: %mgc --from=%t.fuse --schedule | diff - %t.rest
-# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --plan | FileCheck %s --check-prefix=PLAN
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device %t.json --precision bf16 --plan | FileCheck %s --check-prefix=PLAN
 # RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device cpu2t -D batch=64 --schedule | FileCheck %s --check-prefix=ONE
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --plan | FileCheck %s --check-prefix=ROOM
 #
 # With parameters in eighths an iteration of the layers gathers its own while it computes, and what the next one begins with
 # as soon as it has used its own; the last iteration gathers nothing for the next.
@@ -24,6 +26,9 @@
 # CHECK: loop layers x 31 reverse
 # CHECK: s2 communication dot_10 {{.*}} | after
 # CHECK: loop layers x 1 reverse
+#
+# Where there is room the backward part reads what the forward part has gathered.
+# ROOM: layers 0..31 keep all halves that are read, and what is gathered
 #
 # IR: layout "node8_zero3" device "h200" microbatch 1 recompute auto overlap
 # IR: [[W:%wq[.0-9]*]]: bf16[hidden=4096, {{.*}} = all_gather %wq
