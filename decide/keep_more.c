@@ -136,8 +136,9 @@ const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a)
     int n[KEEP_LOOPS], all = 0;
     f.loops = m->train.half ? keep_loops(m, f.loop, KEEP_LOOPS) : 0;
     for (int l = 0; l < f.loops; l++) {
+        KeepOption halves;
         n[l] = keep_additions(m, l, d, a, &f.kept[l], option[l]);
-        all += n[l];
+        all += n[l] + keep_halves(m, l, d, true, a, &halves);
     }
     if (!all)
         return NULL;

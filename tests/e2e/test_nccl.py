@@ -60,6 +60,26 @@ class Nccl(shim.Case):
                 with self.subTest(layout=name, seed=seed):
                     self.near(want, self.losses("./" + name, "--steps", 20, seed=seed), 2e-4)
 
+    def test_keeps_what_is_gathered(self):
+        """Over slow links layers keep parameters as they were gathered: the bits of gathering them again."""
+        self.text(6000)
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h200.json"), encoding="utf-8") as f:
+            device = json.load(f)
+        self.write("slow.json", json.dumps({**device, "link_bandwidth": 1e8}))
+        self.write("it.mg", "layout it {\n    device h200\n    mesh dp = 4\n    batch -> dp\n    state, grads, params -> dp\n    microbatch 1\n}\n")
+        sizes = [x for s in ("layers=4", "hidden=64", "ffn=128", "seq=32", "batch=8") for x in ("-D", s)]
+        saved = {}
+        for recompute in ("auto", "none", "all"):
+            options = (LLAMA, *sizes, "--layout", "./it.mg", "--precision", "bf16", f"--recompute={recompute}")
+            plan = self.mgc(*options, "--device", "./slow.json", "--plan").out
+            self.assertEqual("and what is gathered" in plan, recompute == "auto", plan)
+            self.gpu(*options, device=("--device", "./slow.json"))
+            self.trains("./gpu", "--data", "text1.txt", "--out", recompute, "--threads", 1, "--steps", 4,
+                        env={**GPUS, "SHIM_SEED": str(TURN)}, timeout=600)
+            saved[recompute] = [self.read(f"{recompute}/ckpt/step-00000004/{name}.safetensors") for name in ("model", "optimizer")]
+        self.assertEqual(saved["auto"], saved["none"])
+        self.assertEqual(saved["auto"], saved["all"])
+
     def test_scans(self):
         """Mamba 2 over GPUs that have a part of a sequence each."""
         self.text(6000)
