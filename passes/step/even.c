@@ -61,8 +61,8 @@ static void enlarge(Even *e, Value v, uint32_t tensor)
     e->of[v] = tensor;
 }
 
-/* Is a slice of the tensor gathered to be read, and may layers keep what was gathered? A window of all
- * of it is a value that they may keep, which a slice is not (decide/keep_more.c). */
+/* Is a slice of the tensor gathered to be read, and may layers keep what was gathered? A window of
+ * all of it is a value that they may keep, which a slice is not (decide/keep_more.c). */
 static bool is_gathered(const Module *m, uint32_t tensor, Name dim)
 {
     const Type *t = &m->tensors.data[tensor].type;
