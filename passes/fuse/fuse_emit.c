@@ -25,10 +25,13 @@ static void enter(Emit *e, Value v, Value as)
 }
 
 /* An instruction of the body that computes what `def` would there: the program may compute a value
- * once for the loss and once for its gradient. 0 if there is none. */
+ * once for the loss and once for its gradient. 0 if there is none. A copy of the same type is there
+ * to be a part of a join, and two joins have one each. */
 static Value computed_already(const Emit *e, const Builder *b, const Ins *def)
 {
     const Module *m = e->f->m;
+    if (def->op == OP_copy && type_equal(type_of(m, def->out[0]), type_of(m, def->in[0])))
+        return 0;
     for (size_t k = 0; k < b->region->ins.n; k++) {
         const Ins *i = b->region->ins.data[k];
         bool same = i->op == def->op && i->nin == def->nin &&
