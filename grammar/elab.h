@@ -62,6 +62,7 @@ typedef struct DimInfo {
     Span span;
     const void *frame; /* the block instance that made it; NULL for a global one, or one gone */
     bool local;
+    bool pad_said; /* the chosen layout says how large it is stored: nothing else pads it */
 } DimInfo;
 
 typedef enum SymKind { SYM_DIM, SYM_CONST, SYM_VALUE, SYM_PARAM, SYM_BLOCK, SYM_INSTANCE } SymKind;

@@ -63,6 +63,7 @@ static void pad(Elab *e, const Node *n, bool chosen)
     if (!chosen)
         return;
     e->padding_said |= d.name == e->vocab;
+    dim_info(e, d.name)->pad_said = true;
     resize(e, name->name, size);
 }
 
@@ -141,8 +142,7 @@ static bool may_pad(Elab *e, Name dim)
 {
     const Module *m = e->module;
     const DimInfo *d = dim_info(e, dim);
-    return d && !d->local && d->size == d->valid && !is_of_input(e, dim) &&
-           dim != m->layout.pipeline.dim;
+    return d && !d->local && !d->pad_said && !is_of_input(e, dim) && dim != m->layout.pipeline.dim;
 }
 
 /* May some dim come out uneven? */

@@ -361,7 +361,7 @@ Dim new_dim(Elab *e, Name wanted, int64_t size, Span at)
 {
     DimInfo *have;
     const Name name = free_name(e, wanted, size, at, NULL, &have);
-    return put_dim(e, have, (DimInfo){name, size, size, at, NULL, false});
+    return put_dim(e, have, (DimInfo){name, size, size, at, NULL, false, false});
 }
 
 /* All blocks from which the instance is called whose call this frame is in: none of them has a dim
@@ -396,7 +396,7 @@ Dim local_dim(Elab *e, Name wanted, int64_t size, Span at, int64_t number)
     if (e->frame->shared)
         bar(e, name);
     vec_push(e->arena, &e->frame->dims, name);
-    return put_dim(e, have, (DimInfo){name, size, size, at, e->frame, true});
+    return put_dim(e, have, (DimInfo){name, size, size, at, e->frame, true, false});
 }
 
 void free_dims(Elab *e, const Frame *f)

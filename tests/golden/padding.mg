@@ -8,6 +8,7 @@
 # RUN: %mgc %s --device h200 --layout plain --plan | FileCheck %s --check-prefixes=NONE
 # RUN: %mgc %s --device h200 --layout own --print-after=lower | FileCheck %s --check-prefixes=OWN
 # RUN: %mgc %s --device h200 --layout same --print-after=lower | FileCheck %s --check-prefixes=SAME
+# RUN: not %mgc %s -D tp=3 --layout same --check 2>&1 | FileCheck %s --check-prefixes=OBEYED
 # RUN: %mgc %s --device h200 --layout back --print-after=lower | FileCheck %s --check-prefixes=SAME
 # RUN: sed 's/next(tokens))/next(tokens)) + mean(dropout(table, p = 0.1))/' %s > %t.mg
 # RUN: %mgc %t.mg --device h200 --print-after=lower 2>&1 | FileCheck %s --check-prefixes=SAME
@@ -19,6 +20,7 @@
 # TILE: vocab of 1001 is stored as 1024:
 # SPLIT: tensor "table" f32[vocab=16, hidden=8]
 # OWN: tensor "table" f32[vocab=32, hidden=8]
+# OBEYED: error[MG0332]: 'vocab' of 11 is not split evenly on tp, which is 3 ranks
 # SAME-NOT: {{error|warning}}
 # SAME: tensor "table" f32[vocab=11, hidden=8]
 dim batch = 2, seq = 4, vocab = 11, hidden = 8
