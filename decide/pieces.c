@@ -57,12 +57,31 @@ static bool times_of(const Module *module, const Device *d, const Layout *as, Ti
     return any;
 }
 
-/* Is this the dim of a tensor? Its parts are files', whose elements are neighbours. */
-static bool is_of_tensors(const Module *m, Name dim)
+/* A tensor, a layer's slice of one, or what is rounded or seen of either. */
+static bool is_tensor(const Module *m, const Fn *fn, Value v)
 {
-    for (size_t t = 0; t < m->tensors.n; t++)
-        if (type_find(&m->tensors.data[t].type, dim) >= 0 && m->tensors.data[t].type.rank > 1)
+    const ValueInfo *x = &m->values.data[v];
+    Value stacked;
+    if (x->def)
+        return (op_is(x->def->op, VIEW) || x->def->op == OP_cast) &&
+               is_tensor(m, fn, x->def->in[0]);
+    if (slice_loop(m, v, &stacked))
+        return is_tensor(m, fn, stacked);
+    return !x->home->owner && fn->args.data[arg_index(m, v)].role <= ARG_rounded;
+}
+
+/* Does a product multiply by a tensor with this dim? Its parts are files', whose elements are
+ * neighbours. A table of positions is added, and stays whole where these are in blocks. */
+static bool is_multiplied(const Module *m, const Fn *fn, const Region *r, Name dim)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if (i->body && is_multiplied(m, fn, i->body, dim))
             return true;
+        for (uint32_t o = 0; i->op == OP_dot && o < i->nin; o++)
+            if (type_find(type_of(m, i->in[o]), dim) >= 0 && is_tensor(m, fn, i->in[o]))
+                return true;
+    }
     return false;
 }
 
@@ -92,12 +111,14 @@ static bool is_innermost(const LayoutRule *r)
 static void deal_out(const Module *m, Layout *as, int64_t blocks, Arena *a)
 {
     const Layout was = *as;
+    const Fn *train = module_fn(m, "train");
     as->rules.data = NULL;
     as->rules.n = as->rules.cap = 0;
     for (size_t k = 0; k < was.rules.n; k++) {
         LayoutRule r = was.rules.data[k];
         if (!r.of && r.dim != m->layout.pipeline.dim && r.dim != m->batch.name &&
-            !is_of_tensors(m, r.dim) && follows_tensors(m, k) && is_innermost(&r))
+            !is_multiplied(m, train, train->body, r.dim) && follows_tensors(m, k) &&
+            is_innermost(&r))
             r.blocks = blocks;
         vec_push(a, &as->rules, r);
     }

@@ -20,9 +20,13 @@ LAYOUTS = {  # ranks, and what the layout says beside the mesh
     # Cut with the products beside it: into sequences, and into blocks of positions.
     "pieces": (2, "mesh tp = 2\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 4", "--pieces=4"),
     "blocks": (4, "mesh dp = 2, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1", "--pieces=2"),
+    "positions": (2, "mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1", "--pieces=2"),
     # A collective reads what the one before it writes: over two axes, and from place to place of one ring.
     "two_axes": (4, "mesh dp = 2, cp = 2\n batch -> dp, cp\n state -> dp, cp\n microbatch 1"),
     "one_ring": (4, "mesh cp = 4\n seq -> cp\n microbatch 4"),
+}
+MODELS = {  # a table of positions stays whole where these are in blocks
+    "positions": (mgctest.model("gpt2_124m.mg"), *(f"-D{d}" for d in ("layers=2", "hidden=64", "heads=4", "ffn=256", "vocab=256", "seq=64"))),
 }
 
 
@@ -41,7 +45,7 @@ class Overlap(mgctest.Case):
         self.write("slow.json", json.dumps(device))
         self.write("layout.mg", f"layout it {{\n device cpus\n {LAYOUTS[layout][1]}\n}}\n")
         self.text(6000)
-        return self.compiles(test_launch.MODEL, "--layout", "./layout.mg", "--device", "./slow.json", "-D", "batch=8", "--precision",
+        return self.compiles(*MODELS.get(layout, (test_launch.MODEL,)), "--layout", "./layout.mg", "--device", "./slow.json", "-D", "batch=8", "--precision",
                              "f32", f"--overlap={overlap}", *([pieces] if pieces else LAYOUTS[layout][2:]), *more, "-o", out)
 
     def run_on(self, kind, name, n, hosts, out, *more):
@@ -100,6 +104,13 @@ class Overlap(mgctest.Case):
     def test_blocks(self):
         self.check_layout("blocks")
 
+    def test_positions(self):
+        self.check_layout("positions")
+        self.make("positions", "auto", "whole", pieces="--pieces=none")
+        self.run_it(["./whole", *self.args("whole-run", 4)[1:]])
+        for cut, whole in zip(self.losses("bare"), self.losses("whole-run"), strict=True):
+            self.assertLess(abs(cut - whole), 2e-6 * whole)
+
     def test_ring(self):
         self.check_layout("ring")
 
@@ -153,7 +164,7 @@ class Overlap(mgctest.Case):
                 ("mesh dp = 1", 4, 4, "the ranks of this layout send nothing"),
                 ("mesh dp = 2\n batch -> dp", 2, 4, "no collective here has a product beside it"),
                 ("mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp", 3, 4, "no collective here has a product beside it"),
-                ("mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp", 3, 2, "no collective here has a product beside it"),  # a table of positions
+                ("mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp", 3, 2, "no collective here has a product beside it"),  # of 18 positions
                 ("mesh tp = 2\n heads, ffn, vocab -> tp", 4, 4, "")):
             for device in "cpus", "h100":
                 path = self.write("cut.mg", f"layout cut {{ device {device}\n {layout}\n microbatch {microbatch}\n recompute auto }}\n")
@@ -162,6 +173,8 @@ class Overlap(mgctest.Case):
                 self.assertEqual(r.returncode, 0, r.err)
                 self.assertEqual("MG0558" in r.err, bool(says), (layout, microbatch, pieces, device, r.err))
                 self.assertIn(says, r.err)
+        path = self.write("cut.mg", "layout cut { device cpus\n mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1\n recompute auto }\n")
+        self.assertNotIn("MG0558", self.compiles(mgctest.model("gpt2_124m.mg"), "--layout", path, "--pieces=2", "--check").err)
         path = self.write("cut.mg", "layout cut { device cpus\n mesh tp = 2\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1\n recompute auto }\n")
         self.assertNotIn("MG0558", self.compiles(mgctest.model("llama_mini.mg"), "--layout", path, "-D", "kv_heads=6", "--pieces=2", "--check").err)
         self.compiles(f, "--check", "--overlap=none")
