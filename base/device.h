@@ -73,6 +73,10 @@ typedef struct Device {
     int node_ranks;        /* neighbours that those links join; the others are behind a network */
     double node_bandwidth; /* bytes/s a rank sends into the network */
     double node_seconds;   /* a step over the network costs at least */
+    int pod_ranks;         /* neighbours that have this network to themselves; 0: all ranks */
+    double pod_bandwidth;  /* bytes/s each of them sends to other pods while all do */
+    double pod_seconds;    /* a step to another pod costs at least */
+    int machine_ranks;     /* neighbours that share a host; 0: node_ranks */
     bool through_host;     /* cuda: those links go through the host: no peer access */
     Collectives collectives;
     double host_all; /* bytes/s of the copies of all GPUs of a host together; 0: of each its own */
@@ -86,6 +90,12 @@ typedef struct Device {
     bool products_wait, collectives_wait;
     int threads; /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
+
+/* Ranks that share a host, its memory and its disk, at most. */
+static inline int64_t device_machine(const Device *d)
+{
+    return d->machine_ranks ? d->machine_ranks : d->node_ranks;
+}
 
 /* Buffers of the arena lie at multiples of so many bytes and are as long: on a host of a cache
  * line; on a GPU of what cuBLASLt takes operands of products to be at (256,

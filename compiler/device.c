@@ -34,7 +34,10 @@ typedef struct Description {
     double link_bandwidth, link_seconds, link_slowdown;
     double architecture, warpgroups;
     double product_rows, product_columns;
-    double node_ranks, node_bandwidth, node_seconds;
+    double node_ranks, node_bandwidth, node_seconds, machine_ranks;
+    struct {
+        double ranks, bandwidth, seconds;
+    } pod;
     double host_all;
     struct {
         double memory, in, out, both, seconds;
@@ -91,6 +94,10 @@ static const Field fields[] = {
     FIELD("node_ranks", whole, node_ranks, 1, 1 << 20),
     FIELD("node_bandwidth", real, node_bandwidth, 1e3, 1e15),
     FIELD("node_seconds", real, node_seconds, 0, 1),
+    OPTIONAL("machine_ranks", whole, machine_ranks, 1, 1 << 20), /* placed() */
+    OPTIONAL("pod_ranks", whole, pod.ranks, 1, 1 << 20),
+    OPTIONAL("pod_bandwidth", real, pod.bandwidth, 1e3, 1e15),
+    OPTIONAL("pod_seconds", real, pod.seconds, 0, 1),
     FIELD("streams", whole, streams, 1, 2),
     OPTIONAL("host_memory", bytes, host.memory, 1 << 20, 0x1p50), /* level_of() */
     OPTIONAL("host_in", real, host.in, 1e6, 1e15),
@@ -269,6 +276,44 @@ static Wrong linked(const json_t *root, const Description *d)
     return (Wrong){0};
 }
 
+/* Machines are whole parts of a node, nodes of a pod; what is farther is no faster. */
+static Wrong placed(Arena *a, const json_t *root, const Description *d)
+{
+    const bool pods = json_object_get(root, "pod_ranks");
+    const int64_t node = (int64_t)d->node_ranks, machine = (int64_t)d->machine_ranks;
+    const int64_t pod = (int64_t)d->pod.ranks;
+    if (machine && node % machine)
+        return (Wrong){arena_printf(a,
+                                    "%lld does not divide 'node_ranks', %lld: links join whole "
+                                    "machines",
+                                    (long long)machine, (long long)node),
+                       "machine_ranks", -1};
+    if (machine && machine != node && d->link && !strcmp(d->link, "host"))
+        return (Wrong){arena_printf(a,
+                                    "%lld is not 'node_ranks', %lld, where 'link' is \"host\": "
+                                    "links through a host join its own ranks",
+                                    (long long)machine, (long long)node),
+                       "machine_ranks", -1};
+    for (int i = 0; i < 2; i++)
+        if (pods != !!json_object_get(root, i ? "pod_seconds" : "pod_bandwidth"))
+            return (Wrong){"'pod_ranks', 'pod_bandwidth' and 'pod_seconds' belong together: one is "
+                           "missing",
+                           NULL, -1};
+    if (pods && (pod % node || pod == node))
+        return (Wrong){arena_printf(a, "%lld is not two or more times 'node_ranks', %lld",
+                                    (long long)pod, (long long)node),
+                       "pod_ranks", -1};
+    if (d->pod.bandwidth > d->node_bandwidth)
+        return (Wrong){arena_printf(a, "%g is more than 'node_bandwidth', %g", d->pod.bandwidth,
+                                    d->node_bandwidth),
+                       "pod_bandwidth", -1};
+    if (pods && d->pod.seconds < d->node_seconds)
+        return (Wrong){
+            arena_printf(a, "%g is less than 'node_seconds', %g", d->pod.seconds, d->node_seconds),
+            "pod_seconds", -1};
+    return (Wrong){0};
+}
+
 static Wrong read_all(Arena *a, json_t *root, Description *d)
 {
     const char *key;
@@ -309,7 +354,7 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
     if (cuda && json_object_get(root, "disk_memory") && !json_object_get(root, "host_memory"))
         return (Wrong){"'host_memory' is missing: a GPU reaches a disk through its host", NULL, -1};
     const Wrong wrong[] = {only_of(a, root, d), whole_level(a, root, "host"),
-                           whole_level(a, root, "disk"), linked(root, d)};
+                           whole_level(a, root, "disk"), linked(root, d), placed(a, root, d)};
     size_t i = 0;
     while (i + 1 < sizeof wrong / sizeof *wrong && !wrong[i].text)
         i++;
@@ -372,6 +417,10 @@ static Device device_from(const Description *d)
                     .node_ranks = (int)d->node_ranks,
                     .node_bandwidth = d->node_bandwidth,
                     .node_seconds = d->node_seconds,
+                    .pod_ranks = (int)d->pod.ranks,
+                    .pod_bandwidth = d->pod.bandwidth,
+                    .pod_seconds = d->pod.seconds,
+                    .machine_ranks = (int)d->machine_ranks,
                     .weights_share = d->weights_share > 0 ? d->weights_share : 1,
                     .level = {[LEVEL_host] = {(int64_t)d->host.memory, d->host.in, d->host.out,
                                               d->host.both, d->host.seconds},

@@ -327,9 +327,9 @@ static void check_rules(Elab *e, const Spec *s)
 
 static void device(Elab *e, const Spec *s, Layout *l)
 {
-    static const char *const known[] = {"cpu",     "cpus",      "a100",     "h100",       "h200",
-                                        "b200",    "gh200",     "h100_nvl", "l40s",       "rtx3090",
-                                        "rtx4090", "rtx5060ti", "rtx5090",  "rtxpro6000", NULL};
+    static const char *const known[] = {
+        "cpu",      "cpus", "a100",    "h100",    "h200",      "b200",    "gb200",      "gh200",
+        "h100_nvl", "l40s", "rtx3090", "rtx4090", "rtx5060ti", "rtx5090", "rtxpro6000", NULL};
     const Node *n = s->device;
     int64_t count = 1;
     if (n && n->kind == N_TIMES) {

@@ -28,7 +28,7 @@
 #include "base/quantity.h"
 #include "ir/mesh.h"
 #include "plan/levels.h"
-#include "plan/rates.h"
+#include "plan/network.h"
 #include "runtime/sizes.h"
 
 #include <math.h>
@@ -104,7 +104,7 @@ void copies_choose(const Module *m, const Device *d, mg_comm_desc *c)
         return;
     const int64_t ranks = levels_ranks(m, d), room = d->level[LEVEL_host].memory / MEMORY_PART;
     mg_comm_desc best = *c, copied = *c;
-    double least = d->collectives == COLLECTIVES_copies ? INFINITY : rate_collective(m, d, c);
+    double least = d->collectives == COLLECTIVES_copies ? INFINITY : network_collective(m, d, c);
     for (copied.piece = SMALLEST; copied.piece <= LARGEST; copied.piece *= 2) {
         const double seconds = copies_seconds(m, d, &copied);
         if (mg_copies_bytes(ranks, copied.piece) <= room && seconds < least) {

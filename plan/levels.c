@@ -23,7 +23,7 @@ bool levels_used(const Module *m)
 int64_t levels_ranks(const Module *m, const Device *d)
 {
     const int64_t all = mesh_ranks(m);
-    return all < d->node_ranks ? all : d->node_ranks;
+    return all < device_machine(d) ? all : device_machine(d);
 }
 
 DeviceLevel levels_share(const Module *m, const Device *d, Level l)

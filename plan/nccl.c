@@ -10,7 +10,8 @@
  * Numbers and formula are NVIDIA/nccl's (src/graph/tuning.cc of 2.23: baseLat, hwLat, llMaxBws), of
  * rings alone, for the runtime asks for those (runtime/cuda/comm.c). A device's description has the
  * steps of Simple (link_seconds, node_seconds); those of the others are as many times as long as
- * there. Not in it: how a network adds latency of its own, and what NCCL measures of PCI Express.
+ * there; so are those of a step between pods. Not in it: how a network adds latency of its own, and
+ * what NCCL measures of PCI Express.
  */
 #include "plan/nccl.h"
 
@@ -68,7 +69,9 @@ double nccl_seconds(const Device *d, const NcclRing *r, int rounds, double bytes
             link = fmax(link, protocol[p].overhead);
         if (p == LL)
             rate = fmin(rate, most(r->nodes));
-        const double steps = (double)(r->ranks - r->nodes) * link + (double)(r->nodes - 1) * net;
+        const double pod = d->pod_seconds * (net > 0 ? net / d->node_seconds : 1);
+        const double steps = (double)(r->ranks - r->nodes) * link +
+                             (double)(r->nodes - r->pods) * net + (double)(r->pods - 1) * pod;
         least = fmin(least, protocol[p].base + plateau(r, p, rounds, bytes) * rounds * steps +
                                 bytes / rate);
     }

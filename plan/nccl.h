@@ -4,9 +4,9 @@
 
 #include "base/device.h"
 
-/* A ring: its ranks, the nodes that they are in, and how fast a rank sends around it. */
+/* A ring: its ranks, the nodes and pods that they are in, and how fast a rank sends around it. */
 typedef struct NcclRing {
-    int64_t ranks, nodes;
+    int64_t ranks, nodes, pods;
     double bandwidth; /* bytes/s */
 } NcclRing;
 

@@ -13,7 +13,7 @@
 #include "base/quantity.h"
 #include "ir/collective.h"
 #include "ir/mesh.h"
-#include "plan/rates.h"
+#include "plan/network.h"
 #include "runtime/attend.h"
 #include "runtime/conv.h"
 
@@ -233,7 +233,7 @@ static int64_t node_has(const Plan *p, Axes axes)
 static void connect(const Plan *p, Axes axes, bool ring, int64_t peers, mg_links *l)
 {
     const int64_t here = node_has(p, axes);
-    const bool leaves = rate_node_ranks(p->module, p->device, axes) < mesh_size(p->module, axes);
+    const bool leaves = network_node(p->module, p->device, axes) < mesh_size(p->module, axes);
     l->near += ring && !leaves;
     l->far += ring && leaves;
     l->near += peers < here - 1 ? peers : here - 1;

@@ -1,4 +1,4 @@
-/* rates.c - how long a product takes by its shape, and a collective by where its ranks are.
+/* rates.c - how long a product takes by its shape; collectives are network.c's.
  *
  * A GPU computes a product in tiles of its result, each on one multiprocessor, in waves of as many
  * tiles as there are multiprocessors; the last wave takes as long as a full one, and at the end of
@@ -22,25 +22,12 @@
  * A convolution is priced by its own kernels' tiles (convolution.c).
  *
  * A head is its products and its cross-entropy, a chunk of rows after the other. What a product is
- * added to is read as well as written at the end of a tile.
- *
- * A collective among n ranks, g of each node, of B bytes that a rank sends:
- *   ring      B / min(link, g node) + (n - n/g) link_seconds + (n/g - 1) node_seconds a way:
- *             a node's ranks take the network in turns, so its links to the network add up; of
- *             GPUs by NCCL's protocols (nccl.c)
- *   tree      of hosts, where it is faster, of all_reduce, and of what has one rank in a node: as
- *             many bytes, log2(n/g) steps over the network
- *   exchange  what goes to other nodes, (n - g) / n of it, at the rate of the network
- *   shift     one rank of a node sends into the network, and all wait for it
- *   copies    through the memory of the host: copies.c */
+ * added to is read as well as written at the end of a tile. */
 #include "plan/rates.h"
 
-#include "ir/collective.h"
-#include "plan/copies.h"
 #include "plan/convolution.h"
 #include "plan/levels.h"
-#include "plan/nccl.h"
-#include "plan/volume.h"
+#include "plan/network.h"
 #include "runtime/sizes.h"
 
 #include <math.h>
@@ -163,65 +150,6 @@ static double head_seconds(const Plan *p, const Action *a)
     return all;
 }
 
-/* ---- collectives ----------------------------------------------------------------------------- */
-
-int64_t rate_node_ranks(const Module *m, const Device *d, Axes axes)
-{
-    int64_t stride = 1, here = 1;
-    for (size_t i = m->layout.mesh.n; i-- > 0;) {
-        int64_t size = m->layout.mesh.data[i].size, room = d->node_ranks / stride;
-        if (axes >> i & 1 && room > 1)
-            here *= size < room ? size : room;
-        stride *= size;
-    }
-    return here;
-}
-
-double rate_message(const Module *m, const Device *d, Axes axes, double bytes)
-{
-    return rate_node_ranks(m, d, axes) == mesh_size(m, axes)
-               ? bytes / d->link_bandwidth + d->link_seconds
-               : bytes / fmin(d->link_bandwidth, d->node_bandwidth) + d->node_seconds;
-}
-
-static double ring_steps(const Device *d, double n, double nodes)
-{
-    return (n - nodes) * d->link_seconds + (nodes - 1) * d->node_seconds;
-}
-
-double rate_collective(const Module *m, const Device *d, const mg_comm_desc *c)
-{
-    if (c->piece)
-        return copies_seconds(m, d, c);
-    double n = (double)c->n, here = (double)rate_node_ranks(m, d, c->axes);
-    double nodes = ceil(n / here), bytes = volume_of(c);
-    double ring = nodes > 1 ? fmin(d->link_bandwidth, here * d->node_bandwidth) : d->link_bandwidth;
-    double alone = nodes > 1 ? fmin(d->link_bandwidth, d->node_bandwidth) : d->link_bandwidth;
-    double tree = (here - 1) * d->link_seconds + ceil(log2(nodes)) * d->node_seconds;
-    double steps = ring_steps(d, n, nodes);
-    const bool nccl = d->target == TARGET_cuda;
-    const NcclRing around = {.ranks = c->n, .nodes = (int64_t)nodes, .bandwidth = ring};
-    switch (collective_of_kind(c->kind)->sends) {
-    case SEND_neighbour:
-        return rate_message(m, d, c->axes, bytes);
-    case SEND_exchange:
-        return fmax(bytes * (here - 1) / fmax(n - 1, 1) / d->link_bandwidth,
-                    bytes * (n - here) / fmax(n - 1, 1) / alone) +
-               steps;
-    case SEND_twice:
-        if (nccl)
-            return nccl_seconds(d, &around, 2, bytes);
-        return bytes / ring + 2 * fmin(tree, steps);
-    case SEND_ring:
-        if (nccl)
-            return nccl_seconds(d, &around, 1, bytes);
-        return bytes / ring + (here > 1 ? steps : fmin(tree, steps));
-    case SEND_nothing:
-        break;
-    }
-    return 0;
-}
-
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* A cross-entropy by itself, whose logits lie as the plan has them. */
@@ -253,7 +181,7 @@ static void rate(const Plan *p, Program *g)
             a->seconds = l.seconds + a->bytes_moved / (a->kind == ACT_fetch ? l.in : l.out);
         }
         if (action_sends(a))
-            a->seconds = fmax(rate_collective(p->module, d, &a->comm),
+            a->seconds = fmax(network_collective(p->module, d, &a->comm),
                               fmax(a->bytes_moved / d->bandwidth, d->launch));
     }
 }

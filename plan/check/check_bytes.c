@@ -72,13 +72,15 @@ static void check_disjoint(Check *c)
 static void check_levels(Check *c)
 {
     const Plan *p = c->p;
+    const int64_t machine =
+        p->device->machine_ranks ? p->device->machine_ranks : p->device->node_ranks;
     int64_t end[LEVEL_count] = {0}, ranks = 0;
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
         if (b->level && b->offset + b->bytes > end[b->level])
             end[b->level] = b->offset + b->bytes;
     }
-    while (ranks < p->device->node_ranks && ranks < mesh_ranks(c->m))
+    while (ranks < machine && ranks < mesh_ranks(c->m))
         ranks++;
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++) {
         const int64_t has = p->device->level[l].memory;

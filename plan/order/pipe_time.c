@@ -1,7 +1,7 @@
 /* pipe_time.c - how long a step of a pipeline takes: what each phase of each stage costs, from the
  * timeline of an iteration, and then its table run with those costs. */
 #include "plan/order/pipe_time.h"
-#include "plan/rates.h"
+#include "plan/network.h"
 #include "plan/order/streams.h"
 #include "plan/order/order.h"
 
@@ -46,7 +46,7 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
 double pipe_message(const Plan *p, const Pipe *pipe)
 {
     int64_t bytes = pipe->message[0] > pipe->message[1] ? pipe->message[0] : pipe->message[1];
-    return rate_message(p->module, p->device, p->module->layout.pipeline.axis, (double)bytes);
+    return network_message(p->module, p->device, p->module->layout.pipeline.axis, (double)bytes);
 }
 
 /* The costs of a table's phases and messages, and the graph that says who waits for whom, with a

@@ -62,7 +62,7 @@ class Options(mgctest.Case):
         f = self.write("m.mg", TINY)
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpu2t.json"), encoding="utf-8") as d:
             good = json.load(d)
-        self.refused(f, "--check", "--device=cpi", says="known devices: a100, b200, cpu, cpu2t, cpus, gh200, h100, h100_nvl, h200, l40s, rtx3090")
+        self.refused(f, "--check", "--device=cpi", says="known devices: a100, b200, cpu, cpu2t, cpus, gb200, gh200, h100, h100_nvl, h200, l40s, rtx3090")
         self.refused(f, "--check", "--device=../cpu", says="unknown device")
         self.refused(f, "--check", "--device=none.json", says="none.json")
         for change, says in (

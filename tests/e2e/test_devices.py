@@ -174,6 +174,50 @@ class Devices(mgctest.Case):
             self.assertAlmostEqual(ms[0.01, precision] / ms[0.02, precision], 2, delta=0.1, msg=key)
             self.assertEqual(ms[0.01, "bf16"], ms[0.02, "bf16"])
 
+    def test_an_nvlink_domain_of_several_machines(self):
+        """Tensor parallelism of 16 ranks goes over links; a host's memory is shared by four of them."""
+        self.write("l.mg", "layout l {\n device gb200\n mesh dp = 8, tp = 16\n batch -> dp\n kv_heads, ffn, vocab -> tp\n"
+                           " seq -> tp\n state -> dp\n microbatch 1\n offload state -> host\n}\n")
+        tp, room = {}, {}
+        for name, change in (("domain", {}), ("boards", {"node_ranks": 8, "machine_ranks": 8})):
+            self.write(name + ".json", json.dumps({**description("gb200"), **change}))
+            p = json.loads(self.compiles(model("llama3_8b.mg"), "--layout", "l.mg", "--device", f"./{name}.json", "-D", "kv_heads=16", "-D", "group=2",
+                                         "-D", "batch=8", "-D", "seq=4096", "--precision", "bf16", "--pieces=none", "--plan=json").out)
+            tp[name] = sum(c["ms"] for c in p["collectives"] if c["axis"] == "tp")
+            room[name] = p["levels"]["host"]["ranks"]
+        self.assertGreater(tp["boards"], 1.4 * tp["domain"])
+        self.assertEqual(room, {"domain": 4, "boards": 8})
+
+    def test_pods(self):
+        """Gradients that are added up in several pods wait for the narrower network between them, and no others."""
+        wide = description("h100")
+        narrow = {**wide, "pod_ranks": 16, "pod_bandwidth": wide["node_bandwidth"] / 7, "pod_seconds": 2 * wide["node_seconds"]}
+        for ranks, slower in ((16, 1), (32, 3.4)):  # two ranks of a pod share its links
+            self.write("l.mg", f"layout l {{\n device h100\n mesh dp = {ranks // 8}, tp = 8\n batch -> dp\n kv_heads, ffn, vocab -> tp\n microbatch 1\n}}\n")
+            ms = []
+            for d in (wide, narrow):
+                self.write("d.json", json.dumps(d))
+                p = json.loads(self.compiles(model("llama3_8b.mg"), "--layout", "l.mg", "--device", "./d.json", "-D", "batch=4", "-D", "seq=4096",
+                                             "--precision", "bf16", "--plan=json").out)
+                ms.append(sum(c["ms"] for c in p["collectives"] if c["axis"] == "dp" and not c["scalars"]))
+            (self.assertGreater if slower > 1 else self.assertEqual)(ms[1], slower * ms[0])
+
+    def test_wrong_places(self):
+        good = description("h100")
+        for more, what in (({"machine_ranks": 3}, "'machine_ranks' 3 does not divide 'node_ranks', 8"),
+                           ({"pod_ranks": 16}, "'pod_ranks', 'pod_bandwidth' and 'pod_seconds' belong together"),
+                           ({"pod_ranks": 12, "pod_bandwidth": 1e9, "pod_seconds": 1e-4}, "'pod_ranks' 12 is not two or more times 'node_ranks', 8"),
+                           ({"pod_ranks": 8, "pod_bandwidth": 1e9, "pod_seconds": 1e-4}, "'pod_ranks' 8 is not two or more times 'node_ranks', 8"),
+                           ({"pod_ranks": 16, "pod_bandwidth": 1e12, "pod_seconds": 1e-4}, "'pod_bandwidth' 1e+12 is more than 'node_bandwidth', 4.6e+10"),
+                           ({"pod_ranks": 16, "pod_bandwidth": 1e9, "pod_seconds": 1e-9}, "'pod_seconds' 1e-09 is less than 'node_seconds', 1.4e-05")):
+            self.write("d.json", json.dumps({**good, **more}, indent=1))
+            r = self.mgc(model("llama_mini.mg"), "--device", "./d.json", "--check")
+            self.assertEqual(r.returncode, 2, r.err)
+            self.assertIn("error[MG0563]: ./d.json:", r.err)
+            self.assertIn(what, r.err)
+        self.write("d.json", json.dumps({**description("rtx4090"), "machine_ranks": 4}))
+        self.assertIn("links through a host join its own ranks", self.mgc(model("llama_mini.mg"), "--device", "./d.json", "--check").err)
+
     def test_architecture(self):
         """The kernels are compiled for the card that a description names, else for all; later ones have PTX."""
         if not os.path.exists(os.path.join(mgctest.BUILD, "lib/mgc/libmgrt_cuda.a")):

@@ -1,6 +1,7 @@
 /* test_rates.c - times of collectives and products by the numbers of a device, against numbers
  * worked out by hand; and the parts of a step of the mesh. */
 #include "plan/copies.h"
+#include "plan/network.h"
 #include "plan/rates.h"
 #include "plan/volume.h"
 #include "plan/whole.h"
@@ -91,10 +92,10 @@ static void collectives(void **state)
     (void)state;
     Arena *a = arena_new();
     Module *m = mesh(a);
-    assert_int_equal(rate_node_ranks(m, &device, INNER), 2);
-    assert_int_equal(rate_node_ranks(m, &device, MIDDLE), 2);
-    assert_int_equal(rate_node_ranks(m, &device, MIDDLE | INNER), 4);
-    assert_int_equal(rate_node_ranks(m, &device, OUTER), 1);
+    assert_int_equal(network_node(m, &device, INNER), 2);
+    assert_int_equal(network_node(m, &device, MIDDLE), 2);
+    assert_int_equal(network_node(m, &device, MIDDLE | INNER), 4);
+    assert_int_equal(network_node(m, &device, OUTER), 1);
     /* Two in one node: half of the bytes, one step. */
     near(comm(m, MG_REDUCE_SCATTER, INNER), 2000 / 1e6 + 1e-3);
     /* Four, two to a node: 3/4 of them at twice a rank's rate; 2 steps inside, 1 over the network.
@@ -109,6 +110,39 @@ static void collectives(void **state)
     near(comm(m, MG_RING_SHIFT, INNER), 4000 / 1e6 + 1e-3);
     /* 3000 bytes go to the three others; two of those are in the other node. */
     near(comm(m, MG_ALL_TO_ALL, MIDDLE), 2000 / 1e5 + 2e-3 + 1e-2);
+    arena_free(a);
+}
+
+/* Pods of two nodes, so three along the outer axis, whose other links are an eighth as fast. */
+static void pods(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Module *m = mesh(a);
+    Device d = device;
+    d.target = TARGET_host;
+    d.pod_ranks = 16;
+    d.pod_bandwidth = 1e4;
+    d.pod_seconds = 3e-2;
+    assert_int_equal(network_block(m, OUTER, d.pod_ranks), 2);
+    assert_int_equal(network_block(m, MIDDLE, d.pod_ranks), 4);
+    /* Within a pod nothing changes. */
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, MIDDLE, 1000), 3000 / 2e5 + 2e-3 + 1e-2);
+    near(comm_on(&d, m, MG_RING_SHIFT, MIDDLE, 1000), 4000 / 1e5 + 1e-2);
+    /* Six nodes in three pods: two of a pod have its links in turns; a tree has a step within a pod
+     * and two between. */
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, OUTER, 1000), 4000 * 5 / 6. / 2e4 + 1e-2 + 6e-2);
+    near(comm_on(&d, m, MG_RING_SHIFT, OUTER, 1000), 4000 / 2e4 + 3e-2);
+    /* 4/5 of what goes to others goes to other pods; all of a ring's steps, three and two. */
+    near(comm_on(&d, m, MG_ALL_TO_ALL, OUTER, 1000),
+         4000 * 5 / 6. * 4 / 5 / 1e4 + 3 * 1e-2 + 2 * 3e-2);
+    /* By NCCL's LL128, whose steps are 8.5/14 as long with one rank in a node. */
+    d.target = TARGET_cuda;
+    d.link_seconds = 3.4e-6;
+    d.node_seconds = 14e-6;
+    d.pod_seconds = 28e-6;
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, OUTER, 1),
+         14e-6 + 3 * 8.5e-6 + 2 * 17e-6 + 4 * 5 / 6. / (0.92 * 2e4));
     arena_free(a);
 }
 
@@ -190,9 +224,10 @@ static void copies(void **state)
     const double share = 4 * (double)large, piece = (double)c.piece, pieces = share / piece;
     assert_true(c.piece > 0);
     /* Three shares come in, at 2 GB/s, while one goes out; before that one piece. */
-    near(rate_collective(m, &d, &c), 3 * share / 2e9 + 3 * pieces * 1e-5 + piece / 4e9 + 1e-5);
+    near(network_collective(m, &d, &c), 3 * share / 2e9 + 3 * pieces * 1e-5 + piece / 4e9 + 1e-5);
     d.host_all = 1e10; /* for eight ranks: four shares of each, in or out */
-    near(rate_collective(m, &d, &c), 8 * 4 * share / 1e10 + 3 * pieces * 1e-5 + piece / 4e9 + 1e-5);
+    near(network_collective(m, &d, &c),
+         8 * 4 * share / 1e10 + 3 * pieces * 1e-5 + piece / 4e9 + 1e-5);
     /* That is slower than NCCL's 3 shares at 1 GB/s: only where it is said. */
     assert_int_equal(copied(m, &d, MG_ALL_GATHER, MIDDLE, large).piece, 0);
     d.collectives = COLLECTIVES_copies;
@@ -319,9 +354,9 @@ static void whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(collectives), cmocka_unit_test(protocols), cmocka_unit_test(copies),
-        cmocka_unit_test(few_rows),    cmocka_unit_test(products),  cmocka_unit_test(rows_of_words),
-        cmocka_unit_test(whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),   cmocka_unit_test(pods),
+                                       cmocka_unit_test(protocols),     cmocka_unit_test(copies),
+                                       cmocka_unit_test(few_rows),      cmocka_unit_test(products),
+                                       cmocka_unit_test(rows_of_words), cmocka_unit_test(whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
