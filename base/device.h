@@ -76,6 +76,7 @@ typedef struct Device {
     int pod_ranks;         /* neighbours that have this network to themselves; 0: all ranks */
     double pod_bandwidth;  /* bytes/s each of them sends to other pods while all do */
     double pod_seconds;    /* a step to another pod costs at least */
+    double rank_spread;    /* deviation of ranks' times for what they compute; 0: unknown */
     int machine_ranks;     /* neighbours that share a host; 0: node_ranks */
     bool through_host;     /* cuda: those links go through the host: no peer access */
     Collectives collectives;

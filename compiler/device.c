@@ -34,7 +34,7 @@ typedef struct Description {
     double link_bandwidth, link_seconds, link_slowdown;
     double architecture, warpgroups;
     double product_rows, product_columns;
-    double node_ranks, node_bandwidth, node_seconds, machine_ranks;
+    double node_ranks, node_bandwidth, node_seconds, machine_ranks, rank_spread;
     struct {
         double ranks, bandwidth, seconds;
     } pod;
@@ -95,6 +95,7 @@ static const Field fields[] = {
     FIELD("node_bandwidth", real, node_bandwidth, 1e3, 1e15),
     FIELD("node_seconds", real, node_seconds, 0, 1),
     OPTIONAL("machine_ranks", whole, machine_ranks, 1, 1 << 20), /* placed() */
+    OPTIONAL("rank_spread", real, rank_spread, 0, 0.5),
     OPTIONAL("pod_ranks", whole, pod.ranks, 1, 1 << 20),
     OPTIONAL("pod_bandwidth", real, pod.bandwidth, 1e3, 1e15),
     OPTIONAL("pod_seconds", real, pod.seconds, 0, 1),
@@ -420,6 +421,7 @@ static Device device_from(const Description *d)
                     .pod_ranks = (int)d->pod.ranks,
                     .pod_bandwidth = d->pod.bandwidth,
                     .pod_seconds = d->pod.seconds,
+                    .rank_spread = d->rank_spread,
                     .machine_ranks = (int)d->machine_ranks,
                     .weights_share = d->weights_share > 0 ? d->weights_share : 1,
                     .level = {[LEVEL_host] = {(int64_t)d->host.memory, d->host.in, d->host.out,

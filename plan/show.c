@@ -207,6 +207,8 @@ static void print_whole(const Plan *p, FILE *out)
         fprintf(out, "%s %s %.1f%%", i ? "," : "; waits for",
                 mesh_axes_text(p->module, w.along[i].axes), 100 * w.along[i].exposed / w.step);
     fputc('\n', out);
+    if (w.most > 0)
+        fprintf(out, "  stragglers %s\n", whole_stragglers_text(p, &w, a));
 }
 
 /* Exposed milliseconds by the axes along which ranks wait. */
@@ -458,6 +460,10 @@ void plan_print_json(const Plan *p, FILE *out)
         json_object_set_new(o, "scans", scans_json(p));
     if (mesh_ranks(m) > 1)
         json_object_set_new(o, "pieces", plan_pieces_json(m));
+    if (whole.most > 0)
+        json_object_set_new(o, "stragglers",
+                            json_pack("{s:f, s:f, s:f}", "spread", p->device->rank_spread,
+                                      "half_ms", whole.half * 1e3, "most_ms", whole.most * 1e3));
     json_object_set_new(o, "kept", kept_json(m));
     json_object_set_new(o, "levels", levels_json(p));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));

@@ -9,6 +9,7 @@
 
 #include "base/quantity.h"
 #include "plan/order/streams.h"
+#include "plan/stragglers.h"
 #include "plan/volume.h"
 #include "plan/order/order.h"
 
@@ -131,12 +132,32 @@ static double with_slow_rank(const Plan *p)
     return slow.seconds;
 }
 
+/* The rank that is slow is where that costs most (with stages), and costs as much for each part
+ * that it is slower. */
+static void with_stragglers(const Plan *p, Whole *w)
+{
+    const int64_t ranks = mesh_ranks(p->module);
+    const double of_deviation = w->slower / TENTH * p->device->rank_spread;
+    if (ranks < 2 || of_deviation <= 0)
+        return;
+    w->half = w->step + of_deviation * stragglers_slowest(ranks, 0.5);
+    w->most = w->step + of_deviation * stragglers_slowest(ranks, 0.95);
+}
+
 const char *whole_microbatches_text(const Whole *w, Arena *a)
 {
     return arena_printf(a, "%s forward, %s backward; %lld microbatch%s, and %s outside of %s",
                         text_seconds(a, w->forward), text_seconds(a, w->backward),
                         (long long)w->microbatches, w->microbatches > 1 ? "es" : "",
                         text_seconds(a, w->before + w->after), w->microbatches > 1 ? "them" : "it");
+}
+
+const char *whole_stragglers_text(const Plan *p, const Whole *w, Arena *a)
+{
+    return arena_printf(
+        a, "ranks differ by %.2g%%: the slowest of %lld makes it %s, in one of 20 meshes %s",
+        100 * p->device->rank_spread, (long long)mesh_ranks(p->module), text_seconds(a, w->half),
+        text_seconds(a, w->most));
 }
 
 Whole plan_whole(const Plan *p)
@@ -151,5 +172,6 @@ Whole plan_whole(const Plan *p)
         w.after = g->seconds - w.before - g->pipe->step;
     w.bubble = g->pipe ? g->pipe->bubble * g->pipe->step / w.step : 0;
     w.slower = g->pipe ? pipe_slowest(p, g, TENTH) : with_slow_rank(p) - w.step;
+    with_stragglers(p, &w);
     return w;
 }

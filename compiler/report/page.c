@@ -223,6 +223,8 @@ static void add_whole(Maker *m, json_t *rows)
     row(rows, "bubble", arena_printf(m->a, "%.1f%% of the step", 100 * w.bubble));
     row(rows, "a rank that computes a tenth slower",
         arena_printf(m->a, "+%.1f%%", 100 * w.slower / w.step));
+    if (w.most > 0)
+        row(rows, "stragglers", whole_stragglers_text(m->p, &w, m->a));
     for (int i = 0; i < w.naxes; i++)
         row(rows, arena_printf(m->a, "waits for %s", mesh_axes_text(mod, w.along[i].axes)),
             arena_printf(m->a, "%s, %.1f%% of the step", text_seconds(m->a, w.along[i].exposed),

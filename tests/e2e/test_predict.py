@@ -114,6 +114,10 @@ class Many(mgctest.Case):
         self.assertGreater(plan["slower_rank"], 0)
         self.assertLess(plan["slower_rank"], 0.1)
         self.assertEqual(plan["bubble"], 0)
+        late = plan["stragglers"]  # no later than if all that a step takes were computed, by the slowest
+        self.assertLess(plan["step_ms"], late["half_ms"])
+        self.assertLess(late["half_ms"], late["most_ms"])
+        self.assertLess(late["most_ms"], plan["step_ms"] * (1 + 5 * late["spread"]))
 
     def test_stages(self):
         """The pod of 16384: 128 stages of a layer each or a table."""

@@ -3,6 +3,7 @@
 #include "plan/copies.h"
 #include "plan/network.h"
 #include "plan/rates.h"
+#include "plan/stragglers.h"
 #include "plan/volume.h"
 #include "plan/whole.h"
 #include "tests/plan/planned.h"
@@ -352,11 +353,42 @@ static void whole(void **state)
     }
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The slowest of n draws, many times: at its quantiles the formula. */
+static void slowest(void **state)
+{
+    enum { TIMES = 20000 };
+    (void)state;
+    static double most[TIMES];
+    uint64_t rng = 3;
+    for (int n = 1; n <= 64; n *= 8) {
+        for (int t = 0; t < TIMES; t++) {
+            most[t] = -INFINITY;
+            for (int k = 0; k < n; k++) {
+                const double u = (draw_int(&rng, 1 << 30) + 0.5) / (1 << 30);
+                const double v = (double)draw_int(&rng, 1 << 30) / (1 << 30);
+                most[t] = fmax(most[t], sqrt(-2 * log(u)) * cos(2 * acos(-1) * v));
+            }
+        }
+        qsort(most, TIMES, sizeof *most, by_number);
+        assert_true(fabs(most[TIMES / 2] - stragglers_slowest(n, 0.5)) < 0.04);
+        assert_true(fabs(most[TIMES * 19 / 20] - stragglers_slowest(n, 0.95)) < 0.06);
+    }
+    /* By Python's statistics.NormalDist: 3.198 and 3.931. */
+    assert_true(fabs(stragglers_slowest(1000, 0.5) - 3.198) < 2e-3);
+    assert_true(fabs(stragglers_slowest(16384, 0.5) - 3.931) < 1e-3);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),   cmocka_unit_test(pods),
-                                       cmocka_unit_test(protocols),     cmocka_unit_test(copies),
-                                       cmocka_unit_test(few_rows),      cmocka_unit_test(products),
-                                       cmocka_unit_test(rows_of_words), cmocka_unit_test(whole)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(collectives), cmocka_unit_test(pods),          cmocka_unit_test(slowest),
+        cmocka_unit_test(protocols),   cmocka_unit_test(copies),        cmocka_unit_test(few_rows),
+        cmocka_unit_test(products),    cmocka_unit_test(rows_of_words), cmocka_unit_test(whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
