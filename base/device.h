@@ -9,8 +9,14 @@
 #include "base/level.h"
 
 /* The maker of a GPU's collectives: what is faster, NCCL, or, where they may be, copies through the
- * host (--collectives). */
-typedef enum Collectives { COLLECTIVES_auto, COLLECTIVES_nccl, COLLECTIVES_copies } Collectives;
+ * host; unordered: NCCL, by whatever algorithm it finds the fastest, though that adds up in an
+ * order of its own in each run (--collectives). */
+typedef enum Collectives {
+    COLLECTIVES_auto,
+    COLLECTIVES_nccl,
+    COLLECTIVES_copies,
+    COLLECTIVES_unordered
+} Collectives;
 
 typedef enum Target { TARGET_host, TARGET_cuda } Target;
 
@@ -78,7 +84,10 @@ typedef struct Device {
     double pod_seconds;    /* a step to another pod costs at least */
     double rank_spread;    /* deviation of ranks' times for what they compute; 0: unknown */
     int machine_ranks;     /* neighbours that share a host; 0: node_ranks */
-    bool through_host;     /* cuda: those links go through the host: no peer access */
+    /* cuda: bytes/s of a ring that an all-reduce in the links' switch is as fast as; 0: the links
+     * have none that adds up. */
+    double switch_bandwidth;
+    bool through_host; /* cuda: those links go through the host: no peer access */
     Collectives collectives;
     double host_all; /* bytes/s of the copies of all GPUs of a host together; 0: of each its own */
     DeviceLevel level[LEVEL_count]; /* [LEVEL_device] is not used */

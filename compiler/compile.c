@@ -160,19 +160,25 @@ static void share_device(const Session *s, Module *m, Device *d)
 }
 
 /* --collectives, which is for GPUs; copies need those that are linked through their host. */
-static Exit read_collectives(Session *s, Device *d)
+static Exit read_collectives(Session *s, const Module *m, Device *d)
 {
     const char *text = s->o->collectives;
     if (!text)
         return EXIT_done;
-    d->collectives = !strcmp(text, "nccl")     ? COLLECTIVES_nccl
-                     : !strcmp(text, "copies") ? COLLECTIVES_copies
-                                               : COLLECTIVES_auto;
+    d->collectives = !strcmp(text, "nccl")        ? COLLECTIVES_nccl
+                     : !strcmp(text, "copies")    ? COLLECTIVES_copies
+                     : !strcmp(text, "unordered") ? COLLECTIVES_unordered
+                                                  : COLLECTIVES_auto;
     if (d->target != TARGET_cuda)
         return usage(
             s,
             arena_printf(s->arena, "--collectives is for GPUs, and '%s' is a processor", d->name),
             "leave it out");
+    if (d->collectives == COLLECTIVES_unordered && m->train.tree)
+        return usage(s,
+                     "--collectives=unordered beside 'reduce = tree', by which any number of ranks "
+                     "has the same bits",
+                     "leave it out, or 'reduce = tree'");
     if (d->collectives != COLLECTIVES_copies || d->through_host)
         return EXIT_done;
     return usage(
@@ -246,7 +252,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     share_device(s, c->module, &c->device);
     times_mark(s, "elaborate");
     diag_stage(s->diag, 1);
-    wrong = read_collectives(s, &c->device);
+    wrong = read_collectives(s, c->module, &c->device);
     return wrong ? wrong : ranks_are_built(s, c);
 }
 
@@ -319,7 +325,7 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
     share_device(s, c->module, &c->device);
-    wrong = read_collectives(s, &c->device);
+    wrong = read_collectives(s, c->module, &c->device);
     return wrong ? wrong : ranks_are_built(s, c);
 }
 

@@ -31,7 +31,7 @@ typedef struct Description {
     int nattention;
     double thread_bandwidth, bandwidth, weights_share;
     double launch, streams;
-    double link_bandwidth, link_seconds, link_slowdown;
+    double link_bandwidth, link_seconds, link_slowdown, switch_bandwidth;
     double architecture, warpgroups;
     double product_rows, product_columns;
     double node_ranks, node_bandwidth, node_seconds, machine_ranks, rank_spread;
@@ -90,7 +90,8 @@ static const Field fields[] = {
     FIELD("link_bandwidth", real, link_bandwidth, 1e3, 1e15),
     FIELD("link_seconds", real, link_seconds, 0, 1),
     FIELD("link_slowdown", real, link_slowdown, 1, 16),
-    OPTIONAL("link", text, link, 0, 0), /* linked() */
+    OPTIONAL("switch_bandwidth", real, switch_bandwidth, 1e3, 1e15), /* linked() */
+    OPTIONAL("link", text, link, 0, 0),                              /* linked() */
     FIELD("node_ranks", whole, node_ranks, 1, 1 << 20),
     FIELD("node_bandwidth", real, node_bandwidth, 1e3, 1e15),
     FIELD("node_seconds", real, node_seconds, 0, 1),
@@ -272,6 +273,9 @@ static Wrong linked(const json_t *root, const Description *d)
     if (host && !json_object_get(root, "host_memory"))
         return (Wrong){"is \"host\", and 'host_memory' and the host's rates are missing", "link",
                        -1};
+    if (d->switch_bandwidth > 0 && (!cuda || host))
+        return (Wrong){"is of GPUs with links of their own, whose switch adds up",
+                       "switch_bandwidth", -1};
     if (d->host_all > 0 && !host)
         return (Wrong){"is of GPUs whose 'link' is \"host\"", "host_all", -1};
     return (Wrong){0};
@@ -411,6 +415,7 @@ static Device device_from(const Description *d)
                     .link_bandwidth = d->link_bandwidth,
                     .link_seconds = d->link_seconds,
                     .link_slowdown = d->link_slowdown,
+                    .switch_bandwidth = d->switch_bandwidth,
                     .through_host = d->link && !strcmp(d->link, "host"),
                     .host_all = d->host_all,
                     .product_rows = (int)d->product_rows,

@@ -93,7 +93,8 @@ static bool within_node(const Module *m, const Device *d, Axes axes)
 
 static bool may_be(const Module *m, const Device *d, const mg_comm_desc *c)
 {
-    return d->target == TARGET_cuda && d->through_host && d->collectives != COLLECTIVES_nccl &&
+    return d->target == TARGET_cuda && d->through_host &&
+           (d->collectives == COLLECTIVES_auto || d->collectives == COLLECTIVES_copies) &&
            !m->layout.pipeline.axis && mg_copies_may(c) && within_node(m, d, c->axes);
 }
 

@@ -7,8 +7,16 @@
  *
  *   seconds = base + rounds ((n - nodes) link + (nodes - 1) net) + bytes / (share rate)
  *
- * Numbers and formula are NVIDIA/nccl's (src/graph/tuning.cc of 2.23: baseLat, hwLat, llMaxBws), of
- * rings alone, for the runtime asks for those (runtime/cuda/comm.c). A device's description has the
+ * With sums in any order (--collectives=unordered) NCCL has two more ways for an all-reduce.
+ * A tree over the nodes, in each of which it is a chain, has fewer steps and half of the rate:
+ *
+ *   seconds = base + 2 ((n / nodes - 1) link + log2(nodes) net) + bytes n / (n - 1) / (share rate)
+ *
+ * And the switch of a node's links adds up: a step that takes long, at a rate that was measured.
+ *
+ * Numbers and formulas are NVIDIA/nccl's (src/graph/tuning.cc of 2.23: baseLat, hwLat, llMaxBws,
+ * nvlsEfficiency's place is taken by a measured rate), of the ways that the runtime asks for
+ * (runtime/cuda/comm.c). A device's description has the
  * steps of Simple (link_seconds, node_seconds); those of the others are as many times as long as
  * there; so are those of a step between pods. Not in it: how a network adds latency of its own, and
  * what NCCL measures of PCI Express.
@@ -55,10 +63,51 @@ static double plateau(const NcclRing *r, Protocol p, int rounds, double bytes)
     return p == SIMPLE && rounds == 2 && r->nodes > 1 && large ? 1.4 : 1;
 }
 
+/* Of trees: as above, and the share of the rate before the half. */
+static const struct {
+    double base, link, pci, net, alone, share;
+} tree[PROTOCOLS] = {
+    [LL] = {6.8e-6, 0.6 / 3.4, 1.0 / 5.7, 5.0 / 14, 5.0 / 14, 0.92 / 3.8},
+    [LL128] = {14e-6, 1.25 / 3.4, 1.9 / 5.7, 8.5 / 14, 8.5 / 14, 0.92 * 7 / 9},
+    [SIMPLE] = {8.4e-6, 4.0 / 3.4, 4.0 / 5.7, 1, 1, 0.92},
+};
+
+/* Of middle sizes NCCL corrects a tree's rate by factors from 0.4 to 1, here by one of them. */
+static const double TREE_SHARE = 0.6;
+
+static double tree_seconds(const Device *d, const NcclRing *r, Protocol p, double bytes)
+{
+    const bool alone = r->nodes == r->ranks;
+    const double link = d->link_seconds * (d->through_host ? tree[p].pci : tree[p].link);
+    const double net = alone ? tree[p].alone : tree[p].net, each = (double)r->ranks;
+    const double far = ceil(log2(ceil((double)r->nodes / (double)r->pods))) * d->node_seconds +
+                       ceil(log2((double)r->pods)) * d->pod_seconds;
+    const double steps = (each / (double)r->nodes - 1) * link + far * net;
+    return tree[p].base + 2 * steps +
+           bytes * each / (each - 1) / (TREE_SHARE * tree[p].share * r->bandwidth);
+}
+
+/* Seconds of the one step through the links' switch. */
+static const double SWITCH_STEP = 25e-6;
+
+/* Of an all-reduce whose order is NCCL's. */
+static double unordered_seconds(const Device *d, const NcclRing *r, double bytes)
+{
+    double least = INFINITY;
+    for (Protocol p = 0; p < PROTOCOLS; p++)
+        if (is_used(d, p))
+            least = fmin(least, tree_seconds(d, r, p, bytes));
+    if (r->nodes == 1 && r->ranks > 2 && d->switch_bandwidth > 0)
+        least = fmin(least, SWITCH_STEP + bytes / d->switch_bandwidth);
+    return least;
+}
+
 double nccl_seconds(const Device *d, const NcclRing *r, int rounds, double bytes)
 {
     const bool alone = r->nodes == r->ranks;
     double least = INFINITY;
+    if (rounds == 2 && r->ranks > 1 && d->collectives == COLLECTIVES_unordered)
+        least = unordered_seconds(d, r, bytes);
     for (Protocol p = 0; p < PROTOCOLS; p++) {
         if (!is_used(d, p))
             continue;

@@ -11,7 +11,8 @@ typedef struct NcclRing {
 } NcclRing;
 
 /* Seconds of a collective around a ring in which each rank sends so many bytes. rounds: 1, or 2 of
- * an all-reduce, whose bytes go around twice. */
+ * an all-reduce, whose bytes go around twice; where the device's collectives are
+ * unordered that may be faster by a tree, or by the switch of the links. */
 double nccl_seconds(const Device *d, const NcclRing *r, int rounds, double bytes);
 
 #endif

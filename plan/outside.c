@@ -6,8 +6,10 @@
  *
  * Each communicator of a set of axes is connected for what is sent there: a ring (what is added up
  * in the order of ranks, gathered or broadcast), the next rank (a shift), or each other rank (an
- * exchange; sums of a tree). Connections come with their first use and stay. All formulas and
- * constants are those of runtime/sizes.h. */
+ * exchange; sums of a tree). Where sums may have any order NCCL may take a tree for an all-reduce,
+ * in which a rank has up to two neighbours of its node and three of others, and the switch of a
+ * node's links for all that goes around a ring within it. Connections come with their first use and
+ * stay. All formulas and constants are those of runtime/sizes.h. */
 #include "plan/outside.h"
 
 #include "base/quantity.h"
@@ -194,7 +196,7 @@ static int64_t count_nodes(Plan *p, const Program *g, int number)
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
-enum { USES_ring = 1, USES_next = 2, USES_each = 4 };
+enum { USES_ring = 1, USES_next = 2, USES_each = 4, USES_sum = 8 };
 
 static int uses(const mg_comm_desc *d)
 {
@@ -204,8 +206,9 @@ static int uses(const mg_comm_desc *d)
     case SEND_nothing:
         break;
     case SEND_ring:
-    case SEND_twice:
         return d->tree ? USES_each : USES_ring;
+    case SEND_twice:
+        return d->tree ? USES_each : USES_ring | USES_sum;
     case SEND_exchange:
         return USES_each;
     case SEND_neighbour:
@@ -240,6 +243,25 @@ static void connect(const Plan *p, Axes axes, bool ring, int64_t peers, mg_links
     l->pools += peers && leaves;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Adds what the ways take that NCCL has where sums may have any order. */
+static void connect_unordered(const Plan *p, Axes axes, int how, mg_links *l)
+{
+    enum { NEAR = 2, FAR = 3 };
+    const int64_t ranks = mesh_size(p->module, axes), here = node_has(p, axes);
+    const bool leaves = network_node(p->module, p->device, axes) < ranks;
+    if (how & USES_sum) {
+        l->near += least(NEAR, here - 1);
+        l->far += leaves ? FAR : 0;
+    }
+    if (how & USES_ring && !leaves && p->device->switch_bandwidth > 0)
+        l->switched += ranks;
+}
+
 static mg_links links_of_collectives(const Plan *p)
 {
     Program *const *const all = p->programs;
@@ -270,6 +292,8 @@ static mg_links links_of_collectives(const Plan *p)
                                                           : 0;
         l.comms += group[g].axes != every;
         connect(p, group[g].axes, group[g].uses & USES_ring, peers, &l);
+        if (p->device->collectives == COLLECTIVES_unordered)
+            connect_unordered(p, group[g].axes, group[g].uses, &l);
     }
     return l;
 }

@@ -172,6 +172,11 @@ static void print_volumes(const Plan *p, FILE *out)
                 (long long)v->ranks, v->scalar ? ", numbers" : "", v->tree ? ", in a tree" : "",
                 v->copies ? ", by copies" : "");
     }
+    if (p->device->collectives == COLLECTIVES_unordered)
+        fputs(
+            "  sums are in the order that NCCL finds the fastest: two runs need not have the same "
+            "bits\n",
+            out);
 }
 
 /* The padding that mgc chose. */

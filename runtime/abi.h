@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      32
+#define MG_ABI      33
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -241,10 +241,9 @@ typedef struct mg_program {
     const void *cuda_image;             /* the fat binary with the kernels */
     int naxes;                          /* axes of more than one rank; 0: one rank */
     mg_axis axes[MG_AXES_MAX];
-    bool tf32; /* products of f32 may round their operands to 10 bits */
-    /* Each parameter is updated as its gradient is ready: the guard saw the loss, but not the
-     * norm. A value whose update would not be finite keeps its old value. */
-    bool as_ready;
+    bool tf32;      /* products of f32 may round their operands to 10 bits */
+    bool unordered; /* sums of GPU ranks need not have the same order in each run */
+    bool as_ready;  /* parameters are updated as gradients are ready, where that is finite */
     /* In a GPU program of several ranks: mg_nccl, and the sets of axes of its collectives. */
     const struct mg_collectives *collectives;
     int ngroups;

@@ -138,9 +138,10 @@ typedef struct mg_axis {
 
 /* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
  * pairs of connections, one to send and one to receive, that each channel has with ranks of the
- * same node, and in rings that leave it; communicators that send messages to other nodes. */
+ * same node, and with ranks of others, in rings and trees that leave it; communicators that send
+ * messages to other nodes; ranks of nodes whose links' switch adds up for a communicator. */
 typedef struct mg_links {
-    int64_t comms, near, far, pools;
+    int64_t comms, near, far, pools, switched;
 } mg_links;
 
 /* An offset into the arena, or into that of another level of memory: the host's, of a GPU; a

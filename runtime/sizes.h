@@ -538,6 +538,9 @@ static inline int64_t mg_comm_nodes(const mg_comm_desc *d)
 #define MG_NCCL_BUFFER   ((int64_t)4 << 20)
 #define MG_NCCL_LL       ((int64_t)8 * 512 * 8 * 16)
 #define MG_NCCL_LL128    ((int64_t)120 * 640 * 8 * 8)
+/* For sums in the links' switch a channel has a buffer for each rank of the node and each way, of 8
+ * steps of 128 KiB (NVIDIA/nccl, src/transport/nvls.cc; eight H100 with 16 channels: 256 MiB). */
+#define MG_NCCL_SWITCH ((int64_t)8 * (128 << 10))
 /* A communicator without its connections: guessed. */
 #define MG_NCCL_COMM ((int64_t)16 << 20)
 static inline int64_t mg_outside_round(int64_t bytes)
@@ -552,7 +555,8 @@ static inline int64_t mg_links_bytes(const mg_links *l, int64_t channels, int64_
     const int64_t whole = mg_outside_round(buffer + MG_NCCL_LL + MG_NCCL_LL128);
     const int64_t pool = 2 * mg_outside_round(16 * (buffer / 8));
     return l->comms * MG_NCCL_COMM +
-           channels * (l->near * (whole + MG_OUTSIDE_WHOLE) + l->far * 2 * whole + l->pools * pool);
+           channels * (l->near * (whole + MG_OUTSIDE_WHOLE) + l->far * 2 * whole + l->pools * pool +
+                       l->switched * 2 * MG_NCCL_SWITCH);
 }
 
 #endif

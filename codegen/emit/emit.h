@@ -73,6 +73,10 @@ void emit_initial(const Emitter *e); /* initial values by formula: mg_init_N of 
 void emit_actions(Emitter *e);
 void emit_program(Emitter *e);
 void emit_deaths(Emitter *e);
+/* codegen/emit/emit_gpu.c: members of mg_main for the collectives of ranks; a table of its own for
+ * memory. */
+void emit_groups(const Emitter *e);
+void emit_outside(const Emitter *e);
 /* "AT(23)", a macro of the emitted file, for lines of the model's source; lines of other files in
  * full. */
 const char *emit_where(const Emitter *e, Span s);

@@ -221,7 +221,7 @@ static int64_t in_node(const Check *c, Axes axes)
 /* Is a collective of these axes among the actions, of those that go round a ring, to the next rank,
  * or to each? */
 typedef struct Sent {
-    bool any, ring, next, each;
+    bool any, ring, next, each, twice;
 } Sent;
 
 static Sent sent_along(const Plan *p, Axes axes)
@@ -240,6 +240,7 @@ static Sent sent_along(const Plan *p, Axes axes)
             s.each |= each;
             s.next |= way == SEND_neighbour;
             s.ring |= !each && way != SEND_neighbour;
+            s.twice |= !each && way == SEND_twice;
         }
     return s;
 }
@@ -256,6 +257,19 @@ static void add_links(const Check *c, Axes axes, bool ring, int64_t peers, mg_li
     l->pools += peers > 0 && here < n;
 }
 
+/* Trees, and the switch of a node's links, beside rings: a chain in a node has a rank before and
+ * one behind, a tree of nodes one above and two below. */
+static void add_others(const Check *c, Axes axes, const Sent *s, mg_links *l)
+{
+    const int64_t here = in_node(c, axes), n = mesh_size(c->m, axes);
+    if (s->twice && here > 1)
+        l->near += here == 2 ? 1 : 2;
+    if (s->twice && here < n)
+        l->far += 1 + 2;
+    if (s->ring && here == n && c->p->device->switch_bandwidth > 0)
+        l->switched += n;
+}
+
 static int64_t collectives(const Check *c)
 {
     const Axes every = ((Axes)1 << c->m->layout.mesh.n) - 1;
@@ -266,6 +280,8 @@ static int64_t collectives(const Check *c)
             continue;
         l.comms += axes != every;
         add_links(c, axes, s.ring, s.each ? mesh_size(c->m, axes) - 1 : s.next, &l);
+        if (c->p->device->collectives == COLLECTIVES_unordered)
+            add_others(c, axes, &s, &l);
     }
     return mg_links_bytes(&l, MG_NCCL_CHANNELS, MG_NCCL_BUFFER);
 }

@@ -24,16 +24,18 @@ void rt_nccl_must(ncclResult_t e, const char *what)
 
 /* ---- the start and the end ---------------------------------------------------------------- */
 
-/* Chooses a ring, which sums in a fixed order, even if NCCL finds another algorithm faster; and
- * what memory the plan counts on (mg_links_bytes): buffers of a known size, none for algorithms
- * that nobody uses. A user who sets a variable has chosen. */
-static void settle(void)
+/* Chooses a ring, which sums in a fixed order, even if NCCL finds another algorithm faster, but of
+ * a program whose sums may have any order: its own are rings, trees and the links' switch. And what
+ * memory the plan counts on (mg_links_bytes): buffers of a known size, none for algorithms that
+ * nobody uses. A user who sets a variable has chosen. */
+static void settle(const mg_program *p)
 {
     char bytes[32];
     snprintf(bytes, sizeof bytes, "%lld", (long long)MG_NCCL_BUFFER);
-    setenv("NCCL_ALGO", "Ring", 0);
+    setenv("NCCL_ALGO", p->unordered ? "Ring,Tree,NVLS" : "Ring", 0);
     setenv("NCCL_BUFFSIZE", bytes, 0);
-    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    if (!p->unordered)
+        setenv("NCCL_NVLS_ENABLE", "0", 0);
     setenv("NCCL_RUNTIME_CONNECT", "1", 0);
 }
 
@@ -43,7 +45,7 @@ static void open_comms(mg_run *r)
     const uint32_t every = ((uint32_t)1 << p->naxes) - 1;
     rt_comms *c = r->cuda->comms = rt_alloc(1, sizeof *c);
     ncclUniqueId id;
-    settle();
+    settle(p);
     if (!r->rank)
         rt_nccl_must(ncclGetUniqueId(&id), "naming the ranks' meeting");
     rt_ranks_share(r, &id, sizeof id);

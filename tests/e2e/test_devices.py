@@ -215,6 +215,10 @@ class Devices(mgctest.Case):
             self.assertEqual(r.returncode, 2, r.err)
             self.assertIn("error[MG0563]: ./d.json:", r.err)
             self.assertIn(what, r.err)
+        for name in ("rtx4090", "cpus"):
+            self.write("d.json", json.dumps({**description(name), "switch_bandwidth": 1e11}))
+            self.assertIn("'switch_bandwidth' is of GPUs with links of their own",
+                          self.mgc(model("llama_mini.mg"), "--device", "./d.json", "--check").err)
         self.write("d.json", json.dumps({**description("rtx4090"), "machine_ranks": 4}))
         self.assertIn("links through a host join its own ranks", self.mgc(model("llama_mini.mg"), "--device", "./d.json", "--check").err)
 

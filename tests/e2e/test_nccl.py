@@ -60,6 +60,36 @@ class Nccl(shim.Case):
                 with self.subTest(layout=name, seed=seed):
                     self.near(want, self.losses("./" + name, "--steps", 20, seed=seed), 2e-4)
 
+    def test_in_any_order(self):
+        """Without the option the same run twice has the same bits; with it sums may have another order each time, near those."""
+        self.text(6000)
+        self.write("it.mg", "layout it {\n device h200\n mesh dp = 2, tp = 4\n batch -> dp\n kv_heads, ffn, vocab -> tp\n microbatch 1\n}\n")
+        options = (LLAMA, "-D", "kv_heads=4", "-D", "batch=8", "--layout", "./it.mg", "--precision", "f32")
+        runs, plan = {}, {}
+        for kind in ("nccl", "unordered"):
+            self.gpu(*options, f"--collectives={kind}", device=())
+            plan[kind] = json.loads(self.compiles(*options, f"--collectives={kind}", "--plan=json").out)
+            runs[kind] = [self.losses("./gpu", "--steps", 4) for _ in range(3)]
+        self.assertEqual(len(set(map(str, runs["nccl"]))), 1)
+        self.assertGreater(len(set(map(str, runs["unordered"]))), 1)
+        for run in runs["unordered"]:
+            self.near(runs["nccl"][0], run, 1e-5)
+        large = ("-D", "batch=8", "-D", "layers=4", "--layout", "./large.mg", "--pieces=none", "--precision", "bf16", "--plan=json")
+        self.write("large.mg", "layout large {\n device h100\n mesh tp = 8\n kv_heads, ffn, vocab -> tp\n microbatch 1\n}\n")
+        ms = [json.loads(self.compiles(mgctest.model("llama7b.mg"), *large, f"--collectives={kind}").out)["step_ms"] for kind in ("nccl", "unordered")]
+        self.assertLess(ms[1], 0.95 * ms[0])  # by the switch
+        # The memory for the ways that it has more is planned.
+        self.assertGreater(plan["unordered"]["outside"]["bytes"], plan["nccl"]["outside"]["bytes"])
+        said = "two runs need not have the same bits"
+        self.assertIn(said, self.compiles(*options, "--collectives=unordered", "--plan").out)
+        self.assertNotIn(said, self.compiles(*options, "--plan").out)
+        with open(LLAMA, encoding="utf-8") as f:
+            self.write("tree.mg", f.read().replace("precision f32\n", "precision f32 (reduce = tree)\n", 1))
+        r = self.mgc("tree.mg", "-D", "batch=8", "--device", "h200", "--collectives=unordered", "--check")
+        self.assertEqual(r.returncode, 2, r.err)
+        self.assertIn("'reduce = tree'", r.err)
+        self.assertEqual(self.mgc(LLAMA, "--device", "cpu", "--collectives=unordered", "--check").returncode, 2)
+
     def test_keeps_what_is_gathered(self):
         """Over slow links layers keep parameters as they were gathered: the bits of gathering them again."""
         self.text(6000)

@@ -34,15 +34,21 @@ typedef struct Case {
 /* The links by hand: a ring is a pair of connections, near or far; who sends to each other rank has
  * a pair with each that is near. */
 static const Case cases[] = {
-    {&llama, NULL, "dp=2; batch dp", 2, 8, {1, 1, 0, 0}, {0, 0, 0, 0}},
-    {&llama, NULL, "dp=4; batch dp", 4, 2, {1, 0, 1, 0}, {0, 0, 0, 0}},
-    {&llama, NULL, "dp=2 tp=2; batch dp; kv_heads tp; ffn tp; vocab tp", 2, 2, {3, 1, 1, 0}, {0}},
-    {&llama, NULL, "cp=4; seq cp~", 1, 8, {1, 2, 0, 0}, {0, 0, 0, 0}},
-    {&llama, "1f1b", "pp=4; layers pp", 1, 8, {1, 1, 0, 0}, {1, 2, 0, 0}},
-    {&llama, "zb-h1", "pp=2; layers pp", 1, 1, {1, 0, 1, 0}, {1, 0, 0, 1}},
-    {&llama, "interleaved", "pp=2; layers pp:2", 1, 8, {1, 1, 0, 0}, {1, 1, 0, 0}},
-    {&mixtral, NULL, "ep=4; experts ep; batch ep", 4, 8, {1, 4, 0, 0}, {0, 0, 0, 0}},
-    {&mixtral, NULL, "ep=4; experts ep; batch ep", 4, 2, {1, 1, 1, 1}, {0, 0, 0, 0}},
+    {&llama, NULL, "dp=2; batch dp", 2, 8, {1, 1, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    {&llama, NULL, "dp=4; batch dp", 4, 2, {1, 0, 1, 0, 0}, {0, 0, 0, 0, 0}},
+    {&llama,
+     NULL,
+     "dp=2 tp=2; batch dp; kv_heads tp; ffn tp; vocab tp",
+     2,
+     2,
+     {3, 1, 1, 0, 0},
+     {0}},
+    {&llama, NULL, "cp=4; seq cp~", 1, 8, {1, 2, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    {&llama, "1f1b", "pp=4; layers pp", 1, 8, {1, 1, 0, 0, 0}, {1, 2, 0, 0, 0}},
+    {&llama, "zb-h1", "pp=2; layers pp", 1, 1, {1, 0, 1, 0, 0}, {1, 0, 0, 1, 0}},
+    {&llama, "interleaved", "pp=2; layers pp:2", 1, 8, {1, 1, 0, 0, 0}, {1, 1, 0, 0, 0}},
+    {&mixtral, NULL, "ep=4; experts ep; batch ep", 4, 8, {1, 4, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    {&mixtral, NULL, "ep=4; experts ep; batch ep", 4, 2, {1, 1, 1, 1, 0}, {0, 0, 0, 0, 0}},
 };
 
 static int broken_in(const Plan *p)
@@ -59,6 +65,7 @@ static void same_links(const mg_links *a, const mg_links *b)
     assert_int_equal(a->near, b->near);
     assert_int_equal(a->far, b->far);
     assert_int_equal(a->pools, b->pools);
+    assert_int_equal(a->switched, b->switched);
 }
 
 static Device gpu(int node_ranks)
@@ -129,6 +136,39 @@ static void layouts(void **state)
         model_close(&t);
         model_close(&r.t);
     }
+}
+
+/* Sums in any order: a chain of two or more in a node, a tree over nodes, the switch of one. */
+static void in_any_order(void **state)
+{
+    static const Case any[] = {
+        {&llama, NULL, "dp=2; batch dp", 2, 8, {1, 2, 0, 0, 2}, {0}},
+        {&llama, NULL, "dp=4; batch dp", 4, 8, {1, 3, 0, 0, 4}, {0}},
+        {&llama, NULL, "dp=4; batch dp", 4, 2, {1, 1, 4, 0, 0}, {0}},
+        {&llama, NULL, "dp=4; batch dp", 4, 1, {1, 0, 4, 0, 0}, {0}},
+        {&llama, NULL, "cp=4; seq cp~", 1, 8, {1, 4, 0, 0, 4}, {0}},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof any / sizeof *any; k++)
+        for (int adds = 0; adds < 2; adds++) {
+            Reference r;
+            Model t;
+            Lies l[3];
+            open_reference(&r, any[k].model, any[k].at_once);
+            assert_true(open_local(&t, &r, any[k].spec, l));
+            lower_physical(&t);
+            Device d = gpu(any[k].node_ranks);
+            d.collectives = COLLECTIVES_unordered;
+            d.switch_bandwidth = adds ? 1e12 : 0;
+            Plan *p = plan_for(&t, &d);
+            mg_links want = any[k].collectives;
+            want.switched *= adds;
+            assert_int_equal(broken_in(p), 0);
+            same_links(&p->outside.links[OUT_comms], &want);
+            refuses(p);
+            model_close(&t);
+            model_close(&r.t);
+        }
 }
 
 static Action *copied(Plan *p)
@@ -273,7 +313,8 @@ static void too_little(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts), cmocka_unit_test(by_copies), cmocka_unit_test(waits_of_copies),
+        cmocka_unit_test(layouts),        cmocka_unit_test(in_any_order),
+        cmocka_unit_test(by_copies),      cmocka_unit_test(waits_of_copies),
         cmocka_unit_test(none_on_a_host), cmocka_unit_test(too_little)};
     return cmocka_run_group_tests_name("outside", tests, NULL, NULL);
 }

@@ -114,6 +114,39 @@ static void collectives(void **state)
     arena_free(a);
 }
 
+/* An all-reduce in any order, on H100s: by a tree where it is small, by the switch where large. */
+static void unordered(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Module *m = mesh(a);
+    Device d = device;
+    d.collectives = COLLECTIVES_unordered;
+    d.link_bandwidth = 360e9;
+    d.node_bandwidth = 46e9;
+    d.link_seconds = 3.4e-6;
+    d.node_seconds = 14e-6;
+    d.node_ranks = 8;
+    d.switch_bandwidth = 470e9;
+    const int64_t many = 1 << 24;
+    const double sent = 4.0 * (double)many * 2 * 7 / 8;
+    near(comm_on(&d, m, MG_ALL_REDUCE, MIDDLE | INNER, many), 25e-6 + sent / 470e9);
+    /* Nothing else changes: a gather, two ranks, links whose switch does not add up. */
+    near(comm_on(&d, m, MG_REDUCE_SCATTER, MIDDLE | INNER, many),
+         8.4e-6 + 7 * 3.4e-6 + sent / 2 / 360e9);
+    near(comm_on(&d, m, MG_ALL_REDUCE, INNER, many),
+         8.4e-6 + 2 * 3.4e-6 + 4.0 * (double)many / 360e9);
+    d.switch_bandwidth = 0;
+    near(comm_on(&d, m, MG_ALL_REDUCE, MIDDLE | INNER, many),
+         8.4e-6 + 2 * 7 * 3.4e-6 + sent / 360e9);
+    /* A number of six nodes by LL: three steps of a tree each way, not five of a ring. */
+    near(comm_on(&d, m, MG_ALL_REDUCE, OUTER, 1),
+         6.8e-6 + 2 * 3 * 5e-6 + 8 / (0.6 * 0.92 / 3.8 * 46e9));
+    d.collectives = COLLECTIVES_auto;
+    near(comm_on(&d, m, MG_ALL_REDUCE, OUTER, 1), 6.6e-6 + 2 * 5 * 5e-6 + 40. / 6 / 19e9);
+    arena_free(a);
+}
+
 /* Pods of two nodes, so three along the outer axis, whose other links are an eighth as fast. */
 static void pods(void **state)
 {
@@ -386,9 +419,10 @@ static void slowest(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(collectives), cmocka_unit_test(pods),          cmocka_unit_test(slowest),
-        cmocka_unit_test(protocols),   cmocka_unit_test(copies),        cmocka_unit_test(few_rows),
-        cmocka_unit_test(products),    cmocka_unit_test(rows_of_words), cmocka_unit_test(whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),   cmocka_unit_test(pods),
+                                       cmocka_unit_test(unordered),     cmocka_unit_test(slowest),
+                                       cmocka_unit_test(protocols),     cmocka_unit_test(copies),
+                                       cmocka_unit_test(few_rows),      cmocka_unit_test(products),
+                                       cmocka_unit_test(rows_of_words), cmocka_unit_test(whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
