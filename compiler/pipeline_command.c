@@ -136,7 +136,7 @@ static void propose_number(Session *s, const char *option, int n)
 static void propose_numbers(Session *s, const PipeForm *f)
 {
     PipeForm chunked = *f, grouped = *f;
-    chunked.chunks = f->schedule == PIPE_INTERLEAVED ? 2 : 1;
+    chunked.chunks = pipe_schedule_chunks(f->schedule);
     grouped.group = f->ranks;
     if (pipe_legal(&chunked))
         propose_number(s, "chunks", chunked.chunks);
@@ -157,7 +157,7 @@ static Exit make_table(Session *s, PipeForm *f, const PipeTable **t)
                                   pipe_schedule_name(f->schedule)),
                      "--ranks=4 --microbatches=8");
     if (!f->chunks)
-        f->chunks = f->schedule == PIPE_INTERLEAVED ? 2 : 1;
+        f->chunks = pipe_schedule_chunks(f->schedule);
     *t = pipe_make(s->arena, s->diag, f);
     if (!*t)
         propose_numbers(s, f);
@@ -212,7 +212,7 @@ static Exit find_table(Session *s, const char *name, const PipeTable **t)
     if (near)
         diag_help(s->diag, "did you mean %s?", near);
     else
-        diag_help(s->diag, "gpipe, 1f1b, interleaved, zb-h1, or the path of a table");
+        diag_help(s->diag, "%s, or the path of a table", pipe_schedule_names(s->arena));
     return EXIT_source;
 }
 

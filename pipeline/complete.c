@@ -14,11 +14,22 @@ PipeAction pipe_peer(PipeAction a)
     return (PipeAction){other[a.kind], a.stage + (later ? 1 : -1), a.microbatch, a.at};
 }
 
+static bool is_stage(const PipeTable *t, int stage)
+{
+    return stage >= 0 && stage < t->stages;
+}
+
+/* Whether two stages that exist are on one rank: what one makes for the other is not sent. */
+static bool together(const PipeTable *t, int a, int b)
+{
+    return pipe_rank(t, a) == pipe_rank(t, b);
+}
+
 /* Whether a send or receive has another end, on another rank. */
 static bool crosses(const PipeTable *t, PipeAction a)
 {
     int peer = pipe_peer(a).stage;
-    return t->ranks > 1 && peer >= 0 && peer < t->stages;
+    return is_stage(t, peer) && !together(t, a.stage, peer);
 }
 
 bool pipe_send_of(const PipeTable *t, PipeAction a, PipeAction *send)
@@ -74,6 +85,33 @@ static Span row_span(const PipeTable *t, int rank)
     return t->file ? (Span){t->file, t->row_at[rank], t->row_at[rank] + 1} : (Span){0};
 }
 
+/* Of two chunks a rank, the table may have been meant as a loop or as a V. */
+static void wrong_rank(const Check *c, int rank, PipeAction a)
+{
+    const PipeTable *t = c->t;
+    const int n = t->ranks, loop = mg_rank_of_stage(MG_LOOP, n, a.stage),
+              v = mg_rank_of_stage(MG_V, n, a.stage);
+    const bool either = t->stages == 2 * n && t->file;
+    Span span = pipe_span(t, a);
+    if (either && loop != v)
+        diag_error(c->diag, span, 585,
+                   "%s is in the row of rank %d: of %d ranks, stage %d is on rank %d in a loop, on "
+                   "rank %d in a V",
+                   pipe_name(a).text, rank, n, a.stage, loop, v);
+    else
+        diag_error(c->diag, span, 585,
+                   "%s is in the row of rank %d: of %d ranks, stage %d is on rank %d",
+                   pipe_name(a).text, rank, n, a.stage, pipe_rank(t, a.stage));
+    if (either)
+        diag_help(c->diag,
+                  "here belong stages %d and %d in a loop (stage s is on rank s mod %d), stages %d "
+                  "and %d in a V (stages s and %d - s are on rank s)",
+                  rank, rank + n, n, rank, 2 * n - 1 - rank, 2 * n - 1);
+    else
+        diag_help(c->diag, "stage s is on rank s mod %d: here belong stages %d, %d, ...", n, rank,
+                  rank + n);
+}
+
 /* T1, and that a message goes anywhere. */
 static bool belongs(const Check *c, int rank, PipeAction a)
 {
@@ -85,21 +123,22 @@ static bool belongs(const Check *c, int rank, PipeAction a)
                    pipe_name(a).text, t->stages, t->microbatches);
         return false;
     }
-    if (a.stage % t->ranks != rank) {
-        diag_error(c->diag, span, 585,
-                   "%s is in the row of rank %d: of %d ranks, stage %d is on rank %d",
-                   pipe_name(a).text, rank, t->ranks, a.stage, a.stage % t->ranks);
-        diag_help(c->diag, "stage s is on rank s mod %d: here belong stages %d, %d, ...", t->ranks,
-                  rank, rank + t->ranks);
+    if (pipe_rank(t, a.stage) != rank) {
+        wrong_rank(c, rank, a);
         return false;
     }
+    int peer = pipe_peer(a).stage;
     if (pipe_computes(a.kind) || crosses(t, a))
         return true;
     if (t->ranks == 1)
         diag_error(c->diag, span, 589, "%s: on one rank nothing is sent", pipe_name(a).text);
+    else if (is_stage(t, peer))
+        diag_error(c->diag, span, 589,
+                   "%s: stages %d and %d are both on rank %d, and nothing is sent between them",
+                   pipe_name(a).text, a.stage, peer, rank);
     else
-        diag_error(c->diag, span, 589, "%s: there is no stage %d of %d", pipe_name(a).text,
-                   pipe_peer(a).stage, t->stages);
+        diag_error(c->diag, span, 589, "%s: there is no stage %d of %d", pipe_name(a).text, peer,
+                   t->stages);
     return false;
 }
 
@@ -211,12 +250,12 @@ static void find_missing(const Check *c)
     const PipeTable *t = c->t;
     for (int rank = 0; rank < t->ranks; rank++) {
         Missing computed = {0}, sent = {0};
-        for (int stage = rank; stage < t->stages; stage += t->ranks)
-            for (int k = 0; k < t->microbatches; k++) {
-                cell_missing(c, &computed, stage, k);
-                if (t->comms)
-                    comms_missing(c, &sent, stage, k);
-            }
+        for (int i = 0; i < t->stages / t->ranks * t->microbatches; i++) {
+            const int stage = pipe_stage(t, rank, i / t->microbatches), k = i % t->microbatches;
+            cell_missing(c, &computed, stage, k);
+            if (t->comms)
+                comms_missing(c, &sent, stage, k);
+        }
         tell_missing(c, rank, 586, &computed);
         tell_missing(c, rank, 589, &sent);
     }
@@ -228,7 +267,7 @@ static void find_missing(const Check *c)
 static void behind(const Check *c, PipeAction a, PipeAction need)
 {
     const PipeTable *t = c->t;
-    const PipeRow *row = &t->row[a.stage % t->ranks];
+    const PipeRow *row = &t->row[pipe_rank(t, a.stage)];
     uint32_t there = cells_find(t, c->cells, need);
     if (!there || there < cells_find(t, c->cells, a))
         return;
@@ -254,12 +293,10 @@ static void in_order(const Check *c, PipeAction a)
         behind(c, a, cells_backward(t, c->cells, a.stage, a.microbatch));
     if (pipe_recv_of(t, a, &recv))
         behind(c, a, recv);
-    if (t->ranks > 1)
-        return;
     need.stage = a.stage - 1;
-    if (a.kind == PIPE_F && a.stage > 0)
+    if (a.kind == PIPE_F && a.stage > 0 && together(t, a.stage, need.stage))
         behind(c, a, need);
-    if (back && a.stage + 1 < t->stages)
+    if (back && a.stage + 1 < t->stages && together(t, a.stage, a.stage + 1))
         behind(c, a, cells_backward(t, c->cells, a.stage + 1, a.microbatch));
 }
 

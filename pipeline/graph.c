@@ -65,10 +65,17 @@ static void needs_maker(Build *b, const Cells *made, uint32_t op, PipeAction sen
     edge(b, complete(cells_find(t, made, maker) - 1), start(op));
 }
 
-static int queue_of(PipeKind k, PipeQueues queues)
+enum { RANK_QUEUES = 9 };
+
+/* In a V the messages of a second chunk come from, and go to, the rank on the other side. */
+static int queue_of(const PipeTable *t, PipeAction a, PipeQueues queues)
 {
-    bool back = k == PIPE_SEND_B || k == PIPE_RECV_B;
-    return pipe_computes(k) ? 0 : (pipe_sends(k) ? 1 : 2) + (queues == PIPE_BY_WAY && back ? 2 : 0);
+    const bool back = a.kind == PIPE_SEND_B || a.kind == PIPE_RECV_B;
+    const bool other = t->placement == MG_V && a.stage >= t->ranks;
+    if (pipe_computes(a.kind))
+        return 0;
+    const int queue = pipe_sends(a.kind) ? 1 : 2;
+    return queues == PIPE_BY_WAY ? queue + (back ? 2 : 0) + (other ? 4 : 0) : queue;
 }
 
 /* Queues go on beside each other; computing waits where it says so. Of a program that is stuck only
@@ -76,14 +83,16 @@ static int queue_of(PipeKind k, PipeQueues queues)
 static void several_of(Build *b, Cells *made, int rank, PipeQueues queues)
 {
     const PipeOps *ops = &b->g->program->rank[rank];
-    int64_t last[5] = {NOBODY, NOBODY, NOBODY, NOBODY, NOBODY};
+    int64_t last[RANK_QUEUES];
+    for (int q = 0; q < RANK_QUEUES; q++)
+        last[q] = NOBODY;
     size_t since = 0; /* behind what is no wait */
     for (size_t i = 0; i < ops->n; i++) {
         const PipeOp *op = &ops->data[i];
         uint32_t x = b->op[rank][i];
         if (op->step == PIPE_WAIT)
             continue;
-        int queue = queue_of(op->action.kind, queues);
+        int queue = queue_of(b->g->program->table, op->action, queues);
         edge(b, start(x), complete(x));
         if (last[queue] != NOBODY && (queue == 0 || !b->g->program->stuck))
             edge(b, complete((uint32_t)last[queue]), start(x));

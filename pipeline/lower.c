@@ -73,12 +73,12 @@ static void wait_sends(Lower *l, int rank, int direction, size_t leave)
 /* Has the issue that a rank began last a message to, or from, the same rank as this one? */
 static bool is_second(const Lower *l, const PipeOps *ops, PipeAction a)
 {
-    const int ranks = l->t->ranks, peer = pipe_peer(a).stage % ranks;
+    const int peer = pipe_rank(l->t, pipe_peer(a).stage);
     for (size_t i = ops->n; i-- > 0 && ops->data[i].step == PIPE_START;) {
         const PipeAction b = ops->data[i].action;
         if (ops->data[i].issue != ops->data[ops->n - 1].issue)
             break;
-        if (pipe_sends(a.kind) == pipe_sends(b.kind) && pipe_peer(b).stage % ranks == peer)
+        if (pipe_sends(a.kind) == pipe_sends(b.kind) && pipe_rank(l->t, pipe_peer(b).stage) == peer)
             return true;
     }
     return false;
@@ -138,7 +138,7 @@ static int32_t units(PipeKind k)
 /* Whether an action of a row has been run; then *end, by when at the earliest. */
 static bool has_run(const Run *r, PipeAction a, int32_t *end)
 {
-    int rank = a.stage % r->t->ranks;
+    int rank = pipe_rank(r->t, a.stage);
     uint32_t i = cells_find(r->t, r->cells, a);
     if (!i || i > r->at[rank])
         return false;
@@ -160,9 +160,8 @@ static bool may_run(const Run *r, PipeAction a, int32_t *since)
     return true;
 }
 
-static void wake(Run *r, int stage)
+static void wake(Run *r, int rank)
 {
-    int rank = (stage + r->t->ranks) % r->t->ranks;
     if (!r->queued[rank])
         r->ready[r->nready++] = rank;
     r->queued[rank] = true;
@@ -178,8 +177,10 @@ static void run_rank(Run *r, int rank)
             return;
         r->begin[rank][r->at[rank]++] = since;
         r->free[rank] = since + units(a.kind);
-        wake(r, a.stage + 1);
-        wake(r, a.stage - 1);
+        if (a.stage + 1 < r->t->stages)
+            wake(r, pipe_rank(r->t, a.stage + 1));
+        if (a.stage > 0)
+            wake(r, pipe_rank(r->t, a.stage - 1));
     }
 }
 
@@ -223,7 +224,7 @@ static int32_t time_of(const Run *r, int rank, size_t i, PipeAction send)
     PipeAction need = {PIPE_F, to.stage, to.microbatch, 0};
     if (to.kind == PIPE_RECV_B)
         need = cells_backward(r->t, r->cells, to.stage, to.microbatch);
-    int32_t time = r->begin[to.stage % r->t->ranks][cells_find(r->t, r->cells, need) - 1];
+    int32_t time = r->begin[pipe_rank(r->t, to.stage)][cells_find(r->t, r->cells, need) - 1];
     if (i + 1 < r->t->row[rank].n && r->begin[rank][i + 1] < time)
         time = r->begin[rank][i + 1];
     return time;
@@ -265,7 +266,7 @@ static void derive(Lower *l, const Run *r)
     for (size_t i = 0; i < n; i++) {
         PipeAction ends[] = {m[i].send, pipe_peer(m[i].send)};
         for (int k = 0; k < 2; k++) {
-            int rank = ends[k].stage % t->ranks;
+            int rank = pipe_rank(t, ends[k].stage);
             const PipeRow *row = &t->row[rank];
             while (at[rank] < row->n && r->begin[rank][at[rank]] < m[i].time)
                 put_compute(l, rank, row->data[at[rank]++]);

@@ -32,6 +32,11 @@ static bool numbers_agree(const Module *m, const PipeTable *t, int64_t microbatc
 {
     const Pipeline *l = &m->layout.pipeline;
     int ranks = (int)mesh_size(m, l->axis), stages = ranks * l->chunks;
+    if (t->placement == MG_V) {
+        diag_error(m->diag, l->span, 582, "the table '%s' is a V, which only mgc pipeline takes",
+                   t->name);
+        return false;
+    }
     if (t->ranks == ranks && t->stages == stages && t->microbatches == microbatches)
         return true;
     diag_error(m->diag, l->span, 582,

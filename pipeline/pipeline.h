@@ -1,16 +1,19 @@
 /* pipeline.h - the schedule of a pipeline as data: made or read, lowered, proved, timed, shown.
  *
- * The layers of a model are cut into S = p v stages over p ranks, v chunks a rank: stage s is on
- * rank s mod p, as its chunk s / p. A step takes m microbatches forward through all stages and
- * back. A table has one row a rank: the actions it takes, one after another. As text:
+ * The layers of a model are cut into S = p v stages over p ranks, v chunks a rank. Stage s is chunk
+ * s / p of its rank, by the placement (mg_placement): in a loop rank s mod p; in a V of two chunks
+ * rank s, and on the way back rank 2p - 1 - s. A step takes m microbatches forward through all
+ * stages and back. A table has one row a rank: the actions it takes, one after another. As text:
  *
  *   2F5   forward of stage 2, microbatch 5          2B5   its backward, whole
  *   2I5   of the backward the input's gradient      2W5   the rest: the weights' gradients
  *
  * Stage s sends what its F makes to stage s + 1, and what its B or I makes to stage s - 1. If that
  * is another rank, the message is 2SEND_F5 there and 3RECV_F5 here: the names have the stage of the
- * rank that they stand on. Whatever crosses a boundary of stages one way has the same bytes, so
- * messages that agree in boundary, direction and microbatch agree in bytes.
+ * rank that they stand on. If it is the same rank (the only one, or the last of a V), one action
+ * needs the other in its row, and there is no message. Whatever crosses a boundary of stages one
+ * way has the same bytes, so messages that agree in boundary, direction and microbatch agree in
+ * bytes.
  *
  * A table is a schedule if
  *
@@ -18,7 +21,8 @@
  *   T2  each stage and microbatch has one F, and either one B or one I and one W (F alone, if
  *       nothing goes back);
  *   T3  in a row an action stands behind those of the row that it needs: B and I behind F, W behind
- *       I, and on a single rank F behind the F of the stage before, B and I behind that after;
+ *       I; F behind the F of the stage before, if that is on the same rank; B and I likewise behind
+ *       that of the stage after;
  *   T4  there are no sends and receives in it at all, and then they are derived (lower.c); or each
  *       message is sent once, behind the action that makes it, and received once, before the one
  *       that needs it;
@@ -65,6 +69,7 @@ typedef VEC(PipeAction) PipeRow;
 typedef struct PipeTable {
     const char *name;
     int ranks, stages, microbatches; /* ranks divides stages */
+    mg_placement placement;          /* MG_V: stages are 2 ranks */
     bool comms;                      /* sends and receives are in it */
     bool forward;                    /* nothing goes back: of each cell F alone */
     uint32_t file;                   /* 0: made, not read */
@@ -88,6 +93,17 @@ static inline bool pipe_computes(PipeKind k)
 static inline bool pipe_sends(PipeKind k)
 {
     return k == PIPE_SEND_F || k == PIPE_SEND_B;
+}
+
+static inline int pipe_rank(const PipeTable *t, int stage)
+{
+    return mg_rank_of_stage(t->placement, t->ranks, stage);
+}
+
+/* The stage that is a chunk of a rank, of stages / ranks chunks. */
+static inline int pipe_stage(const PipeTable *t, int rank, int chunk)
+{
+    return mg_stage_of_rank(t->placement, t->ranks, rank, chunk);
 }
 
 /* The cell of a stage and a microbatch. */
@@ -115,10 +131,16 @@ typedef enum PipeSchedule {
     PIPE_1F1B,
     PIPE_INTERLEAVED,
     PIPE_ZB_H1,
+    PIPE_ZB_V,
+    PIPE_DUALPIPE_V,
     PIPE_SCHEDULES
 } PipeSchedule;
 
 const char *pipe_schedule_name(PipeSchedule s);
+/* All names, with commas between them. */
+const char *pipe_schedule_names(Arena *a);
+/* The chunks of a rank: interleaved can have more. */
+int pipe_schedule_chunks(PipeSchedule s);
 
 typedef struct PipeForm {
     PipeSchedule schedule;
@@ -133,8 +155,10 @@ PipeTable *pipe_make(Arena *a, Diag *d, const PipeForm *f);
 bool pipe_legal(const PipeForm *f);
 int pipe_legal_microbatches(const PipeForm *f, int step);
 
-/* Forward alone, microbatches of a group as many as ranks; of numbers that are in range. */
-PipeTable *pipe_make_forward(Arena *a, int ranks, int chunks, int microbatches);
+/* Forward alone; of numbers that are in range. In a loop a chunk takes microbatches in groups of as
+ * many as ranks. In a V, of two chunks, they alternate. */
+PipeTable *pipe_make_forward(Arena *a, mg_placement placement, int ranks, int chunks,
+                             int microbatches);
 
 /* Microbatches whose activations a rank holds at once, at most, counted by chunk: from F to B, or
  * to I; and what W needs of them, from F to W (or B). */
@@ -211,8 +235,9 @@ PipeSlots *pipe_slots(Arena *a, const PipeProgram *p);
 
 /* The queues of a rank. Queues run concurrently; within one, actions run in order. */
 typedef enum PipeQueues {
-    PIPE_BY_WAY,  /* computing; sending forward, and back; receiving likewise. Each way of a pair of
-                   * ranks is a channel of its own */
+    PIPE_BY_WAY,  /* computing; sending forward, and back; receiving likewise; in a V each of these
+                   * for the rank before and for the rank behind. Each way of a pair of ranks is a
+                   * channel of its own */
     PIPE_BY_KIND, /* computing; sending; receiving */
     PIPE_ONE,     /* all of it: what is one issue is started together, and waited for */
     PIPE_QUEUES

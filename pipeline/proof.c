@@ -8,8 +8,9 @@
 
 /* ---- T5 ------------------------------------------------------------------------------------- */
 
-/* From one rank to another: where they are sent, and where they are received. A rank has two others
- * to send to, that of the stage before and that of the stage behind; of two ranks both are one. */
+/* From one rank to another: where they are sent, and where they are received. A rank sends to the
+ * two beside it: in a loop to those of the stages before and behind, and the first and the last
+ * rank are beside each other; in a V to both in both directions. Of two ranks both are one. */
 typedef struct Channel {
     VEC(Place) send, recv;
 } Channel;
@@ -51,7 +52,7 @@ static void collect(Arena *a, const PipeProgram *p, Channel *channel)
             const PipeOp *op = &p->rank[rank].data[i];
             if (op->step != PIPE_START)
                 continue;
-            int peer = pipe_peer(op->action).stage % ranks;
+            int peer = pipe_rank(p->table, pipe_peer(op->action).stage);
             Place x = {rank, (uint32_t)i};
             if (pipe_sends(op->action.kind))
                 vec_push(a, &channel[channel_of(p->table, rank, peer)].send, x);
@@ -110,7 +111,7 @@ static void match_names(Arena *tmp, const PipeProgram *p, Matches *m)
                     PipeAction to = pipe_peer(op->action);
                     uint32_t at = cells_find(p->table, recv, to) - 1;
                     vec_push(tmp, m,
-                             (Match){{rank, (uint32_t)i}, {to.stage % p->table->ranks, at}});
+                             (Match){{rank, (uint32_t)i}, {pipe_rank(p->table, to.stage), at}});
                 }
             }
 }

@@ -11,17 +11,45 @@
  * first F, the later it has its last I, and what it put off fills the wait at the end. So every
  * rank holds as many microbatches as rank 0 of 1f1b does. interleaved is 1f1b over chunks, in
  * Megatron's order: a group of microbatches through the first chunk, then the same through the
- * second, and so on. */
-#include "pipeline/pipeline.h"
+ * second, and so on. The schedules of a V are in table_v.c. */
+#include "pipeline/rows.h"
 
-static const char *const names[PIPE_SCHEDULES] = {[PIPE_GPIPE] = "gpipe",
-                                                  [PIPE_1F1B] = "1f1b",
-                                                  [PIPE_INTERLEAVED] = "interleaved",
-                                                  [PIPE_ZB_H1] = "zb-h1"};
+typedef struct Schedule {
+    const char *name;
+    void (*row)(Row r, const PipeForm *f, int rank);
+    int chunks;
+    mg_placement placement;
+} Schedule;
+
+static void row_gpipe(Row r, const PipeForm *f, int rank);
+static void row_1f1b(Row r, const PipeForm *f, int rank);
+static void row_interleaved(Row r, const PipeForm *f, int rank);
+static void row_zb_h1(Row r, const PipeForm *f, int rank);
+
+static const Schedule schedules[PIPE_SCHEDULES] = {
+    [PIPE_GPIPE] = {"gpipe", row_gpipe, 1, MG_LOOP},
+    [PIPE_1F1B] = {"1f1b", row_1f1b, 1, MG_LOOP},
+    [PIPE_INTERLEAVED] = {"interleaved", row_interleaved, 2, MG_LOOP},
+    [PIPE_ZB_H1] = {"zb-h1", row_zb_h1, 1, MG_LOOP},
+    [PIPE_ZB_V] = {"zb-v", row_zb_v, 2, MG_V},
+    [PIPE_DUALPIPE_V] = {"dualpipe-v", row_dualpipe_v, 2, MG_V}};
 
 const char *pipe_schedule_name(PipeSchedule s)
 {
-    return names[s];
+    return schedules[s].name;
+}
+
+const char *pipe_schedule_names(Arena *a)
+{
+    const char *all = schedules[0].name;
+    for (int s = 1; s < PIPE_SCHEDULES; s++)
+        all = arena_printf(a, "%s, %s", all, schedules[s].name);
+    return all;
+}
+
+int pipe_schedule_chunks(PipeSchedule s)
+{
+    return schedules[s].chunks;
 }
 
 static int least(int a, int b)
@@ -91,15 +119,24 @@ static bool legal(Diag *d, PipeForm *f)
             f->group = f->ranks;
         return legal_groups(d, f);
     }
-    if (f->chunks != 1) {
-        diag_error(d, (Span){0}, 581, "%s has one chunk a rank, not %d", names[f->schedule],
-                   f->chunks);
-        diag_help(d, "interleaved is the schedule with several");
+    const Schedule *s = &schedules[f->schedule];
+    if (f->chunks != s->chunks) {
+        if (s->placement == MG_V)
+            diag_error(d, (Span){0}, 581, "%s has 2 chunks a rank, there and back, not %d", s->name,
+                       f->chunks);
+        else
+            diag_error(d, (Span){0}, 581, "%s has one chunk a rank, not %d", s->name, f->chunks);
+        diag_help(d, "interleaved is the schedule with any number of chunks from 2 on");
         return false;
     }
     if (f->group) {
-        diag_error(d, (Span){0}, 581, "%s has no groups of microbatches: interleaved has",
-                   names[f->schedule]);
+        diag_error(d, (Span){0}, 581, "%s has no groups of microbatches: interleaved has", s->name);
+        return false;
+    }
+    if (f->schedule == PIPE_DUALPIPE_V && f->microbatches < stages) {
+        diag_error(d, (Span){0}, 581,
+                   "dualpipe-v has at least as many microbatches as stages: %d of %d ranks, not %d",
+                   stages, f->ranks, f->microbatches);
         return false;
     }
     return true;
@@ -126,33 +163,23 @@ int pipe_legal_microbatches(const PipeForm *form, int step)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-typedef struct Row {
-    Arena *arena;
-    PipeRow *row;
-} Row;
-
-static void act(Row r, PipeKind kind, int stage, int microbatch)
-{
-    vec_push(r.arena, r.row, (PipeAction){kind, stage, microbatch, 0});
-}
-
 static void row_gpipe(Row r, const PipeForm *f, int rank)
 {
     for (int k = 0; k < f->microbatches; k++)
-        act(r, PIPE_F, rank, k);
+        row_act(r, PIPE_F, rank, k);
     for (int k = 0; k < f->microbatches; k++)
-        act(r, PIPE_B, rank, k);
+        row_act(r, PIPE_B, rank, k);
 }
 
 static void row_1f1b(Row r, const PipeForm *f, int rank)
 {
     int m = f->microbatches, warm_up = least(f->ranks - rank - 1, m);
     for (int k = 0; k < warm_up; k++)
-        act(r, PIPE_F, rank, k);
+        row_act(r, PIPE_F, rank, k);
     for (int k = 0; k < m; k++) {
         if (k + warm_up < m)
-            act(r, PIPE_F, rank, k + warm_up);
-        act(r, PIPE_B, rank, k);
+            row_act(r, PIPE_F, rank, k + warm_up);
+        row_act(r, PIPE_B, rank, k);
     }
 }
 
@@ -160,16 +187,16 @@ static void row_zb_h1(Row r, const PipeForm *f, int rank)
 {
     int m = f->microbatches, warm_up = least(f->ranks - rank - 1, m), late = rank;
     for (int k = 0; k < warm_up; k++)
-        act(r, PIPE_F, rank, k);
+        row_act(r, PIPE_F, rank, k);
     for (int k = 0; k < m; k++) {
         if (k + warm_up < m)
-            act(r, PIPE_F, rank, k + warm_up);
-        act(r, PIPE_I, rank, k);
+            row_act(r, PIPE_F, rank, k + warm_up);
+        row_act(r, PIPE_I, rank, k);
         if (k >= late)
-            act(r, PIPE_W, rank, k - late);
+            row_act(r, PIPE_W, rank, k - late);
     }
     for (int k = m > late ? m - late : 0; k < m; k++)
-        act(r, PIPE_W, rank, k);
+        row_act(r, PIPE_W, rank, k);
 }
 
 /* The k-th forward of a rank, or backward: of which chunk, counted as it goes, and microbatch. */
@@ -196,23 +223,19 @@ static void row_interleaved(Row r, const PipeForm *f, int rank)
 
 PipeTable *pipe_make(Arena *a, Diag *d, const PipeForm *form)
 {
-    static void (*const rows[PIPE_SCHEDULES])(Row, const PipeForm *,
-                                              int) = {[PIPE_GPIPE] = row_gpipe,
-                                                      [PIPE_1F1B] = row_1f1b,
-                                                      [PIPE_INTERLEAVED] = row_interleaved,
-                                                      [PIPE_ZB_H1] = row_zb_h1};
     PipeForm f = *form;
     if (!legal(d, &f))
         return NULL;
     PipeTable *t = NEW(a, PipeTable);
-    t->name = names[f.schedule];
+    t->name = schedules[f.schedule].name;
+    t->placement = schedules[f.schedule].placement;
     t->ranks = f.ranks;
     t->stages = f.ranks * f.chunks;
     t->microbatches = f.microbatches;
     t->row = NEW_ARRAY(a, PipeRow, f.ranks);
     t->row_at = NEW_ARRAY(a, uint32_t, f.ranks);
     for (int rank = 0; rank < f.ranks; rank++)
-        rows[f.schedule]((Row){a, &t->row[rank]}, &f, rank);
+        schedules[f.schedule].row((Row){a, &t->row[rank]}, &f, rank);
     return t;
 }
 
@@ -231,19 +254,26 @@ PipeHeld pipe_held(const PipeTable *t, int rank)
     return peak;
 }
 
-PipeTable *pipe_make_forward(Arena *a, int ranks, int chunks, int microbatches)
+static void forward_in_loop(Row r, const PipeTable *t, int rank)
+{
+    for (int first = 0; first < t->microbatches; first += t->ranks)
+        for (int stage = rank; stage < t->stages; stage += t->ranks)
+            for (int k = first; k < least(first + t->ranks, t->microbatches); k++)
+                row_act(r, PIPE_F, stage, k);
+}
+
+PipeTable *pipe_make_forward(Arena *a, mg_placement placement, int ranks, int chunks,
+                             int microbatches)
 {
     PipeTable *t = NEW(a, PipeTable);
     *t = (PipeTable){.name = "forward",
                      .ranks = ranks,
                      .stages = ranks * chunks,
                      .microbatches = microbatches,
+                     .placement = placement,
                      .forward = true};
     t->row = NEW_ARRAY(a, PipeRow, ranks);
     for (int rank = 0; rank < ranks; rank++)
-        for (int first = 0; first < microbatches; first += ranks)
-            for (int chunk = 0; chunk < chunks; chunk++)
-                for (int k = first; k < least(first + ranks, microbatches); k++)
-                    act((Row){a, &t->row[rank]}, PIPE_F, chunk * ranks + rank, k);
+        (placement == MG_V ? row_forward_v : forward_in_loop)((Row){a, &t->row[rank]}, t, rank);
     return t;
 }

@@ -3,6 +3,8 @@
  *   file    one line a rank, in order; blank lines, and what follows a '#', are left out
  *   line    actions with commas or blanks between them; an empty cell (a rank that waits) is none
  *   action  stage, kind, microbatch: 0F0 3B12 1SEND_F0
+ *   pair    (2F5;5B1)OVERLAP_F_B: a forward and the backward of another microbatch that overlap; it
+ *           is read as 2F5 5B1
  *
  * Kinds are F B I W SEND_F RECV_F SEND_B RECV_B. PyTorch once wrote BW for the whole backward and B
  * for the input's gradient: a file in which BW occurs is read that way. What is printed is read
@@ -162,15 +164,9 @@ static int kind_of(Reader *r, size_t word, size_t from, size_t end)
     return NO_KIND;
 }
 
-static void read_word(Reader *r, PipeRow *row, size_t from, size_t end)
+static void read_action(Reader *r, PipeRow *row, size_t from, size_t end)
 {
     size_t p = from;
-    if (r->text[from] == '(') {
-        diag_error(r->diag, (Span){r->file, (uint32_t)from, (uint32_t)end}, 582,
-                   "'%s': two actions at once are not for a table", shown(r, from, end));
-        diag_help(r->diag, "write them one after the other");
-        return;
-    }
     int stage = number(r, &p, end, "stage", PIPE_STAGES_MAX);
     if (stage == TOO_LARGE)
         return;
@@ -197,6 +193,29 @@ static void read_word(Reader *r, PipeRow *row, size_t from, size_t end)
     r->actions++;
 }
 
+/* Two actions at once. */
+static void read_pair(Reader *r, PipeRow *row, size_t from, size_t end)
+{
+    static const char overlap[] = ")OVERLAP_F_B";
+    const size_t n = strlen(overlap), first = row->n;
+    const int errors = diag_errors(r->diag);
+    const char *half = memchr(r->text + from, ';', end - from);
+    if (half && end - from > n && is(overlap, r->text + end - n, n)) {
+        const size_t at = (size_t)(half - r->text);
+        read_action(r, row, from + 1, at);
+        read_action(r, row, at + 1, end - n);
+        if (diag_errors(r->diag) > errors)
+            return;
+        const PipeAction f = row->data[first], b = row->data[first + 1];
+        if (f.kind == PIPE_F && (b.kind == PIPE_B || b.kind == PIPE_I) &&
+            f.microbatch != b.microbatch)
+            return;
+    }
+    diag_error(r->diag, (Span){r->file, (uint32_t)from, (uint32_t)end}, 582,
+               "'%s' is no pair of actions", shown(r, from, end));
+    diag_help(r->diag, "a forward, and the backward of another microbatch: (2F5;5B1)OVERLAP_F_B");
+}
+
 /* False: there is no sense in going on. */
 static bool read_line(Reader *r)
 {
@@ -213,7 +232,7 @@ static bool read_line(Reader *r)
         }
         while (r->at < r->size && !ends_word(r->text[r->at]))
             r->at++;
-        read_word(r, &row, from, r->at);
+        (r->text[from] == '(' ? read_pair : read_action)(r, &row, from, r->at);
         empty = false;
         if (diag_enough(r->diag))
             return false;
@@ -310,6 +329,22 @@ static bool fits(Reader *r)
     return true;
 }
 
+/* Of two chunks a rank, a loop or a V: whichever leaves fewer actions in a row of another rank. */
+static mg_placement placement_of(const Reader *r)
+{
+    const PipeTable *t = r->table;
+    size_t wrong[] = {[MG_LOOP] = 0, [MG_V] = 0};
+    if (t->stages != 2 * t->ranks)
+        return MG_LOOP;
+    for (int rank = 0; rank < t->ranks; rank++)
+        for (size_t k = 0; k < t->row[rank].n; k++) {
+            const int stage = t->row[rank].data[k].stage;
+            wrong[MG_LOOP] += mg_rank_of_stage(MG_LOOP, t->ranks, stage) != rank;
+            wrong[MG_V] += mg_rank_of_stage(MG_V, t->ranks, stage) != rank;
+        }
+    return wrong[MG_V] < wrong[MG_LOOP] ? MG_V : MG_LOOP;
+}
+
 PipeTable *pipe_read(Arena *a, Diag *d, uint32_t file)
 {
     Reader r = {.arena = a, .diag = d, .file = file, .table = NEW(a, PipeTable)};
@@ -327,5 +362,8 @@ PipeTable *pipe_read(Arena *a, Diag *d, uint32_t file)
                            .row = r.rows.data,
                            .row_at = r.row_at.data};
     measure(&r);
-    return diag_errors(d) == errors && fits(&r) ? r.table : NULL;
+    if (diag_errors(d) > errors || !fits(&r))
+        return NULL;
+    r.table->placement = placement_of(&r);
+    return r.table;
 }

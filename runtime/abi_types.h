@@ -136,6 +136,20 @@ typedef struct mg_axis {
     int64_t size;
 } mg_axis;
 
+/* Stages of a pipeline on the n ranks of an axis, one in each chunk of a rank. In a loop stage s is
+ * on rank s mod n. In a V of two chunks the stages go to the last rank and back: stages s and
+ * 2n - 1 - s are on rank s, for s < n. Both have stage s as chunk s / n of its rank. */
+typedef enum mg_placement { MG_LOOP, MG_V } mg_placement;
+static inline int mg_rank_of_stage(mg_placement placement, int n, int stage)
+{
+    const int at = stage % n;
+    return placement == MG_V && stage >= n ? n - 1 - at : at;
+}
+static inline int mg_stage_of_rank(mg_placement placement, int n, int rank, int chunk)
+{
+    return chunk * n + (placement == MG_V && chunk ? n - 1 - rank : rank);
+}
+
 /* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
  * pairs of connections, one to send and one to receive, that each channel has with ranks of the
  * same node, and with ranks of others, in rings and trees that leave it; communicators that send

@@ -38,6 +38,27 @@ typedef struct World {
     bool broken; /* something was computed of what is not there */
 } World;
 
+/* The rank of a stage, by going from stage to stage: in a V to the last rank, and then back. */
+static int home(const PipeTable *t, int stage)
+{
+    int rank = 0, step = 1;
+    for (int s = 0; s < stage; s++) {
+        rank += step;
+        if (rank == t->ranks && t->placement == MG_V) {
+            rank--;
+            step = -1;
+        } else if (rank == t->ranks)
+            rank = 0;
+    }
+    return rank;
+}
+
+/* Does one rank have both? */
+static bool neighbours(const PipeTable *t, int a, int b)
+{
+    return home(t, a) == home(t, b);
+}
+
 static Cell *cell_at(const World *w, int stage, int microbatch)
 {
     return &w->cell[stage * w->t->microbatches + microbatch];
@@ -85,19 +106,20 @@ static bool ready(const World *w, PipeAction a, bool shared)
 {
     int s = a.stage, k = a.microbatch;
     const Cell *c = cell_at(w, s, k);
-    bool beside = shared || w->t->ranks == 1;
     switch (a.kind) {
     case PIPE_F:
         if (s == 0)
             return true;
-        return beside ? cell_at(w, s - 1, k)->forward > 0 : c->from_before.what != 0;
+        return shared || neighbours(w->t, s, s - 1) ? cell_at(w, s - 1, k)->forward > 0
+                                                    : c->from_before.what != 0;
     case PIPE_B:
     case PIPE_I:
         if (!c->forward)
             return false;
         if (s == w->t->stages - 1)
             return true;
-        return beside ? cell_at(w, s + 1, k)->input > 0 : c->from_after.what != 0;
+        return shared || neighbours(w->t, s, s + 1) ? cell_at(w, s + 1, k)->input > 0
+                                                    : c->from_after.what != 0;
     case PIPE_W:
         return c->apart;
     case PIPE_SEND_F:
@@ -115,7 +137,9 @@ static bool right(const World *w, PipeAction a, bool shared)
 {
     const Cell *c = cell_at(w, a.stage, a.microbatch);
     bool first = a.stage == 0, last = a.stage == w->t->stages - 1;
-    if (shared || w->t->ranks == 1 || a.kind == PIPE_W || (a.kind == PIPE_F ? first : last))
+    if (shared || a.kind == PIPE_W || (a.kind == PIPE_F ? first : last))
+        return true;
+    if (neighbours(w->t, a.stage, a.kind == PIPE_F ? a.stage - 1 : a.stage + 1))
         return true;
     Token x = a.kind == PIPE_F ? c->from_before : c->from_after;
     return x.what == (a.kind == PIPE_F ? 'f' : 'b') && x.microbatch == a.microbatch &&
@@ -163,19 +187,20 @@ static bool made(const World *w, PipeAction a)
 static Post *post(World *w, PipeAction a, size_t tag)
 {
     int step = a.kind == PIPE_SEND_F || a.kind == PIPE_RECV_B ? 1 : -1, p = w->t->ranks;
-    int other = a.stage + step, here = a.stage % p;
-    if (other < 0 || other >= w->t->stages || p == 1) {
+    int stage = a.stage + step, here = home(w->t, a.stage);
+    int other = stage < 0 || stage >= w->t->stages ? here : home(w->t, stage);
+    if (other == here) {
         w->broken = true;
         return NULL;
     }
     Post x = {a, tag, false};
     int back = w->by_way && (a.kind == PIPE_SEND_B || a.kind == PIPE_RECV_B) ? p * p : 0;
     if (sending(a)) {
-        Channel *c = &w->channel[back + here * p + other % p];
+        Channel *c = &w->channel[back + here * p + other];
         c->send[c->sends] = x;
         return &c->send[c->sends++];
     }
-    Channel *c = &w->channel[back + other % p * p + here];
+    Channel *c = &w->channel[back + other * p + here];
     c->recv[c->recvs] = x;
     return &c->recv[c->recvs++];
 }
@@ -212,7 +237,7 @@ static bool at_home(const PipeTable *t)
 {
     for (int rank = 0; rank < t->ranks; rank++)
         for (size_t i = 0; i < t->row[rank].n; i++)
-            if (t->row[rank].data[i].stage % t->ranks != rank)
+            if (home(t, t->row[rank].data[i].stage) != rank)
                 return false;
     return true;
 }
@@ -298,18 +323,20 @@ bool simulate_single(const PipeTable *t)
     return good;
 }
 
-/* Of a row, what each of five does: 0 computes, 1 sends, 2 receives; 3 and 4 likewise, back. */
+/* Of a row, what each of nine does: 0 computes, 1 sends, 2 receives; 3 and 4 likewise, back; those
+ * after them likewise, on the way back of a V. */
 typedef struct Stream {
     size_t at; /* in the row */
     Post *posted;
 } Stream;
 
-enum { STREAMS = 5 };
+enum { STREAMS = 9 };
 
-static int stream_of(PipeAction a, bool by_way)
+static int stream_of(const PipeTable *t, PipeAction a, bool by_way)
 {
     bool back = by_way && (a.kind == PIPE_SEND_B || a.kind == PIPE_RECV_B);
-    return computing(a) ? 0 : (sending(a) ? 1 : 2) + (back ? 2 : 0);
+    bool returns = by_way && t->placement == MG_V && a.stage >= t->ranks;
+    return computing(a) ? 0 : (sending(a) ? 1 : 2) + (back ? 2 : 0) + (returns ? 4 : 0);
 }
 
 static bool stream_step(World *w, const PipeRow *row, Stream *s, int which, bool by_way)
@@ -321,7 +348,7 @@ static bool stream_step(World *w, const PipeRow *row, Stream *s, int which, bool
         s->at++;
         return true;
     }
-    while (s->at < row->n && stream_of(row->data[s->at], by_way) != which)
+    while (s->at < row->n && stream_of(w->t, row->data[s->at], by_way) != which)
         s->at++;
     if (s->at == row->n)
         return false;
@@ -372,9 +399,9 @@ typedef struct Outgoing {
 /* An output takes a buffer until its send is done. */
 static void fill_buffer(World *w, const int *buffers, Outgoing *g, PipeAction a)
 {
-    int p = w->t->ranks, way = a.kind == PIPE_F ? 0 : 1;
+    int way = a.kind == PIPE_F ? 0 : 1;
     int to = way ? a.stage - 1 : a.stage + 1;
-    if (p == 1 || a.kind == PIPE_W || to < 0 || to >= w->t->stages)
+    if (a.kind == PIPE_W || to < 0 || to >= w->t->stages || neighbours(w->t, a.stage, to))
         return;
     size_t gone = 0;
     for (size_t i = 0; i < g->sends[way]; i++)

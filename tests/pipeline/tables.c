@@ -94,10 +94,17 @@ static bool is_done(const Draft *d, PipeKind kind, int stage, int k)
     return d->done[kind][pipe_cell(d->t, stage, k)];
 }
 
-/* An input from a neighbour stage is there once made, or once sent if the table has sends. */
-static bool arrived(const Draft *d, PipeKind made, PipeKind sent, int stage, int k)
+static bool apart(const Draft *d, int stage, int other)
 {
-    return stage < 0 || stage >= d->t->stages || is_done(d, d->t->comms ? sent : made, stage, k);
+    return pipe_rank(d->t, stage) != pipe_rank(d->t, other);
+}
+
+/* An input for `to` from a neighbour stage is there once made, or once sent if the table has sends
+ * and they are on two ranks. */
+static bool arrived(const Draft *d, PipeKind made, PipeKind sent, int stage, int to, int k)
+{
+    return stage < 0 || stage >= d->t->stages ||
+           is_done(d, d->t->comms && apart(d, stage, to) ? sent : made, stage, k);
 }
 
 static bool possible(const Draft *d, PipeAction a)
@@ -108,17 +115,18 @@ static bool possible(const Draft *d, PipeAction a)
         return false;
     switch (a.kind) {
     case PIPE_F:
-        return arrived(d, PIPE_F, PIPE_SEND_F, s - 1, k);
+        return arrived(d, PIPE_F, PIPE_SEND_F, s - 1, s, k);
     case PIPE_B:
     case PIPE_I:
         return split == (a.kind == PIPE_I) && is_done(d, PIPE_F, s, k) &&
-               arrived(d, PIPE_B, PIPE_SEND_B, s + 1, k);
+               arrived(d, PIPE_B, PIPE_SEND_B, s + 1, s, k);
     case PIPE_W:
         return split && is_done(d, PIPE_I, s, k);
     case PIPE_SEND_F:
-        return d->t->comms && s + 1 < d->t->stages && is_done(d, PIPE_F, s, k);
+        return d->t->comms && s + 1 < d->t->stages && apart(d, s, s + 1) &&
+               is_done(d, PIPE_F, s, k);
     case PIPE_SEND_B:
-        return d->t->comms && s > 0 && is_done(d, PIPE_B, s, k);
+        return d->t->comms && s > 0 && apart(d, s, s - 1) && is_done(d, PIPE_B, s, k);
     case PIPE_RECV_F:
     case PIPE_RECV_B:
     case PIPE_KINDS:
@@ -146,24 +154,26 @@ static void take(Draft *d, PipeAction a)
 {
     PipeTable *t = d->t;
     size_t cell = pipe_cell(t, a.stage, a.microbatch);
-    vec_push(d->b->arena, &t->row[a.stage % t->ranks], a);
+    vec_push(d->b->arena, &t->row[pipe_rank(t, a.stage)], a);
     d->done[a.kind][cell] = true;
     if (a.kind == PIPE_B || a.kind == PIPE_I)
         d->done[PIPE_B][cell] = d->done[PIPE_I][cell] = true;
     if (a.kind == PIPE_SEND_F)
-        vec_push(d->b->arena, &t->row[(a.stage + 1) % t->ranks],
+        vec_push(d->b->arena, &t->row[pipe_rank(t, a.stage + 1)],
                  (PipeAction){PIPE_RECV_F, a.stage + 1, a.microbatch, 0});
     if (a.kind == PIPE_SEND_B)
-        vec_push(d->b->arena, &t->row[(a.stage - 1) % t->ranks],
+        vec_push(d->b->arena, &t->row[pipe_rank(t, a.stage - 1)],
                  (PipeAction){PIPE_RECV_B, a.stage - 1, a.microbatch, 0});
 }
 
 PipeTable *random_built_in(Bench *b, uint64_t *seed)
 {
     int s = any_of(seed, PIPE_SCHEDULES), p = 1 + any_of(seed, 8), m = 1 + any_of(seed, 16);
-    int v = s == PIPE_INTERLEAVED ? 2 + any_of(seed, 2) : 1;
+    int v = pipe_schedule_chunks((PipeSchedule)s) + (s == PIPE_INTERLEAVED ? any_of(seed, 2) : 0);
     if (s == PIPE_INTERLEAVED)
         m = p * (1 + any_of(seed, 16 / p));
+    if (s == PIPE_DUALPIPE_V)
+        m = m < 2 * p ? 2 * p : m;
     return built_in(b, (PipeSchedule)s, p, v, m);
 }
 
@@ -173,6 +183,8 @@ PipeTable *random_table(Bench *b, uint64_t *seed)
     t->name = "random";
     t->ranks = 1 + any_of(seed, 8);
     t->stages = t->ranks * (1 + any_of(seed, 3));
+    if (t->stages == 2 * t->ranks && t->ranks > 1 && any_of(seed, 2))
+        t->placement = MG_V;
     t->microbatches = 1 + any_of(seed, 16);
     t->comms = t->ranks > 1 && any_of(seed, 2);
     t->row = NEW_ARRAY(b->arena, PipeRow, t->ranks);
@@ -217,7 +229,7 @@ static bool needs(PipeAction a, PipeAction recv)
 
 static size_t consumer(const PipeTable *t, PipeAction recv)
 {
-    const PipeRow *row = &t->row[recv.stage % t->ranks];
+    const PipeRow *row = &t->row[pipe_rank(t, recv.stage)];
     size_t i = 0;
     while (!needs(row->data[i], recv))
         i++;
@@ -234,7 +246,7 @@ static Mails mails_between(Bench *b, const PipeTable *t, int from, int to)
             continue;
         m.recv = pipe_peer(m.send);
         m.received = consumer(t, m.recv);
-        if (m.recv.stage % t->ranks == to)
+        if (pipe_rank(t, m.recv.stage) == to)
             vec_push(b->arena, &all, m);
     }
     return all;

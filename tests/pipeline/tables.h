@@ -28,7 +28,7 @@ uint64_t any(uint64_t *seed);
 int any_of(uint64_t *seed, int n);
 
 /* A table of up to 8 ranks, 16 microbatches and 3 chunks, in an order in which it can run; about
- * half of them with sends and receives. */
+ * half of them with sends and receives, and half of those of 2 chunks in a V. */
 PipeTable *random_table(Bench *b, uint64_t *seed);
 /* One that is built in, of such numbers. */
 PipeTable *random_built_in(Bench *b, uint64_t *seed);

@@ -100,6 +100,54 @@ static void formula_interleaved(void **state)
                 }
 }
 
+/* Times in eighths, from a half to 2, that `may` takes. */
+static Alike drawn(uint64_t *seed, bool may(Alike c))
+{
+    for (;;) {
+        const Alike c = {.f = (4 + any_of(seed, 13)) / 8.0,
+                         .i = (4 + any_of(seed, 13)) / 8.0,
+                         .w = (4 + any_of(seed, 13)) / 8.0};
+        if (may(c))
+            return c;
+    }
+}
+
+static bool near_alike(Alike c)
+{
+    return c.w <= c.i && c.i <= 2 * c.w && c.f <= c.i + c.w;
+}
+
+static bool falling(Alike c)
+{
+    return c.w <= c.i && c.i <= c.f && c.f <= c.i + c.w;
+}
+
+/* The times of a chunk. The last rank begins when the first microbatch has come to it, and is not
+ * idle after that if all parts take equally long: (p - 1) F. If I takes longer, all wait for it on
+ * the way back instead. If F does, they wait for it on the way there, and on the way back by as
+ * much as it is longer, but for the last rank, whose next stage is its own. */
+static double idle_zb_v(int p, Alike c)
+{
+    return p == 1 ? 0 : (p - 1) * fmax(c.f, c.i) + (p - 2) * fmax(0, c.f - c.i);
+}
+
+static void formulas_of_a_v(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    for (int p = 1; p <= 9; p++)
+        for (int m = 2 * p; m <= 24; m++)
+            for (int i = 0; i < 8; i++) {
+                Bench b;
+                bench_open(&b);
+                Alike c = i ? drawn(&seed, near_alike) : costs[0];
+                idle_is(&b, built_in(&b, PIPE_ZB_V, p, 2, m), c, idle_zb_v(p, c));
+                c = i ? drawn(&seed, falling) : costs[0];
+                idle_is(&b, built_in(&b, PIPE_DUALPIPE_V, p, 2, m), c, (p - 1) * (c.f + c.i - c.w));
+                bench_close(&b);
+            }
+}
+
 static void known_steps(void **state)
 {
     (void)state;
@@ -112,7 +160,10 @@ static void known_steps(void **state)
                  {PIPE_1F1B, 4, 1, 2, 1, 15},
                  {PIPE_INTERLEAVED, 4, 2, 8, 0.5, 28.5},
                  {PIPE_INTERLEAVED, 8, 4, 32, 0.25, 101.25},
-                 {PIPE_ZB_H1, 4, 1, 8, 1, 27}};
+                 {PIPE_ZB_H1, 4, 1, 8, 1, 27},
+                 {PIPE_ZB_V, 4, 2, 8, 0.5, 25.5},
+                 {PIPE_ZB_V, 4, 2, 3, 0.5, 13},
+                 {PIPE_DUALPIPE_V, 4, 2, 8, 0.5, 25.5}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         Bench b;
         bench_open(&b);
@@ -149,7 +200,6 @@ static double swept(Bench *b, const PipeTable *t, Alike c)
 {
     double *end[2], *free = NEW_ARRAY(b->arena, double, t->ranks), step = 0;
     size_t *at = NEW_ARRAY(b->arena, size_t, t->ranks);
-    double send = t->ranks > 1 ? c.send : 0;
     for (int back = 0; back < 2; back++)
         end[back] = NEW_ARRAY(b->arena, double, (size_t)t->stages *(size_t)t->microbatches);
     for (bool on = true; on;) {
@@ -164,7 +214,8 @@ static double swept(Bench *b, const PipeTable *t, Alike c)
                     double made = end[back][from * t->microbatches + a.microbatch];
                     if (made == 0)
                         break;
-                    since = fmax(since, made + send);
+                    bool sent = pipe_rank(t, from) != rank;
+                    since = fmax(since, made + (sent ? c.send : 0));
                 }
                 double took = a.kind == PIPE_F   ? c.f
                               : a.kind == PIPE_B ? c.i + c.w
@@ -191,8 +242,9 @@ static void no_hold_up(void **state)
         for (int m = 1; m <= 12; m++)
             for (int s = 0; s < PIPE_SCHEDULES; s++)
                 for (int i = 0; i < 4; i++) {
-                    int v = s == PIPE_INTERLEAVED ? 2 + m % 2 : 1;
-                    if (s == PIPE_INTERLEAVED && m % p)
+                    int v =
+                        pipe_schedule_chunks((PipeSchedule)s) + (s == PIPE_INTERLEAVED ? m % 2 : 0);
+                    if ((s == PIPE_INTERLEAVED && m % p) || (s == PIPE_DUALPIPE_V && m < 2 * p))
                         continue;
                     Bench b;
                     bench_open(&b);
@@ -353,11 +405,11 @@ static void grids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formulas),    cmocka_unit_test(formula_interleaved),
-        cmocka_unit_test(known_steps), cmocka_unit_test(messages),
-        cmocka_unit_test(no_hold_up),  cmocka_unit_test(single_queue),
-        cmocka_unit_test(stragglers),  cmocka_unit_test(linear),
-        cmocka_unit_test(grids),
+        cmocka_unit_test(formulas),        cmocka_unit_test(formula_interleaved),
+        cmocka_unit_test(formulas_of_a_v), cmocka_unit_test(known_steps),
+        cmocka_unit_test(messages),        cmocka_unit_test(no_hold_up),
+        cmocka_unit_test(single_queue),    cmocka_unit_test(stragglers),
+        cmocka_unit_test(linear),          cmocka_unit_test(grids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

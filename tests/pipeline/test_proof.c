@@ -27,7 +27,9 @@ static void built_in_pass(void **state)
             bench_open(&b);
             for (int s = 0; s < PIPE_SCHEDULES; s++) {
                 if (s != PIPE_INTERLEAVED) {
-                    assert_true(passes(&b, built_in(&b, (PipeSchedule)s, ranks, 1, m)));
+                    const int v = pipe_schedule_chunks((PipeSchedule)s);
+                    if (s != PIPE_DUALPIPE_V || m >= 2 * ranks)
+                        assert_true(passes(&b, built_in(&b, (PipeSchedule)s, ranks, v, m)));
                     continue;
                 }
                 for (int chunks = 2; chunks <= 4; chunks++)
@@ -201,6 +203,8 @@ static void large(void **state)
     bench_open(&b);
     assert_true(passes(&b, built_in(&b, PIPE_INTERLEAVED, 16, 8, 512)));
     assert_true(passes(&b, built_in(&b, PIPE_ZB_H1, 256, 1, 1024)));
+    assert_true(passes(&b, built_in(&b, PIPE_ZB_V, 256, 2, 512)));
+    assert_true(passes(&b, built_in(&b, PIPE_DUALPIPE_V, 128, 2, 1024)));
     bench_close(&b);
 }
 

@@ -43,6 +43,26 @@ static void rows(void **state)
     is_text(PIPE_1F1B, 1, 1, 1, 0, "0F0,0B0\n");
 }
 
+/* The second chunk of rank r is stage 2p - 1 - r. */
+static void rows_of_a_v(void **state)
+{
+    (void)state;
+    is_text(PIPE_ZB_V, 2, 2, 4, 0,
+            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,3I1,3W1,0F3,0I0,0W0,3F2,3I2,3W2,0I1,0W1,3F3,3I3,3W3,"
+            "0I2,0W2,0I3,0W3\n"
+            "1F0,2F0,1F1,2F1,2I0,2W0,1F2,1I0,1W0,2F2,2I1,2W1,1F3,1I1,1W1,2F3,2I2,2W2,1I2,2I3,"
+            "1I3,1W2,2W3,1W3\n");
+    /* Of one microbatch what the schedule has of others is left out. */
+    is_text(PIPE_ZB_V, 2, 2, 1, 0, "0F0,3F0,3I0,3W0,0I0,0W0\n1F0,2F0,2I0,2W0,1I0,1W0\n");
+    is_text(PIPE_ZB_V, 1, 2, 2, 0, "0F0,1F0,1I0,1W0,0F1,0I0,0W0,1F1,1I1,1W1,0I1,0W1\n");
+    is_text(PIPE_DUALPIPE_V, 2, 2, 5, 0,
+            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,0F3,3B1,3F2,0B0,0F4,3B2,3F3,0B1,3B3,3F4,0B2,3B4,0I3,"
+            "0W3,0I4,0W4\n"
+            "1F0,2F0,1F1,2F1,1F2,2B0,2F2,1B0,1F3,2B1,2F3,1B1,1F4,2B2,2F4,1B2,2B3,1B3,2I4,1I4,"
+            "2W4,1W4\n");
+    is_text(PIPE_DUALPIPE_V, 1, 2, 2, 0, "0F0,1F0,0F1,1B0,1F1,0B0,1B1,0I1,0W1\n");
+}
+
 /* Groups of three, of which the last has two: microbatches 0 1 2 0 1 2 3 4 3 4 of chunks
  * 0 0 0 1 1 1 0 0 1 1, and back by the same list with chunks the other way round. */
 static void groups(void **state)
@@ -97,6 +117,28 @@ static void held(void **state)
 }
 
 /* Four ranks, two chunks: 11, 9, 7, 5 chunks in groups of 4, and 15 on rank 0 in groups of 8. */
+/* Every rank holds as many chunks as there are stages, which is what rank 0 of 1f1b holds of whole
+ * ranks; dualpipe-v one more. Where W is put off, I is too. */
+static void held_by_a_v(void **state)
+{
+    (void)state;
+    for (int p = 1; p <= 8; p++)
+        for (int m = 1; m <= 20; m++) {
+            Bench b;
+            bench_open(&b);
+            const PipeTable *zb = built_in(&b, PIPE_ZB_V, p, 2, m);
+            const PipeTable *dual = m < 2 * p ? NULL : built_in(&b, PIPE_DUALPIPE_V, p, 2, m);
+            for (int r = 0; r < p; r++) {
+                if (m >= 2 * p - 1)
+                    holds(zb, r, 2 * p, 2 * p);
+                assert_true(pipe_held(zb, r).to_weight <= 2 * least(p, m));
+                if (dual)
+                    holds(dual, r, 2 * p + 1, 2 * p + 1);
+            }
+            bench_close(&b);
+        }
+}
+
 static void held_by_groups(void **state)
 {
     (void)state;
@@ -137,13 +179,22 @@ static void numbers(void **state)
     refuses((PipeForm){PIPE_1F1B, 257, 1, 8, 0}, "a pipeline has 1 to 256 ranks, not 257", "");
     refuses((PipeForm){PIPE_1F1B, 4, 1, 0, 0}, "1 to 65536 microbatches, not 0", "");
     refuses((PipeForm){PIPE_GPIPE, 4, 2, 8, 0}, "gpipe has one chunk a rank, not 2",
-            "interleaved is the schedule with several");
+            "interleaved is the schedule with any number of chunks from 2 on");
     refuses((PipeForm){PIPE_INTERLEAVED, 4, 1, 8, 0}, "at least 2 chunks a rank, not 1", "1f1b");
     refuses((PipeForm){PIPE_INTERLEAVED, 4, 1025, 8, 0}, "1 to 1024 chunks a rank, not 1025", "");
     refuses((PipeForm){PIPE_ZB_H1, 4, 1, 8, 4}, "zb-h1 has no groups of microbatches", "");
     refuses((PipeForm){PIPE_ZB_H1, 256, 1, 1025, 0},
             "256 stages of 1025 microbatches are more than 262144 cells", "");
     nearest((PipeForm){PIPE_ZB_H1, 256, 1, 1025, 0}, 1024, 0);
+    refuses((PipeForm){PIPE_ZB_V, 4, 1, 8, 0}, "zb-v has 2 chunks a rank, there and back, not 1",
+            "interleaved");
+    refuses((PipeForm){PIPE_ZB_V, 4, 2, 8, 4}, "zb-v has no groups of microbatches", "");
+    refuses((PipeForm){PIPE_DUALPIPE_V, 4, 3, 8, 0}, "dualpipe-v has 2 chunks a rank", "");
+    refuses((PipeForm){PIPE_DUALPIPE_V, 4, 2, 7, 0},
+            "dualpipe-v has at least as many microbatches as stages: 8 of 4 ranks, not 7", "");
+    nearest((PipeForm){PIPE_DUALPIPE_V, 4, 2, 7, 0}, 0, 8);
+    nearest((PipeForm){PIPE_DUALPIPE_V, 256, 2, 511, 0}, 0, 512);
+    nearest((PipeForm){PIPE_ZB_V, 256, 2, 513, 0}, 512, 0);
 }
 
 static void interleaved_numbers(void **state)
@@ -168,9 +219,10 @@ static void interleaved_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),    cmocka_unit_test(groups),
-        cmocka_unit_test(held),    cmocka_unit_test(held_by_groups),
-        cmocka_unit_test(numbers), cmocka_unit_test(interleaved_numbers),
+        cmocka_unit_test(rows),        cmocka_unit_test(rows_of_a_v),
+        cmocka_unit_test(groups),      cmocka_unit_test(held),
+        cmocka_unit_test(held_by_a_v), cmocka_unit_test(held_by_groups),
+        cmocka_unit_test(numbers),     cmocka_unit_test(interleaved_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

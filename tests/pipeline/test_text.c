@@ -34,6 +34,38 @@ static void forms(void **state)
              "0F0,0SEND_F0,0RECV_B0,0I0,0W0\n1RECV_F0,1F0,1B0,1SEND_B0\n");
 }
 
+/* A pair that overlaps is its two actions, one behind the other. */
+static void pairs(void **state)
+{
+    (void)state;
+    reads_as("0F0,3F0,0F1,(3F1;0B0)OVERLAP_F_B,3B0,3B1,0B1\n1F0,2F0,(1F1;2I0)OVERLAP_F_B\n",
+             "0F0,3F0,0F1,3F1,0B0,3B0,3B1,0B1\n1F0,2F0,1F1,2I0\n");
+    reads_as("(0F1;0BW0)OVERLAP_F_B,0B1\n", "0F1,0B0,0I1\n");
+}
+
+/* Two chunks a rank are a loop or a V: the rows say which. */
+static void placements(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        mg_placement placement;
+    } of[] = {{"0F0,2F0\n1F0,3F0\n", MG_LOOP},
+              {"0F0,3F0\n1F0,2F0\n", MG_V},
+              {"0F0,3F0,2F0\n1F0,2F0\n", MG_V}, /* most of it */
+              {"0F0,3F0,2F0\n1F0\n", MG_LOOP},
+              {"0F0,1F0\n", MG_LOOP},
+              {"0F0\n1F0\n", MG_LOOP},
+              {"0F0,5F0\n1F0,4F0\n2F0,3F0\n", MG_V},
+              {"0F0,4F0\n1F0,3F0\n2F0,5F0\n", MG_LOOP}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        Bench b;
+        bench_open(&b);
+        assert_int_equal(read_text(&b, of[i].text)->placement, of[i].placement);
+        bench_close(&b);
+    }
+}
+
 /* BW is the whole backward, and B then the gradient of the input. */
 static void old_spelling(void **state)
 {
@@ -57,6 +89,7 @@ static void printed_is_read(void **state)
         assert_int_equal(again->stages, t->stages);
         assert_int_equal(again->microbatches, t->microbatches);
         assert_int_equal(again->comms, t->comms);
+        assert_int_equal(again->placement, t->placement);
         bench_close(&b);
     }
 }
@@ -92,7 +125,16 @@ static void words(void **state)
     wrong("0F0;0B0", "t.csv:1:1: error[MG0582]: '0F0;0B0' is no action");
     wrong("0UNSHARD,0F0", "'UNSHARD' is not for a table: parameters are gathered where the layout");
     wrong("0F0,0B0,0REDUCE_GRAD", "'REDUCE_GRAD' is not for a table: gradients are added up");
-    wrong("(0F0;0B1)OVERLAP_F_B", "two actions at once are not for a table");
+    wrong("(0F0;0B1)OVERLAP", "t.csv:1:1: error[MG0582]: '(0F0;0B1)OVERLAP' is no pair of actions");
+    wrong("(0F0;0B0)OVERLAP_F_B", "is no pair of actions");
+    wrong("(0B0;0F1)OVERLAP_F_B", "is no pair of actions");
+    wrong("(0F0;0W1)OVERLAP_F_B", "is no pair of actions");
+    wrong("(0F0;0F1)OVERLAP_F_B", "is no pair of actions");
+    wrong("(0F0)OVERLAP_F_B", "is no pair of actions");
+    wrong("(;)OVERLAP_F_B", "'' is no action");
+    wrong(")OVERLAP_F_B", "is no action");
+    wrong("(;", "'(;' is no pair of actions");
+    wrong("0F0,(0F1;0Q0)OVERLAP_F_B", "t.csv:1:10: error[MG0582]: 'Q' is no kind of action");
     wrong("0F0,0BW0,0I1", "t.csv:1:10: error[MG0582]: '0I1' beside BW");
     says("0F0\0,0B0", 8, "t.csv:1:1: error[MG0582]: '0F0?' is no action");
     says("\x7f"
@@ -166,6 +208,14 @@ static void rows(void **state)
     (void)state;
     incomplete("0F0,0B0\n0F1,1B0\n", "t.csv:2:1: error[MG0585]: 0F1 is in the row of rank 1: of 2 "
                                      "ranks, stage 0 is on rank 0");
+    /* Of two chunks a rank both placements are named. */
+    incomplete("0F0,3F0,2F0\n1F0,2F0,1F0\n",
+               "t.csv:1:9: error[MG0585]: 2F0 is in the row of rank 0: of 2 ranks, stage 2 is on "
+               "rank 0 in a loop, on rank 1 in a V");
+    incomplete("0F0,3F0,2F0\n1F0,2F0,1F0\n",
+               "help: here belong stages 0 and 2 in a loop (stage s is on rank s mod 2), stages 0 "
+               "and 3 in a V (stages s and 3 - s are on rank s)");
+    incomplete("0F0,3F0\n1F0,2F0,0B0\n", "of 2 ranks, stage 0 is on rank 0\n");
     incomplete(
         "0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n",
         "t.csv:1:1: error[MG0586]: 0B1 is missing from the row of rank 0, and it is not there "
@@ -181,6 +231,11 @@ static void rows(void **state)
     incomplete("0F0,0W0,0I0\n", "t.csv:1:5: error[MG0588]: 0W0 needs 0I0");
     incomplete("1F0,0F0,1B0,0B0\n", "t.csv:1:1: error[MG0588]: 1F0 needs 0F0");
     incomplete("0F0,1F0,0B0,1I0,1W0\n", "t.csv:1:9: error[MG0588]: 0B0 needs 1I0");
+    /* In a V the last rank hands on to itself. */
+    incomplete("0F0,3F0,3B0,0B0\n2F0,1F0,2B0,1B0\n",
+               "t.csv:2:1: error[MG0588]: 2F0 needs 1F0, which stands behind it");
+    incomplete("0F0,3F0,3B0,0B0\n1F0,2F0,1B0,2B0\n",
+               "t.csv:2:9: error[MG0588]: 1B0 needs 2B0, which stands behind it");
 }
 
 static void sends(void **state)
@@ -202,6 +257,9 @@ static void sends(void **state)
                "t.csv:2:14: error[MG0589]: 1SEND_F0: there is no stage 2 of 2");
     incomplete("0F0,0SEND_F0,1F0,1B0,0B0\n",
                "error[MG0589]: 0SEND_F0: on one rank nothing is sent");
+    incomplete("0F0,3F0,3B0,0B0\n1F0,1SEND_F0,2F0,2B0,1B0\n",
+               "t.csv:2:5: error[MG0589]: 1SEND_F0: stages 1 and 2 are both on rank 1, and nothing "
+               "is sent between them");
     incomplete("0F0,0SEND_F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n",
                "t.csv:1:14: error[MG0587]: 0SEND_F0 stands there twice");
 }
@@ -209,9 +267,12 @@ static void sends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms),  cmocka_unit_test(old_spelling), cmocka_unit_test(printed_is_read),
-        cmocka_unit_test(words),  cmocka_unit_test(sizes),        cmocka_unit_test(shapes),
-        cmocka_unit_test(enough), cmocka_unit_test(rows),         cmocka_unit_test(sends),
+        cmocka_unit_test(forms),           cmocka_unit_test(pairs),
+        cmocka_unit_test(placements),      cmocka_unit_test(old_spelling),
+        cmocka_unit_test(printed_is_read), cmocka_unit_test(words),
+        cmocka_unit_test(sizes),           cmocka_unit_test(shapes),
+        cmocka_unit_test(enough),          cmocka_unit_test(rows),
+        cmocka_unit_test(sends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
