@@ -10,13 +10,27 @@
 enum { S_GPIPE, S_1F1B, S_INTERLEAVED, S_ZB_H1, S_TABLE };
 static const char *const schedules[] = {"1f1b", "gpipe", "interleaved", "zb-h1", NULL};
 static const int numbers[] = {S_1F1B, S_GPIPE, S_INTERLEAVED, S_ZB_H1};
+/* Those in which the first rank has the last stage, too. */
+static const char *const of_a_v[] = {"zb-v", "dualpipe-v", NULL};
 
-/* zb-h1 is read as a difference. */
+/* zb-h1, and all names with a '-', are read as a difference. */
 static const char *word_of(const Elab *e, const Node *n)
 {
     if (n->kind == N_BINARY && n->op == B_SUB && n->a->kind == N_NAME && n->b->kind == N_NAME)
         return arena_printf(e->arena, "%s-%s", text(e, n->a->name), text(e, n->b->name));
     return n->kind == N_NAME ? text(e, n->name) : n->text;
+}
+
+/* zb-h1 has the memory of zb-v, and interleaved several chunks a rank. */
+static void refuse_v(Elab *e, const Node *n, const char *word)
+{
+    fail(e, n->span, 341,
+         "%s puts the first stage and the last on one rank, and a layout has each rank's stages in "
+         "a "
+         "loop: only mgc pipeline has this schedule so far",
+         word);
+    remedy(e, n->span, "zb-h1", "schedule = zb-h1");
+    remedy(e, n->span, "interleaved", "schedule = interleaved");
 }
 
 /* One of S_*; -1: told. */
@@ -27,6 +41,11 @@ static int schedule_of(Elab *e, const Node *n)
     for (int i = 0; word && schedules[i]; i++)
         if (!strcmp(schedules[i], word))
             return numbers[i];
+    for (int i = 0; word && of_a_v[i]; i++)
+        if (!strcmp(of_a_v[i], word)) {
+            refuse_v(e, n, word);
+            return -1;
+        }
     if (length > 4 && !strcmp(word + length - 4, ".csv"))
         return S_TABLE;
     if (n->kind == N_STRING) {

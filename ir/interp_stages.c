@@ -1,6 +1,7 @@
 /* interp_stages.c - layers that are stages on several ranks, in the reference interpreter: one
  * stage after the other, each by the ranks that have it. */
 #include "ir/interp.h"
+#include "runtime/abi.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ void interp_stages(const Group *g, const Ins *i)
         int stage = i->attrs.reverse ? n - 1 - step : step;
         now.n = 0;
         for (int64_t r = 0; r < g->n; r++)
-            if (mesh_place(m, g->rank[r].rank, p->axis) == stage % ranks)
+            if (mesh_place(m, g->rank[r].rank, p->axis) ==
+                mg_rank_of_stage(MG_LOOP, (int)ranks, stage))
                 now.rank[now.n++] = g->rank[r];
         for (int64_t r = 0; r < before.n; r++)
             hand_on(&before.rank[r], &now, i);

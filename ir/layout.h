@@ -76,7 +76,8 @@ typedef struct LayoutRule {
 } LayoutRule;
 
 /* The rule `layers -> pp (schedule = ...)`: iterations of the repeat over `dim` are cut into
- * stages, `chunks` a rank: stage s is on rank s % p of the axis, as its chunk s / p. */
+ * stages, `chunks` a rank, in a loop (mg_placement): stage s is on rank s % p of the axis, as its
+ * chunk s / p. */
 enum { MAX_STAGES = 4096 };
 typedef struct Pipeline {
     Axes axis; /* one axis of the mesh; 0: there is none, and the rest is not set */

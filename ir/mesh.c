@@ -1,5 +1,6 @@
 /* mesh.c - the ranks as points of a grid, whose axes are the layout's. */
 #include "ir/ir.h"
+#include "runtime/abi.h"
 
 const char *const class_names[CLASS_count] = {"", "state", "grads", "params"};
 
@@ -89,7 +90,8 @@ int mesh_stages(const Module *m)
 int mesh_stage(const Module *m, int64_t rank, int64_t i)
 {
     const Pipeline *p = &m->layout.pipeline;
-    return (int)(i / p->max_layers * mesh_size(m, p->axis) + mesh_place(m, rank, p->axis));
+    return mg_stage_of_rank(MG_LOOP, (int)mesh_size(m, p->axis), (int)mesh_place(m, rank, p->axis),
+                            (int)(i / p->max_layers));
 }
 
 int64_t mesh_first_layer(const Module *m, int stage)

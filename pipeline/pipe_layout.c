@@ -33,8 +33,11 @@ static bool numbers_agree(const Module *m, const PipeTable *t, int64_t microbatc
     const Pipeline *l = &m->layout.pipeline;
     int ranks = (int)mesh_size(m, l->axis), stages = ranks * l->chunks;
     if (t->placement == MG_V) {
-        diag_error(m->diag, l->span, 582, "the table '%s' is a V, which only mgc pipeline takes",
+        diag_error(m->diag, l->span, 341,
+                   "the table '%s' is a V: it puts the first stage and the last on one rank, and a "
+                   "layout has each rank's stages in a loop: only mgc pipeline takes it so far",
                    t->name);
+        diag_help(m->diag, "schedule = zb-h1, schedule = interleaved, or a table of a loop");
         return false;
     }
     if (t->ranks == ranks && t->stages == stages && t->microbatches == microbatches)

@@ -289,7 +289,7 @@ static inline mg_layer mg_layer_of(const mg_stages *s, int n, int64_t layer)
     mg_layer l = {0, 0, 0};
     while (layer >= s->layers[l.stage])
         layer -= s->layers[l.stage++];
-    l.place = l.stage % n;
+    l.place = mg_rank_of_stage(MG_LOOP, n, l.stage);
     l.at = (int64_t)(l.stage / n) * s->max_layers + layer;
     return l;
 }

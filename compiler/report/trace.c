@@ -6,6 +6,7 @@
 #include "compiler/session.h"
 #include "compiler/report/trace.h"
 #include "ir/mesh.h"
+#include "pipeline/pipeline.h"
 
 #include <string.h>
 
@@ -130,8 +131,9 @@ static void name_rank(Tracer *t, int rank)
     const Module *m = t->p->module;
     Arena *a = m->arena;
     const char *stages = "";
-    for (int s = rank; s < pipe->stages; s += pipe->ranks)
-        stages = arena_printf(a, "%s%s%d", stages, *stages ? ", " : "", s);
+    for (int chunk = 0; chunk < pipe->stages / pipe->ranks; chunk++)
+        stages = arena_printf(a, "%s%s%d", stages, *stages ? ", " : "",
+                              pipe_stage(pipe->program->table, rank, chunk));
     name_it(t, "process_name", rank, 0,
             arena_printf(a, "%s %d: stage%s %s", mesh_axes_text(m, pipe->axis), rank,
                          strchr(stages, ',') ? "s" : "", stages));

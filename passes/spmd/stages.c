@@ -102,8 +102,9 @@ static void cut(Module *m, const Weight *w, int64_t *of_rank)
     p->layers.n = 0;
     p->max_layers = 0;
     for (int s = 0; s < mesh_stages(m); s++) {
-        int64_t n = of_rank[s % ranks], chunk = s / ranks, rest = n % p->chunks;
-        bool more = s % ranks == 0 ? chunk >= p->chunks - rest : chunk < rest;
+        const int rank = mg_rank_of_stage(MG_LOOP, (int)ranks, s);
+        int64_t n = of_rank[rank], chunk = s / ranks, rest = n % p->chunks;
+        bool more = rank == 0 ? chunk >= p->chunks - rest : chunk < rest;
         int64_t mine = n / p->chunks + more;
         vec_push(m->arena, &p->layers, mine);
         p->max_layers = mine > p->max_layers ? mine : p->max_layers;

@@ -58,7 +58,7 @@ static bool table_begins(const Check *c, int action)
     while (phase + 1 < p->phases && p->begin[phase + 1] < action)
         phase++;
     for (int stage = 0; stage < p->stages; stage++) {
-        const mg_pipe_op *o = p->ops[stage % p->ranks];
+        const mg_pipe_op *o = p->ops[mg_rank_of_stage(MG_LOOP, p->ranks, stage)];
         while (o->step &&
                !(o->stage == stage &&
                  ((o->step == MG_PIPE_F && phase == 0) || (o->step == MG_PIPE_B && phase > 0) ||

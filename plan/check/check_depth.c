@@ -8,7 +8,7 @@
 
 static int64_t stage_of(const Check *c, int rank, int chunk)
 {
-    return (int64_t)chunk * c->prog->pipe->ranks + rank;
+    return mg_stage_of_rank(MG_LOOP, c->prog->pipe->ranks, rank, chunk);
 }
 
 static bool in_pipe(const Check *c, const Ins *loop)
