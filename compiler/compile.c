@@ -56,10 +56,11 @@ static Exit check_options(Session *s)
 {
     const Options *o = s->o;
     if (pipeline_options(o))
-        return usage(s,
-                     "--ranks, --microbatches, --chunks, --group, --costs, --comms and --grid are "
-                     "options of mgc pipeline",
-                     "-D NAME=VALUE sets a size of the model's mesh");
+        return usage(
+            s,
+            "--ranks, --microbatches, --chunks, --group, --costs, --hidden, --comms and --grid are "
+            "options of mgc pipeline",
+            "-D NAME=VALUE sets a size of the model's mesh");
     if (!o->from && o->words.n != 1)
         return o->words.n
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")

@@ -10,8 +10,8 @@
 
 bool pipeline_options(const Options *o)
 {
-    return o->ranks || o->microbatches || o->chunks || o->group || o->costs.n || o->comms ||
-           o->grid;
+    return o->ranks || o->microbatches || o->chunks || o->group || o->costs.n || o->hidden ||
+           o->comms || o->grid;
 }
 
 static Exit usage(Session *s, const char *text, const char *help)
@@ -93,7 +93,7 @@ static Exit read_costs(Session *s, const PipeTable *t, PipeCosts *c)
         by_stage[i] = NEW_ARRAY(s->arena, double, t->stages);
     for (int i = 0; i < 3 * t->stages; i++)
         by_stage[i / t->stages][i % t->stages] = 1;
-    *c = (PipeCosts){by_stage[0], by_stage[1], by_stage[2], 0};
+    *c = (PipeCosts){by_stage[0], by_stage[1], by_stage[2], 0, 0};
     for (int one = 0; one < 2; one++)
         for (size_t i = 0; i < given->n; i++) {
             int stage, n;
@@ -114,6 +114,51 @@ static Exit read_costs(Session *s, const PipeTable *t, PipeCosts *c)
             c->send = n == 4 ? value[3] : c->send;
         }
     return EXIT_done;
+}
+
+/* A pair takes at least as long as each of its actions. */
+static Exit hides_less(Session *s, const PipeTable *t, const PipeCosts *c, const char *text)
+{
+    for (int rank = 0; rank < t->ranks; rank++)
+        for (size_t i = 0; i < t->row[rank].n; i++) {
+            const PipeAction *a = &t->row[rank].data[i];
+            if (!a->pair)
+                continue;
+            const PipePair of = pipe_pair(c, a);
+            const double least = of.forward < of.back ? of.forward : of.back;
+            if (c->hidden > least)
+                return usage(s,
+                             arena_printf(s->arena,
+                                          "--hidden '%s': of %s and %s, which take %g and %g, at "
+                                          "most %g can be hidden",
+                                          text, pipe_name(a[0]).text, pipe_name(a[1]).text,
+                                          of.forward, of.back, least),
+                             arena_printf(s->arena, "--hidden=%g", least));
+        }
+    return EXIT_done;
+}
+
+/* "TIME" */
+static Exit read_hidden(Session *s, const PipeTable *t, PipeCosts *c)
+{
+    const char *text = s->o->hidden;
+    char *end;
+    bool pairs = false;
+    if (!text)
+        return EXIT_done;
+    c->hidden = *text && strchr(".0123456789", *text) ? strtod(text, &end) : -1;
+    if (!(c->hidden >= 0 && c->hidden <= 1e9) || end == text || *end)
+        return usage(s, arena_printf(s->arena, "--hidden '%s' is no time up to 1e9", text),
+                     "--hidden=0.5");
+    for (int rank = 0; rank < t->ranks; rank++)
+        for (size_t i = 0; i < t->row[rank].n; i++)
+            pairs |= t->row[rank].data[i].pair;
+    if (!pairs)
+        return usage(
+            s,
+            arena_printf(s->arena, "--hidden is of pairs that overlap, and %s has none", t->name),
+            "dualpipe-v has pairs");
+    return hides_less(s, t, c, text);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -257,6 +302,9 @@ Exit command_pipeline(Session *s, const char *name)
         return wrong;
     if (!pipe_complete(t, s->diag))
         return EXIT_source;
+    wrong = read_hidden(s, t, &costs); /* whose pairs are whole */
+    if (wrong)
+        return wrong;
     const PipeProgram *p = pipe_lower(s->arena, t);
     if (!pipe_prove(s->arena, p, s->diag, &proof))
         return EXIT_source;

@@ -19,7 +19,7 @@ static inline uint32_t cells_find(const PipeTable *t, const Cells *c, PipeAction
 static inline PipeAction cells_backward(const PipeTable *t, const Cells *c, int stage,
                                         int microbatch)
 {
-    PipeAction b = {PIPE_B, stage, microbatch, 0};
+    PipeAction b = {PIPE_B, stage, microbatch, 0, false};
     if (!cells_find(t, c, b))
         b.kind = PIPE_I;
     return b;

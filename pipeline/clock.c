@@ -14,6 +14,23 @@ static double cost_of(const PipeCosts *c, PipeAction a)
                               : c->send;
 }
 
+PipePair pipe_pair(const PipeCosts *c, const PipeAction *of)
+{
+    return (PipePair){cost_of(c, of[0]), cost_of(c, of[1])};
+}
+
+/* The time of an operation; both of a pair are shorter by the same part. */
+static double length_of(const PipeCosts *c, const PipeOps *ops, size_t i)
+{
+    const PipeAction a = ops->data[i].action;
+    const bool behind = i && ops->data[i - 1].action.pair && pipe_computes(a.kind);
+    if (ops->data[i].step != PIPE_COMPUTE || (!a.pair && !behind))
+        return cost_of(c, a);
+    const PipeAction of[2] = {ops->data[i - behind].action, ops->data[i - behind + 1].action};
+    const PipePair pair = pipe_pair(c, of);
+    return cost_of(c, a) * (1 - c->hidden / (pair.forward + pair.back));
+}
+
 /* The graph in its order, so that a run goes through memory once. */
 typedef struct Walk {
     size_t nodes;
@@ -44,7 +61,7 @@ static Walk walk_of(Arena *a, const PipeGraph *g, const PipeCosts *c)
         const PipeOp *op = &g->program->rank[at.rank].data[at.op];
         w.rank[i] = NOBODY;
         if (x % 2) {
-            w.length[i] = cost_of(c, op->action);
+            w.length[i] = length_of(c, &g->program->rank[at.rank], at.op);
             w.rank[i] = op->step == PIPE_COMPUTE ? (int16_t)at.rank : NOBODY;
         }
         for (uint32_t k = g->first[x]; k < g->first[x + 1]; k++)

@@ -11,7 +11,7 @@ PipeAction pipe_peer(PipeAction a)
                                                [PIPE_SEND_B] = PIPE_RECV_B,
                                                [PIPE_RECV_B] = PIPE_SEND_B};
     bool later = a.kind == PIPE_SEND_F || a.kind == PIPE_RECV_B;
-    return (PipeAction){other[a.kind], a.stage + (later ? 1 : -1), a.microbatch, a.at};
+    return (PipeAction){other[a.kind], a.stage + (later ? 1 : -1), a.microbatch, a.at, false};
 }
 
 static bool is_stage(const PipeTable *t, int stage)
@@ -35,6 +35,7 @@ static bool crosses(const PipeTable *t, PipeAction a)
 bool pipe_send_of(const PipeTable *t, PipeAction a, PipeAction *send)
 {
     *send = a;
+    send->pair = false;
     send->kind = a.kind == PIPE_F ? PIPE_SEND_F : PIPE_SEND_B;
     return pipe_computes(a.kind) && a.kind != PIPE_W && crosses(t, *send);
 }
@@ -42,6 +43,7 @@ bool pipe_send_of(const PipeTable *t, PipeAction a, PipeAction *send)
 bool pipe_recv_of(const PipeTable *t, PipeAction a, PipeAction *recv)
 {
     *recv = a;
+    recv->pair = false;
     recv->kind = a.kind == PIPE_F ? PIPE_RECV_F : PIPE_RECV_B;
     return pipe_computes(a.kind) && a.kind != PIPE_W && crosses(t, *recv);
 }
@@ -201,7 +203,7 @@ typedef struct Missing {
 static void note_missing(Missing *m, PipeKind kind, int stage, int microbatch, const char *why)
 {
     if (!m->n++)
-        *m = (Missing){{kind, stage, microbatch, 0}, why, 1};
+        *m = (Missing){{kind, stage, microbatch, 0, false}, why, 1};
 }
 
 static void cell_missing(const Check *c, Missing *m, int stage, int k)
@@ -223,7 +225,7 @@ static void cell_missing(const Check *c, Missing *m, int stage, int k)
 static void comms_missing(const Check *c, Missing *m, int stage, int k)
 {
     for (int kind = PIPE_SEND_F; kind <= PIPE_RECV_B; kind++) {
-        PipeAction a = {(PipeKind)kind, stage, k, 0};
+        PipeAction a = {(PipeKind)kind, stage, k, 0, false};
         if (crosses(c->t, a) && !cells_find(c->t, c->cells, a))
             note_missing(m, a.kind, stage, k,
                          cells_find(c->t, c->cells, pipe_peer(a))
@@ -300,6 +302,18 @@ static void in_order(const Check *c, PipeAction a)
         behind(c, a, cells_backward(t, c->cells, a.stage + 1, a.microbatch));
 }
 
+/* A pair has nothing of one microbatch to wait for. */
+static void overlaps(const Check *c, const PipeRow *row, size_t i)
+{
+    const PipeAction a = row->data[i], b = row->data[i + 1 < row->n ? i + 1 : i];
+    if (!a.pair || (a.kind == PIPE_F && (b.kind == PIPE_B || b.kind == PIPE_I) &&
+                    a.microbatch != b.microbatch))
+        return;
+    diag_error(c->diag, pipe_span(c->t, a), 588,
+               "%s overlaps with what is behind it, which is no backward of another microbatch",
+               pipe_name(a).text);
+}
+
 bool pipe_complete(const PipeTable *t, Diag *d)
 {
     Arena *tmp = arena_new();
@@ -308,8 +322,10 @@ bool pipe_complete(const PipeTable *t, Diag *d)
     if (enter_rows(&c)) {
         find_missing(&c);
         for (int rank = 0; rank < t->ranks; rank++)
-            for (size_t i = 0; i < t->row[rank].n; i++)
+            for (size_t i = 0; i < t->row[rank].n; i++) {
                 in_order(&c, t->row[rank].data[i]);
+                overlaps(&c, &t->row[rank], i);
+            }
     }
     arena_free(tmp);
     return diag_errors(d) == errors;

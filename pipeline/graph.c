@@ -59,7 +59,7 @@ static void number(Build *b, Arena *a)
 static void needs_maker(Build *b, const Cells *made, uint32_t op, PipeAction send)
 {
     const PipeTable *t = b->g->program->table;
-    PipeAction maker = {PIPE_F, send.stage, send.microbatch, 0};
+    PipeAction maker = {PIPE_F, send.stage, send.microbatch, 0, false};
     if (send.kind == PIPE_SEND_B)
         maker = cells_backward(t, made, send.stage, send.microbatch);
     edge(b, complete(cells_find(t, made, maker) - 1), start(op));
@@ -98,7 +98,9 @@ static void several_of(Build *b, Cells *made, int rank, PipeQueues queues)
             edge(b, complete((uint32_t)last[queue]), start(x));
         last[queue] = x;
         if (op->step == PIPE_COMPUTE)
-            cells_enter(b->g->program->table, made, op->action, x);
+            /* A message of a pair is sent when both have ended. */
+            cells_enter(b->g->program->table, made, op->action,
+                        op->action.pair ? b->op[rank][i + 1] : x);
         else if (pipe_sends(op->action.kind))
             needs_maker(b, made, x, op->action);
         for (; since < i; since++) /* of what is sent and received, nothing waits */

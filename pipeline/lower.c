@@ -96,7 +96,8 @@ static void put_start(Lower *l, int rank, PipeAction a)
     put(l, rank, (PipeOp){.step = PIPE_START, .action = a, .issue = l->issues[rank] - 1});
 }
 
-static void put_compute(Lower *l, int rank, PipeAction a)
+/* The message that an action needs, and a buffer for what it makes. */
+static void put_waits(Lower *l, int rank, PipeAction a)
 {
     PipeAction message;
     if (pipe_recv_of(l->t, a, &message))
@@ -108,7 +109,16 @@ static void put_compute(Lower *l, int rank, PipeAction a)
         int filled = (int)(++s->made - s->first), *max = &l->program->buffers[rank][direction];
         *max = filled > *max ? filled : *max;
     }
-    put(l, rank, (PipeOp){.step = PIPE_COMPUTE, .action = a});
+}
+
+/* The action of a row at *at, or the pair; *at is then behind it. */
+static void put_compute(Lower *l, int rank, const PipeRow *row, size_t *at)
+{
+    const size_t n = pipe_together(row, *at);
+    for (size_t k = 0; k < n; k++)
+        put_waits(l, rank, row->data[*at + k]);
+    for (size_t k = 0; k < n; k++)
+        put(l, rank, (PipeOp){.step = PIPE_COMPUTE, .action = row->data[(*at)++]});
 }
 
 static void put_end(Lower *l, int rank)
@@ -135,6 +145,17 @@ static int32_t units(PipeKind k)
     return k == PIPE_B ? 2 : 1;
 }
 
+/* A pair begins and ends together. */
+static int32_t end_of(const Run *r, int rank, size_t i)
+{
+    const PipeRow *row = &r->t->row[rank];
+    const size_t first = i && row->data[i - 1].pair ? i - 1 : i;
+    int32_t end = r->begin[rank][first];
+    for (size_t k = 0; k < pipe_together(row, first); k++)
+        end += units(row->data[first + k].kind);
+    return end;
+}
+
 /* Whether an action of a row has been run; then *end, by when at the earliest. */
 static bool has_run(const Run *r, PipeAction a, int32_t *end)
 {
@@ -142,7 +163,7 @@ static bool has_run(const Run *r, PipeAction a, int32_t *end)
     uint32_t i = cells_find(r->t, r->cells, a);
     if (!i || i > r->at[rank])
         return false;
-    int32_t e = r->begin[rank][i - 1] + units(a.kind);
+    int32_t e = end_of(r, rank, i - 1);
     *end = e > *end ? e : *end;
     return true;
 }
@@ -171,16 +192,21 @@ static void run_rank(Run *r, int rank)
 {
     const PipeRow *row = &r->t->row[rank];
     while (r->at[rank] < row->n) {
-        PipeAction a = row->data[r->at[rank]];
+        const size_t at = r->at[rank], n = pipe_together(row, at);
         int32_t since = r->free[rank];
-        if (!may_run(r, a, &since))
-            return;
-        r->begin[rank][r->at[rank]++] = since;
-        r->free[rank] = since + units(a.kind);
-        if (a.stage + 1 < r->t->stages)
-            wake(r, pipe_rank(r->t, a.stage + 1));
-        if (a.stage > 0)
-            wake(r, pipe_rank(r->t, a.stage - 1));
+        for (size_t k = 0; k < n; k++)
+            if (!may_run(r, row->data[at + k], &since))
+                return;
+        for (size_t k = 0; k < n; k++)
+            r->begin[rank][r->at[rank]++] = since;
+        r->free[rank] = end_of(r, rank, at);
+        for (size_t k = 0; k < n; k++) {
+            const int stage = row->data[at + k].stage;
+            if (stage + 1 < r->t->stages)
+                wake(r, pipe_rank(r->t, stage + 1));
+            if (stage > 0)
+                wake(r, pipe_rank(r->t, stage - 1));
+        }
     }
 }
 
@@ -221,12 +247,13 @@ typedef struct Message {
 static int32_t time_of(const Run *r, int rank, size_t i, PipeAction send)
 {
     PipeAction to = pipe_peer(send);
-    PipeAction need = {PIPE_F, to.stage, to.microbatch, 0};
+    PipeAction need = {PIPE_F, to.stage, to.microbatch, 0, false};
     if (to.kind == PIPE_RECV_B)
         need = cells_backward(r->t, r->cells, to.stage, to.microbatch);
     int32_t time = r->begin[pipe_rank(r->t, to.stage)][cells_find(r->t, r->cells, need) - 1];
-    if (i + 1 < r->t->row[rank].n && r->begin[rank][i + 1] < time)
-        time = r->begin[rank][i + 1];
+    const size_t next = i + pipe_together(&r->t->row[rank], i);
+    if (next < r->t->row[rank].n && r->begin[rank][next] < time)
+        time = r->begin[rank][next];
     return time;
 }
 
@@ -269,13 +296,13 @@ static void derive(Lower *l, const Run *r)
             int rank = pipe_rank(t, ends[k].stage);
             const PipeRow *row = &t->row[rank];
             while (at[rank] < row->n && r->begin[rank][at[rank]] < m[i].time)
-                put_compute(l, rank, row->data[at[rank]++]);
+                put_compute(l, rank, row, &at[rank]);
             put_start(l, rank, ends[k]);
         }
     }
     for (int rank = 0; rank < t->ranks; rank++)
         while (at[rank] < t->row[rank].n)
-            put_compute(l, rank, t->row[rank].data[at[rank]++]);
+            put_compute(l, rank, &t->row[rank], &at[rank]);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
@@ -284,25 +311,31 @@ static void derive(Lower *l, const Run *r)
 static void derive_stuck(Lower *l)
 {
     for (int rank = 0; rank < l->t->ranks; rank++)
-        for (size_t i = 0; i < l->t->row[rank].n; i++) {
-            PipeAction a = l->t->row[rank].data[i], message;
-            if (pipe_recv_of(l->t, a, &message))
-                put_start(l, rank, message);
-            put_compute(l, rank, a);
-            if (pipe_send_of(l->t, a, &message))
-                put_start(l, rank, message);
+        for (size_t i = 0; i < l->t->row[rank].n;) {
+            const PipeRow *row = &l->t->row[rank];
+            const size_t from = i, end = i + pipe_together(row, i);
+            PipeAction message;
+            for (size_t k = from; k < end; k++)
+                if (pipe_recv_of(l->t, row->data[k], &message))
+                    put_start(l, rank, message);
+            put_compute(l, rank, row, &i);
+            for (size_t k = from; k < end; k++)
+                if (pipe_send_of(l->t, row->data[k], &message))
+                    put_start(l, rank, message);
         }
 }
 
 static void take_over(Lower *l)
 {
     for (int rank = 0; rank < l->t->ranks; rank++)
-        for (size_t i = 0; i < l->t->row[rank].n; i++) {
+        for (size_t i = 0; i < l->t->row[rank].n;) {
             PipeAction a = l->t->row[rank].data[i];
             if (pipe_computes(a.kind))
-                put_compute(l, rank, a);
-            else
+                put_compute(l, rank, &l->t->row[rank], &i);
+            else {
                 put_start(l, rank, a);
+                i++;
+            }
         }
 }
 

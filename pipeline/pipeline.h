@@ -32,7 +32,10 @@
  *       (rendezvous: nothing is buffered), with whatever queues a rank has (PipeQueues).
  *
  * T1 to T4 are seen in the rows (complete.c), T5 and T6 in what is lowered (proof.c). Everything is
- * linear in the number of actions, and that is bounded. */
+ * linear in the number of actions, and that is bounded.
+ *
+ * A pair, an F and the B or I of another microbatch behind it, overlaps: it begins when what both
+ * need is there, and both end together. */
 #ifndef MGC_PASSES_PIPELINE_H
 #define MGC_PASSES_PIPELINE_H
 
@@ -62,6 +65,7 @@ typedef struct PipeAction {
     PipeKind kind;
     int stage, microbatch;
     uint32_t at; /* the byte of the file where it stands; 0 without a file */
+    bool pair;   /* of an F: it overlaps with the B or I of another microbatch behind it */
 } PipeAction;
 
 typedef VEC(PipeAction) PipeRow;
@@ -88,6 +92,12 @@ Span pipe_span(const PipeTable *t, PipeAction a);
 static inline bool pipe_computes(PipeKind k)
 {
     return k <= PIPE_W;
+}
+
+/* How many actions of a row begin together at an index. */
+static inline size_t pipe_together(const PipeRow *row, size_t i)
+{
+    return row->data[i].pair && i + 1 < row->n ? 2 : 1;
 }
 
 static inline bool pipe_sends(PipeKind k)
@@ -255,11 +265,18 @@ bool pipe_prove(Arena *a, const PipeProgram *p, Diag *d, PipeProof *proof);
 
 /* ---- clock.c -------------------------------------------------------------------------------- */
 
-/* Time by stage; B takes what I and W take. A message takes `send`, both its ends as long. */
+/* Time by stage; B takes what I and W take. A message takes `send`, both its ends as long. A pair
+ * takes what its actions take, less `hidden`: at most the shorter of them. */
 typedef struct PipeCosts {
     const double *forward, *input, *weight;
-    double send;
+    double send, hidden;
 } PipeCosts;
+
+/* Of the pair at an index of a row: the time of its F, and of what overlaps with it. */
+typedef struct PipePair {
+    double forward, back;
+} PipePair;
+PipePair pipe_pair(const PipeCosts *c, const PipeAction *of);
 
 typedef struct PipeClock {
     double step;

@@ -12,7 +12,7 @@ typedef struct Row {
 
 static inline void row_act(Row r, PipeKind kind, int stage, int microbatch)
 {
-    vec_push(r.arena, r.row, (PipeAction){kind, stage, microbatch, 0});
+    vec_push(r.arena, r.row, (PipeAction){kind, stage, microbatch, 0, false});
 }
 
 /* table_v.c: those of a V, of a form that is legal. */

@@ -205,7 +205,7 @@ static PipeAction nth(const PipeForm *f, int rank, int k, PipeKind kind)
     int turn = f->group * f->chunks, first = k / turn * f->group;
     int size = least(f->group, f->microbatches - first), in = k - first * f->chunks;
     int chunk = kind == PIPE_F ? in / size : f->chunks - 1 - in / size;
-    return (PipeAction){kind, chunk * f->ranks + rank, first + in % size, 0};
+    return (PipeAction){kind, chunk * f->ranks + rank, first + in % size, 0, false};
 }
 
 static void row_interleaved(Row r, const PipeForm *f, int rank)

@@ -11,7 +11,7 @@
  * and its backward goes the same way. A rank that gets its first F late computes the second chunk's
  * soon, and what it holds is the same on all ranks: 2p chunks at most in zb-v (Qi et al., Pipeline
  * Parallelism with Controllable Memory, 2024), 2p + 1 in dualpipe-v (DeepSeek's DualPipe, cut in
- * half). */
+ * half), where an F and the B' behind it overlap, and an F' and the B behind it. */
 #include "pipeline/rows.h"
 
 /* A row under way: how many of each kind each chunk has had; and W that were put off, in order. */
@@ -85,7 +85,7 @@ static void back(Turns *t, int chunk, bool apart)
     const int k = t->next[chunk][PIPE_B]++;
     row_act(t->row, kind, t->stage[chunk], k);
     if (apart)
-        vec_push(t->row.arena, &t->late, (PipeAction){PIPE_W, t->stage[chunk], k, 0});
+        vec_push(t->row.arena, &t->late, (PipeAction){PIPE_W, t->stage[chunk], k, 0, false});
 }
 
 /* The W that was put off first. */
@@ -94,8 +94,15 @@ static void late(Turns *t, size_t *done)
     vec_push(t->row.arena, t->row.row, t->late.data[(*done)++]);
 }
 
-/* In DeepSeek's steps. Where DualPipe overlaps a forward with a backward of another microbatch, the
- * row has one behind the other: F, then B. */
+/* The next forward of a chunk, which overlaps with the next backward of the other. */
+static void pair(Turns *t, int chunk)
+{
+    next(t, PIPE_F, chunk);
+    t->row.row->data[t->row.row->n - 1].pair = true;
+    back(t, 1 - chunk, false);
+}
+
+/* In DeepSeek's steps. */
 void row_dualpipe_v(Row r, const PipeForm *f, int rank)
 {
     const int p = f->ranks, m = f->microbatches, after = p - rank - 1, both = rank + 1;
@@ -112,15 +119,18 @@ void row_dualpipe_v(Row r, const PipeForm *f, int rank)
         late(&t, &done);
         next(&t, PIPE_F, 1);
     }
-    for (int k = 0; k < m - 2 * p + both; k++) /* the pairs that overlap: F B', F' B */
-        for (int chunk = 0; chunk < 2; chunk++) {
-            next(&t, PIPE_F, chunk);
-            back(&t, 1 - chunk, false);
+    for (int k = 0; k < m - 2 * p + both; k++) {
+        if (after || k) {
+            pair(&t, 0);
+        } else { /* the last rank's first two do not overlap, so that others wait less */
+            next(&t, PIPE_F, 0);
+            back(&t, 1, false);
         }
+        pair(&t, 1);
+    }
     for (int k = 0; k < after; k++) {
         back(&t, 1, false);
-        next(&t, PIPE_F, 1);
-        back(&t, 0, false);
+        pair(&t, 1);
     }
     for (int k = 0; k < 2 * both; k++) /* of the second half W is put off */
         back(&t, (k + 1) % 2, k >= both);

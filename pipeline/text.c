@@ -3,8 +3,7 @@
  *   file    one line a rank, in order; blank lines, and what follows a '#', are left out
  *   line    actions with commas or blanks between them; an empty cell (a rank that waits) is none
  *   action  stage, kind, microbatch: 0F0 3B12 1SEND_F0
- *   pair    (2F5;5B1)OVERLAP_F_B: a forward and the backward of another microbatch that overlap; it
- *           is read as 2F5 5B1
+ *   pair    (2F5;5B1)OVERLAP_F_B: a forward and the backward of another microbatch that overlap
  *
  * Kinds are F B I W SEND_F RECV_F SEND_B RECV_B. PyTorch once wrote BW for the whole backward and B
  * for the input's gradient: a file in which BW occurs is read that way. What is printed is read
@@ -21,7 +20,8 @@ static const char *const kinds[PIPE_KINDS] = {
     [PIPE_SEND_B] = "SEND_B", [PIPE_RECV_B] = "RECV_B",
 };
 
-#define KINDS "kinds are F, B, I, W, SEND_F, RECV_F, SEND_B and RECV_B"
+#define OVERLAP ")OVERLAP_F_B"
+#define KINDS   "kinds are F, B, I, W, SEND_F, RECV_F, SEND_B and RECV_B"
 
 const char *pipe_kind(PipeKind k)
 {
@@ -48,8 +48,15 @@ void pipe_print(const PipeTable *t, FILE *out)
 {
     for (int rank = 0; rank < t->ranks; rank++) {
         const PipeRow *row = &t->row[rank];
-        for (size_t i = 0; i < row->n; i++)
-            fprintf(out, "%s%s", i ? "," : "", pipe_name(row->data[i]).text);
+        for (size_t i = 0; i < row->n; i++) {
+            fprintf(out, "%s", i ? "," : "");
+            if (pipe_together(row, i) == 2) {
+                fprintf(out, "(%s;%s" OVERLAP, pipe_name(row->data[i]).text,
+                        pipe_name(row->data[i + 1]).text);
+                i++;
+            } else
+                fputs(pipe_name(row->data[i]).text, out);
+        }
         fputc('\n', out);
     }
 }
@@ -189,18 +196,17 @@ static void read_action(Reader *r, PipeRow *row, size_t from, size_t end)
     }
     r->old |= kind == OLD_WHOLE;
     PipeKind now = kind == OLD_WHOLE ? PIPE_B : (PipeKind)kind;
-    vec_push(r->arena, row, (PipeAction){now, stage, microbatch, (uint32_t)from});
+    vec_push(r->arena, row, (PipeAction){now, stage, microbatch, (uint32_t)from, false});
     r->actions++;
 }
 
 /* Two actions at once. */
 static void read_pair(Reader *r, PipeRow *row, size_t from, size_t end)
 {
-    static const char overlap[] = ")OVERLAP_F_B";
-    const size_t n = strlen(overlap), first = row->n;
+    const size_t n = strlen(OVERLAP), first = row->n;
     const int errors = diag_errors(r->diag);
     const char *half = memchr(r->text + from, ';', end - from);
-    if (half && end - from > n && is(overlap, r->text + end - n, n)) {
+    if (half && end - from > n && is(OVERLAP, r->text + end - n, n)) {
         const size_t at = (size_t)(half - r->text);
         read_action(r, row, from + 1, at);
         read_action(r, row, at + 1, end - n);
@@ -208,8 +214,10 @@ static void read_pair(Reader *r, PipeRow *row, size_t from, size_t end)
             return;
         const PipeAction f = row->data[first], b = row->data[first + 1];
         if (f.kind == PIPE_F && (b.kind == PIPE_B || b.kind == PIPE_I) &&
-            f.microbatch != b.microbatch)
+            f.microbatch != b.microbatch) {
+            row->data[first].pair = true;
             return;
+        }
     }
     diag_error(r->diag, (Span){r->file, (uint32_t)from, (uint32_t)end}, 582,
                "'%s' is no pair of actions", shown(r, from, end));

@@ -63,7 +63,7 @@ static const PipeGraph *graph_of(const Plan *p, const Program *g, Arena *a, Pipe
         for (int s = 0; s < pipe->stages && k < pipe->phases; s++)
             cost[k][s] = phase_seconds(p, g, pipe->begin[k], to, s);
     }
-    *c = (PipeCosts){cost[0], cost[1], cost[2], pipe_message(p, pipe)};
+    *c = (PipeCosts){cost[0], cost[1], cost[2], pipe_message(p, pipe), 0};
     PipeProof proof;
     return pipe_prove(a, pipe->program, p->module->diag, &proof) ? proof.graph[PIPE_BY_KIND] : NULL;
 }

@@ -164,6 +164,23 @@ static bool all_once(const World *w)
     return true;
 }
 
+/* How many actions begin together: two of a pair. */
+static size_t begin_with(const PipeRow *row, size_t at)
+{
+    return row->data[at].pair ? 2 : 1;
+}
+
+/* Begins what stands at `at`, if all that it needs is there: false, if not. */
+static bool compute_all(World *w, const PipeRow *row, size_t at, bool shared)
+{
+    for (size_t k = 0; k < begin_with(row, at); k++)
+        if (!ready(w, row->data[at + k], shared))
+            return false;
+    for (size_t k = 0; k < begin_with(row, at); k++)
+        compute(w, row->data[at + k], shared);
+    return true;
+}
+
 /* ---- sending -------------------------------------------------------------------------------- */
 
 static bool sending(PipeAction a)
@@ -232,12 +249,22 @@ static bool meet_all(World *w)
 
 /* ---- ranks ---------------------------------------------------------------------------------- */
 
-/* Every stage has its parameters on one rank. */
+/* Is a pair a forward and, behind it, a backward of something else? */
+static bool pairs_up(const PipeRow *row, size_t i)
+{
+    if (!row->data[i].pair)
+        return true;
+    const PipeAction a = row->data[i], b = row->data[i + 1 == row->n ? i : i + 1];
+    return a.kind == PIPE_F && (b.kind == PIPE_B || b.kind == PIPE_I) &&
+           a.microbatch != b.microbatch;
+}
+
+/* Every stage has its parameters on one rank, and pairs are pairs. */
 static bool at_home(const PipeTable *t)
 {
     for (int rank = 0; rank < t->ranks; rank++)
         for (size_t i = 0; i < t->row[rank].n; i++)
-            if (home(t, t->row[rank].data[i].stage) != rank)
+            if (!pairs_up(&t->row[rank], i) || home(t, t->row[rank].data[i].stage) != rank)
                 return false;
     return true;
 }
@@ -252,12 +279,10 @@ bool simulate_data(const PipeTable *t)
         on = false;
         for (int rank = 0; rank < t->ranks; rank++)
             while (at[rank] < t->row[rank].n) {
-                PipeAction a = t->row[rank].data[at[rank]];
-                if (computing(a) && !ready(&w, a, true))
+                const PipeRow *row = &t->row[rank];
+                if (computing(row->data[at[rank]]) && !compute_all(&w, row, at[rank], true))
                     break;
-                if (computing(a))
-                    compute(&w, a, true);
-                at[rank]++;
+                at[rank] += begin_with(row, at[rank]);
                 on = true;
             }
     }
@@ -304,9 +329,8 @@ bool simulate_single(const PipeTable *t)
             PipeAction a = row->data[at[rank]];
             on = true;
             if (computing(a)) {
-                w.broken |= !ready(&w, a, false);
-                compute(&w, a, false);
-                at[rank]++;
+                w.broken |= !compute_all(&w, row, at[rank], false);
+                at[rank] += begin_with(row, at[rank]);
             } else
                 at[rank] = post_all(&w, row, at[rank], posted[rank], &waiting[rank]);
         }
@@ -354,10 +378,9 @@ static bool stream_step(World *w, const PipeRow *row, Stream *s, int which, bool
         return false;
     PipeAction a = row->data[s->at];
     if (which == 0) {
-        if (!ready(w, a, false))
+        if (!compute_all(w, row, s->at, false))
             return false;
-        compute(w, a, false);
-        s->at++;
+        s->at += begin_with(row, s->at);
         return true;
     }
     if (sending(a) && !made(w, a))
@@ -420,6 +443,8 @@ static bool program_step(World *w, const PipeProgram *p, int rank, size_t *at, P
         return false;
     if (op->step == PIPE_COMPUTE) {
         w->broken |= !ready(w, op->action, false);
+        if (op->action.pair) /* the other begins with it */
+            w->broken |= op[1].step != PIPE_COMPUTE || !ready(w, op[1].action, false);
         fill_buffer(w, p->buffers[rank], g, op->action);
         compute(w, op->action, false);
     } else if (op->step == PIPE_START) {

@@ -141,7 +141,7 @@ static void list(Draft *d, int stage, int k)
     if (stage < 0 || stage >= d->t->stages)
         return;
     for (int kind = 0; kind < PIPE_KINDS; kind++) {
-        PipeAction a = {(PipeKind)kind, stage, k, 0};
+        PipeAction a = {(PipeKind)kind, stage, k, 0, false};
         bool *listed = &d->listed[kind][pipe_cell(d->t, stage, k)];
         if (*listed || !possible(d, a))
             continue;
@@ -160,10 +160,10 @@ static void take(Draft *d, PipeAction a)
         d->done[PIPE_B][cell] = d->done[PIPE_I][cell] = true;
     if (a.kind == PIPE_SEND_F)
         vec_push(d->b->arena, &t->row[pipe_rank(t, a.stage + 1)],
-                 (PipeAction){PIPE_RECV_F, a.stage + 1, a.microbatch, 0});
+                 (PipeAction){PIPE_RECV_F, a.stage + 1, a.microbatch, 0, false});
     if (a.kind == PIPE_SEND_B)
         vec_push(d->b->arena, &t->row[pipe_rank(t, a.stage - 1)],
-                 (PipeAction){PIPE_RECV_B, a.stage - 1, a.microbatch, 0});
+                 (PipeAction){PIPE_RECV_B, a.stage - 1, a.microbatch, 0, false});
 }
 
 PipeTable *random_built_in(Bench *b, uint64_t *seed)
@@ -287,8 +287,11 @@ PipeTable *with_messages(Bench *b, const PipeTable *t, uint64_t *seed)
         for (size_t i = 0; i <= t->row[rank].n; i++) {
             for (size_t k = 0; k < gap[rank][i].n; k++)
                 vec_push(b->arena, &c->row[rank], gap[rank][i].data[k]);
-            if (i < t->row[rank].n)
-                vec_push(b->arena, &c->row[rank], t->row[rank].data[i]);
+            if (i < t->row[rank].n) {
+                PipeAction a = t->row[rank].data[i];
+                a.pair = false; /* messages may stand between the two */
+                vec_push(b->arena, &c->row[rank], a);
+            }
         }
     return c;
 }
@@ -348,7 +351,10 @@ PipeTable *with_mistake(Bench *b, const PipeTable *t, uint64_t *seed)
     if (!row->n)
         return c;
     size_t n = row->n, i = (size_t)any_of(seed, (int)n), k = (size_t)any_of(seed, (int)n);
-    switch (any_of(seed, 10)) {
+    switch (any_of(seed, 11)) {
+    case 10: /* overlaps, or does not any more */
+        row->data[i].pair = !row->data[i].pair;
+        break;
     case 0: /* dropped */
         take_out(row, i);
         break;

@@ -111,6 +111,22 @@ static void orders_that_wait(void **state)
             "rank 0: 0F1 <- rank 0: 0B0 <- rank 0: 0RECV_B0 <- rank 1: 1SEND_B0 <- rank 1: 1B0");
 }
 
+/* An F that waits for the B beside it, by way of another rank. */
+static void pairs_that_wait(void **state)
+{
+    (void)state;
+    const char *others = "\n1F0,1F1,1B0,1B1\n";
+    char text[100];
+    snprintf(text, sizeof text, "0F0,(0F1;0B0)OVERLAP_F_B,0B1%s", others);
+    refused(text, "error[MG0590]: the pipeline stands still, however it sends and receives: rank ");
+    snprintf(text, sizeof text, "0F0,0F1,0B0,0B1%s", others);
+    accepted(text);
+    accepted("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1\n");
+    /* Sent when both have ended: not between them, and not before. */
+    accepted("0F0,0SEND_F0,0RECV_B0,(0F1;0B0)OVERLAP_F_B,0SEND_F1,0RECV_B1,0B1\n"
+             "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n");
+}
+
 /* ---- against a simulation ------------------------------------------------------------------- */
 
 typedef struct Tally {
@@ -211,9 +227,13 @@ static void large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in_pass),      cmocka_unit_test(crossed_sends),
-        cmocka_unit_test(reordered_receives), cmocka_unit_test(orders_that_wait),
-        cmocka_unit_test(random_tables),      cmocka_unit_test(large),
+        cmocka_unit_test(built_in_pass),
+        cmocka_unit_test(crossed_sends),
+        cmocka_unit_test(reordered_receives),
+        cmocka_unit_test(orders_that_wait),
+        cmocka_unit_test(pairs_that_wait),
+        cmocka_unit_test(random_tables),
+        cmocka_unit_test(large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,12 +55,15 @@ static void rows_of_a_v(void **state)
     /* Of one microbatch what the schedule has of others is left out. */
     is_text(PIPE_ZB_V, 2, 2, 1, 0, "0F0,3F0,3I0,3W0,0I0,0W0\n1F0,2F0,2I0,2W0,1I0,1W0\n");
     is_text(PIPE_ZB_V, 1, 2, 2, 0, "0F0,1F0,1I0,1W0,0F1,0I0,0W0,1F1,1I1,1W1,0I1,0W1\n");
+    /* Of the last rank the first F and B do not overlap. */
     is_text(PIPE_DUALPIPE_V, 2, 2, 5, 0,
-            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,0F3,3B1,3F2,0B0,0F4,3B2,3F3,0B1,3B3,3F4,0B2,3B4,0I3,"
-            "0W3,0I4,0W4\n"
-            "1F0,2F0,1F1,2F1,1F2,2B0,2F2,1B0,1F3,2B1,2F3,1B1,1F4,2B2,2F4,1B2,2B3,1B3,2I4,1I4,"
-            "2W4,1W4\n");
-    is_text(PIPE_DUALPIPE_V, 1, 2, 2, 0, "0F0,1F0,0F1,1B0,1F1,0B0,1B1,0I1,0W1\n");
+            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,(0F3;3B1)OVERLAP_F_B,(3F2;0B0)OVERLAP_F_B,"
+            "(0F4;3B2)OVERLAP_F_B,(3F3;0B1)OVERLAP_F_B,3B3,(3F4;0B2)OVERLAP_F_B,3B4,0I3,0W3,0I4,"
+            "0W4\n"
+            "1F0,2F0,1F1,2F1,1F2,2B0,(2F2;1B0)OVERLAP_F_B,(1F3;2B1)OVERLAP_F_B,"
+            "(2F3;1B1)OVERLAP_F_B,(1F4;2B2)OVERLAP_F_B,(2F4;1B2)OVERLAP_F_B,2B3,1B3,2I4,1I4,2W4,"
+            "1W4\n");
+    is_text(PIPE_DUALPIPE_V, 1, 2, 2, 0, "0F0,1F0,0F1,1B0,(1F1;0B0)OVERLAP_F_B,1B1,0I1,0W1\n");
 }
 
 /* Groups of three, of which the last has two: microbatches 0 1 2 0 1 2 3 4 3 4 of chunks

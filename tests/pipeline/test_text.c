@@ -34,13 +34,13 @@ static void forms(void **state)
              "0F0,0SEND_F0,0RECV_B0,0I0,0W0\n1RECV_F0,1F0,1B0,1SEND_B0\n");
 }
 
-/* A pair that overlaps is its two actions, one behind the other. */
+/* A pair overlaps: what is printed is a pair again. */
 static void pairs(void **state)
 {
     (void)state;
     reads_as("0F0,3F0,0F1,(3F1;0B0)OVERLAP_F_B,3B0,3B1,0B1\n1F0,2F0,(1F1;2I0)OVERLAP_F_B\n",
-             "0F0,3F0,0F1,3F1,0B0,3B0,3B1,0B1\n1F0,2F0,1F1,2I0\n");
-    reads_as("(0F1;0BW0)OVERLAP_F_B,0B1\n", "0F1,0B0,0I1\n");
+             "0F0,3F0,0F1,(3F1;0B0)OVERLAP_F_B,3B0,3B1,0B1\n1F0,2F0,(1F1;2I0)OVERLAP_F_B\n");
+    reads_as("(0F1;0BW0)OVERLAP_F_B,0B1\n", "(0F1;0B0)OVERLAP_F_B,0I1\n");
 }
 
 /* Two chunks a rank are a loop or a V: the rows say which. */
@@ -80,7 +80,7 @@ static void printed_is_read(void **state)
         Bench b;
         bench_open(&b);
         uint64_t seed = i;
-        const PipeTable *t = random_table(&b, &seed);
+        const PipeTable *t = i % 2 ? random_table(&b, &seed) : random_built_in(&b, &seed);
         char *text = printed(&b, t);
         const PipeTable *again = read_text(&b, text);
         assert_non_null(again);
@@ -89,7 +89,8 @@ static void printed_is_read(void **state)
         assert_int_equal(again->stages, t->stages);
         assert_int_equal(again->microbatches, t->microbatches);
         assert_int_equal(again->comms, t->comms);
-        assert_int_equal(again->placement, t->placement);
+        if (t->ranks > 1)
+            assert_int_equal(again->placement, t->placement);
         bench_close(&b);
     }
 }
