@@ -147,12 +147,15 @@ class Pipelines(mgctest.Case):
                 self.assertEqual(self.run_one(program, 3, "poison_" + kind[:2], "--poison"), want)
 
     def test_a_table(self):
-        """A schedule from a file: that of 1f1b, with one B taken apart."""
+        """A schedule from a file: that of 1f1b, with one B taken apart, and a pair that overlaps, whose actions a program
+        computes one after the other."""
         self.text(6000)
         r = self.mgc("pipeline", "1f1b", "--ranks=2", "--microbatches=4", "-o", "table.csv")
         self.assertEqual(r.returncode, 0, r.stderr)
         table = self.read("table.csv").decode().replace("1B2", "1I2,1W2")
+        table = table.replace("0F2,0B1", "(0F2;0B1)OVERLAP_F_B")
         self.assertIn("1I2", table)
+        self.assertIn("OVERLAP", table)
         self.write("mine.csv", table)
         want = self.runs(self.make("one", "dp = 1", "", 4), "out_one")
         got = self.runs(self.make("t", "pp = 2", PP('"mine.csv"'), 4), "out_t")

@@ -350,6 +350,31 @@ static void stragglers(void **state)
     bench_close(&b);
 }
 
+/* In a V a rank has a stage on the way there and one on the way back, and both take longer. */
+static void stragglers_in_a_v(void **state)
+{
+    (void)state;
+    enum { P = 3, M = 8 };
+    for (int s = PIPE_ZB_V; s <= PIPE_DUALPIPE_V; s++)
+        for (int r = 0; r < P; r++) {
+            Bench b;
+            bench_open(&b);
+            Timed x = timed(&b, built_in(&b, (PipeSchedule)s, P, 2, M), (Alike){1, 1.25, 0.75, 0});
+            const PipeGraph *g = x.proof.graph[PIPE_BY_WAY];
+            const double tenth = pipe_slower(b.arena, g, &x.costs, x.clock, 0.1).longer[r];
+            const double *const of[] = {x.costs.forward, x.costs.input, x.costs.weight};
+            for (int k = 0; k < 3; k++) {
+                ((double *)(uintptr_t)of[k])[r] *= 1.1;
+                ((double *)(uintptr_t)of[k])[2 * P - 1 - r] *= 1.1;
+            }
+            const PipeClock *k = pipe_clock(b.arena, g, &x.costs);
+            assert_true(fabs(k->busy[r] - 1.1 * x.clock->busy[r]) < 1e-9);
+            assert_true(tenth > 0 && tenth < 1.5);
+            assert_true(fabs(tenth - (k->step - x.clock->step) / (0.1 * x.clock->busy[r])) < 1e-9);
+            bench_close(&b);
+        }
+}
+
 /* ---- how much work it is ----------------------------------------------------------------------
  */
 
@@ -447,8 +472,8 @@ int main(void)
         cmocka_unit_test(formulas_of_a_v), cmocka_unit_test(pairs),
         cmocka_unit_test(known_steps),     cmocka_unit_test(messages),
         cmocka_unit_test(no_hold_up),      cmocka_unit_test(single_queue),
-        cmocka_unit_test(stragglers),      cmocka_unit_test(linear),
-        cmocka_unit_test(grids),
+        cmocka_unit_test(stragglers),      cmocka_unit_test(stragglers_in_a_v),
+        cmocka_unit_test(linear),          cmocka_unit_test(grids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
