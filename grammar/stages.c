@@ -98,8 +98,11 @@ static void check_numbers(Elab *e, const NodeList *options, int schedule)
 
 void check_axis_options(Elab *e, const Node *axis)
 {
-    static const char *const options[] = {"zigzag", "schedule", "chunks", "group", NULL};
-    static const char *const examples[] = {"", "1f1b", "2", "4"};
+    enum { HEADS = 1, RING, WORDS }; /* WORDS: the first option with a value */
+    static const char *const options[] = {"zigzag", "heads", "ring", "schedule",
+                                          "chunks", "group", NULL};
+    static const char *const examples[] = {"", "", "", "1f1b", "2", "4"};
+    const Node *heads = NULL, *other = NULL; /* `heads`, and what it cannot be together with */
     int schedule = S_1F1B;
     for (size_t i = 0; i < axis->list.n; i++) {
         const Node *o = axis->list.data[i];
@@ -108,21 +111,34 @@ void check_axis_options(Elab *e, const Node *axis)
             "option of a rule", options, 324);
         if (which < 0)
             return;
-        if (which == 0 && o->kind == N_NAMED)
-            fail(e, o->at, 324, "'zigzag' takes no value");
-        else if (which > 0 && o->kind != N_NAMED)
+        if (which == HEADS)
+            heads = o;
+        else if (which < WORDS)
+            other = o;
+        if (which < WORDS && o->kind == N_NAMED)
+            fail(e, o->at, 324, "'%s' takes no value", options[which]);
+        else if (which >= WORDS && o->kind != N_NAMED)
             fail(e, o->at, 324, "'%s' needs a value: %s = %s", options[which], options[which],
                  examples[which]);
-        else if (which == 1)
+        else if (which == WORDS)
             schedule = schedule_of(e, o->a);
         else
             continue;
-        if (schedule < 0 || (which != 1 && which != 0))
+        if (schedule < 0 || which > WORDS)
             return;
         for (size_t k = 0; k < i; k++)
             if (axis->list.data[k]->kind == N_NAMED && o->kind == N_NAMED &&
                 axis->list.data[k]->name == o->name)
                 fail(e, o->at, 324, "'%s' is given twice", text(e, o->name));
+    }
+    if (heads && other) {
+        fail(e, other->span, 347, "'%s' beside 'heads': %s", text(e, other->name),
+             strcmp(text(e, other->name), "ring")
+                 ? "with its heads a rank has whole sequences, in their order"
+                 : "keys go round a ring, or heads are exchanged");
+        remedy(e, entry_with_comma(e->diag, other->span), "", "%s (heads)", text(e, axis->name));
+        remedy(e, entry_with_comma(e->diag, heads->span), "", "%s (%s)", text(e, axis->name),
+               text(e, other->name));
     }
     check_numbers(e, &axis->list, schedule);
 }
@@ -150,9 +166,9 @@ static bool is_repeated(const Elab *e, Name dim)
     return false;
 }
 
-static bool is_pipeline_option(const Elab *e, const Node *o)
+static bool is_pipeline_option(const Node *o)
 {
-    return o->kind == N_NAMED && strcmp(text(e, o->name), "zigzag") != 0;
+    return o->kind == N_NAMED;
 }
 
 void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l)
@@ -163,16 +179,17 @@ void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, La
             options = &rule->more.data[k]->list;
     bool repeated = !kept->of && is_repeated(e, dim);
     for (size_t k = 0; options && k < options->n && !repeated; k++)
-        if (is_pipeline_option(e, options->data[k])) {
+        if (is_pipeline_option(options->data[k])) {
             fail(e, options->data[k]->at, 341, "'%s' is of rules for the dim of a repeat",
                  text(e, options->data[k]->name));
             return;
         }
     if (!repeated || !options)
         return;
-    if (kept->n > 1 || kept->zigzag) {
+    const Axes dealt = kept->zigzag | kept->heads | kept->ring;
+    if (kept->n > 1 || dealt) {
         fail(e, kept->span, 341, "the iterations of a repeat over '%s' are cut along one axis%s",
-             text(e, dim), kept->zigzag ? ", in their order" : "");
+             text(e, dim), dealt ? ", in their order" : "");
         return;
     }
     if (l->pipeline.axis) {

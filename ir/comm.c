@@ -9,11 +9,13 @@
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-/* The last axes of a dim, those that its neighbouring elements are apart on. */
-static bool innermost(Axes axes, Axes of)
+/* Are these the innermost axes of a dim, those that its neighbouring elements are apart on? */
+static bool innermost(Axes axes, Dim d)
 {
-    Axes rest = of & ~axes;
-    return (axes & of) == axes && (!rest || (axes & -axes) > rest);
+    Axes rest = d.axes & ~axes;
+    if (d.inner)
+        return axes == d.inner;
+    return (axes & d.axes) == axes && (!rest || (axes & -axes) > rest);
 }
 
 static const char *has_axes(Rule *r)
@@ -28,7 +30,8 @@ static const char *has_axes(Rule *r)
     return NULL;
 }
 
-/* Dim at of r->out[0] is split on the attribute's axes as well. */
+/* Dim at of r->out[0] is split on the attribute's axes as well, which are its innermost: the last
+ * of the mesh, or one that comes before them (Dim.inner). */
 static const char *split_on(Rule *r, Name name)
 {
     Type *t = &r->out[0];
@@ -38,9 +41,14 @@ static const char *split_on(Rule *r, Name name)
         WRONG(r, "there is no dim '%s' to split", rule_dim(r, name));
     if (axes & (type_axes(t) | t->partial | t->max))
         WRONG(r, "axis %s is in use", rule_axes(r, axes & (type_axes(t) | t->partial | t->max)));
-    if (!innermost(axes, axes | t->dims[at].axes))
+    const Dim was = t->dims[at];
+    const bool within = axes < was.axes;
+    if (was.inner)
+        WRONG(r, "dim '%s' is split within %s already", rule_dim(r, name), rule_axes(r, was.inner));
+    if (within ? was.zigzag || r->attrs->zigzag || r->attrs->blocks || (axes & (axes - 1))
+               : !innermost(axes, (Dim){.axes = axes | was.axes}))
         WRONG(r, "dim '%s' is split on %s, which does not come before %s in the mesh",
-              rule_dim(r, name), rule_axes(r, t->dims[at].axes), rule_axes(r, axes));
+              rule_dim(r, name), rule_axes(r, was.axes), rule_axes(r, axes));
     int64_t n = mesh_size(r->m, axes), unit = n * (r->attrs->zigzag ? 2 : 1);
     if (t->dims[at].blocks)
         WRONG(r, "dim '%s' is split in blocks already", rule_dim(r, name));
@@ -50,6 +58,7 @@ static const char *split_on(Rule *r, Name name)
     t->dims[at].size /= n;
     if (!r->m->local) {
         t->dims[at].axes |= axes;
+        t->dims[at].inner = within ? axes : 0;
         t->dims[at].zigzag |= r->attrs->zigzag ? axes : 0;
         t->dims[at].blocks = r->attrs->blocks;
     }
@@ -63,7 +72,7 @@ static const char *whole_on(Rule *r, Name name)
     int at = type_find(t, name);
     if (at < 0)
         WRONG(r, "there is no dim '%s' to gather", rule_dim(r, name));
-    if (!r->m->local && !innermost(axes, t->dims[at].axes))
+    if (!r->m->local && !innermost(axes, t->dims[at]))
         WRONG(r, "dim '%s' is split on '%s', of which '%s' are not the last", rule_dim(r, name),
               rule_axes(r, t->dims[at].axes), rule_axes(r, axes));
     if (!r->m->local && (t->dims[at].zigzag & axes) != (r->attrs->zigzag ? axes : 0))

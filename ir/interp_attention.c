@@ -309,7 +309,7 @@ static Type whole_along(const Module *m, Type t, Name along)
 {
     Dim *d = &t.dims[type_find(&t, along)];
     d->size = dim_whole(m, *d);
-    d->axes = d->zigzag = 0;
+    *d = dim_lying_as(*d, (Dim){0});
     return t;
 }
 

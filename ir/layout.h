@@ -70,8 +70,14 @@ typedef struct LayoutRule {
     TensorClass of;
     int n;
     uint8_t axis[MAX_AXES];
-    Axes zigzag;    /* of these: rank r of n has parts r and 2n - 1 - r of 2n, not two neighbours */
-    int64_t blocks; /* along the last, the innermost: see Dim; 0: of neighbours */
+    Axes zigzag; /* of these: rank r of n has parts r and 2n - 1 - r of 2n, not two neighbours */
+    Axes heads; /* of these: attention along the dim has whole sequences of a part of the heads, for
+                   which ranks exchange positions (passes/spmd/shard_heads.c) */
+    Axes ring;  /* of these: keys go round, and nothing else may be chosen. Of axes that are in
+                   neither of the two decision `context` chooses; undecided, they are rings */
+    int64_t blocks;     /* along the last, the innermost: see Dim; 0: of neighbours */
+    double compared[2]; /* seconds of a step with a ring, and with an exchange of heads, by the
+                           plans of decision `context`, for people; 0: it compared none */
     Span span;
 } LayoutRule;
 

@@ -49,11 +49,39 @@ int64_t dim_whole(const Module *m, Dim d)
     return d.size * mesh_size(m, d.axes);
 }
 
+int mesh_nested(const Module *m, Dim d, int *axis)
+{
+    int n = 0;
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if ((d.axes & ~d.inner) >> i & 1)
+            axis[n++] = (int)i;
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (d.inner >> i & 1)
+            axis[n++] = (int)i;
+    return n;
+}
+
+Dim mesh_split_within(const Module *m, Dim d, Axes axis)
+{
+    d.inner = axis < d.axes ? axis : 0;
+    d.axes |= axis;
+    d.size /= mesh_size(m, axis);
+    return d;
+}
+
 Axes mesh_zigzag(const Module *m, Name dim)
 {
     Axes all = 0;
     for (size_t r = 0; r < m->layout.rules.n; r++)
         all |= m->layout.rules.data[r].dim == dim ? m->layout.rules.data[r].zigzag : 0;
+    return all;
+}
+
+Axes mesh_heads(const Module *m, Name dim)
+{
+    Axes all = 0;
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        all |= m->layout.rules.data[r].dim == dim ? m->layout.rules.data[r].heads : 0;
     return all;
 }
 
@@ -145,11 +173,11 @@ int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i)
     if (d.axes & m->layout.pipeline.axis) /* split on that alone, with the same room for each */
         return mesh_stage(m, rank, i) * m->layout.pipeline.max_layers +
                i % m->layout.pipeline.max_layers;
-    for (size_t a = m->layout.mesh.n; a-- > 0;) {
-        int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, (int)a);
+    int axis[MAX_AXES];
+    for (int k = mesh_nested(m, d, axis); k-- > 0;) {
+        const int a = axis[k];
+        int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, a);
         int64_t half = size / 2;
-        if (!(d.axes >> a & 1))
-            continue;
         if (blocks) {
             const int64_t each = size / blocks;
             i += (i / each * (n - 1) + p) * each;
@@ -178,10 +206,10 @@ int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end)
             n++;
         return n;
     }
-    for (size_t a = 0; a < m->layout.mesh.n; a++) {
-        int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, (int)a);
-        if (!(d.axes >> a & 1))
-            continue;
+    int axis[MAX_AXES];
+    for (int i = 0, split = mesh_nested(m, d, axis); i < split; i++) {
+        const int a = axis[i];
+        int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, a);
         size /= n;
         if (d.blocks && !(d.axes >> a >> 1)) { /* the last */
             const int64_t each = size / d.blocks;

@@ -34,8 +34,15 @@ Axes mesh_tree_of(const Module *m, const Type *t); /* the same for a value: 0 fo
 bool mesh_tree_each_microbatch(const Module *m);
 /* The dim as it is on all ranks together. */
 int64_t dim_whole(const Module *m, Dim d);
+/* The axes of d by their numbers, the outermost first; how many there are. axis[MAX_AXES] is set.
+ */
+int mesh_nested(const Module *m, Dim d, int *axis);
+/* d, which is whole or split, split on one axis more, as the innermost: of even size. */
+Dim mesh_split_within(const Module *m, Dim d, Axes axis);
 /* The axes on which the layout's rules split a dim of this name in zigzag order. */
 Axes mesh_zigzag(const Module *m, Name dim);
+/* The axes on which its rules split this dim, and attention along it exchanges heads. */
+Axes mesh_heads(const Module *m, Name dim);
 /* A dim of this name that is split on these axes as its rules say, of no size. */
 Dim mesh_ruled(const Module *m, Name dim, Axes axes);
 /* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */

@@ -511,6 +511,9 @@ static const char *sizes_agree(Rule *r, Op op)
                     WRONG(r, "dim '%s' is split on other axes here and there", rule_dim(r, d.name));
                 if (r->in[j]->dims[at].zigzag != d.zigzag)
                     WRONG(r, "dim '%s' is in zigzag order here and not there", rule_dim(r, d.name));
+                if (r->in[j]->dims[at].inner != d.inner)
+                    WRONG(r, "dim '%s' is split on axes in another order here and there",
+                          rule_dim(r, d.name));
                 if (!dim_lies_as(r->in[j]->dims[at], d))
                     WRONG(r, "dim '%s' is in other blocks here and there", rule_dim(r, d.name));
             }

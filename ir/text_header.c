@@ -227,6 +227,10 @@ void text_read_mesh(Reader *r)
             rule.axis[rule.n] = (uint8_t)text_read_axis(r, name, strlen(name), s);
             if (text_take_word(r, "zigzag"))
                 rule.zigzag |= (Axes)1 << rule.axis[rule.n];
+            if (text_take_word(r, "heads"))
+                rule.heads |= (Axes)1 << rule.axis[rule.n];
+            if (text_take_word(r, "ring"))
+                rule.ring |= (Axes)1 << rule.axis[rule.n];
             rule.n++;
         }
         if (text_take_word(r, "blocks"))

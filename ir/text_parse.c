@@ -21,8 +21,8 @@ int text_read_axis(Reader *r, const char *name, size_t n, Span s)
     text_wrong(r, s, 412, "the mesh has no axis '%s'", arena_strndup(r->a, name, n));
 }
 
-/* "dp.cp", or "dp.cp~.tp" where some may be in zigzag order. */
-static Axes read_axes(Reader *r, Axes *zigzag)
+/* "dp.cp"; of a dim "dp.cp~.tp", where some may be in zigzag order, and the last the inner one. */
+static Axes read_axes(Reader *r, Dim *of)
 {
     Axes all = 0;
     do {
@@ -32,14 +32,16 @@ static Axes read_axes(Reader *r, Axes *zigzag)
         for (size_t n = 0;; n++) {
             size_t end = n + strcspn(text + n, ".");
             last = (Axes)1 << text_read_axis(r, text + n, end - n, s);
+            if (of && last < all)
+                of->inner = last;
             all |= last;
             n = end;
             if (!text[n])
                 break;
         }
-        if (!zigzag || !text_take_mark(r, '~'))
+        if (!of || !text_take_mark(r, '~'))
             return all;
-        *zigzag |= last;
+        of->zigzag |= last;
     } while (text_take_mark(r, '.'));
     return all;
 }
@@ -50,7 +52,7 @@ static Dim read_dim(Reader *r)
     text_want_mark(r, '=');
     d.size = text_want_int(r, 0, (int64_t)1 << 62);
     if (text_take_mark(r, '@'))
-        d.axes = read_axes(r, &d.zigzag);
+        d.axes = read_axes(r, &d);
     if (d.axes && text_take_mark(r, '/'))
         d.blocks = text_want_int(r, 2, INT32_MAX);
     return d;

@@ -28,18 +28,19 @@ void text_print_axes(const Module *m, Axes axes, FILE *out)
         }
 }
 
-/* "seq=64@cp~.tp/4": in zigzag order on cp, in 4 blocks on tp. */
+/* "seq=64@cp~.tp/4": in zigzag order on cp, in 4 blocks on tp. "heads=2@tp.cp": of what tp leaves a
+ * part on cp, though the mesh has cp before tp. */
 void text_print_dim(const Module *m, Dim d, FILE *out)
 {
     text_put_name(out, name_str(m->names, d.name));
     fprintf(out, "=%lld", (long long)d.size);
     const char *before = "@";
-    for (size_t i = 0; i < m->layout.mesh.n; i++)
-        if (d.axes >> i & 1) {
-            fprintf(out, "%s%s%s", before, name_str(m->names, m->layout.mesh.data[i].name),
-                    d.zigzag >> i & 1 ? "~" : "");
-            before = ".";
-        }
+    int axis[MAX_AXES];
+    for (int i = 0, n = mesh_nested(m, d, axis); i < n; i++) {
+        fprintf(out, "%s%s%s", before, name_str(m->names, m->layout.mesh.data[axis[i]].name),
+                d.zigzag >> axis[i] & 1 ? "~" : "");
+        before = ".";
+    }
     if (d.blocks)
         fprintf(out, "/%lld", (long long)d.blocks);
 }

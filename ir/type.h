@@ -60,25 +60,28 @@ enum { MAX_AXES = 16 };
 
 /* size: of what a rank has. axes: those it is split on, the first of the mesh the outermost; the
  * whole dim is `size` times their sizes. zigzag: those of axes on which rank r of n has parts r and
- * 2n - 1 - r of 2n, one behind the other, and not part r of n. blocks: on the last of axes, rank r
- * has part r of each of so many blocks, one behind the other; 0: of all. */
+ * 2n - 1 - r of 2n, one behind the other, and not part r of n. inner: one of axes that is not the
+ * last of the mesh among them, and yet the innermost: what ranks have on the others is split on it;
+ * 0: none is. blocks: on the innermost of axes, rank r has part r of each of so many blocks, one
+ * behind the other; 0: of all. A dim with inner has no zigzag and no blocks. */
 typedef struct Dim {
     Name name;
     int64_t size;
-    Axes axes, zigzag;
+    Axes axes, zigzag, inner;
     int64_t blocks;
 } Dim;
 
 /* Do two dims of one name lie alike over the mesh? */
 static inline bool dim_lies_as(Dim a, Dim b)
 {
-    return a.axes == b.axes && a.zigzag == b.zigzag && a.blocks == b.blocks;
+    return a.axes == b.axes && a.zigzag == b.zigzag && a.inner == b.inner && a.blocks == b.blocks;
 }
 /* d, but over the mesh it lies as another does. */
 static inline Dim dim_lying_as(Dim d, Dim other)
 {
     d.axes = other.axes;
     d.zigzag = other.zigzag;
+    d.inner = other.inner;
     d.blocks = other.blocks;
     return d;
 }
@@ -89,6 +92,7 @@ static inline Dim dim_without_axes(Dim d, Axes axes)
         d.blocks = 0;
     d.axes &= ~axes;
     d.zigzag &= ~axes;
+    d.inner &= d.axes & (d.axes - 1) ? d.axes : 0; /* of one axis none is the inner one */
     return d;
 }
 

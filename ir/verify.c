@@ -48,6 +48,10 @@ void verify_type(Verifier *v, const Ins *i, const Type *t)
             if (t->dims[j].name == t->dims[k].name)
                 verify_broken(v, i, 1, "dim '%s' twice in a type", verify_name(v, t->dims[k].name));
         Dim d = t->dims[k];
+        if (d.inner && ((d.inner & (d.inner - 1)) || d.inner >= (d.axes & ~d.inner) ||
+                        !(d.axes & d.inner) || d.zigzag || d.blocks))
+            verify_broken(v, i, 11, "dim '%s' is split within %s, which is not one axis of it",
+                          verify_name(v, d.name), mesh_axes_text(v->m, d.inner));
         if (d.size % mesh_pieces(v->m, d))
             verify_broken(v, i, 11, "dim '%s' of %lld cannot be in zigzag order, or in blocks",
                           verify_name(v, d.name), (long long)d.size);

@@ -28,6 +28,11 @@ const char *plan_on_host_text(const Plan *p);
 void plan_print_pieces(const Plan *p, FILE *out);
 struct json_t *plan_pieces_json(const Module *m);
 
+/* show_context.c: of rules that say whether keys go round a ring or heads are exchanged, one line;
+ * added to an object, where there is any, as "context", an array. */
+void plan_print_context(const Plan *p, FILE *out);
+void plan_context_json(const Module *m, struct json_t *to);
+
 /* show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most MAX_AXES,
  * how many. */
 typedef struct TensorSplit {

@@ -20,7 +20,7 @@ Value local_place(Local *l, Axes axes)
 /* An index into a split dim as one into the rank's part, kept inside it; *here: does it have it? */
 static Value index_here(Local *l, Builder *b, Dim d, Value index, Value *here)
 {
-    if (d.zigzag || d.blocks) {
+    if (d.zigzag || d.inner || d.blocks) {
         Value before = local_below(l, b, d, index, NULL);
         Value next = build2(b, OP_add, index, build_const(b, DT_i32, 1));
         *here = build2(b, OP_gt, local_below(l, b, d, next, NULL), before);

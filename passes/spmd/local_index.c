@@ -34,16 +34,16 @@ Value local_positions(Local *l, Builder *b, Dim d, DType t)
     Dim here = {.name = d.name, .size = d.size};
     if (d.axes & l->m->layout.pipeline.axis)
         return build_cast(b, local_layer(l, b, build_iota(b, DT_i32, here)), t);
-    if (!d.zigzag && !d.blocks) {
+    if (!d.zigzag && !d.inner && !d.blocks) {
         Value first = build2(b, OP_mul, local_place(l, d.axes), number(b, d.size));
         return build2(b, OP_add, build_iota(b, t, here), build_cast(b, first, t));
     }
     Value x = build_iota(b, DT_i32, here);
     int64_t size = d.size, blocks = d.blocks;
-    for (size_t a = l->m->layout.mesh.n; a-- > 0;) {
+    int axis[MAX_AXES];
+    for (int i = mesh_nested(l->m, d, axis); i-- > 0;) {
+        const int a = axis[i];
         int64_t n = l->m->layout.mesh.data[a].size, half = size / 2;
-        if (!(d.axes >> a & 1))
-            continue;
         Value place = local_place(l, (Axes)1 << a);
         if (blocks) {
             x = in_blocks(b, x, place, size / blocks, blocks, n);
@@ -128,10 +128,10 @@ static Value within(Builder *b, Value x, int64_t limit)
 Value local_below(Local *l, Builder *b, Dim d, Value end, const Value *place)
 {
     int64_t size = dim_whole(l->m, d);
-    for (size_t a = 0; a < l->m->layout.mesh.n; a++) {
+    int axis[MAX_AXES];
+    for (int i = 0, split = mesh_nested(l->m, d, axis); i < split; i++) {
+        const int a = axis[i];
         int64_t n = l->m->layout.mesh.data[a].size;
-        if (!(d.axes >> a & 1))
-            continue;
         Value p = place ? place[a] : local_place(l, (Axes)1 << a);
         size /= n;
         if (d.blocks && !(d.axes >> a >> 1)) { /* the last */

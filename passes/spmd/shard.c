@@ -40,7 +40,8 @@ static Type own_type(const Shard *s, Value v)
         shard_cuts(s->m, v, fixed);
         mesh_walk(s->m, t->dims, t->rank, fixed, split.axes);
     }
-    return split_type(s->m, *t, &split);
+    const Type own = split_type(s->m, *t, &split);
+    return s->exchange[v].heads ? exchanged_type(s->m, own, &s->exchange[v]) : own;
 }
 
 /* ---- bringing values where they are wanted -------------------------------------------------- */
@@ -150,7 +151,7 @@ static Type settled_type(const Shard *s, Value old, Value x)
     for (int i = 0; i < to.rank; i++) { /* what was taken from an operand stays so */
         int at = type_find(t, to.dims[i].name);
         Axes more = t->dims[at].axes & ~used;
-        if (!s->grad[old] && more > to.dims[i].axes)
+        if (!s->grad[old] && !t->dims[at].inner && more > to.dims[i].axes)
             to.dims[i] = mesh_split(s->m, to.dims[i], more);
     }
     return to;
@@ -495,6 +496,7 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
     s.has_all = NEW_ARRAY(tmp, bool, s.values);
     s.has_less = NEW_ARRAY(tmp, bool, s.values);
     s.whole = NEW_ARRAY(tmp, bool, s.values);
+    s.exchange = NEW_ARRAY(tmp, Exchange, s.values);
     shard_read(&s);
     Region *body = NULL;
     for (int n = 0; n < TRIES && (!body || s.again); n++) {

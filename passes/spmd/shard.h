@@ -65,6 +65,13 @@ typedef struct Use {
 } Use;
 typedef VEC(Use) UseList;
 
+/* Attention that has whole sequences of a part of the heads on one axis, on which its operands have
+ * parts of the sequences of all of them. */
+typedef struct Exchange {
+    Name along, heads; /* dims; heads == 0: no exchange */
+    Axes axis;         /* one */
+} Exchange;
+
 /* A value brought to another type, in the region that is being built. */
 typedef struct Brought {
     Value from, to;
@@ -94,10 +101,11 @@ typedef struct Shard {
     uint32_t *grad;       /* per old value: 1 + the parameter whose gradient it is, or adds up to */
     bool *whole_grad;     /* per old value: it is all of it */
     VEC(Brought) brought;
-    Region *region;  /* that is being built */
-    uint32_t *param; /* per old value: 1 + the parameter that it is */
-    size_t updates;  /* old instructions of the function from here on come after all gradients */
-    bool updating;   /* such a one is at hand */
+    Region *region;     /* that is being built */
+    Exchange *exchange; /* per old value: of all that reads it */
+    uint32_t *param;    /* per old value: 1 + the parameter that it is */
+    size_t updates;     /* old instructions of the function from here on come after all gradients */
+    bool updating;      /* such a one is at hand */
 } Shard;
 
 /* shard_old.c: what is known of the old program. */
@@ -113,11 +121,24 @@ typedef struct Space {
     Dim dim[4 * MAX_RANK];
     bool fixed[4 * MAX_RANK];
     Axes axes[4 * MAX_RANK];
-    Axes partial; /* of the operands that are: over these they stay so */
+    Exchange exchange; /* has been made of these axes */
+    Axes partial;      /* of the operands that are: over these they stay so */
     Name outer; /* of a split or merge: the outer one of two dims, on which what is made of both is
                  */
     Dim inner;  /* split; and the inner one, of whose name that is */
 } Space;
+
+/* shard_heads.c: with whole dims and the axes that they are split on, what an attention exchanges;
+ * nothing, where `heads` is 0. */
+Exchange exchange_of(const Module *m, const Ins *i, const Dim *dims, const Axes *axes, int n,
+                     Axes which);
+/* t, split by its rules, as attention with this exchange has it. */
+Type exchanged_type(const Module *m, Type t, const Exchange *x);
+/* The exchange of all that reads v, of the old program, if there is one; kept for the backward part
+ * it is kept so. */
+Exchange exchange_of_readers(const Shard *s, Value v);
+/* False if a rule asks for an exchange where there is none; told. */
+bool exchanges_are_possible(const Module *m);
 
 /* shard_space.c */
 Space space_of(const Shard *s, const Ins *i);

@@ -258,7 +258,7 @@ static bool zigzags_balance(const Module *m)
 bool shard_is_possible(const Module *m, Arena *tmp)
 {
     Axes used = 0;
-    if (!zigzags_balance(m))
+    if (!zigzags_balance(m) || !exchanges_are_possible(m))
         return false;
     bool *applied = NEW_ARRAY(tmp, bool, m->layout.rules.n + 1);
     bool even = sizes_are_even(m, &used, applied, tmp), apply = rules_apply(m, applied);

@@ -86,21 +86,22 @@ static Axes last_of(Axes axes)
     return axes;
 }
 
-/* The axis that dim i may be split on next: those it is split on are the first of the wanted. */
-static Axes next_axis(Axes now, Axes wanted)
+/* The axis that a dim may be split on next: those it is split on are the outer ones of the wanted.
+ */
+static Axes next_axis(Dim now, Dim wanted)
 {
-    Axes missing = wanted & ~now;
-    if (!missing || (now & ~wanted))
+    const Axes missing = wanted.axes & ~now.axes, outer = missing & ~wanted.inner;
+    if (!missing || (now.axes & ~wanted.axes) || now.inner)
         return 0;
-    Axes next = first_of(missing);
-    return now < next ? next : 0;
+    const Axes next = first_of(outer ? outer : missing);
+    return !outer || now.axes < next ? next : 0;
 }
 
-/* Dim of t that is split on an axis, if it is the last of those it is split on; or -1. */
+/* Dim of t that is split on an axis, if it is the innermost of those it is split on; or -1. */
 static int gives_up(const Type *t, Axes axis)
 {
     for (int i = 0; i < t->rank; i++)
-        if (last_of(t->dims[i].axes) == axis)
+        if ((t->dims[i].inner ? t->dims[i].inner : last_of(t->dims[i].axes)) == axis)
             return i;
     return -1;
 }
@@ -119,7 +120,7 @@ static Value split_more(Builder *b, Value x, const Type *to)
     for (int want = 0; want < 3; want++)
         for (int i = 0; i < t->rank; i++) {
             Dim d = t->dims[i];
-            Axes axis = next_axis(d.axes, to->dims[type_find(to, d.name)].axes);
+            Axes axis = next_axis(d, to->dims[type_find(to, d.name)]);
             int from = axis ? gives_up(t, axis) : -1;
             if (!axis)
                 continue;
@@ -140,11 +141,13 @@ static Value gather_one(Builder *b, Value x, const Type *to)
     const Type *t = type_of(b->m, x);
     for (int i = 0; i < t->rank; i++) {
         Dim d = t->dims[i];
-        Axes wanted = to->dims[type_find(to, d.name)].axes;
-        Axes missing = wanted & ~d.axes;
-        bool blocked = missing && d.axes > first_of(missing); /* a later axis is there already */
-        if ((d.axes & ~wanted) || blocked)
-            return step(b, OP_all_gather, x, d.name, 0, last_of(d.axes));
+        const Dim wanted = to->dims[type_find(to, d.name)];
+        const bool blocked = /* what is split on is another axis, or a later one */
+            (d.axes & ~wanted.axes) || d.inner != (d.inner & wanted.inner) ||
+            (d.axes != wanted.axes && !next_axis(d, wanted)) ||
+            (d.axes == wanted.axes && d.inner != wanted.inner);
+        if (blocked)
+            return step(b, OP_all_gather, x, d.name, 0, d.inner ? d.inner : last_of(d.axes));
     }
     return 0;
 }
@@ -157,7 +160,7 @@ static Value tree_first(Builder *b, Value x, const Type *to)
     Axes tree = mesh_tree_of(b->m, t) & t->partial & ~to->partial;
     for (int i = 0; i < t->rank && tree; i++) {
         Dim d = t->dims[i];
-        if (next_axis(d.axes, to->dims[type_find(to, d.name)].axes) == tree)
+        if (next_axis(d, to->dims[type_find(to, d.name)]) == tree)
             return step(b, OP_reduce_scatter, x, d.name, 0, tree);
     }
     return tree ? step(b, OP_all_reduce, x, 0, 0, tree) : 0;

@@ -165,4 +165,6 @@ void shard_read(Shard *s)
     read_uses(s, s->fn->body);
     read_leaves(s, s->fn->body);
     read_gradients(s);
+    for (size_t v = 1; v < s->values && s->m->layout.mesh.n; v++)
+        s->exchange[v] = exchange_of_readers(s, (Value)v);
 }

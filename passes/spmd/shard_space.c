@@ -105,6 +105,14 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         p->fixed[k] = !draws_rows(s, type_of(s->m, i->out[0]), p->dim[k].name);
 }
 
+/* The axes that a dim is split on. */
+static Dim split_in(const Shard *s, const Space *p, Dim d, int at)
+{
+    const Exchange *x = &p->exchange;
+    Dim now = mesh_split(s->m, d, p->axes[at] & ~(p->dim[at].name == x->along ? x->axis : 0));
+    return x->heads && p->dim[at].name == x->heads ? mesh_split_within(s->m, now, x->axis) : now;
+}
+
 Axes space_axes(const Space *p)
 {
     Axes all = 0;
@@ -215,6 +223,7 @@ Space space_of(const Shard *s, const Ins *i)
         keep_tiles_whole(s, i, &p);
     if (OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad))
         keep_blocks_together(s, i->attrs.along.name, &p);
+    p.exchange = exchange_of(s->m, i, p.dim, p.axes, p.n, mesh_heads(s->m, i->attrs.along.name));
     return p;
 }
 
@@ -225,7 +234,7 @@ Dim space_dim(const Shard *s, const Space *p, Dim d)
     const Pipeline *pipe = &s->m->layout.pipeline;
     if (pipe->axis && d.name == pipe->dim) /* whole, there is the same room for each stage */
         d.size = mesh_stages(s->m) * pipe->max_layers;
-    return at >= 0 && !d.axes ? mesh_split(s->m, d, p->axes[at]) : d;
+    return at >= 0 && !d.axes ? split_in(s, p, d, at) : d;
 }
 
 Type space_type(const Shard *s, const Space *p, Type t)

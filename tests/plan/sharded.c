@@ -79,14 +79,16 @@ void lay_out(Model *t, const char *spec)
         part[strcspn(part, ":")] = '\0';
         for (char *at = part + n; *at;) {
             at += strspn(at, " ");
-            size_t k = strcspn(at, " ~/");
+            size_t k = strcspn(at, " ~^/");
             int axis = axis_named(l, m->names, arena_strndup(t->a, at, k));
-            bool zigzag = at[k] == '~';
+            const bool zigzag = at[k] == '~', heads = at[k] == '^';
             if (axis >= 0)
                 r.axis[r.n++] = (uint8_t)axis;
             if (axis >= 0 && zigzag)
                 r.zigzag |= (Axes)1 << axis;
-            at += k + zigzag;
+            if (axis >= 0 && heads)
+                r.heads |= (Axes)1 << axis;
+            at += k + zigzag + heads;
             if (*at == '/') /* in so many blocks */
                 r.blocks = strtoll(at + 1, &at, 10);
         }
@@ -522,13 +524,18 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
         int one = draw_int(rng, n), two = draw_int(rng, n);
         if ((thirds >> one & 1) || (two > one && thirds >> two & 1))
             continue;
-        bool zigzag = dims.data[i] == r->t.m->seq.name && has_attention(r) && draw_int(rng, 2);
-        s = arena_printf(a, "%s; %s %s%s", s, name_str(r->t.m->names, dims.data[i]),
-                         axes[(first + one) % 3], zigzag ? "~" : "");
+        const bool attends = dims.data[i] == r->t.m->seq.name && has_attention(r);
+        const bool zigzag = attends && draw_int(rng, 2), heads = attends && draw_int(rng, 3) == 0;
+        const char *order = zigzag ? "~" : "", *last = heads ? "^" : order;
         const bool also = two > one && zigzag && draw_int(rng, 4) == 0;
+        s = arena_printf(a, "%s; %s %s%s", s, name_str(r->t.m->names, dims.data[i]),
+                         axes[(first + one) % 3], two > one ? order : last);
         if (two > one)
-            s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3], also ? "~" : "");
-        if ((two > one ? !also : !zigzag) && draw_int(rng, 3) == 0) {
+            s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3],
+                             heads  ? "^"
+                             : also ? "~"
+                                    : "");
+        if (!heads && (two > one ? !also : !zigzag) && draw_int(rng, 3) == 0) {
             pieces = 1 + pieces;
             s = arena_printf(a, "%s/2", s);
         }

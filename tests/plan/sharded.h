@@ -2,8 +2,8 @@
  * precision: loss, norm, every new parameter and state of a step, evaluation and sample.
  *
  * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "seq
- * cp~": in zigzag order; "offload 2": what offload_some does with that number. Axes that are not in
- * the mesh are left out of rules, as axes of one rank are. */
+ * cp~": in zigzag order; "seq cp^": heads are exchanged; "offload 2": what offload_some does with
+ * that number. Axes that are not in the mesh are left out of rules, as axes of one rank are. */
 #ifndef MGC_TESTS_SHARDED_H
 #define MGC_TESTS_SHARDED_H
 

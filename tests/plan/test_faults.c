@@ -18,11 +18,12 @@
 #define SIZES "layers=2", "hidden=32", "head=8", "ffn=64", "vocab=64", "seq=8", "batch=16"
 static const Small models[] = {
     {"gpt2_124m.mg", 0, {SIZES, "heads=4"}},
-    {"llama7b.mg", 0, {SIZES, "kv_heads=2", "group=2"}},
-    {"qwen3_0_6b.mg", 0, {SIZES, "kv_heads=2", "group=2"}},
+    {"llama7b.mg", 0, {SIZES, "kv_heads=4", "group=2"}},
+    {"qwen3_0_6b.mg", 0, {SIZES, "kv_heads=4", "group=2"}},
 };
-static const char layout[] =
-    "dp=2 cp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp tp; state dp";
+#define RULES "dp=2 cp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; state dp; "
+/* Keys go round a ring; heads are exchanged. */
+static const char *const layouts[] = {RULES "seq cp tp", RULES "seq cp^ tp"};
 enum { DP = 1, CP = 2, TP = 4, AT_ONCE = 8 };
 
 /* ---- looking ----------------------------------------------------------------------------------
@@ -281,6 +282,31 @@ static bool local_positions(Model *t, Fn *fn)
     return true;
 }
 
+static bool exchanges(const Model *t, const Fn *fn, const Ins *i)
+{
+    (void)t;
+    (void)fn;
+    return i->op == OP_all_to_all && i->attrs.axes == CP;
+}
+
+/* Attention has all heads of its own positions. */
+static bool not_exchanged(Model *t, Fn *fn)
+{
+    Ins *i = find(t, fn, fn->body, exchanges);
+    if (i)
+        use_instead(fn->body, i->out[0], i->in[0]);
+    return i != NULL;
+}
+
+/* ... or those of the ranks that have other heads, not other positions. */
+static bool exchanged_over_tp(Model *t, Fn *fn)
+{
+    Ins *i = find(t, fn, fn->body, exchanges);
+    if (i)
+        i->attrs.axes = TP;
+    return i != NULL;
+}
+
 /* ---- in the plan ------------------------------------------------------------------------------
  */
 
@@ -332,6 +358,23 @@ static bool weight_is_stale(Plan *p)
     return false;
 }
 
+/* What is exchanged second is what was exchanged first: keys in the place of queries, or values. */
+static bool exchanged_twice(Plan *p)
+{
+    const Action *first = NULL;
+    for (size_t k = 0; k < p->train->actions.n; k++) {
+        Action *a = &p->train->actions.data[k];
+        if (a->kind != ACT_comm || a->comm.kind != MG_ALL_TO_ALL)
+            continue;
+        if (first && type_equal(&first->operand[0].type, &a->operand[0].type)) {
+            a->operand[0].at = first->operand[0].at;
+            return true;
+        }
+        first = a;
+    }
+    return false;
+}
+
 /* Two buffers that are alive at once have 64 bytes in common. */
 static bool element_overwritten(Plan *p)
 {
@@ -357,22 +400,26 @@ typedef struct Fault {
     bool (*in_program)(Model *t, Fn *fn);
     bool (*in_plan)(Plan *p);
     bool weighed; /* of a model whose targets have weights */
+    bool heads;   /* of an exchange of heads */
 } Fault;
 
 static const Fault faults[] = {
-    {"gradients summed over dp, not averaged", not_averaged, NULL, false},
-    {"gradients of gains not added up over tp", gains_not_over_tp, NULL, false},
-    {"the mean of the ranks' means", mean_of_means, NULL, true},
-    {"one microbatch dropped", NULL, microbatch_dropped, false},
-    {"clipped by the norm of a rank", clipped_by_own_norm, NULL, false},
-    {"Adam's step off by one", step_off_by_one, NULL, false},
-    {"weight decay on gains and biases", gains_decay, NULL, false},
-    {"half of a gradient lost", half_is_lost, NULL, false},
-    {"what is added to a split product added tp times", added_tp_times, NULL, false},
-    {"positions of the rank, not of the whole", local_positions, NULL, false},
-    {"the mask of attention off by one", NULL, mask_off_by_one, false},
-    {"a weight of the step before", NULL, weight_is_stale, false},
-    {"an element of an activation overwritten", NULL, element_overwritten, false},
+    {"gradients summed over dp, not averaged", not_averaged, NULL, false, false},
+    {"gradients of gains not added up over tp", gains_not_over_tp, NULL, false, false},
+    {"the mean of the ranks' means", mean_of_means, NULL, true, false},
+    {"one microbatch dropped", NULL, microbatch_dropped, false, false},
+    {"clipped by the norm of a rank", clipped_by_own_norm, NULL, false, false},
+    {"Adam's step off by one", step_off_by_one, NULL, false, false},
+    {"weight decay on gains and biases", gains_decay, NULL, false, false},
+    {"half of a gradient lost", half_is_lost, NULL, false, false},
+    {"what is added to a split product added tp times", added_tp_times, NULL, false, false},
+    {"positions of the rank, not of the whole", local_positions, NULL, false, false},
+    {"the mask of attention off by one", NULL, mask_off_by_one, false, false},
+    {"a weight of the step before", NULL, weight_is_stale, false, false},
+    {"an element of an activation overwritten", NULL, element_overwritten, false, false},
+    {"heads not exchanged for positions", not_exchanged, NULL, false, true},
+    {"heads exchanged over tp", exchanged_over_tp, NULL, false, true},
+    {"the same exchanged twice", NULL, exchanged_twice, false, true},
 };
 
 /* The same model with weights of targets, as a file of its own. */
@@ -410,7 +457,7 @@ static Small weighed_model(const Small *s, char *path, size_t size)
 typedef enum Caught { TYPES, PROOF, NUMBERS, WAYS } Caught;
 static const char *const ways[WAYS] = {"by the types", "by the proof", "by the numbers"};
 
-static Caught caught(const Fault *f, const Reference *r, const Small *s)
+static Caught caught(const Fault *f, const Reference *r, const Small *s, const char *layout)
 {
     Model t;
     Caught by = NUMBERS;
@@ -444,13 +491,16 @@ static void by_name(void **state)
     (void)state;
     int seen[WAYS] = {0};
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++)
-        for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        for (size_t n = 0; n < 2 * sizeof models / sizeof *models; n++) {
+            const size_t k = n / 2, heads = n % 2;
             char path[64];
+            if (faults[f].heads && !heads)
+                continue;
             Small s = faults[f].weighed ? weighed_model(&models[k], path, sizeof path) : models[k];
             Reference r;
             open_reference(&r, &s, AT_ONCE);
-            Caught by = caught(&faults[f], &r, &s);
-            if (k == 0)
+            Caught by = caught(&faults[f], &r, &s, layouts[heads]);
+            if (n == 1)
                 print_message("%-50s %s\n", faults[f].name, ways[by]);
             seen[by]++;
             model_close(&r.t);

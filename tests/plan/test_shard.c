@@ -67,6 +67,16 @@ static const char *const layouts[] = {
     "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp/2; pieces 2t 2",
     "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp/2; state dp; pieces 2 2t",
     "tp=2; seq tp/2",
+    "cp=2; seq cp^",
+    "cp=4; seq cp^",
+    "dp=2 cp=2; batch dp; seq cp^; state dp; grads dp; params dp",
+    "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp^ tp", /* heads lie in parts of tp */
+    "tp=2 cp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp^; state cp",
+    "cp=2 tp=2; seq cp~ tp^; vocab tp", /* a ring of groups that exchange heads */
+    "cp=2 tp=2; seq cp tp^; ffn cp",
+    "cp=2 tp=2; group tp; seq cp^",
+    "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp^ tp/2; pieces 2t 2",
+    "cp=2 ep=2; experts ep; batch ep; seq cp^",
     "replica=2 shard=2; batch replica shard; state shard; grads shard; params shard",
     "ep=2; experts ep; batch ep",
     "ep=2 dp=2; experts ep; batch dp ep; state dp",
@@ -105,6 +115,18 @@ static const char *const ring_layouts[] = {
     "cp=2 tp=2; heads tp; seq cp~",
     "dp=2 cp=2 tp=2; batch dp; heads tp; group tp; seq cp~ tp; state dp; grads dp; params dp",
 };
+
+/* Heads that queries and keys share, where some attention has none; such an exchange is refused. */
+static void not_of_all(void **state)
+{
+    (void)state;
+    Reference r;
+    Model t;
+    open_reference(&r, &rings, 8);
+    assert_false(open_many(&t, &r, "cp=2; seq cp^"));
+    model_close(&t);
+    model_close(&r.t);
+}
 
 /* Of one op, or (none) of all that communicate. */
 static Ins *nth_comm(Region *r, Op op, int *n)
@@ -283,9 +305,11 @@ static void faults(void **state)
         "dp=2 cp=2; batch dp; seq cp; state dp; grads dp; params dp",
         "dp=2 ep=2; experts ep; batch dp ep; state dp",
         "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp",
+        "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp^ tp",
+        "dp=2 cp=2; batch dp; seq cp^; state cp",
         "dp=2 cp=2; batch dp; seq cp~"};
-    static const Small *const of[] = {&models[0], &models[1], &models[MODELS - 1], &models[0],
-                                      &scans};
+    static const Small *const of[] = {
+        &models[0], &models[1], &models[MODELS - 1], &models[0], &models[2], &models[1], &scans};
     int planted = 0, typed = 0, seen = 0;
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         Reference r;
@@ -321,13 +345,11 @@ static void faults(void **state)
     assert_true(planted > (SANITIZED ? 5 : 20) && seen <= 1 + planted / 20);
 }
 
-/* The shifts of a ring, in the program of one rank, whose types say nothing of ranks: the numbers
- * show each that is left out, made twice or along another axis. */
-static void ring_faults(void **state)
+/* What attention sends, in the program of one rank, whose types say nothing of ranks: the sizes or
+ * the numbers show each that is left out, made twice or along another axis. How many were planted.
+ */
+static int local_faults(const char *spec, Op op, int sent)
 {
-    (void)state;
-    enum { SHIFTS = 6 }; /* keys and values forward and backward, and their gradients */
-    const char *spec = "dp=2 cp=4; batch dp; seq cp~";
     Reference r;
     int planted = 0;
     open_reference(&r, &models[0], 8);
@@ -337,27 +359,44 @@ static void ring_faults(void **state)
             Model t;
             int at = n;
             if (!sampled((uint64_t)(3 * n + f), SANITIZED ? 3 : 1)) {
-                any |= n < SHIFTS;
+                any |= n < sent;
                 continue;
             }
             assert_true(open_many(&t, &r, spec));
             Lies whole = lies(&t, "train");
             must_pass(&t, pass_local);
             Fn *fn = module_fn(t.m, "train");
-            Ins *i = nth_comm(fn->body, OP_ring_shift, &at);
+            Ins *i = nth_comm(fn->body, op, &at);
             any |= i != NULL;
             if (i && plant(&t, fn, i, (Fault)f)) {
-                Compared c = run_many(&r.t, r.args[0], r.want[0], &t, "train", &whole);
+                FILE *nowhere = fopen("/dev/null", "w");
                 planted++;
-                if (c.worst <= SHARD_BOUND)
-                    fail_msg("fault %d of shift %d is not seen", f, n);
+                if (!ir_verify(t.m, nowhere) &&
+                    run_many(&r.t, r.args[0], r.want[0], &t, "train", &whole).worst <= SHARD_BOUND)
+                    fail_msg("%s: fault %d of %s %d is not seen", spec, f, op_info[op].name, n);
+                fclose(nowhere);
             }
             model_close(&t);
         }
     }
     model_close(&r.t);
-    print_message("%d faults in a ring\n", planted);
-    assert_true(planted == (SANITIZED && !sample_full() ? 1 : 3) * SHIFTS);
+    print_message("%d faults of %s\n", planted, op_info[op].name);
+    return planted / (SANITIZED && !sample_full() ? 1 : 3);
+}
+
+static void ring_faults(void **state)
+{
+    (void)state;
+    enum { SHIFTS = 6 }; /* keys and values forward and backward, and their gradients */
+    assert_int_equal(local_faults("dp=2 cp=4; batch dp; seq cp~", OP_ring_shift, SHIFTS), SHIFTS);
+}
+
+static void exchange_faults(void **state)
+{
+    (void)state;
+    enum { EXCHANGES = 11 };
+    assert_int_equal(local_faults("dp=2 cp=2; batch dp; seq cp^", OP_all_to_all, EXCHANGES),
+                     EXCHANGES);
 }
 
 int main(void)
@@ -366,7 +405,8 @@ int main(void)
         cmocka_unit_test(named),          cmocka_unit_test(kinds_of_rings),
         cmocka_unit_test(kinds_of_scans), cmocka_unit_test(scans_send_little),
         cmocka_unit_test(any_layout),     cmocka_unit_test(faults),
-        cmocka_unit_test(ring_faults),
+        cmocka_unit_test(ring_faults),    cmocka_unit_test(exchange_faults),
+        cmocka_unit_test(not_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

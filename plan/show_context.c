@@ -1,0 +1,66 @@
+/* show_context.c - how attention runs along dims that are split, and what the other way would take
+ * (decide/context.c), as text and JSON. */
+#include "base/quantity.h"
+#include "plan/show.h"
+
+#include <jansson.h>
+#include <math.h>
+
+static const char *const ways[] = {"ring", "heads"}; /* as LayoutRule.compared */
+
+static Axes axes_of(const LayoutRule *r, int way)
+{
+    return way ? r->heads : r->ring;
+}
+
+static const char *seconds(const Plan *p, double s)
+{
+    return isinf(s)
+               ? "cannot be planned"
+               : arena_printf(p->module->arena, "%s a step", text_seconds(p->module->arena, s));
+}
+
+void plan_print_context(const Plan *p, FILE *out)
+{
+    static const char *const does[] = {"keys go round", "heads are exchanged on"};
+    const Module *m = p->module;
+    const char *title = "context";
+    for (size_t k = 0; k < m->layout.rules.n; k++) {
+        const LayoutRule *r = &m->layout.rules.data[k];
+        for (int way = 0; way < 2; way++) {
+            if (!axes_of(r, way))
+                continue;
+            const bool compared = r->compared[way] > 0;
+            fprintf(out, "%-12s %s: %s %s", title, name_str(m->names, r->dim), does[way],
+                    mesh_axes_text(m, axes_of(r, way)));
+            if (compared)
+                fprintf(out, ", by plans %s; %s: %s", seconds(p, r->compared[way]),
+                        way ? "a ring" : "an exchange of heads", seconds(p, r->compared[1 - way]));
+            fputc('\n', out);
+            title = "";
+        }
+    }
+}
+
+void plan_context_json(const Module *m, struct json_t *to)
+{
+    json_t *all = json_array();
+    for (size_t k = 0; k < m->layout.rules.n; k++) {
+        const LayoutRule *r = &m->layout.rules.data[k];
+        for (int way = 0; way < 2; way++) {
+            if (!axes_of(r, way))
+                continue;
+            json_t *o = json_pack("{s:s, s:s, s:s}", "dim", name_str(m->names, r->dim), "axes",
+                                  mesh_axes_text(m, axes_of(r, way)), "attention", ways[way]);
+            for (int other = 0; other < 2; other++)
+                if (r->compared[other] > 0 && !isinf(r->compared[other]))
+                    json_object_set_new(o, other ? "heads_ms" : "ring_ms",
+                                        json_real(r->compared[other] * 1e3));
+            json_array_append_new(all, o);
+        }
+    }
+    if (json_array_size(all))
+        json_object_set_new(to, "context", all);
+    else
+        json_decref(all);
+}
