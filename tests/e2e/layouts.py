@@ -4,7 +4,10 @@ TP = "    {heads}, ffn, vocab -> tp\n"
 SP = TP + "    seq -> tp\n"
 Z1, Z2, Z3 = "    state -> dp\n", "    state, grads -> dp\n", "    state, grads, params -> dp\n"
 DP = "    batch -> dp\n"
-ZIGZAG = "    seq -> cp (zigzag)\n"
+RING = "    seq -> cp (ring)\n"
+ZIGZAG = "    seq -> cp (ring, zigzag)\n"
+HEADS = "    seq -> cp (heads)\n"
+PADDED = "    pad {heads} to 4\n"
 LAYOUTS = {
     "dp2": ("dp = 2", DP),
     "dp4": ("dp = 4", DP),
@@ -24,13 +27,19 @@ LAYOUTS = {
     "zero3_tp2_sp": ("dp = 2, tp = 2", DP + SP + Z3),
     "hybrid": ("replica = 2, dp = 2", "    batch -> replica, dp\n" + Z3),
     "cp2": ("cp = 2", "    seq -> cp\n"),
+    "cp2_ring": ("cp = 2", RING),
+    "cp2_heads": ("cp = 2", HEADS),
+    "cp2_heads_tp2": ("cp = 2, tp = 2", TP + PADDED + "    seq -> cp (heads), tp\n"),
+    "tp2_cp2_heads": ("tp = 2, cp = 2", TP + PADDED + HEADS),
+    "zero3_cp2_heads": ("dp = 2, cp = 2", DP + HEADS + Z3),
+    "cp2_again2_heads": ("cp = 2, again = 2", "    seq -> cp (ring, zigzag), again (heads)\n"),
     "cp2_zigzag": ("cp = 2", ZIGZAG),
     "cp4_zigzag": ("cp = 4", ZIGZAG),
-    "cp2_dp2": ("dp = 2, cp = 2", DP + "    seq -> cp\n"),
+    "cp2_dp2": ("dp = 2, cp = 2", DP + RING),
     "cp2_dp2_zigzag": ("dp = 2, cp = 2", DP + ZIGZAG),
     "zero3_cp2": ("dp = 2, cp = 2", DP + ZIGZAG + Z3),
-    "dp2_cp2_tp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp, tp\n"),
-    "tp2_cp2_dp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp (zigzag), tp\n"),
+    "dp2_cp2_tp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp (ring), tp\n"),
+    "tp2_cp2_dp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp (ring, zigzag), tp\n"),
     "dp4_tp2": ("dp = 4, tp = 2", DP + SP + Z1),
     "hidden": ("tp = 2", "    hidden -> tp\n"),
 }
@@ -50,6 +59,7 @@ LAYOUTS |= {
     "pp2_tp2_sp": ("pp = 2, tp = 2", SP + PP("1f1b")),
     "tp2_pp2_zb": ("tp = 2, pp = 2", TP + PP("zb-h1")),
     "pp2_cp2_zigzag": ("pp = 2, cp = 2", ZIGZAG + PP("1f1b")),
+    "pp2_cp2_heads": ("pp = 2, cp = 2", HEADS + PP("1f1b")),
     "pp2_dp2_tp2": ("pp = 2, dp = 2, tp = 2", DP + SP + PP("1f1b") + Z2),
 }
 EP = "    experts -> ep\n    batch -> dp, ep\n"

@@ -13,6 +13,7 @@ class Dims:
     groups: list  # of texts: dims that one rule splits together
     seq: str = ""  # the dim of positions, if there is one
     zigzag: bool = False  # whether attention along it may be in zigzag order
+    heads: bool = False  # whether an exchange of heads may be asked for, which is refused where no heads divide
     layers: tuple = ()  # dims of repeats, which may be stages
     most_rules: int = 1  # of groups, for an axis
     two_axes: float = 0  # how often such a rule names another axis, too
@@ -44,8 +45,9 @@ def rules_of(r, dims, mesh):
             more = [b for b in mesh if b != a and r.random() < dims.two_axes]
             lines.append(f"{group} -> {', '.join(b for b in mesh if b == a or b in more)}")
     if along:
-        zigzag = [a + r.choice((" (zigzag)", "")) if a == "cp" and dims.zigzag else a for a in along]
-        lines.append(f"{dims.seq} -> {', '.join(zigzag)}")
+        ways = ("", " (zigzag)", " (ring)", " (ring, zigzag)", *([" (heads)"] * 2 * dims.heads))
+        dealt = [a + r.choice(ways) if a == "cp" and dims.zigzag else a for a in along]
+        lines.append(f"{dims.seq} -> {', '.join(dealt)}")
     if mesh and r.random() < 0.8:
         classes = ("state", "state, grads", "state, grads, params")[r.randrange(3)]
         lines.append(f"{classes} -> {', '.join(split or mesh)}")

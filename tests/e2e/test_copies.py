@@ -47,7 +47,7 @@ class Copies(shim.Case):
         os.rename(self.path("gpu"), self.path("one"))
         want = self.losses("./one", "--steps", 8)
         for name in some(("dp2", "dp4", "dp2_zero1", "dp4_zero1", "dp2_zero3", "dp4_zero3", "tp2", "tp2_sp", "dp2_tp2_sp", "zero3_tp2_sp",
-                          "cp2_zigzag", "cp2_dp2_zigzag"), 2):
+                          "cp2_zigzag", "cp2_dp2_zigzag", "cp2_heads", "cp2_heads_tp2"), 2):
             self.make(LLAMA, name, "--precision", "f32")
             for seed in range(20) if FULL else (TURN, TURN + 1):
                 with self.subTest(layout=name, seed=seed):
@@ -73,7 +73,7 @@ class Copies(shim.Case):
     def test_nodes(self):
         """Graphs have as many nodes as the plan says, on every rank."""
         self.text(6000)
-        (name,) = some(("dp2", "dp2_zero3", "dp2_tp2_sp", "cp2_zigzag"), 1)
+        (name,) = some(("dp2", "dp2_zero3", "dp2_tp2_sp", "cp2_zigzag", "cp2_heads"), 1)
         self.make(LLAMA, name, "--precision", "f32")
         self.assertIn("by NCCL, and by copies through the host, in pieces of at most ", self.trains("./" + name, "--info").out)
         nodes = self.plan("--precision", "f32", "--layout", f"./{name}.mg", "--collectives=copies")["outside"]["nodes"]["step"][0]

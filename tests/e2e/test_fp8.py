@@ -13,7 +13,8 @@ SCALES = {"tensor": "fp8", "tile": "fp8 (scales = tile)", "mx": "fp8 (scales = m
 # Mesh, rules, sequences a rank computes at once, how far the first loss may be off: sums over tp and cp are in another order.
 LAYOUTS = {"dp2": ("dp = 2", "batch -> dp", 2, 1e-7), "zero3": ("dp = 2", "batch -> dp\nstate, grads, params -> dp", 2, 1e-7),
            "pp2": ("pp = 2", "layers -> pp", 4, 1e-7), "tp2": ("tp = 2", "kv_heads, ffn, vocab -> tp", 4, 1e-3),
-           "cp2": ("cp = 2", "seq -> cp (zigzag)", 4, 1e-3), "zb": ("pp = 2, dp = 2", "layers -> pp (schedule = zb-h1)\nbatch -> dp", 2, 1e-7)}
+           "cp2": ("cp = 2", "seq -> cp (ring, zigzag)", 4, 1e-3), "heads": ("cp = 2", "seq -> cp (heads)", 4, 1e-3),
+           "zb": ("pp = 2, dp = 2", "layers -> pp (schedule = zb-h1)\nbatch -> dp", 2, 1e-7)}
 
 
 @mgctest.in_turns_of(3)

@@ -106,7 +106,7 @@ class Layouts(mgctest.Case):
         """The weights before a step are those of one rank to the bit; what one layout saved another goes on from."""
         self.text(6000)
         path = (LLAMA, GPT2)[TURN % 2]  # which has a table of positions
-        names = ["one", "dp2_zero3", "tp2_sp", "zero3_tp2", "cp2_zigzag", "hybrid"] if FULL else ["one", *SAMPLE[:2]]
+        names = ["one", "dp2_zero3", "tp2_sp", "zero3_tp2", "cp2_zigzag", "cp2_heads", "hybrid"] if FULL else ["one", *SAMPLE[:2]]
         program = {name: self.make(path, name) for name in names}
         want = self.run_one(program["one"], 8, "straight")
         first = None

@@ -190,7 +190,7 @@ class Nccl(shim.Case):
         self.text(6000)
         self.one(LLAMA, "--precision", "f32")
         want = self.losses("./one", "--steps", 20)
-        for name in some(("zero3_tp2_sp", "cp2_dp2_zigzag")):
+        for name in some(("zero3_tp2_sp", "cp2_dp2_zigzag", "zero3_cp2_heads")):
             with self.subTest(layout=name):
                 self.make(LLAMA, name, "--precision", "bf16")
                 self.near(want, self.losses("./" + name, "--steps", 20), 1e-3)

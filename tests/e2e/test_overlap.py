@@ -16,14 +16,15 @@ LAYOUTS = {  # ranks, and what the layout says beside the mesh
     "zero3": (2, "mesh dp = 2\n batch -> dp\n state, grads, params -> dp\n microbatch 4"),
     "zero3_rounds": (4, "mesh dp = 4\n batch -> dp\n state, grads, params -> dp\n microbatch 1"),
     "tp": (4, "mesh dp = 2, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 2"),
-    "ring": (4, "mesh dp = 2, cp = 2\n batch -> dp\n seq -> cp (zigzag)\n state, grads, params -> dp\n microbatch 2"),
+    "ring": (4, "mesh dp = 2, cp = 2\n batch -> dp\n seq -> cp (ring, zigzag)\n state, grads, params -> dp\n microbatch 2"),
     # Cut with the products beside it: into sequences, and into blocks of positions.
     "pieces": (2, "mesh tp = 2\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 4", "--pieces=4"),
     "blocks": (4, "mesh dp = 2, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1", "--pieces=2"),
     "positions": (2, "mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1", "--pieces=2"),
     # A collective reads what the one before it writes: over two axes, and from place to place of one ring.
     "two_axes": (4, "mesh dp = 2, cp = 2\n batch -> dp, cp\n state -> dp, cp\n microbatch 1"),
-    "one_ring": (4, "mesh cp = 4\n seq -> cp\n microbatch 4"),
+    "one_ring": (4, "mesh cp = 4\n seq -> cp (ring)\n microbatch 4"),
+    "heads": (4, "mesh dp = 2, cp = 2\n batch -> dp\n seq -> cp (heads)\n state, grads, params -> dp\n microbatch 2"),
 }
 MODELS = {  # a table of positions stays whole where these are in blocks
     "positions": (mgctest.model("gpt2_124m.mg"), *(f"-D{d}" for d in ("layers=2", "hidden=64", "heads=4", "ffn=256", "vocab=256", "seq=64"))),
@@ -113,6 +114,9 @@ class Overlap(mgctest.Case):
 
     def test_ring(self):
         self.check_layout("ring")
+
+    def test_heads(self):
+        self.check_layout("heads")
 
     def test_two_axes(self):
         self.check_layout("two_axes")

@@ -121,11 +121,21 @@ class Volumes(mgctest.Case):
         """A layer's keys and values go round once forward; backward again, and so do their gradients. Positions that are
         learned lie as the sequence does: nobody else has a gradient of them."""
         for m in (GPT2, LLAMA):
-            for order in ("", " (zigzag)"):
+            for order in (" (ring)", " (ring, zigzag)"):
                 plan = self.plan(m, "cp = 4", f"    seq -> cp{order}\n")
                 keys_and_values = 2 * m.seq * m.hidden * FLOAT
                 alike = plan["params"] - (m.seq * m.hidden if m is GPT2 else 0)
                 self.sends(plan, ring_shift=3 * M * m.layers * 3 * keys_and_values // 4, all_reduce=2 * 3 * alike * FLOAT // 4)
+
+    def test_exchange_of_heads(self):
+        """Queries, keys, values and results change places once forward; backward the results again, their gradients and
+        those of the other three. What attention reads is kept as it was exchanged."""
+        for m in (GPT2, LLAMA):
+            plan = self.plan(m, "cp = 4", "    seq -> cp (heads)\n")
+            queries = m.seq * m.hidden * FLOAT
+            alike = plan["params"] - (m.seq * m.hidden if m is GPT2 else 0)
+            self.sends(plan, all_to_all=3 * M * m.layers * 9 * queries // 16, all_reduce=2 * 3 * alike * FLOAT // 4)
+            self.assertEqual(plan["context"], [{"dim": "seq", "axes": "cp", "attention": "heads"}])
 
 
 if __name__ == "__main__":

@@ -226,7 +226,7 @@ class Check:
         p = d.program
         loops = tuple(dim for dim in REPEATS if f"repeat {dim}" in d.text)
         free = [dim for dim in p.size if dim not in (*REPEATS, "batch", "seq") and re.search(rf"\b{dim}\b", d.text.split("model ")[1])]
-        dims = random_layouts.Dims(free, seq="seq", zigzag="attention(" in d.text, layers=loops, most_rules=3, two_axes=0.15)
+        dims = random_layouts.Dims(free, seq="seq", zigzag="attention(" in d.text, heads="attention(" in d.text, layers=loops, most_rules=3, two_axes=0.15)
         _, lines = random_layouts.draw(r, dims, ranks=(2, 2, 4), stages=0.3)
         if r.random() < 0.5:  # many programs need their rows at once
             lines = [*(line for line in lines if not line.startswith("microbatch")), f"microbatch {p.size['batch']}"]

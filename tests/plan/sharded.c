@@ -417,10 +417,10 @@ bool layout_follows(const Reference *r, const char *spec)
         }
     } else { /* without an error the batch is too small */
         static const char *const known[] = {"error[MG0332]", "error[MG0333]", "error[MG0345]",
-                                            "error[MG0343]", "error[MG0344]"};
+                                            "error[MG0347]", "error[MG0343]", "error[MG0344]"};
         const char *why = strstr(model_messages(&t), "error[");
         bool expected = !why;
-        for (int k = 0; k < (strstr(spec, "pp=") ? 5 : 3) && why; k++)
+        for (int k = 0; k < (strstr(spec, "pp=") ? 6 : 4) && why; k++)
             expected |= strncmp(why, known[k], strlen(known[k])) == 0;
         if (!expected)
             fail_msg("layout %s: %s", spec, model_messages(&t));

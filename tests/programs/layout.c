@@ -91,7 +91,9 @@ static void write_rules(Gen *g, const Mesh *m)
         left &= ~bit(d);
         if (draw_below(g, 3) == 0 || !m->size[axis] || !divides(g, d, m->size[axis]))
             continue;
-        const char *zigzag = d == g->seq && draw_one_in(g, 3) ? " (zigzag)" : "", *more = "";
+        static const char *const ways[] = {" (zigzag)", " (ring)", " (zigzag, ring)", " (heads)"};
+        const int way = d == g->seq && draw_one_in(g, 2) ? draw_below(g, 4) : -1;
+        const char *zigzag = way >= 0 ? ways[way] : "", *more = "";
         if (two > axis && m->size[two] && divides(g, d, m->size[axis] * m->size[two]) &&
             draw_one_in(g, 2))
             more = TEXT(", %s", axes[two]);

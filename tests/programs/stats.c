@@ -104,6 +104,8 @@ static const char *const words[] = {
     "batch -> ",
     "seq -> ",
     "zigzag",
+    "(ring)",
+    "(heads)",
     "state -> ",
     "state, grads ->",
     "state, grads, params ->",

@@ -20,8 +20,9 @@ def dims_of(source):
     names = re.findall(r"(\w+) = [^,\n]+", " ".join(re.findall(r"^dim (.*)", text, re.M)))
     layers = tuple(dict.fromkeys(re.findall(r"^ *repeat (\w+)", text, re.M)))
     free = [n for n in names if n not in ("batch", "seq", *layers)]
-    return random_layouts.Dims(free, seq="seq" if "seq" in names else "", zigzag="attention(" in re.sub(r"block \w+", "", text),
-                               layers=layers, most_rules=3, two_axes=0.15, thirds=("tp", "tp", "cp"))
+    attends = "attention(" in re.sub(r"block \w+", "", text)
+    return random_layouts.Dims(free, seq="seq" if "seq" in names else "", zigzag=attends, heads=attends, layers=layers,
+                               most_rules=3, two_axes=0.15, thirds=("tp", "tp", "cp"))
 
 
 class Layouts(mgctest.Case):
