@@ -132,7 +132,8 @@ typedef struct Space {
  * nothing, where `heads` is 0. */
 Exchange exchange_of(const Module *m, const Ins *i, const Dim *dims, const Axes *axes, int n,
                      Axes which);
-/* t, split by its rules, as attention with this exchange has it. */
+/* t, split by its rules, which has both dims, as attention with this exchange has it; as it is
+ * where the rules split its heads otherwise than the attention's, and these do not divide. */
 Type exchanged_type(const Module *m, Type t, const Exchange *x);
 /* The exchange of all that reads v, of the old program, if there is one; kept for the backward part
  * it is kept so. */

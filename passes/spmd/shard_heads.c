@@ -40,7 +40,7 @@ static Axes last_axis(Axes axes)
 /* May these heads be split on one axis more? Parts of zigzags and blocks are no neighbours. */
 static bool may_split(const Module *m, Dim d, Axes axes, Axes more)
 {
-    const Dim ruled = mesh_ruled(m, d.name, axes);
+    const Dim ruled = mesh_ruled(m, d.name, axes | more);
     return !ruled.zigzag && !ruled.blocks && d.size % mesh_size(m, axes | more) == 0;
 }
 
@@ -73,13 +73,13 @@ Exchange exchange_of(const Module *m, const Ins *i, const Dim *dims, const Axes 
 
 Type exchanged_type(const Module *m, Type t, const Exchange *x)
 {
-    const int along = type_find(&t, x->along), heads = type_find(&t, x->heads);
-    if (along >= 0 && (t.dims[along].axes & x->axis)) {
-        t.dims[along] = dim_without_axes(t.dims[along], x->axis);
-        t.dims[along].size *= mesh_size(m, x->axis);
-    }
-    if (heads >= 0 && !(type_axes(&t) & x->axis))
-        t.dims[heads] = mesh_split_within(m, t.dims[heads], x->axis);
+    const int64_t ranks = mesh_size(m, x->axis);
+    Dim *along = &t.dims[type_find(&t, x->along)], *heads = &t.dims[type_find(&t, x->heads)];
+    if (!(along->axes & x->axis) || heads->zigzag || heads->blocks || heads->size % ranks)
+        return t;
+    *along = dim_without_axes(*along, x->axis);
+    along->size *= ranks;
+    *heads = mesh_split_within(m, *heads, x->axis);
     return t;
 }
 
