@@ -189,18 +189,6 @@ static void check_axes(Elab *e, const Spec *s, Layout *l)
     }
 }
 
-/* A word without a value, about how a dim is split on an axis. */
-static void add_option(const Elab *e, const Node *option, Axes axis, LayoutRule *rule)
-{
-    const char *word = option->kind == N_NAME ? text(e, option->name) : "";
-    if (!strcmp(word, "zigzag"))
-        rule->zigzag |= axis;
-    else if (!strcmp(word, "heads"))
-        rule->heads |= axis;
-    else if (!strcmp(word, "ring"))
-        rule->ring |= axis;
-}
-
 /* The rules of the chosen layout, of what is more than one rank. */
 static void keep_rules(Elab *e, const Spec *s, Layout *l)
 {
@@ -220,7 +208,7 @@ static void keep_rules(Elab *e, const Spec *s, Layout *l)
                     const NodeList *options = &n->more.data[k]->list;
                     rule.axis[rule.n++] = (uint8_t)a;
                     for (size_t o = 0; o < options->n; o++)
-                        add_option(e, options->data[o], (Axes)1 << a, &rule);
+                        read_axis_word(e, options->data[o], (Axes)1 << a, &rule);
                 }
             if (!rule.n)
                 continue;

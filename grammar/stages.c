@@ -143,6 +143,17 @@ void check_axis_options(Elab *e, const Node *axis)
     check_numbers(e, &axis->list, schedule);
 }
 
+void read_axis_word(const Elab *e, const Node *option, Axes axis, LayoutRule *rule)
+{
+    const char *word = option->kind == N_NAME ? text(e, option->name) : "";
+    if (!strcmp(word, "zigzag"))
+        rule->zigzag |= axis;
+    else if (!strcmp(word, "heads"))
+        rule->heads |= axis;
+    else if (!strcmp(word, "ring"))
+        rule->ring |= axis;
+}
+
 /* ---- the chosen layout ------------------------------------------------------------------------
  */
 

@@ -1,18 +1,18 @@
 /* shard_heads.c - attention along a dim that is split, by an exchange of heads for positions
  * (DeepSpeed Ulysses, Jacobs et al. 2023); see shard.h.
  *
- *   %q: bf16[seq=512@cp, kv_heads=8, group=4, head_dim=128]
- *   %q2: bf16[seq=4096, kv_heads=1@cp, ...] = all_to_all %q {dim=seq=512@cp, to=kv_heads=8,
- * axes=cp} %o, %lse = attention %q2, %k2, %v2              whole sequences, as on one rank %o2:
- * bf16[seq=512@cp, kv_heads=8, ...] = all_to_all %o ...
+ *   %q: bf16[seq=512@cp, kv_heads=8, group=4, head=128]
+ *   %q2: bf16[seq=4096, kv_heads=1@cp, ...] = all_to_all %q {dim=seq=512@cp, to=kv_heads=8}
+ *   %o, %lse = attention %q2, %k2, %v2
+ *   %o2: bf16[seq=512@cp, kv_heads=8, ...] = all_to_all %o {dim=kv_heads=1@cp, to=seq=4096}
  *
- * Where the rule of the dim says so (LayoutRule.heads), the axis of an attention's positions
- * becomes one of a dim that queries and keys share; that is all. Operands are brought to that and
+ * The axis of an attention's positions becomes one of a dim that queries and keys share, if the
+ * rule of the positions says so (LayoutRule.heads); that is all. Operands are brought to that and
  * results back from it as all others are (shard_convert.c), and each rank's attention is its own.
  * On other axes the heads are split already, and the exchange cuts what they leave (Dim.inner).
  *
- * What attention alone reads is exchanged once, where it is made: so q, k, v and lse are kept for
- * the backward part as they are exchanged. */
+ * Values that attention alone reads are exchanged once, where they are made: so q, k, v and lse are
+ * kept for the backward part as they are exchanged. */
 #include "passes/spmd/shard.h"
 #include "passes/spmd/shard_heads.h"
 #include "ir/mesh.h"

@@ -358,7 +358,8 @@ static bool weight_is_stale(Plan *p)
     return false;
 }
 
-/* What is exchanged second is what was exchanged first: keys in the place of queries, or values. */
+/* The second exchange has the operand of the first: queries in the place of keys, or these in that
+ * of values. */
 static bool exchanged_twice(Plan *p)
 {
     const Action *first = NULL;

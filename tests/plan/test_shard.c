@@ -345,8 +345,8 @@ static void faults(void **state)
     assert_true(planted > (SANITIZED ? 5 : 20) && seen <= 1 + planted / 20);
 }
 
-/* What attention sends, in the program of one rank, whose types say nothing of ranks: the sizes or
- * the numbers show each that is left out, made twice or along another axis. How many were planted.
+/* Collectives of attention in the program of one rank, whose types say nothing of ranks: the sizes
+ * or the numbers show each that is left out, made twice or along another axis. How many there are.
  */
 static int local_faults(const char *spec, Op op, int sent)
 {
