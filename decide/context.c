@@ -1,12 +1,12 @@
 /* context.c - along a dim that is split, whether keys go round a ring or heads are exchanged
  * (passes/spmd/shard_heads.c), by plans that are made with both.
  *
- * A ring sends keys and values n - 1 times, and their gradients, each beside the attention of the
- * part before; an exchange sends a part of queries, keys, values and results once, and waits for
- * it. In a ring without zigzag order the last rank computes twice as long as others. Where machines
- * are between ranks an exchange goes through the link of each, and a ring through one at a time.
- * So the plan's seconds decide, with what the backward pass keeps by default, as the frontier is
- * chosen afterwards. An exchange has positions in their order: where it is taken, `zigzag` goes.
+ * A ring sends keys and values n - 1 times, and their gradients; an exchange sends a part of
+ * queries, keys, values and results once. In a ring without zigzag order the last rank computes
+ * twice as long as others. Where machines are between ranks an exchange goes through the link of
+ * each, and a ring through one at a time. So the plan's seconds decide, with what the backward pass
+ * keeps by default, as the frontier is chosen afterwards. An exchange has positions in their order:
+ * where it is taken, `zigzag` goes.
  *
  * Two plans are made for a rule of a dim that attention runs along, and none for others. What they
  * say must not depend on what changes no bit: on waits for collectives (--overlap=none), on levels
