@@ -25,6 +25,7 @@ void rules_extend(Module *m, Name d, const Name *more, int n)
         for (int k = 0; k < n && !rule->of && rule->dim == d; k++) {
             LayoutRule like = *rule;
             like.dim = more[k];
+            like.heads = like.ring = 0; /* of attention, which runs along none of these */
             vec_push(m->arena, &m->layout.rules, like);
         }
         vec_push(m->arena, &m->layout.rules, *rule);

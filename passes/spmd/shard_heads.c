@@ -142,6 +142,7 @@ Exchange exchange_of_readers(const Shard *s, Value v)
 
 typedef struct Seen {
     bool any;           /* attention that exchanges heads on the axis */
+    bool whole;         /* attention along the dim that has all keys on each rank */
     const Ins *without; /* one whose positions are split on it, and that does not */
     Axes along;         /* axes on which the positions of that are split */
 } Seen;
@@ -152,8 +153,12 @@ static void look(const Module *m, const Region *r, Name dim, Axes axis, Seen *se
         const Ins *i = r->ins.data[k];
         if (i->body)
             look(m, i->body, dim, axis, seen);
-        if (i->op != OP_attention || i->attrs.along.name != dim || i->attrs.keys.name)
+        if (i->op != OP_attention || i->attrs.along.name != dim)
             continue;
+        if (i->attrs.keys.name) {
+            seen->whole = true;
+            continue;
+        }
         const Axes along = axes_along(m, i);
         if (ruled_exchange(m, i, axis).heads) {
             seen->any = true;
@@ -232,8 +237,11 @@ static void tell(const Module *m, const LayoutRule *rule, const Seen *seen)
     const Ins *i = seen->without;
     if (!i) {
         diag_error(m->diag, rule->span, 347,
-                   "heads are to be exchanged for parts of '%s', and no attention runs along it",
-                   dim);
+                   "heads are to be exchanged for parts of '%s', and no attention runs along it%s",
+                   dim,
+                   seen->whole ? ", but what has all keys on each rank, for a bias or of another "
+                                 "sequence"
+                               : "");
         if (option.file)
             diag_remedy(m->diag, &(Remedy){1, {{entry_with_comma(m->diag, option), ""}}},
                         "%s -> %s, without it", dim, axis);

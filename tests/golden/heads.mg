@@ -21,6 +21,8 @@
 # RUN: not %mgc %s --layout outer --check 2>&1 | FileCheck %s --check-prefix=OUTER
 # RUN: not %mgc %s --layout other --check 2>&1 | FileCheck %s --check-prefix=OTHER
 # RUN: not %mgc %s --layout class --check 2>&1 | FileCheck %s --check-prefix=CLASS
+# RUN: sed 's/along seq, over head, causal)/along seq, along key, over head, bias = far)/; s/q, k, v, along/q, k[seq -> key], v[seq -> key], along/; s/seq = 16, batch = 4/seq = 16, batch = 4, key = seq/; s/^    x = embed\[tokens\]/    far = index(seq) - index(key)\n    x = embed[tokens]/' %s > %t.biased.mg
+# RUN: not %mgc %t.biased.mg -D cp=2 --check 2>&1 | FileCheck %s --check-prefix=BIASED
 #
 # What attention reads changes places where it is made, and is kept so; its result comes back.
 # SHARD: rule seq on cp heads
@@ -54,7 +56,7 @@
 # Groups of ranks exchange heads, and keys go round from group to group.
 # GROUPS: attention {{.*}}along=seq=8@cp~,
 #
-# THREE: heads.mg:[[@LINE+37]]:5: error[MG0347]: heads are to be split on 'cp', which is 2 ranks, and there are 'kv_heads' of 3
+# THREE: heads.mg:[[@LINE+38]]:5: error[MG0347]: heads are to be split on 'cp', which is 2 ranks, and there are 'kv_heads' of 3
 # THREE: note: the attention along 'seq'
 # THREE: help: a ring: seq -> cp (ring)
 # THREE: help: -D cp=1
@@ -63,6 +65,7 @@
 # OUTER: error[MG0347]: heads are exchanged on the last of the axes that split 'seq', in its order, and 'cp' is not that
 # OTHER: error[MG0347]: heads are to be exchanged for parts of 'ffn', and no attention runs along it
 # OTHER: help: ffn -> cp, without it
+# BIASED: error[MG0347]: heads are to be exchanged for parts of 'seq', and no attention runs along it, but what has all keys on each rank, for a bias or of another sequence
 # CLASS: error[MG0347]: heads are to be exchanged for parts of 'state', and no attention runs along it
 dim hidden = 16, kv_heads = 4, group = 2, head = 8, ffn = 32, vocab = 32, seq = 16, batch = 4
 
