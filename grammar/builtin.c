@@ -439,13 +439,16 @@ static const char *arrange(Elab *e, const Builtin *b, const Args *a, Call *c, Sp
     return NULL;
 }
 
-/* from -> to: of one dim and two, one of them on each side; of `top` one on both. */
+/* from -> to: of one dim and two, one of them on each side; of `top` and `grouped` one on both, and
+ * so where rows are sorted. */
 static bool arrow(Elab *e, const Builtin *b, Call *c)
 {
     if (!arrow_side(e, c->arrow->a, &c->from) || !arrow_side(e, c->arrow->b, &c->to))
         return false;
     int from = b->fn == builtin_join ? c->nargs : b->from;
-    int to = b->from == 2 || b->fn == builtin_top ? 1 : 2;
+    int to = b->from == 2 || b->fn == builtin_top || b->fn == builtin_grouped ? 1 : 2;
+    if (c->from.n == 1 && c->to.n == 1 && (b->fn == builtin_dispatch || b->fn == builtin_combine))
+        return true;
     if (c->from.n == from && c->to.n == to)
         return true;
     misused(e, b, c->arrow->at, "takes other dims than these");

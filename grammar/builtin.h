@@ -25,7 +25,7 @@ typedef Val BuiltinFn(Elab *e, const Call *c);
 bool tensor_arg(Elab *e, const Node *arg, const Call *c, Value *x);
 
 /* experts.c */
-BuiltinFn builtin_top, builtin_dispatch, builtin_combine;
+BuiltinFn builtin_top, builtin_dispatch, builtin_combine, builtin_grouped;
 /* noise.c */
 BuiltinFn builtin_dropout, builtin_uniform, builtin_step;
 /* windows.c */

@@ -430,6 +430,8 @@ bool real_of(Elab *e, const Node *n, double *d);     /* the same, as a double */
 bool integer_of(Elab *e, const Node *n, int64_t *i); /* the same, an integer */
 Val tensor_val(Value v);
 Value as_tensor(Elab *e, Val v, DType t); /* numbers become constants */
+/* All floating, of one dtype: numbers become constants, f32 beside f64 is cast. */
+bool unify(Elab *e, Span at, int n, const Val *x, Value *out);
 /* Checks rank and element count of what would have these dims; reports at `at`. */
 bool fits(Elab *e, Span at, const Type *t);
 /* build after type_check: an operand no earlier check refused is reported, not a crash. */

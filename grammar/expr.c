@@ -95,8 +95,7 @@ DType common_type(const Elab *e, int n, const Val *x)
     return wide && !(e->rule && narrow) ? DT_f64 : e->compute;
 }
 
-/* All floating, of one dtype: numbers become constants, f32 beside f64 is cast. */
-static bool unify(Elab *e, Span at, int n, const Val *x, Value *out)
+bool unify(Elab *e, Span at, int n, const Val *x, Value *out)
 {
     const DType wide = common_type(e, n, x);
     const Val *odd = NULL;

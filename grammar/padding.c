@@ -76,7 +76,7 @@ static bool result_vanishes(const Padding *p, const Ins *i, Name d)
     const bool follows =
         op_is(i->op, LINEAR) || OP_AMONG(i->op, OP_cast, OP_stop, OP_abs, OP_sign, OP_tanh, OP_erf,
                                          OP_sin, OP_gelu_tanh, OP_div, OP_gather);
-    if (OP_AMONG(i->op, OP_mul, OP_dot))
+    if (OP_AMONG(i->op, OP_mul, OP_dot, OP_grouped))
         return any_vanishes(p, i, d);
     if (i->op == OP_select)
         return all_vanish(p, i, 1, d);
@@ -274,7 +274,7 @@ static bool mask_region(const Padding *p, Region *r)
         Builder b = {.m = p->m, .region = r, .span = i->span};
         fine = fine && check_finite(p, i);
         for (int x = 0; x < i->attrs.over.n && fine; x++)
-            if (OP_AMONG(i->op, OP_dot, OP_sum, OP_rmax, OP_attention) &&
+            if (OP_AMONG(i->op, OP_dot, OP_grouped, OP_sum, OP_rmax, OP_attention) &&
                 is_padded(p, i->attrs.over.dim[x].name))
                 mask_over(p, &b, i, i->attrs.over.dim[x].name);
         vec_push(p->m->arena, &r->ins, i);

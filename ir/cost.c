@@ -143,6 +143,18 @@ static void cost_slots(const Module *m, const Ins *i, Cost *c)
     c->flops = elements(m, i->in[0]) * (double)i->attrs.dim.size;
 }
 
+/* Each choice has a row, so that all rows are multiplied. */
+static void cost_grouped(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over);
+}
+
+static void cost_grouped_weight(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = 2 * elements(m, i->out[0]) / (double)i->attrs.dim.size *
+               (elements(m, i->in[2]) / (double)i->attrs.to.size) * (double)i->attrs.along.size;
+}
+
 static void cost_combine_weight(const Module *m, const Ins *i, Cost *c)
 {
     c->flops = 2 * elements(m, i->in[1]) * over_size(m, i->in[2], &i->attrs.over);
@@ -238,6 +250,7 @@ static void cost_fused(const Module *m, const Ins *i, Cost *c)
 #define cost_tile_scale          cost_sum
 #define cost_round_tiles         cost_sum
 #define cost_scatter_add         cost_sum
+#define cost_ends                cost_slots
 #define cost_dot_scaled          cost_dot
 #define cost_dot_bias            cost_dot
 #define cost_dot_sum             cost_dot

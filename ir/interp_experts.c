@@ -75,12 +75,25 @@ static bool is_group(const Ins *i, Name d)
     return d != i->attrs.along.name && !dims_have(&i->attrs.over, d);
 }
 
+/* The first slot of each expert in the group whose `each` choices w goes through next: 0, or of
+ * sorted ones that behind all slots of the experts before it. */
+static void first_slots(const Ins *i, Walk w, const double *choice, int64_t each, int64_t *first)
+{
+    for (int64_t k = 0; k < i->attrs.dim.size; k++)
+        first[k] = 0;
+    for (int64_t c = 0; i->attrs.sorted && c < each; c++) {
+        for (int64_t k = 0; k < i->attrs.dim.size; k++)
+            first[k] += choice[w.at[0]] < (double)k;
+        walk_next(&w);
+    }
+}
+
 void interp_slots(Interp *in, const Ins *i)
 {
     const Type *ct = in_type(in, i, 0), *st = out_type(in, i, 0);
     const double *choice = interp_in(in, i, 0);
     double *slot = interp_out(in, i, 0);
-    int64_t *next = interp_alloc(i->attrs.dim.size, sizeof *next);
+    int64_t experts = i->attrs.dim.size, *next = interp_alloc(experts, sizeof *next);
     int64_t each = own_dim(ct, i->attrs.along.name).size;
     Walk w = walk_start();
     for (int k = 0; k < ct->rank; k++)
@@ -95,14 +108,30 @@ void interp_slots(Interp *in, const Ins *i)
     walk_tensor(&w, st);
     int64_t seen = 0;
     do {
-        for (int64_t k = 0; seen % each == 0 && k < i->attrs.dim.size; k++)
-            next[k] = 0;
-        seen++;
+        if (seen++ % each == 0)
+            first_slots(i, w, choice, each, next);
         int64_t e = (int64_t)choice[w.at[0]];
-        bool known = e >= 0 && e < i->attrs.dim.size;
+        bool known = e >= 0 && e < experts;
         slot[w.at[1]] = known && next[e] < i->attrs.to.size ? (double)next[e]++ : -1;
     } while (walk_next(&w));
     free(next);
+}
+
+void interp_ends(Interp *in, const Ins *i)
+{
+    const Type *ct = in_type(in, i, 0), *et = out_type(in, i, 0);
+    const double *choice = interp_in(in, i, 0);
+    double *end = interp_out(in, i, 0);
+    int64_t stride;
+    const Type group = standing(et, i->attrs.dim.name, &stride);
+    Walk w = walk_start();
+    walk_dims(&w, ct);
+    walk_tensor(&w, ct);
+    walk_tensor(&w, &group);
+    do
+        for (int64_t e = 0; e < i->attrs.dim.size; e++)
+            end[w.at[1] + e * stride] += choice[w.at[0]] <= (double)e;
+    while (walk_next(&w));
 }
 
 /* ---- there and back ------------------------------------------------------------------------- */
@@ -120,9 +149,11 @@ static Sent sent_start(Interp *in, const Ins *i, const Type *rows, const Type *z
 {
     const Attrs *a = &i->attrs;
     Sent s = {.choice = interp_in(in, i, choice), .slot = interp_in(in, i, choice + 1)};
-    Type here = standing(z, a->dim.name, &s.expert_stride);
+    Type here = *z;
+    if (!a->sorted)
+        here = standing(&here, a->dim.name, &s.expert_stride);
     here = standing(&here, a->to.name, &s.slot_stride);
-    s.experts = own_dim(z, a->dim.name).size;
+    s.experts = a->dim.size;
     s.slots = own_dim(z, a->to.name).size;
     s.w = walk_start();
     walk_dims(&s.w, in_type(in, i, choice));
@@ -180,4 +211,76 @@ void interp_combine_weight(Interp *in, const Ins *i)
         if (at >= 0)
             weight[s.w.at[4]] += z[at] * y[s.w.at[0]];
     } while (walk_next(&s.w));
+}
+
+/* ---- grouped products ----------------------------------------------------------------------- */
+
+/* Calls a walk over z, y and the matrices at once: tensors 0 (z, or the first operand), 1 (the
+ * matrices, at the first expert), 2 (y, or the second operand), 3 (ends, at the first expert). */
+typedef struct Grouped {
+    Walk w;
+    const double *ends;
+    Name rows;
+    int64_t experts, matrix_stride, end_stride;
+} Grouped;
+
+static Grouped grouped_start(Interp *in, const Ins *i, const Type *z, const Type *y,
+                             const Type *matrices)
+{
+    Grouped g = {
+        .ends = interp_in(in, i, 2), .rows = i->attrs.along.name, .experts = i->attrs.dim.size};
+    const Type matrix = standing(matrices, i->attrs.dim.name, &g.matrix_stride);
+    const Type ends = standing(in_type(in, i, 2), i->attrs.to.name, &g.end_stride);
+    g.w = walk_start();
+    walk_dims(&g.w, z);
+    walk_dims(&g.w, y);
+    walk_tensor(&g.w, z);
+    walk_tensor(&g.w, &matrix);
+    walk_tensor(&g.w, y);
+    walk_tensor(&g.w, &ends);
+    return g;
+}
+
+/* Index of the element of the row's expert; -1: behind the rows of all experts. */
+static int64_t matrix_at(const Grouped *g)
+{
+    const double row = (double)walk_index(&g->w, g->rows);
+    for (int64_t e = 0; e < g->experts; e++)
+        if (row < g->ends[g->w.at[3] + e * g->end_stride])
+            return g->w.at[1] + e * g->matrix_stride;
+    return -1;
+}
+
+void interp_grouped(Interp *in, const Ins *i)
+{
+    const double *z = interp_in(in, i, 0), *w = interp_in(in, i, 1);
+    double *y = interp_out(in, i, 0);
+    Grouped g = grouped_start(in, i, in_type(in, i, 0), out_type(in, i, 0), in_type(in, i, 1));
+    do {
+        const int64_t at = matrix_at(&g);
+        if (at >= 0)
+            y[g.w.at[2]] += z[g.w.at[0]] * w[at];
+    } while (walk_next(&g.w));
+}
+
+void interp_grouped_weight(Interp *in, const Ins *i)
+{
+    const double *z = interp_in(in, i, 0), *y = interp_in(in, i, 1);
+    const double *c = i->nin > 3 ? interp_in(in, i, 3) : NULL;
+    double *w = interp_out(in, i, 0);
+    Grouped g = grouped_start(in, i, in_type(in, i, 0), in_type(in, i, 1), out_type(in, i, 0));
+    do {
+        const int64_t at = matrix_at(&g);
+        if (at >= 0)
+            w[at] += z[g.w.at[0]] * y[g.w.at[2]];
+    } while (walk_next(&g.w));
+    if (!c)
+        return;
+    Walk all = walk_start();
+    walk_dims(&all, out_type(in, i, 0));
+    walk_tensor(&all, out_type(in, i, 0));
+    walk_tensor(&all, in_type(in, i, 3));
+    do
+        w[all.at[0]] += c[all.at[1]];
+    while (walk_next(&all));
 }

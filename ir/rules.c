@@ -210,7 +210,7 @@ static const char *type_rmax(Rule *r)
 }
 
 /* The third operand of dot and scatter_add: what is added to. */
-static const char *added(Rule *r, int nth)
+const char *rule_added(Rule *r, int nth)
 {
     if (r->nin <= nth)
         return NULL;
@@ -254,7 +254,7 @@ static const char *product(Rule *r)
 static const char *type_dot(Rule *r)
 {
     const char *wrong = product(r);
-    return wrong ? wrong : added(r, 2);
+    return wrong ? wrong : rule_added(r, 2);
 }
 
 /* Its scales are known, so the result may be a half (ir/verify.c). */
@@ -268,7 +268,7 @@ static const char *type_dot_scaled(Rule *r)
             WRONG(r, "a scale is no number of f32");
     if (!wrong && r->attrs->tiles)
         wrong = rule_tiles(r);
-    return wrong ? wrong : added(r, 4);
+    return wrong ? wrong : rule_added(r, 4);
 }
 
 /* The product of the first operand as its taps show it. */
@@ -372,7 +372,7 @@ static const char *type_scatter_add(Rule *r)
     if (type_find(g, r->attrs->dim.name) >= 0 && !dims_have(over, r->attrs->dim.name))
         WRONG(r, "dim '%s' is there already", rule_dim(r, r->attrs->dim.name));
     wrong = rule_add_dims(r, &r->out[0], g, over);
-    return wrong ? wrong : added(r, 2);
+    return wrong ? wrong : rule_added(r, 2);
 }
 
 /* The types of a loss for each target: the scores' dims but the classes, of which some are valid.

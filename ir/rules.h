@@ -35,6 +35,9 @@ const char *rule_is_float(Rule *r, const Type *t, const char *side);
 /* Operand nth has the dims of t, in any order, and this dtype. */
 const char *rule_has_type(Rule *r, int nth, const Type *t, DType dtype, const char *what);
 
+/* Operand nth, what is added to, has the result's type; of halves it may be f32. */
+const char *rule_added(Rule *r, int nth);
+
 /* rules_mesh.c: sets over which axes the results, whose dims are known, are partial. */
 const char *rule_over_mesh(Rule *r, Op op);
 
@@ -63,6 +66,9 @@ const char *type_slots(Rule *r);
 const char *type_dispatch(Rule *r);
 const char *type_combine(Rule *r);
 const char *type_combine_weight(Rule *r);
+const char *type_ends(Rule *r);
+const char *type_grouped(Rule *r);
+const char *type_grouped_weight(Rule *r);
 
 /* rules_attention.c */
 const char *type_attention(Rule *r);

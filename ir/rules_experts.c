@@ -44,6 +44,10 @@ static const char *chosen(Rule *r, const Type *t)
               rule_dim(r, a->dim.name), rule_dim(r, a->to.name));
     if (!wrong && (a->dim.size < 1 || a->to.size < 1))
         WRONG(r, "%lld experts of %lld slots", (long long)a->dim.size, (long long)a->to.size);
+    const int64_t each = a->over.n ? a->over.dim[0].size : 1;
+    if (!wrong && a->sorted && a->to.size != a->along.size * each)
+        WRONG(r, "%lld rows of %lld choices", (long long)a->to.size,
+              (long long)(a->along.size * each));
     return wrong;
 }
 
@@ -53,6 +57,25 @@ const char *type_slots(Rule *r)
     r->out[0] = *r->in[0];
     r->out[0].indexes = r->attrs->to.name;
     return wrong;
+}
+
+/* Rows of a group are numbered through all experts: the last end is the number of its choices. */
+const char *type_ends(Rule *r)
+{
+    const Type *choice = r->in[0];
+    Attrs a = *r->attrs;
+    a.sorted = true;
+    Rule of = *r;
+    of.attrs = &a;
+    const char *wrong = chosen(&of, choice);
+    if (wrong)
+        return wrong;
+    r->out[0] = (Type){.dtype = DT_i32};
+    for (int i = 0; i < choice->rank; i++)
+        if (choice->dims[i].name != a.along.name && !dims_have(&a.over, choice->dims[i].name))
+            r->out[0].dims[r->out[0].rank++] = choice->dims[i];
+    r->out[0].dims[r->out[0].rank++] = a.dim;
+    return NULL;
 }
 
 static bool of_group(const Rule *r, const Type *choice, Name d)
@@ -133,19 +156,24 @@ const char *type_dispatch(Rule *r)
     if (wrong)
         return wrong;
     Type *t = &r->out[0];
-    *t = (Type){.dtype = x->dtype, .rank = 1, .dims = {a->dim}};
+    *t = (Type){.dtype = x->dtype};
+    if (!a->sorted)
+        t->dims[t->rank++] = a->dim;
     wrong = add_group(r, t, choice);
     if (!wrong)
         wrong = add(r, t, a->to);
     return wrong ? wrong : add_rest(r, t, x, choice);
 }
 
-/* Checks a tensor of slots: it has the dims of experts and of slots, and the groups of the choices.
- */
+/* Checks a tensor of slots: it has the dims of experts, unless these are sorted, and of slots, and
+ * the groups of the choices. */
 static const char *slots_hold(Rule *r, const Type *z, const Type *choice)
 {
     const Attrs *a = r->attrs;
-    const char *wrong = rule_has_dim(r, z, a->dim, "the operand");
+    const char *wrong = a->sorted ? NULL : rule_has_dim(r, z, a->dim, "the operand");
+    if (a->sorted && type_find(z, a->dim.name) >= 0)
+        WRONG(r, "the operand has the dim '%s' of experts, whose rows are sorted",
+              rule_dim(r, a->dim.name));
     if (!wrong)
         wrong = rule_has_dim(r, z, a->to, "the operand");
     return wrong ? wrong : in_groups(r, z, choice, a->along.name, 0);
@@ -185,4 +213,126 @@ const char *type_combine_weight(Rule *r)
     r->out[0].indexes = 0;
     r->out[0].dtype = dtype_wide(z->dtype);
     return NULL;
+}
+
+/* ---- grouped products ------------------------------------------------------------------------ */
+
+/* t has rows of the groups that `ends` tells apart; its other dims, of what a row is, are appended
+ * to `own`. */
+static const char *sorted_rows(Rule *r, const Type *t, const Type *ends, const char *side,
+                               DimList *own)
+{
+    const Attrs *a = r->attrs;
+    const char *wrong = rule_has_dim(r, t, a->along, side);
+    if (!wrong && t->dtype != r->in[0]->dtype)
+        WRONG(r, "%s is %s and the first operand %s", side, dtype_name(t->dtype),
+              dtype_name(r->in[0]->dtype));
+    if (!wrong)
+        wrong = rule_is_float(r, t, side);
+    for (int i = 0; i < ends->rank && !wrong; i++)
+        if (ends->dims[i].name != a->to.name)
+            wrong = rule_has_dim(r, t, ends->dims[i], side);
+    for (int i = 0; i < t->rank && !wrong; i++) {
+        const Name d = t->dims[i].name;
+        if (d == a->along.name || type_find(ends, d) >= 0) {
+            if (d == a->to.name)
+                WRONG(r, "%s has the dim '%s' of experts", side, rule_dim(r, d));
+            continue;
+        }
+        if (d == a->dim.name)
+            WRONG(r, "%s has the dim '%s' of experts", side, rule_dim(r, d));
+        own->dim[own->n++] = t->dims[i];
+    }
+    return wrong;
+}
+
+/* Of each group, where the rows of each expert end. */
+static const char *are_ends(Rule *r, const Type *ends)
+{
+    const Attrs *a = r->attrs;
+    const char *wrong = rule_has_dim(r, ends, a->to, "the operand of ends");
+    if (!wrong && !is_index(ends))
+        WRONG(r, "ends are %s where i32 is wanted", dtype_name(ends->dtype));
+    if (!wrong && a->to.size != a->dim.size)
+        WRONG(r, "ends of %lld experts, and matrices of %lld", (long long)a->to.size,
+              (long long)a->dim.size);
+    if (!wrong && (type_find(ends, a->along.name) >= 0 ||
+                   (a->dim.name != a->to.name && type_find(ends, a->dim.name) >= 0)))
+        WRONG(r, "ends have the dim '%s' of rows, or '%s' of matrices", rule_dim(r, a->along.name),
+              rule_dim(r, a->dim.name));
+    return wrong;
+}
+
+const char *type_grouped(Rule *r)
+{
+    const Type *z = r->in[0], *w = r->in[1], *ends = r->in[2];
+    const Attrs *a = r->attrs;
+    DimList own = {0};
+    Type *t = &r->out[0];
+    int left = 0;
+    const char *wrong = are_ends(r, ends);
+    if (!wrong)
+        wrong = sorted_rows(r, z, ends, "the left side", &own);
+    if (!wrong)
+        wrong = rule_has_dim(r, w, a->dim, "the right side");
+    if (!wrong)
+        wrong = rule_all_have(r, w, &a->over, "the right side");
+    if (!wrong)
+        wrong = rule_all_have(r, z, &a->over, "the left side");
+    if (wrong)
+        return wrong;
+    if (w->dtype != z->dtype)
+        WRONG(r, "the left side is %s and the right side %s", dtype_name(z->dtype),
+              dtype_name(w->dtype));
+    for (int i = 0; i < own.n; i++)
+        if (!dims_have(&a->over, own.dim[i].name))
+            WRONG(r, "a row has the dim '%s', which is not summed", rule_dim(r, own.dim[i].name));
+    if (!a->over.n || own.n != a->over.n)
+        WRONG(r, "what is summed is no dim of a row");
+    *t = (Type){.dtype = z->dtype};
+    for (int i = 0; i < ends->rank; i++)
+        if (ends->dims[i].name != a->to.name)
+            t->dims[t->rank++] = ends->dims[i];
+    t->dims[t->rank++] = a->along;
+    for (int i = 0; i < w->rank; i++) {
+        const Dim d = w->dims[i];
+        if (d.name == a->dim.name || dims_have(&a->over, d.name))
+            continue;
+        if (type_find(t, d.name) >= 0)
+            WRONG(r, "both sides have the dim '%s', which is not summed", rule_dim(r, d.name));
+        wrong = add(r, t, d);
+        if (wrong)
+            return wrong;
+        left++;
+    }
+    if (!left)
+        WRONG(r, "the matrices have no dim of their own");
+    return NULL;
+}
+
+const char *type_grouped_weight(Rule *r)
+{
+    const Type *z = r->in[0], *y = r->in[1], *ends = r->in[2];
+    DimList own[2] = {{0}, {0}};
+    Type *t = &r->out[0];
+    const char *wrong = are_ends(r, ends);
+    if (!wrong)
+        wrong = sorted_rows(r, z, ends, "the first operand", &own[0]);
+    if (!wrong)
+        wrong = sorted_rows(r, y, ends, "the second operand", &own[1]);
+    if (wrong)
+        return wrong;
+    if (!own[0].n || !own[1].n)
+        WRONG(r, "an operand has no dim but those of rows and groups");
+    *t = (Type){.dtype = z->dtype, .rank = 1, .dims = {r->attrs->dim}};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < own[k].n; i++) {
+            if (type_find(t, own[k].dim[i].name) >= 0)
+                WRONG(r, "both operands have the dim '%s', which is none of rows or groups",
+                      rule_dim(r, own[k].dim[i].name));
+            wrong = add(r, t, own[k].dim[i]);
+            if (wrong)
+                return wrong;
+        }
+    return rule_added(r, 3);
 }

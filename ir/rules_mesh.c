@@ -85,6 +85,18 @@ static const char *experts(Rule *r, Op op, Axes *partial)
     return wrong;
 }
 
+/* A product whose last operand says which rows are whose. */
+static const char *grouped(Rule *r, Op op, Axes *partial)
+{
+    Axes summed = op == OP_grouped
+                      ? axes_of(r->in[0], &r->attrs->over)
+                      : (type_axes(r->in[0]) | type_axes(r->in[1])) & ~type_axes(&r->out[0]);
+    const char *wrong = product_of(r, summed, partial);
+    if (!wrong)
+        wrong = whole(r, 2);
+    return wrong ? wrong : adds_to(r, 3, *partial);
+}
+
 /* A number that is rounded at random is itself on average, and so is the sum of such parts. */
 static const char *rounded(Rule *r, Axes *partial)
 {
@@ -129,6 +141,8 @@ static const char *partial_of(Rule *r, Op op, Axes *partial)
         wrong = whole(r, 0);
         return wrong ? wrong : alike(r, 1, partial);
     }
+    if (OP_AMONG(op, OP_grouped, OP_grouped_weight))
+        return grouped(r, op, partial);
     return OP_AMONG(op, OP_dispatch, OP_combine, OP_combine_weight) ? experts(r, op, partial)
                                                                     : all_whole(r);
 }
@@ -148,7 +162,9 @@ static const char *unsplit(Rule *r, Op op)
             axes |= a->over.dim[k].axes;
     } else if (op == OP_window)
         axes = a->along.axes;
-    else if (OP_AMONG(op, OP_top, OP_slots, OP_dispatch, OP_combine, OP_combine_weight))
+    else if (OP_AMONG(op, OP_grouped, OP_grouped_weight))
+        axes = a->dim.axes | a->to.axes | a->along.axes;
+    else if (OP_AMONG(op, OP_top, OP_slots, OP_ends, OP_dispatch, OP_combine, OP_combine_weight))
         axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);
     else if (op == OP_tile_scale)
         axes = ir_cut_tiles(r->m, a, r->in[0]) < 0 ? 0 : axes_of(r->in[0], &a->over);

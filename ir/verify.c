@@ -113,8 +113,8 @@ static bool holds(DType t, double x)
 static bool may_be_wide(Op op, uint32_t k, DType t, DType rule)
 {
     return t == DT_f32 && dtype_is_half(rule) &&
-           (op == OP_dot || op == OP_conv || op == OP_scatter_add || (op == OP_dot_sum && k == 0) ||
-            (op == OP_head && k == 2));
+           (op == OP_dot || op == OP_conv || op == OP_grouped || op == OP_grouped_weight ||
+            op == OP_scatter_add || (op == OP_dot_sum && k == 0) || (op == OP_head && k == 2));
 }
 
 /* A product that knows its scales is rounded, unless something is added to it. */

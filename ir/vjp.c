@@ -113,6 +113,7 @@ static void vjp_none(Vjp *v)
 #define vjp_attention_bias_grad vjp_none
 #define vjp_top                 vjp_none
 #define vjp_slots               vjp_none
+#define vjp_ends                vjp_none
 #define vjp_tile_scale          vjp_none /* pass quantize makes it, later */
 #define vjp_round_tiles         vjp_none
 #define vjp_cross_entropy_grad  vjp_none
@@ -414,6 +415,62 @@ static void vjp_combine_weight(Vjp *v)
         Value in[] = {operand(v, 0), choice[0], choice[1], g};
         v->grad[1] = typed(v, OP_combine, &v->ins->attrs, 4, in, operand_type(v, 1));
     }
+}
+
+/* What is multiplied is of the type of the operands; a gradient is as exact as is asked for. */
+static Value grouped(Vjp *v, Op op, const Attrs *a, Value first, Value second, int mine)
+{
+    Type t = operand_type(v, mine);
+    t.dtype = v->exact && v->exact[mine] ? dtype_wide(t.dtype) : t.dtype;
+    Value in[] = {first, second, operand(v, 2)};
+    return typed(v, op, a, 3, in, t);
+}
+
+/* Rows times matrices, and the matrices turned: sums are over what the matrices have left. */
+static void vjp_grouped(Vjp *v)
+{
+    const Type w = operand_type(v, 1);
+    Type y = result_type(v, 0);
+    y.dtype = w.dtype;
+    const Value g = build_as(v->b, build_cast(v->b, v->ct[0], w.dtype), y);
+    Attrs a = v->ins->attrs;
+    a.over.n = 0;
+    bool summed_first = false;
+    for (int i = 0; i < w.rank; i++) {
+        const Dim d = w.dims[i];
+        if (d.name == a.dim.name)
+            continue;
+        if (!dims_have(&v->ins->attrs.over, d.name))
+            a.over.dim[a.over.n++] = d;
+        else if (!a.over.n)
+            summed_first = true;
+    }
+    if (v->want[0])
+        v->grad[0] = grouped(v, OP_grouped, &a, g, operand(v, 1), 0);
+    if (v->want[1]) {
+        const Value z = operand(v, 0); /* the matrices lie as they do */
+        v->grad[1] = grouped(v, OP_grouped_weight, &v->ins->attrs, summed_first ? z : g,
+                             summed_first ? g : z, 1);
+    }
+}
+
+/* Each operand's gradient is a product of the other with the matrices of the cotangent. */
+static void vjp_grouped_weight(Vjp *v)
+{
+    Type t = result_type(v, 0);
+    t.dtype = operand_type(v, 0).dtype;
+    const Value g = build_as(v->b, build_cast(v->b, v->ct[0], t.dtype), t);
+    for (int k = 0; k < 2; k++) {
+        const Type other = operand_type(v, 1 - k);
+        Attrs a = v->ins->attrs;
+        for (int i = 0; i < other.rank; i++)
+            if (type_find(&t, other.dims[i].name) >= 0)
+                a.over.dim[a.over.n++] = other.dims[i];
+        if (v->want[k])
+            v->grad[k] = grouped(v, OP_grouped, &a, operand(v, 1 - k), g, k);
+    }
+    if (v->ins->nin > 3 && v->want[3])
+        v->grad[3] = v->ct[0];
 }
 
 /* ---- composites --------------------------------------------------------------------------- */

@@ -87,6 +87,8 @@ static void count_slots(void *ctx, int64_t begin, int64_t end, void *scratch)
         const int32_t e = (int32_t)(u % d->experts), *choice = s->choice + u / d->experts * all;
         int32_t *slot = s->slot + u / d->experts * all;
         int64_t next = 0;
+        for (int64_t c = 0; d->sorted && c < all; c++)
+            next += choice[c] < e;
         for (int64_t c = 0; c < all; c++) {
             if (choice[c] != e)
                 continue;
@@ -103,6 +105,32 @@ void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *ch
     mg_parallel(r, d->groups * d->experts, grain(d->positions * d->choices * 4), count_slots, &s);
     mg_end(r, action);
     mg_output(r, action, slot, d->groups * d->positions * d->choices, MG_I32);
+}
+
+/* A unit is a group. */
+static void count_ends(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Slots *s = ctx;
+    const mg_experts_desc *d = s->d;
+    const int64_t all = d->positions * d->choices;
+    for (int64_t g = begin; g < end; g++) {
+        int32_t *to = s->slot + g * d->experts;
+        memset(to, 0, (size_t)d->experts * sizeof *to);
+        for (int64_t c = g * all; c < (g + 1) * all; c++)
+            to[s->choice[c]]++;
+        for (int64_t e = 1; e < d->experts; e++)
+            to[e] += to[e - 1];
+    }
+}
+
+void mg_ends(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice, int32_t *end)
+{
+    Slots s = {d, choice, end};
+    mg_begin(r, action);
+    mg_parallel(r, d->groups, grain(d->positions * d->choices * 4), count_ends, &s);
+    mg_end(r, action);
+    mg_output(r, action, end, d->groups * d->experts, MG_I32);
 }
 
 /* ---- dispatch and combine ------------------------------------------------------------------- */
@@ -124,7 +152,7 @@ void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *ro
                  const int32_t *choice, const int32_t *slot, const void *weight, void *z)
 {
     const int type = mgk_float(d->dtype, "mg_dispatch");
-    const int64_t all = d->experts * d->groups * d->slots;
+    const int64_t all = (d->sorted ? 1 : d->experts) * d->groups * d->slots;
     mgk_experts x = {d, (void *)rows, z, (void *)weight, choice, slot};
     mg_begin(r, action);
     mg_parallel(r, all, row_grain(d, 1), clear, &x);

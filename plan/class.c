@@ -49,6 +49,9 @@ static ClassId class_of(const Plan *p, const Action *a)
         return product_class(p, a->gemm.dtype);
     case ACT_conv:
         return product_class(p, a->conv.dtype);
+    case ACT_grouped:
+    case ACT_grouped_weight:
+        return product_class(p, a->grouped.dtype);
     case ACT_attention:
     case ACT_attention_grad:
     case ACT_attention_bias_grad:
@@ -64,6 +67,7 @@ static ClassId class_of(const Plan *p, const Action *a)
         return MEASURE_tables;
     case ACT_top:
     case ACT_slots:
+    case ACT_ends:
     case ACT_dispatch:
     case ACT_combine:
     case ACT_combine_weight:

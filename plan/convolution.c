@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "runtime/conv.h"
+#include "runtime/grouped.h"
 
 static const double START = 3.2e-6; /* tables, and the first tiles that arrive */
 /* Shares of the peak of two blocks on a multiprocessor. On one with tensor cores of sm_90 mma.sync
@@ -70,4 +70,27 @@ double convolution_seconds(const Plan *p, const Action *a)
     while (mg_conv_next(&parts, &part))
         all += part_seconds(p, &part.d);
     return fmax(all, a->bytes_moved / p->device->bandwidth);
+}
+
+/* The same tiles: of sorted rows half a tile more for each expert of a group, as the last is; of a
+ * weight's gradient as many steps as an expert has rows, if all have as many. */
+double grouped_seconds(const Plan *p, const Action *a)
+{
+    const Device *v = p->device;
+    const mg_grouped_desc *d = &a->grouped;
+    const bool weight = a->kind == ACT_grouped_weight;
+    const mg_conv_desc c = mg_grouped_conv(d, weight);
+    const mg_conv_way w = mg_grouped_way(d, weight, true, true);
+    const double width = (double)mg_conv_step_terms(d->dtype), rows = MG_CONV_ROWS,
+                 columns = w.columns, groups = (double)d->groups, experts = (double)d->experts;
+    const double across = ceil((double)d->n / columns);
+    const double tiles = weight ? experts * ceil((double)d->k / rows)
+                                : groups * ((double)d->rows / rows + 0.5 * experts);
+    const double steps =
+        weight ? groups * ceil((double)d->rows / experts / width) : ceil((double)d->k / width);
+    const double waves = ceil(tiles * across / (2.0 * v->threads));
+    double step = 2 * rows * columns * width / rate_of(p, &c, &w);
+    const double copies = (w.wide_x ? 0 : rows * width) + (w.wide_w ? 0 : columns * width);
+    step = fmax(step, copies / COPIES);
+    return fmax(fmax(waves * (START + steps * 2 * step), v->launch), a->bytes_moved / v->bandwidth);
 }

@@ -7,4 +7,7 @@
 /* Seconds of an action that is a convolution on a GPU. */
 double convolution_seconds(const Plan *p, const Action *a);
 
+/* The same of a grouped product. */
+double grouped_seconds(const Plan *p, const Action *a);
+
 #endif

@@ -62,6 +62,9 @@ static int64_t nodes_of(const Action *a)
     case ACT_gather:
     case ACT_top:
     case ACT_slots:
+    case ACT_ends:
+    case ACT_grouped:
+    case ACT_grouped_weight:
     case ACT_combine:
     case ACT_combine_weight:
     case ACT_tile_scale:

@@ -154,6 +154,7 @@ typedef struct Action {
         mg_gather_desc gather;
         mg_top_desc top;
         mg_experts_desc experts;
+        mg_grouped_desc grouped;
         mg_tile_scale_desc tile_scale;
         mg_round_tiles_desc round_tiles;
         mg_random_desc random;
@@ -165,7 +166,8 @@ typedef struct Action {
      * `within`; attention_grad: q k v o lse do dq dk dv, the same bias, seen and first, and of
      * halves work; attention_bias_grad: q k v o lse do, the bias's gradient, the same bias and so
      * on; head: x w target dloss loss dx dw work; head_loss: x w target loss work; dispatch,
-     * combine: the weight, if there is one, before the result. */
+     * combine: the weight, if there is one, before the result; grouped: z w end y; grouped_weight:
+     * z y end w. */
     int noperands;
     Operand *operand;
     uint8_t stream;

@@ -176,6 +176,8 @@ static void rate(const Plan *p, Program *g)
             a->seconds = xent_seconds(p, a);
         if (a->kind == ACT_conv && d->target == TARGET_cuda)
             a->seconds = convolution_seconds(p, a);
+        if ((a->kind == ACT_grouped || a->kind == ACT_grouped_weight) && d->target == TARGET_cuda)
+            a->seconds = grouped_seconds(p, a);
         if (action_transfers(a)) {
             const DeviceLevel l = levels_share(p->module, d, action_level(a));
             a->seconds = l.seconds + a->bytes_moved / (a->kind == ACT_fetch ? l.in : l.out);

@@ -440,30 +440,6 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
 /* y[r, k]: index of the k-th largest of x[r, 0 .. n), k < top; of equal ones the first, NaN last */
 void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y);
 
-/* Experts. Each position of each group makes some choices of an expert, choice[group, position, k];
- * an expert has `slots` slots for each group. All tensors are dense:
- *   rows   [groups, positions, inner]       data of positions
- *   z      [experts, groups, slots, inner]  data of experts
- *   choice, slot, weight [groups, positions, choices]; weight is f32 if rows are halves
- * slots           slot = number of earlier choices of the same expert, by position and then by k,
- *                 or -1 if that is all the slots it has
- * dispatch        z[choice, g, slot] = rows[g, p] * weight, 0 in unused slots
- * combine         rows[g, p] = sum of z[choice, g, slot] * weight over its choices, in their order
- * combine_weight  weight[g, p, k] = z[choice, g, slot] . rows[g, p], 0 without a slot
- * Choices are below experts. A weight that is NULL is 1. No two choices of a group share a slot. */
-typedef struct mg_experts_desc {
-    mg_dtype dtype; /* of rows and z */
-    int64_t groups, positions, choices, experts, slots, inner;
-} mg_experts_desc;
-void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice,
-              int32_t *slot);
-void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *rows,
-                 const int32_t *choice, const int32_t *slot, const void *weight, void *z);
-void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
-                const int32_t *choice, const int32_t *slot, const void *weight, void *rows);
-void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
-                       const void *rows, const int32_t *choice, const int32_t *slot, void *weight);
-
 void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
                const int64_t *step, const int32_t *slot, void *out);
 

@@ -115,6 +115,53 @@ typedef struct mg_conv_desc {
     mg_conv_axis axis[MG_CONV_AXES];
 } mg_conv_desc;
 
+/* Experts. Each position of each group makes some choices of an expert, choice[group, position, k];
+ * an expert has `slots` slots for each group. All tensors are dense:
+ *   rows   [groups, positions, inner]       data of positions
+ *   z      [experts, groups, slots, inner]  data of experts
+ *   choice, slot, weight [groups, positions, choices]; weight is f32 if rows are halves
+ * slots           slot = number of earlier choices of the same expert, by position and then by k,
+ *                 or -1 if that is all the slots it has
+ * dispatch        z[choice, g, slot] = rows[g, p] * weight, 0 in unused slots
+ * combine         rows[g, p] = sum of z[choice, g, slot] * weight over its choices, in their order
+ * combine_weight  weight[g, p, k] = z[choice, g, slot] . rows[g, p], 0 without a slot
+ * ends            end[g, e] = number of choices of experts 0 to e
+ * Choices are below experts. A weight that is NULL is 1. No two choices of a group share a slot.
+ * sorted: z is [groups, slots, inner], the slots of all experts one behind the other, as many as
+ * there are choices; to slot, the number of choices of experts before its own is added. */
+typedef struct mg_experts_desc {
+    mg_dtype dtype; /* of rows and z */
+    bool sorted;
+    int64_t groups, positions, choices, experts, slots, inner;
+} mg_experts_desc;
+void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice,
+              int32_t *slot);
+void mg_ends(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice, int32_t *end);
+void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *rows,
+                 const int32_t *choice, const int32_t *slot, const void *weight, void *z);
+void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
+                const int32_t *choice, const int32_t *slot, const void *weight, void *rows);
+void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
+                       const void *rows, const int32_t *choice, const int32_t *slot, void *weight);
+
+/* Products of rows that are sorted by expert: rows [end[g, e - 1], end[g, e]) of group g are expert
+ * e's, from 0 on; ends do not decrease, and are at most `rows`. All tensors are dense:
+ *   z [groups, rows, k], y [groups, rows, n], end [groups, experts]
+ *   w [experts, k, n], or if it is turned [experts, n, k]
+ * grouped         y[g, r] = z[g, r] w[e], 0 in rows of no expert
+ * grouped_weight  w[e] = (or, to accumulate, grows by) the sum over g and e's rows r, in that
+ * order, of z[g, r] y[g, r]; it is not turned Halves are summed in f32. */
+typedef struct mg_grouped_desc {
+    mg_dtype dtype; /* of operands */
+    mg_dtype out;   /* of the result: the same type, or f32 for halves */
+    bool turned, accumulate;
+    int64_t groups, rows, experts, k, n;
+} mg_grouped_desc;
+void mg_grouped(mg_run *r, int action, const mg_grouped_desc *d, const void *z, const void *w,
+                const int32_t *end, void *y);
+void mg_grouped_weight(mg_run *r, int action, const mg_grouped_desc *d, const void *z,
+                       const void *y, const int32_t *end, void *w);
+
 /* out[e] = uniform in [0, 1), equal under every layout: with g = slot * elements + e the top 24
  * bits of word g % 4 of Philox4x32-10, of counter {g / 4, step} under the key seed ^ key, 64 bits
  * each, low half first. */

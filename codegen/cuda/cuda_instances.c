@@ -2,7 +2,7 @@
  * instances of the templates of kernels/cuda. */
 #include "codegen/cuda/cuda.h"
 #include "runtime/attend.h"
-#include "runtime/conv.h"
+#include "runtime/grouped.h"
 
 #include <string.h>
 
@@ -60,12 +60,24 @@ static void write_conv(Instances *all, const Train *t, const mg_conv_desc *d)
         }
 }
 
+static void write_grouped(Instances *all, const Train *t, const mg_grouped_desc *d, bool weight)
+{
+    char text[MG_CONV_NAME];
+    for (int even = 0; even < 4; even++) {
+        const mg_conv_way way = mg_grouped_way(d, weight, even & 1, even & 2);
+        mg_grouped_instance(&way, weight, mg_conv_numbers(d->dtype, t->tf32), text);
+        write_instance(all, text);
+    }
+}
+
 static void write_of_program(Instances *all, const Train *t, const Program *p)
 {
     for (size_t i = 0; p && i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
         if (a->kind == ACT_conv)
             write_conv(all, t, &a->conv);
+        if (a->kind == ACT_grouped || a->kind == ACT_grouped_weight)
+            write_grouped(all, t, &a->grouped, a->kind == ACT_grouped_weight);
         if (a->kind == ACT_attention)
             write_pass(all, t, &a->attention, MG_ATTEND_FORWARD, a->noperands > 5);
         if (a->kind == ACT_attention_bias_grad)

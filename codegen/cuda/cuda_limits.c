@@ -1,7 +1,7 @@
 /* cuda_limits.c - sizes that the kernels of kernels/cuda do not count to: refused when a program is
  * compiled. */
 #include "codegen/cuda/cuda.h"
-#include "runtime/conv.h"
+#include "runtime/grouped.h"
 
 enum { WARP = 32, BLOCK = 128 /* threads, at least; a row has a warp at most */ };
 
@@ -34,6 +34,22 @@ static bool convolution_fits(const Plan *p, const Action *a)
     return false;
 }
 
+/* Those of what an expert's rows and its matrix are, and blocks, too. */
+static bool grouped_fits(const Plan *p, const Action *a)
+{
+    const bool weight = a->kind == ACT_grouped_weight;
+    const mg_conv_desc c = mg_grouped_conv(&a->grouped, weight);
+    const int64_t reach = mg_conv_counts(&c), blocks = mg_grouped_blocks(&a->grouped, weight, 64);
+    const int64_t most = reach > blocks ? reach : blocks;
+    if (most <= INT32_MAX)
+        return true;
+    diag_error(p->module->diag, a->span, 526,
+               "a grouped product of %lld elements, or blocks; a GPU counts to %lld",
+               (long long)most, (long long)INT32_MAX);
+    diag_help(p->module->diag, "a shorter sequence, or more ranks along what a row is, have fewer");
+    return false;
+}
+
 bool codegen_cuda_fits(const Plan *p)
 {
     Program *const *const all = p->programs;
@@ -43,6 +59,8 @@ bool codegen_cuda_fits(const Plan *p)
             if ((a->kind == ACT_gather || a->kind == ACT_scatter_add) && !look_up_fits(p, a))
                 return false;
             if (a->kind == ACT_conv && !convolution_fits(p, a))
+                return false;
+            if ((a->kind == ACT_grouped || a->kind == ACT_grouped_weight) && !grouped_fits(p, a))
                 return false;
         }
     return true;

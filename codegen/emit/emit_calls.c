@@ -381,7 +381,12 @@ void emit_call(Writer *w, const Action *a, int depth)
         call_indices(w, a, false);
         break;
     case ACT_slots:
+    case ACT_ends:
         call_indices(w, a, true);
+        break;
+    case ACT_grouped:
+    case ACT_grouped_weight:
+        call_library(w, a, 2);
         break;
     case ACT_dispatch:
         call_experts(w, a, 1);

@@ -200,6 +200,16 @@ static void desc_experts(const Emitter *e, const mg_experts_desc *d)
     const Number numbers[] = {NUMBER(groups),  NUMBER(positions), NUMBER(choices),
                               NUMBER(experts), NUMBER(slots),     NUMBER(inner)};
     sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
+    flag(e, "sorted", d->sorted);
+}
+
+static void desc_grouped(const Emitter *e, const mg_grouped_desc *d)
+{
+    const Number numbers[] = {NUMBER(groups), NUMBER(rows), NUMBER(experts), NUMBER(k), NUMBER(n)};
+    sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
+    fprintf(e->out, ", .out = %s", desc_dtype(d->out));
+    flag(e, "turned", d->turned);
+    flag(e, "accumulate", d->accumulate);
 }
 
 static void desc_random(const Emitter *e, const mg_random_desc *d)
@@ -274,10 +284,15 @@ static void desc_body(const Emitter *e, const Action *a)
         desc_top(e, &a->top);
         break;
     case ACT_slots:
+    case ACT_ends:
     case ACT_dispatch:
     case ACT_combine:
     case ACT_combine_weight:
         desc_experts(e, &a->experts);
+        break;
+    case ACT_grouped:
+    case ACT_grouped_weight:
+        desc_grouped(e, &a->grouped);
         break;
     case ACT_tile_scale:
         desc_tile_scale(e, &a->tile_scale);

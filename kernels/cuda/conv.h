@@ -344,10 +344,13 @@ __device__ static inline void conv_put(O *to, A first, A second, int left, bool 
 
 /* ---- the kernels -------------------------------------------------------------------------- */
 
+/* The tile from row0 and column0 on, of number b of the batch; `set` counts these and the parts
+ * that sums are cut into. adds: to y. */
 template <class E, bool TX, bool TW, int N>
-__device__ static inline void conv_product(const mg_conv_desc &d, const mg_conv_how &h,
-                                           const typename E::T *x, const typename E::T *w, void *y,
-                                           typename E::sum *parts)
+__device__ static inline void conv_tile(const mg_conv_desc &d, const mg_conv_how &h,
+                                        const typename E::T *x, const typename E::T *w, void *y,
+                                        typename E::sum *parts, unsigned set, int row0, int column0,
+                                        bool adds)
 {
     typedef typename E::T T;
     typedef typename E::sum A;
@@ -359,9 +362,6 @@ __device__ static inline void conv_product(const mg_conv_desc &d, const mg_conv_
     int *columns = (int *)(rows + M);
     conv_term *terms = (conv_term *)(columns + N);
     const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32;
-    const unsigned across = (unsigned)(h.n + N - 1) / N, down = (unsigned)(h.m + M - 1) / M;
-    const unsigned tile = blockIdx.x / across, set = tile / down;
-    const int column0 = (int)(blockIdx.x % across) * N, row0 = (int)(tile % down) * M;
     const int split = (int)(set / (unsigned)h.batch), b = (int)(set % (unsigned)h.batch);
     const int64_t first = (int64_t)split * h.steps * K, last = first + (int64_t)h.steps * K;
     const int from = first < h.k ? (int)first : h.k, to = last < h.k ? (int)last : h.k;
@@ -432,11 +432,23 @@ __device__ static inline void conv_product(const mg_conv_desc &d, const mg_conv_
             if (h.splits > 1)
                 conv_put(parts + at + column, one, two, left, h.n % 2 == 0, false);
             else if (h.wide_y)
-                conv_put((A *)y + at + column, one, two, left, h.pairs, d.accumulate);
+                conv_put((A *)y + at + column, one, two, left, h.pairs, adds);
             else
-                conv_put((T *)y + at + column, one, two, left, h.pairs, d.accumulate);
+                conv_put((T *)y + at + column, one, two, left, h.pairs, adds);
         }
     }
+}
+
+template <class E, bool TX, bool TW, int N>
+__device__ static inline void conv_product(const mg_conv_desc &d, const mg_conv_how &h,
+                                           const typename E::T *x, const typename E::T *w, void *y,
+                                           typename E::sum *parts)
+{
+    enum { M = MG_CONV_ROWS };
+    const unsigned across = (unsigned)(h.n + N - 1) / N, down = (unsigned)(h.m + M - 1) / M;
+    const unsigned tile = blockIdx.x / across, set = tile / down;
+    conv_tile<E, TX, TW, N>(d, h, x, w, y, parts, set, (int)(tile % down) * M,
+                            (int)(blockIdx.x % across) * N, d.accumulate);
 }
 
 /* Adds up the parts of an element of y, in their order. */

@@ -31,8 +31,25 @@ __device__ static inline void mg_top_rows(const mg_top_desc &d, const T *x, int3
     }
 }
 
+/* A warp counts the choices of a group that are below e: FLIGHT of a lane are in flight. */
+__device__ static inline int64_t mg_choices_below(const int32_t *choice, int64_t all, int64_t e)
+{
+    enum { FLIGHT = 8 };
+    const int64_t lane = threadIdx.x % 32;
+    int n = 0;
+    for (int64_t from = 0; from < all; from += 32 * FLIGHT) {
+        MG_UNROLL
+        for (int k = 0; k < FLIGHT; k++)
+            n += from + 32 * k + lane < all && choice[from + 32 * k + lane] < e;
+    }
+    MG_UNROLL
+    for (int apart = 16; apart; apart /= 2)
+        n += __shfl_xor_sync(MG_ALL, n, apart);
+    return n;
+}
+
 /* A warp counts the choices of one expert of a group: 32 choices at a time, with a ballot; FLIGHT
- * times as many are in flight. */
+ * times as many are in flight. Sorted slots begin behind those of the experts before it. */
 extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
     mg_slots_i32(mg_experts_desc d, const int32_t *choice, int32_t *slot)
 {
@@ -42,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
     if (unit >= d.groups * d.experts)
         return;
     const int64_t e = unit % d.experts, first = unit / d.experts * all;
-    int64_t next = 0;
+    int64_t next = d.sorted ? mg_choices_below(choice + first, all, e) : 0;
     int32_t some[FLIGHT];
     for (int64_t from = 0; from < all; from += 32 * FLIGHT) {
         MG_UNROLL
@@ -61,6 +78,20 @@ extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
 }
 MG_EXPORT(mg_slots_i32)
 
+/* A warp counts the choices of the experts up to one of a group. */
+extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
+    mg_ends_i32(mg_experts_desc d, const int32_t *choice, int32_t *end)
+{
+    const int64_t all = d.positions * d.choices;
+    const int64_t unit = (int64_t)blockIdx.x * (MG_SLOTS_BLOCK / 32) + threadIdx.x / 32;
+    if (unit >= d.groups * d.experts)
+        return;
+    const int64_t n = mg_choices_below(choice + unit / d.experts * all, all, unit % d.experts + 1);
+    if (threadIdx.x % 32 == 0)
+        end[unit] = (int32_t)n;
+}
+MG_EXPORT(mg_ends_i32)
+
 /* The group of number i of `each` in a group; blocks are numbered in 32 bits. */
 __device__ static inline uint32_t mg_group_of(uint32_t i, int64_t each)
 {
@@ -72,8 +103,8 @@ __device__ static inline int64_t mg_row_of(const mg_experts_desc &d, const int32
                                            const int32_t *slot, int64_t c, uint32_t group)
 {
     const int64_t e = choice[c], s = slot[c];
-    return e >= 0 && e < d.experts && s >= 0 && s < d.slots ? (e * d.groups + group) * d.slots + s
-                                                            : -1;
+    const int64_t of = d.sorted ? group : e * d.groups + group;
+    return e >= 0 && e < d.experts && s >= 0 && s < d.slots ? of * d.slots + s : -1;
 }
 
 /* True if rows on both sides begin at multiples of 16 bytes, and can be copied so. */

@@ -73,6 +73,8 @@
 
 #include "conv.h"
 
+#include "grouped.h" /* after conv.h: conv_tile */
+
 #include "instances.h"
 
 #endif

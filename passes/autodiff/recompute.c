@@ -35,7 +35,7 @@ static void set_exact(void *ctx, Ins *i)
 
 const char *ins_called(const Module *m, const Ins *i)
 {
-    for (uint32_t k = 0; k < i->nin && op_is_product(i->op); k++) {
+    for (uint32_t k = 0; k < i->nin && (op_is_product(i->op) || i->op == OP_grouped); k++) {
         Value v = i->in[k], from = 0;
         while (slice_loop(m, v, &from))
             v = from;

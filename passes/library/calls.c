@@ -11,8 +11,10 @@
  * innermost conv                 dims of w alone, or terms, contiguous in w; columns contiguous in
  * y experts              all dense; of choices the group's dims outside, then positions, then
  *                        choices; of rows and slots the same groups, and what is left innermost
- *   gather, scatter_add  tables dense; what is added is ordered index first, then the table's dims;
- *                        dims that the table and the index have are outermost in both
+ *   grouped              all dense; of ends the group's dims outside; of rows the same groups, the
+ * rows, and what a row is, in the order of the matrices; of these experts outside, and what is
+ * summed together gather, scatter_add  tables dense; what is added is ordered index first, then the
+ * table's dims; dims that the table and the index have are outermost in both
  */
 #include "passes/library/attention.h"
 #include "passes/library/conv.h"
@@ -328,16 +330,18 @@ static void fit_round_tiles(Builder *b, Ins *i)
 static void fit_experts(Builder *b, Ins *i)
 {
     const Attrs *a = &i->attrs;
-    uint32_t choice = i->op == OP_slots ? 0 : i->op == OP_combine_weight ? 2 : 1;
+    uint32_t choice = OP_AMONG(i->op, OP_slots, OP_ends) ? 0 : i->op == OP_combine_weight ? 2 : 1;
     DimList last = a->over;
     last.dim[last.n++] = a->along;
     Type of = *type_of(b->m, i->in[choice]), group = less(&of, &last), positions = group;
     positions.dims[positions.rank++] = a->along;
     for (uint32_t k = choice; k < i->nin; k++)
         order(b, &i->in[k], &positions);
-    if (i->op == OP_slots)
+    if (!choice)
         return;
-    Type slots = {.rank = 1, .dims = {a->dim}};
+    Type slots = {0};
+    if (!a->sorted)
+        slots.dims[slots.rank++] = a->dim;
     for (int k = 0; k < group.rank; k++)
         slots.dims[slots.rank++] = group.dims[k];
     slots.dims[slots.rank++] = a->to;
@@ -348,6 +352,50 @@ static void fit_experts(Builder *b, Ins *i)
     for (int k = slots.rank; k < rest.rank; k++)
         positions.dims[positions.rank++] = rest.dims[k];
     order(b, &i->in[1], &positions);
+}
+
+/* Ends with the dims of their groups outside; the groups, and in each its rows. */
+static Type order_ends(Builder *b, Ins *i)
+{
+    const DimList to = {1, {i->attrs.to}};
+    Type rows = less(type_of(b->m, i->in[2]), &to);
+    order(b, &i->in[2], &rows);
+    rows.dims[rows.rank++] = i->attrs.along;
+    return rows;
+}
+
+bool grouped_turned(const Attrs *a, const Type *w)
+{
+    int last = w->rank - 1;
+    if (w->dims[last].name == a->dim.name)
+        last--;
+    return last >= 0 && dims_have(&a->over, w->dims[last].name);
+}
+
+static void fit_grouped(Builder *b, Ins *i)
+{
+    const Attrs *a = &i->attrs;
+    const Type w = *type_of(b->m, i->in[1]);
+    Type rows = order_ends(b, i), matrices = {.rank = 1, .dims = {a->dim}};
+    const bool turned = grouped_turned(a, &w);
+    for (int pass = 0; pass < 2; pass++)
+        for (int k = 0; k < w.rank; k++)
+            if (w.dims[k].name != a->dim.name &&
+                dims_have(&a->over, w.dims[k].name) == (pass == turned))
+                matrices.dims[matrices.rank++] = w.dims[k];
+    as(b, &i->in[1], &matrices);
+    contiguous(b, &i->in[1]);
+    for (int k = 0; k < w.rank; k++)
+        if (dims_have(&a->over, w.dims[k].name))
+            rows.dims[rows.rank++] = w.dims[k];
+    order(b, &i->in[0], &rows);
+}
+
+static void fit_grouped_weight(Builder *b, Ins *i)
+{
+    const Type rows = order_ends(b, i);
+    order(b, &i->in[0], &rows);
+    order(b, &i->in[1], &rows);
 }
 
 /* Has w contiguous elements along a dim of more than a few? */
@@ -427,7 +475,8 @@ static void restore(Builder *b, Ins *i, ValueMap *map)
             rule[k] = scatter_gives(b->m, i);
         if (type_equal(&rule[k], &was))
             continue;
-        Value start = i->op == OP_scatter_add && i->nin == 3 ? i->in[2] : 0;
+        const bool starts = OP_AMONG(i->op, OP_scatter_add, OP_grouped_weight);
+        Value start = starts && ins_added(i) >= 0 ? i->in[ins_added(i)] : 0;
         i->nin -= start != 0; /* the sum lies otherwise, so that it is added afterwards */
         rule[k].dtype = was.dtype;
         Value v = value_new(b->m, b->region, rule[k], b->m->values.data[i->out[k]].name);
@@ -462,6 +511,7 @@ static void fit_random(Builder *b, Ins *i)
 #define fit_cross_entropy_grad  fit_cross_entropy
 #define fit_head_loss           fit_head
 #define fit_slots               fit_experts
+#define fit_ends                fit_experts
 #define fit_dispatch            fit_experts
 #define fit_combine             fit_experts
 #define fit_combine_weight      fit_experts

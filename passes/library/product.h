@@ -23,6 +23,9 @@ bool product_match(const Strided *a, const Strided *b, const Strided *c, const D
                    Product *p);
 mg_dtype abi_dtype(DType t);
 
+/* Are the matrices w of a grouped product turned: do what is summed lie inside of what is not? */
+bool grouped_turned(const Attrs *a, const Type *w);
+
 /* calls.c: appends a library call to b's region, after the copies its operands need. Results that
  * come in another order are copied back, and entered into map. */
 void fit_call(Builder *b, Ins *i, ValueMap *map);

@@ -131,8 +131,9 @@ static bool is_result(const Region *r, Value v)
 static bool free_dot(const Products *p, Value v, const Type *t)
 {
     const Ins *d = p->m->values.data[v].def;
-    return d && OP_AMONG(d->op, OP_dot, OP_dot_scaled, OP_conv) && !d->exact && ins_added(d) < 0 &&
-           d->home == p->region && p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
+    return d && OP_AMONG(d->op, OP_dot, OP_dot_scaled, OP_conv, OP_grouped_weight) && !d->exact &&
+           ins_added(d) < 0 && d->home == p->region && p->uses.count[v] == 1 &&
+           type_equal(type_of(p->m, v), t);
 }
 
 /* May the result of `add` at position `at` take over c's storage? A pointwise value that is only
@@ -398,8 +399,8 @@ static void products_in(Module *m, Region *r, Arena *tmp)
     for (size_t i = 0; i < n; i++) {
         Ins *ins = old[i];
         p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward, ins->again};
-        if (OP_AMONG(ins->op, OP_dot, OP_dot_scaled, OP_conv) && ins_added(ins) < 0 &&
-            p.uses.count[ins->out[0]] == 0)
+        if (OP_AMONG(ins->op, OP_dot, OP_dot_scaled, OP_conv, OP_grouped_weight) &&
+            ins_added(ins) < 0 && p.uses.count[ins->out[0]] == 0)
             continue;             /* now part of another */
         if (ins->op == OP_repeat) /* whose copies may be made before it */
             products_in(m, ins->body, tmp);

@@ -106,7 +106,7 @@ static const struct {
 } multiplies[OP_count] = {
     [OP_dot] = {2, 1},      [OP_attention] = {3, 1}, [OP_cross_entropy] = {1, 0},
     [OP_dispatch] = {1, 1}, /* moved, as they are multiplied afterwards */
-    [OP_combine] = {1, 1},
+    [OP_combine] = {1, 1},  [OP_grouped] = {2, 1},
 };
 
 /* The instruction of `after` that has v as an operand. */

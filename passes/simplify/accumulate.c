@@ -42,7 +42,8 @@ static bool is_running_sum(const Module *m, const Ins *loop, uint32_t k)
         return false;
     if (i->op == OP_add)
         return i->in[0] == arg || i->in[1] == arg;
-    return OP_AMONG(i->op, OP_dot, OP_scatter_add) && i->nin == 3 && i->in[2] == arg;
+    return OP_AMONG(i->op, OP_dot, OP_scatter_add, OP_grouped_weight) && ins_added(i) >= 0 &&
+           i->in[ins_added(i)] == arg;
 }
 
 bool loop_adds(const Module *m, const Uses *uses, const Ins *loop, uint32_t k)
@@ -97,10 +98,10 @@ bool accumulate_into(Module *m, const Region *r, const Uses *uses, Value g, Valu
                          accumulate_into(m, r, uses, i->in[1], acc));
     if (i->op == OP_repeat)
         return into_repeat(m, uses, i, result_number(i, g), acc);
-    if (!OP_AMONG(i->op, OP_dot, OP_scatter_add))
+    if (!OP_AMONG(i->op, OP_dot, OP_scatter_add, OP_grouped_weight))
         return false;
-    if (i->nin == 3)
-        return early && accumulate_into(m, r, uses, i->in[2], acc);
+    if (ins_added(i) >= 0)
+        return early && accumulate_into(m, r, uses, i->in[ins_added(i)], acc);
     append_operand(m, i, acc);
     return true;
 }

@@ -71,8 +71,10 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
     /* Of a dim that is split in two, or made of two, ranks have parts of the outer one. */
     if (OP_AMONG(i->op, OP_split, OP_merge))
         space_fix(p, a->dim.name);
-    const bool routes = OP_AMONG(i->op, OP_slots, OP_dispatch, OP_combine, OP_combine_weight);
-    if (routes || OP_AMONG(i->op, OP_rename, OP_pick, OP_join, OP_rotate, OP_top) ||
+    const bool routes =
+        OP_AMONG(i->op, OP_slots, OP_ends, OP_dispatch, OP_combine, OP_combine_weight);
+    const bool grouped = OP_AMONG(i->op, OP_grouped, OP_grouped_weight);
+    if (routes || grouped || OP_AMONG(i->op, OP_rename, OP_pick, OP_join, OP_rotate, OP_top) ||
         !splits_alike(s->m, i)) {
         space_fix(p, a->dim.name);
         space_fix(p, a->to.name);
@@ -81,7 +83,7 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         space_fix(p, a->dim.name);
         fix_dims_of(p, &a->over);
     }
-    if (routes || i->op == OP_window)
+    if (routes || grouped || i->op == OP_window)
         space_fix(p, a->along.name);
     /* The dim that attention runs along may be split: keys go round. */
     if (routes || (i->op == OP_sum && a->whole) ||

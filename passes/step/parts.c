@@ -72,7 +72,8 @@ static bool has_batch(const Microbatches *r, Value v)
 bool ins_adds(const Ins *i, uint32_t k)
 {
     return op_is(i->op, ADDITIVE) || (i->op == OP_select && k > 0) ||
-           (OP_AMONG(i->op, OP_dot, OP_scatter_add) && k == 2);
+           (OP_AMONG(i->op, OP_dot, OP_scatter_add) && k == 2) ||
+           (i->op == OP_grouped_weight && k == 3);
 }
 
 bool ins_is_linear(const Module *m, const Ins *i, uint32_t k)
@@ -81,8 +82,8 @@ bool ins_is_linear(const Module *m, const Ins *i, uint32_t k)
         return true;
     if (i->op == OP_cast)
         return dtype_is_float(type_of(m, i->out[0])->dtype);
-    if (OP_AMONG(i->op, OP_mul, OP_dot, OP_combine_weight)) /* the rows, and what comes to them */
-        return k < 2;
+    if (OP_AMONG(i->op, OP_mul, OP_dot, OP_combine_weight, OP_grouped, OP_grouped_weight))
+        return k < 2; /* of both factors, as the rows and what comes to them */
     if (OP_AMONG(i->op, OP_div, OP_gather, OP_scatter_add))
         return k == 0;
     if (OP_AMONG(i->op, OP_attention_grad, OP_attention_bias_grad))
@@ -110,7 +111,8 @@ static bool linear(const Microbatches *r, const Ins *i, uint32_t k)
 static bool sums(Op op)
 {
     return op == OP_sum || op == OP_dot || op == OP_scatter_add || op == OP_attention_grad ||
-           op == OP_attention_bias_grad || op == OP_cross_entropy_grad || op == OP_head;
+           op == OP_attention_bias_grad || op == OP_cross_entropy_grad || op == OP_head ||
+           op == OP_grouped_weight;
 }
 
 static bool refuse(const Microbatches *r, const Ins *i, const char *what)
@@ -381,10 +383,11 @@ static void adjust_ins(Adjust *a, Region *home, Ins *i)
         for (size_t k = 0; k < i->body->results.n; k++)
             if (r->part[i->out[k]])
                 i->body->results.data[k] = share(a, &b, i->body->results.data[k]);
-    } else if (part && (i->op == OP_dot || i->op == OP_scatter_add) && i->nin == 3) {
+    } else if (part && OP_AMONG(i->op, OP_dot, OP_scatter_add, OP_grouped_weight) &&
+               ins_added(i) >= 0) {
         bool product = is_part(a, i->in[0]) || is_part(a, i->in[1]) || has_batch(r, i->in[0]) ||
                        has_batch(r, i->in[1]);
-        uint32_t k = product ? 2 : 0;
+        uint32_t k = product ? (uint32_t)ins_added(i) : 0;
         i->in[k] = share(a, &b, i->in[k]);
     } else if (part) {
         for (uint32_t k = 0; k < i->nin; k++)

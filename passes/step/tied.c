@@ -92,7 +92,7 @@ static void split_linear(Splitter *s, const Ins *i, Value v, Ends *to)
     }
     while (i->out[result] != v)
         result++;
-    to->mixed |= OP_AMONG(i->op, OP_dot, OP_scatter_add) && i->nin == 3;
+    to->mixed |= OP_AMONG(i->op, OP_dot, OP_scatter_add, OP_grouped_weight) && ins_added(i) >= 0;
     for (int e = 0; e < 2 && !to->mixed; e++)
         to->sum[e] = at_end(s, i, result, e, parts);
 }
@@ -117,7 +117,8 @@ static bool linear_together(const Module *m, const Ins *i, const bool *linear)
         if (here && !ins_is_linear(m, i, k))
             return false;
     }
-    const bool product = OP_AMONG(i->op, OP_dot, OP_scatter_add) && i->nin == 3;
+    const bool product =
+        OP_AMONG(i->op, OP_dot, OP_scatter_add, OP_grouped_weight) && ins_added(i) >= 0;
     return !n || (alone <= 1 && !added && (!product || alone == 1));
 }
 

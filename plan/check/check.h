@@ -74,10 +74,11 @@ int64_t next_iteration(const Meaning *w, const Ins *loop, int64_t i);
 const char *call_wrong(const Module *m, const Action *a, const Ins *i);
 const char *conv_wrong(const Action *a, const Ins *i);    /* check_conv.c */
 const char *experts_wrong(const Action *a, const Ins *i); /* check_experts.c */
-const char *tiles_wrong(const Action *a, const Ins *i);   /* check_tiles.c */
-const char *fp8_wrong(const Action *a, const Ins *i);     /* check_tiles.c: of a product */
-bool check_is_dense(const Operand *o);                    /* row-major, without gaps */
-mg_dtype check_dtype(DType t);                            /* as runtime/abi.h numbers them */
+const char *grouped_wrong(const Action *a, const Ins *i);
+const char *tiles_wrong(const Action *a, const Ins *i); /* check_tiles.c */
+const char *fp8_wrong(const Action *a, const Ins *i);   /* check_tiles.c: of a product */
+bool check_is_dense(const Operand *o);                  /* row-major, without gaps */
+mg_dtype check_dtype(DType t);                          /* as runtime/abi.h numbers them */
 
 /* ---- check_kernel.c -------------------------------------------------------------------------- */
 

@@ -549,10 +549,14 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
         return gather_wrong(a, i);
     case ACT_top:
     case ACT_slots:
+    case ACT_ends:
     case ACT_dispatch:
     case ACT_combine:
     case ACT_combine_weight:
         return experts_wrong(a, i);
+    case ACT_grouped:
+    case ACT_grouped_weight:
+        return grouped_wrong(a, i);
     case ACT_fetch:
     case ACT_offload:
         return transfer_wrong(m, a, i);

@@ -74,10 +74,8 @@ static const char *top_wrong(const Action *a, const Ins *i)
 static const struct {
     int rows, z, choice, first_weight;
 } held[OP_count] = {
-    [OP_slots] = {-1, -1, 0, 2},
-    [OP_dispatch] = {0, -1, 1, 3},
-    [OP_combine] = {-1, 0, 1, 3},
-    [OP_combine_weight] = {1, 0, 2, 4},
+    [OP_slots] = {-1, -1, 0, 2},  [OP_ends] = {-1, -1, 0, 2},         [OP_dispatch] = {0, -1, 1, 3},
+    [OP_combine] = {-1, 0, 1, 3}, [OP_combine_weight] = {1, 0, 2, 4},
 };
 
 const char *experts_wrong(const Action *a, const Ins *i)
@@ -91,26 +89,103 @@ const char *experts_wrong(const Action *a, const Ins *i)
         return top_wrong(a, i);
     int result = a->noperands - 1, choice = held[i->op].choice;
     const Type *of = &o[choice].type;
+    int groups = of->rank - 1 - i->attrs.over.n;
     if (!choices_are(&o[choice], of, d, &i->attrs) ||
-        !choices_are(&o[choice + 1], of, d, &i->attrs))
+        (i->op != OP_ends && !choices_are(&o[choice + 1], of, d, &i->attrs)))
         return "groups, positions or choices";
-    if (d->experts != i->attrs.dim.size || d->slots != i->attrs.to.size)
+    if (d->experts != i->attrs.dim.size || d->slots != i->attrs.to.size ||
+        d->sorted != (i->op != OP_ends && i->attrs.sorted))
         return "experts or slots";
-    if (i->op == OP_slots)
+    if (i->op == OP_ends) {
+        Front ends = {&o[1], 0};
+        if (!groups_are(&ends, of, groups, d->groups) ||
+            !next_is(&ends, i->attrs.dim.name, d->experts) || rest_of(&ends) != 1)
+            return "the ends of each group";
+    }
+    if (OP_AMONG(i->op, OP_slots, OP_ends))
         return d->inner == 1 ? NULL : "what a row is";
     for (int k = held[i->op].first_weight; k <= result; k++)
         if ((k < result || i->op == OP_combine_weight) && !choices_are(&o[k], of, d, &i->attrs))
             return "the weight of a choice";
     Front rows = {&o[held[i->op].rows < 0 ? result : held[i->op].rows], 0};
     Front z = {&o[held[i->op].z < 0 ? result : held[i->op].z], 0};
-    int groups = of->rank - 1 - i->attrs.over.n;
     if (d->dtype != check_dtype(rows.o->type.dtype) || z.o->type.dtype != rows.o->type.dtype)
         return "the type of its numbers";
     if (!groups_are(&rows, of, groups, d->groups) ||
         !next_is(&rows, i->attrs.along.name, d->positions) || rest_of(&rows) != d->inner)
         return "the rows of positions";
-    if (!next_is(&z, i->attrs.dim.name, d->experts) || !groups_are(&z, of, groups, d->groups) ||
-        !next_is(&z, i->attrs.to.name, d->slots) || rest_of(&z) != d->inner)
+    if ((!d->sorted && !next_is(&z, i->attrs.dim.name, d->experts)) ||
+        !groups_are(&z, of, groups, d->groups) || !next_is(&z, i->attrs.to.name, d->slots) ||
+        rest_of(&z) != d->inner)
         return "the rows of slots";
     return same_rest(&rows, &z) ? NULL : "what a row is";
+}
+
+/* ---- grouped products ------------------------------------------------------------------------ */
+
+/* Dims off the front of f, until none of `of` follows (the dims of which are summed, or not);
+ * their number of elements. */
+static int64_t row_of(Front *f, const Attrs *a, bool summed)
+{
+    const Type *t = &f->o->type;
+    int64_t n = 1;
+    for (; f->at < t->rank && dims_have(&a->over, t->dims[f->at].name) == summed; f->at++)
+        n *= t->dims[f->at].size;
+    return n;
+}
+
+/* Do the dims [from, to) of a and those of b from `at` on have the same names? */
+static bool same_names(const Type *a, int from, int to, const Type *b, int at)
+{
+    bool same = to - from <= b->rank - at;
+    for (int k = from; same && k < to; k++)
+        same = a->dims[k].name == b->dims[at + k - from].name;
+    return same;
+}
+
+/* Rows of groups, up to what a row is. */
+static bool sorted_rows(Front *f, const Type *ends, const mg_grouped_desc *d, const Attrs *a)
+{
+    return groups_are(f, ends, ends->rank - 1, d->groups) && next_is(f, a->along.name, d->rows);
+}
+
+const char *grouped_wrong(const Action *a, const Ins *i)
+{
+    const mg_grouped_desc *d = &a->grouped;
+    const Operand *o = a->operand;
+    const bool weight = i->op == OP_grouped_weight;
+    const Type *ends = &o[2].type;
+    for (int k = 0; k < a->noperands; k++)
+        if (!check_is_dense(&o[k]))
+            return "an operand that is not dense";
+    Front z = {&o[0], 0}, y = {&o[weight ? 1 : 3], 0}, w = {&o[weight ? 3 : 1], 0},
+          end = {&o[2], 0};
+    if (d->dtype != check_dtype(z.o->type.dtype) || d->dtype != check_dtype(o[1].type.dtype) ||
+        d->out != check_dtype(o[3].type.dtype) || o[2].type.dtype != DT_i32)
+        return "the type of its numbers";
+    if (d->accumulate != o[3].read)
+        return "what is added to";
+    if (!groups_are(&end, ends, ends->rank - 1, d->groups) ||
+        !next_is(&end, i->attrs.to.name, d->experts) || rest_of(&end) != 1)
+        return "the ends of each group";
+    if (!sorted_rows(&z, ends, d, &i->attrs) || !sorted_rows(&y, ends, d, &i->attrs))
+        return "the rows of groups";
+    if (!next_is(&w, i->attrs.dim.name, d->experts))
+        return "the matrix of each expert";
+    const Type *zt = &z.o->type, *yt = &y.o->type, *wt = &w.o->type;
+    const int first = w.at, of_z = zt->rank - z.at, of_y = yt->rank - y.at;
+    if (rest_of(&z) != d->k || rest_of(&y) != d->n || wt->rank != first + of_z + of_y)
+        return "what a row is";
+    if (weight)
+        return !d->turned && same_names(zt, z.at, zt->rank, wt, first) &&
+                       same_names(yt, y.at, yt->rank, wt, first + of_z)
+                   ? NULL
+                   : "the order of the matrix";
+    if (row_of(&w, &i->attrs, !d->turned) != (d->turned ? d->n : d->k) ||
+        row_of(&w, &i->attrs, d->turned) != (d->turned ? d->k : d->n) || w.at != wt->rank)
+        return "the order of the matrix";
+    return same_names(zt, z.at, zt->rank, wt, first + (d->turned ? of_y : 0)) &&
+                   same_names(yt, y.at, yt->rank, wt, first + (d->turned ? 0 : of_z))
+               ? NULL
+               : "what is summed";
 }

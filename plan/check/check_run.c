@@ -154,6 +154,12 @@ static bool stands_for(ActionKind k, Op op)
         return op == OP_top;
     case ACT_slots:
         return op == OP_slots;
+    case ACT_ends:
+        return op == OP_ends;
+    case ACT_grouped:
+        return op == OP_grouped;
+    case ACT_grouped_weight:
+        return op == OP_grouped_weight;
     case ACT_dispatch:
         return op == OP_dispatch;
     case ACT_combine:
@@ -194,6 +200,8 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     bool adds = ins_added(i) >= 0 && i->op != OP_head;
     if (op_is_product(i->op) || i->op == OP_scatter_add || i->op == OP_conv)
         nin = 2;
+    else if (i->op == OP_grouped_weight)
+        nin = 3;
     else if (i->op == OP_head)
         nin = 4;
     else if (attends)

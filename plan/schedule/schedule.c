@@ -221,6 +221,8 @@ static void emit_guard(Sched *s, const Ins *i)
 #define call_cross_entropy_grad  call_cross_entropy
 #define call_head_loss           call_head
 #define call_slots               call_experts
+#define call_ends                call_experts
+#define call_grouped_weight      call_grouped
 #define call_dispatch            call_experts
 #define call_combine             call_experts
 #define call_combine_weight      call_experts

@@ -154,7 +154,10 @@ bool takes_over(const Module *m, const Ins *d, Value v, Value occupant);
 /* schedule_call.c: descriptors of library calls, action by action. home: where work space is
  * needed, the loop around it. */
 void call_dot(Sched *s, const Ins *i);
+/* Space each thread of the host needs beside the arena. */
+void needs_scratch(Sched *s, int64_t bytes);
 void call_conv(Sched *s, const Ins *i, int home);
+void call_grouped(Sched *s, const Ins *i, int home);
 void call_attention(Sched *s, const Ins *i, int home);
 void call_cross_entropy(Sched *s, const Ins *i, int home);
 void call_head(Sched *s, const Ins *i, int home);

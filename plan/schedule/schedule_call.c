@@ -35,8 +35,7 @@ static Strided strided(Sched *s, Value v)
     return r;
 }
 
-/* Space each thread of the host needs beside the arena. */
-static void needs_scratch(Sched *s, int64_t bytes)
+void needs_scratch(Sched *s, int64_t bytes)
 {
     Plan *p = s->p;
     if (p->device->target == TARGET_host && bytes > p->scratch_bytes)

@@ -220,10 +220,20 @@ void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *ch
     mg_output(r, action, slot, d->groups * d->positions * d->choices, MG_I32);
 }
 
+void mg_ends(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice, int32_t *end)
+{
+    const int warps = MG_SLOTS_BLOCK / 32;
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_ends, (d->groups * d->experts + warps - 1) / warps, 1, MG_SLOTS_BLOCK,
+                 (void *[]){(void *)d, &choice, &end});
+    mg_end(r, action);
+    mg_output(r, action, end, d->groups * d->experts, MG_I32);
+}
+
 void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *rows,
                  const int32_t *choice, const int32_t *slot, const void *weight, void *z)
 {
-    int64_t n = d->experts * d->groups * d->slots * d->inner;
+    int64_t n = (d->sorted ? 1 : d->experts) * d->groups * d->slots * d->inner;
     mg_begin(r, action);
     rt_cuda_must(cudaMemsetAsync(z, 0, (size_t)(n * mg_dtype_bytes(d->dtype)), r->cuda->stream),
                  "clearing slots");

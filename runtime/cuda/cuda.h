@@ -74,6 +74,7 @@ typedef enum rt_fixed {
     FIXED_sort_place,
     FIXED_scatter_add,
     FIXED_slots = FIXED_scatter_add + 2,
+    FIXED_ends,
     FIXED_top,
     FIXED_dispatch = FIXED_top + 2,
     FIXED_combine = FIXED_dispatch + 4,

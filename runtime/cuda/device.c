@@ -43,6 +43,7 @@ static const void *fixed_kernel(rt_cuda *c, int which, int shared)
                                         "mg_scatter_add_f32",
                                         "mg_scatter_add_f64",
                                         "mg_slots_i32",
+                                        "mg_ends_i32",
                                         "mg_top_f32",
                                         "mg_top_f64",
                                         FOUR("mg_dispatch"),

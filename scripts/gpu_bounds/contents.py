@@ -56,6 +56,12 @@ def experts(launch):
     return choices(field(launch, "mg_experts_desc", "choices"), field(launch, "mg_experts_desc", "experts"))
 
 
+def ends(launch):
+    """Experts that have as many rows each."""
+    count, rows = field(launch, "mg_grouped_desc", "experts"), field(launch, "mg_grouped_desc", "rows")
+    return lambda at: (at // 4 % count + 1) * rows // count
+
+
 def classes(launch):
     return drawn(field(launch, "mg_xent_desc", "valid"))
 
@@ -67,7 +73,8 @@ RULES = [
     (r"mg_scatter_add_\w+", 2, all_placed),
     (r"mg_(xent|xent_grad)_\w+", 2, classes),
     (r"mg_head_rows_\w+", 3, classes),
-    (r"mg_slots_i32", 1, experts),
+    (r"mg_(slots|ends)_i32", 1, experts),
+    (r"mg_grouped_\w+", 5, ends),
     (r"mg_dispatch_\w+|mg_combine_(?!weight)\w+", 2, experts),
     (r"mg_dispatch_\w+|mg_combine_(?!weight)\w+", 3, slots),
     (r"mg_combine_weight_\w+", 3, experts),

@@ -70,6 +70,9 @@ void check_attention(Bench *b);
 /* check_conv.c */
 void check_convolutions(Bench *b);
 
+/* check_grouped.c */
+void check_grouped(Bench *b);
+
 /* check_tiles.c: of bf16, on the GPUs whose products have scales of tiles. */
 void check_tiles(Bench *b);
 

@@ -178,8 +178,11 @@ static int64_t sent_to(const mg_experts_desc *d, const Array *choice, int64_t c,
     int64_t each = d->positions * d->choices, e = (int64_t)choice->x[c], before = 0;
     for (int64_t k = c / each * each; k < c; k++)
         before += (int64_t)choice->x[k] == e;
+    for (int64_t k = c / each * each; d->sorted && k < (c / each + 1) * each; k++)
+        before += (int64_t)choice->x[k] < e;
     *slot = before < d->slots ? (double)before : -1;
-    return before < d->slots ? ((e * d->groups + c / each) * d->slots + before) * d->inner : -1;
+    const int64_t of = d->sorted ? c / each : e * d->groups + c / each;
+    return before < d->slots ? (of * d->slots + before) * d->inner : -1;
 }
 
 /* The same numbers where none begins at a multiple of sixteen bytes. */
@@ -203,6 +206,7 @@ static void compare_bits(Bench *b, const char *what, const Array *a, const Array
 static void check_experts(Bench *b)
 {
     mg_experts_desc d = {b->t,
+                         draw_int(b, 0, 2) == 0,
                          draw_int(b, 1, 3),
                          draw_int(b, 1, 50),
                          draw_int(b, 1, 3),
@@ -211,13 +215,22 @@ static void check_experts(Bench *b)
                          draw_int(b, 1, 150)};
     if (draw_int(b, 0, 1))
         d.inner = (d.inner + 7) / 8 * 8; /* rows that are read sixteen bytes at a time */
+    if (d.sorted)
+        d.slots = d.positions * d.choices;
     int64_t n = d.groups * d.positions * d.choices;
     Array rows = numbers(b, n / d.choices * d.inner), weight = numbers_of(b, n, statistic(b->t));
-    Array z = numbers(b, d.experts * d.groups * d.slots * d.inner),
+    Array z = numbers(b, (d.sorted ? 1 : d.experts) * d.groups * d.slots * d.inner),
           choice = indices(b, n, d.experts);
-    Array slot = indices(b, n, 1), sent = numbers(b, z.n), back = numbers(b, rows.n);
+    Array slot = indices(b, n, 1), end = indices(b, d.groups * d.experts, 1),
+          sent = numbers(b, z.n), back = numbers(b, rows.n);
     Array product = numbers_of(b, n, statistic(b->t));
     mg_slots(&b->run, 0, &d, at(b, &choice), at(b, &slot));
+    mg_ends(&b->run, 0, &d, at(b, &choice), at(b, &end));
+    for (int64_t u = 0; u < end.n; u++) {
+        end.x[u] = 0;
+        for (int64_t c = 0; c < n / d.groups; c++)
+            end.x[u] += choice.x[u / d.experts * (n / d.groups) + c] <= (double)(u % d.experts);
+    }
     const bool first = draw_int(b, 0, 1); /* which of the two has weights */
     void *there = first ? at(b, &weight) : NULL, *here = first ? NULL : at(b, &weight);
     mg_dispatch(&b->run, 0, &d, at(b, &rows), at(b, &choice), at(b, &slot), there, at(b, &sent));
@@ -242,11 +255,12 @@ static void check_experts(Bench *b)
     compare_bits(b, "dispatch, shifted", &sent1, &sent);
     compare_bits(b, "combine, shifted", &back1, &back);
     compare(b, "slots", &slot, slot.x, 0, 0);
+    compare(b, "ends", &end, end.x, 0, 0);
     compare(b, "dispatch", &sent, sent.x, 1, 0);
     compare(b, "combine", &back, back.x, (double)d.choices, 0);
     compare(b, "combine_weight", &product, product.x, (double)d.inner, 0);
-    done(b, 12,
-         (Array *[]){&rows, &weight, &z, &choice, &slot, &sent, &back, &product, &rows1, &z1,
+    done(b, 13,
+         (Array *[]){&rows, &weight, &z, &choice, &slot, &end, &sent, &back, &product, &rows1, &z1,
                      &sent1, &back1});
 }
 
@@ -445,6 +459,7 @@ static void check_all(Bench *b)
     check_gemm(b);
     check_tables(b);
     check_experts(b);
+    check_grouped(b);
     check_xent(b);
     check_xent_nan(b);
     check_head(b);
@@ -456,12 +471,13 @@ static void check_all(Bench *b)
         check_tiles(b);
 }
 
-/* check_kernels [SEED [attention | conv | tiles]]: with the word, attention of halves,
- * convolutions, or what is rounded in tiles, alone. */
+/* check_kernels [SEED [attention | conv | grouped | tiles]]: with the word, attention of halves,
+ * convolutions, grouped products, or what is rounded in tiles, alone. */
 int main(int argc, char **argv)
 {
     const bool attention = argc > 2 && strcmp(argv[2], "attention") == 0;
     const bool convolutions = argc > 2 && strcmp(argv[2], "conv") == 0;
+    const bool grouped = argc > 2 && strcmp(argv[2], "grouped") == 0;
     const bool tiles = argc > 2 && strcmp(argv[2], "tiles") == 0;
     Bench b = {.run = {.program = &mg_main, .threads = 1}, .rng = 1};
     b.rng = argc > 1 ? strtoull(argv[1], NULL, 10) * 2654435761u + 1 : 12345;
@@ -477,6 +493,8 @@ int main(int argc, char **argv)
                 check_attention(&b);
             else if (convolutions)
                 check_convolutions(&b);
+            else if (grouped)
+                check_grouped(&b);
             else if (tiles && b.t == MG_BF16)
                 check_tiles(&b);
             else if (!tiles)

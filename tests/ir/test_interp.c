@@ -247,6 +247,40 @@ static const Case others[] = {
      "%r: i32[g=2, s=3, k=2](t) = slots %i {over=[k=2], along=s=3, dim=e=3, to=t=2}\n"
      "%f: f64[g=2, s=3, k=2] = cast %r\ngive %f",
      {"0 0 1 0 -1 1 0 1 -1 0 0 -1"}},
+    {OP_slots, /* sorted: behind those of the experts before it */
+     {"i: i32[g=2, s=3, k=2]"},
+     {"0 1 0 2 0 1 1 1 1 0 2 1"},
+     "%r: i32[g=2, s=3, k=2](t) = slots %i {over=[k=2], along=s=3, dim=e=3, to=t=6, sorted}\n"
+     "%f: f64[g=2, s=3, k=2] = cast %r\ngive %f",
+     {"0 3 1 5 2 4 1 2 3 0 5 4"}},
+    {OP_ends,
+     {"i: i32[g=2, s=3, k=2]"},
+     {"0 1 0 2 0 1 1 1 1 0 2 1"},
+     "%r: i32[g=2, e=4] = ends %i {over=[k=2], along=s=3, dim=e=4, to=t=6}\n"
+     "%f: f64[g=2, e=4] = cast %r\ngive %f",
+     {"3 5 6 6 1 5 6 6"}},
+    {OP_dispatch, /* sorted, and back */
+     {"x: f64[s=2, h=2]", "i: i32[s=2, k=2]", "j: i32[s=2, k=2]", "w: f64[k=2, s=2]"},
+     {"1 2 3 4", "1 0 0 1", "2 0 1 3", "2 5 3 7"},
+     "%r: f64[t=4, h=2] = dispatch %x, %i, %j, %w "
+     "{over=[k=2], along=s=2, dim=e=2, to=t=4, sorted}\n"
+     "%v: f64[s=2, h=2] = combine %r, %i, %j {over=[k=2], along=s=2, dim=e=2, to=t=4, sorted}\n"
+     "give %r, %v",
+     {"3 6 15 20 2 4 21 28", "5 10 36 48"}},
+    {OP_grouped, /* the second expert has no rows, and the last row no expert */
+     {"z: f64[t=4, h=2]", "w: f64[e=3, h=2, f=1]", "n: i32[c=3]"},
+     {"1 2 3 4 5 6 7 8", "1 10 2 20 3 30", "1 1 3"},
+     "%r: f64[t=4, f=1] = grouped %z, %w, %n {over=[h=2], along=t=4, dim=e=3, to=c=3}\ngive %r",
+     {"21 129 195 0"}},
+    {OP_grouped_weight, /* of two groups */
+     {"z: f64[g=2, t=2, h=2]", "y: f64[t=2, g=2]", "n: i32[g=2, c=3]", "c: f64[h=2, e=3]"},
+     {"1 2 3 4 5 6 7 8", "1 100 10 1000", "1 1 2 0 0 1", "1 2 3 4 5 6"},
+     "%f: f64[t=2, g=2, f=1] = copy %y\n"
+     "%d: f64[h=2, e=3, f=1] = copy %c\n"
+     "%r: f64[e=3, h=2, f=1] = grouped_weight %z, %f, %n {along=t=2, dim=e=3, to=c=3}\n"
+     "%s: f64[h=2, e=3, f=1] = grouped_weight %z, %f, %n, %d {along=t=2, dim=e=3, to=c=3}\n"
+     "give %r, %s",
+     {"1 2 0 0 530 640", "2 2 533 6 5 646"}},
     {OP_dispatch,
      {"x: f64[s=2, h=2]", "i: i32[s=2, k=2]", "j: i32[s=2, k=2]", "w: f64[k=2, s=2]"},
      {"1 2 3 4", "0 1 1 1", "0 0 1 -1", "2 5 3 7"},

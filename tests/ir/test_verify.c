@@ -360,6 +360,14 @@ static const Bad composites[] = {
 #define TO_SLOTS "%r: f64[e=4, g=2, t=5, h=2] = dispatch "
 #define BACK     "%r: f64[g=2, s=3, h=2] = combine "
 
+#define GROUPED                                                                                    \
+    {"z: f64[g=2, t=6, h=2]", "w: f64[e=3, h=2, f=2]", "n: i32[g=2, c=3]", "b: f64[g=2, c=3]",     \
+     "y: f64[g=2, t=6, f=2]"}
+#define TO_ROWS  "%r: f64[g=2, t=6, f=2] = grouped "
+#define MATRICES "{over=[h=2], along=t=6, dim=e=3, to=c=3}" GIVE_Z
+#define SUMMED   "{along=t=6, dim=e=3, to=c=3}" GIVE_Z
+#define GIVE_Z   "\ngive %z"
+
 #define ROUND "%q: f32[i=2, j=3], %r: f32[t=1, r=2] = round_tiles %a {"
 
 static const Bad tiles[] = {
@@ -402,6 +410,25 @@ static const Bad experts[] = {
     {4, SENT, TO_SLOTS "%a, %c, %c {over=[]" ROUTE, "no dim 'k' of the choices"},
     {4, SENT, BACK "%a, %c, %c {over=[k=2]" ROUTE, "no dim 'e'"},
     {4, SENT, BACK "%z, %a, %c {over=[k=2]" ROUTE, "the choice is f64"},
+    {4, SENT,
+     "%r: i32[g=2, s=3, k=2](t) = slots %c {over=[k=2], along=s=3, dim=e=4, to=t=5, sorted}" GIVE,
+     "5 rows of 6 choices"},
+    {4, SENT, "%r: i32[g=2, e=4] = ends %c {over=[k=2]" ROUTE, "5 rows of 6 choices"},
+    {4, SENT, BACK "%z, %c, %c {over=[k=2], along=s=3, dim=e=4, to=t=6, sorted}" GIVE,
+     "dim 'e' of experts, whose rows are sorted"},
+    {4, GROUPED, TO_ROWS "%z, %w, %z " MATRICES, "no dim 'c'"},
+    {4, GROUPED, TO_ROWS "%z, %w, %b " MATRICES, "ends are f64 where i32 is wanted"},
+    {4, GROUPED, TO_ROWS "%z, %w, %n {over=[h=2], along=t=6, dim=e=3, to=c=2}" GIVE_Z, "'c'"},
+    {4, GROUPED, TO_ROWS "%z, %z, %n " MATRICES, "no dim 'e'"},
+    {4, GROUPED, TO_ROWS "%w, %w, %n " MATRICES, "no dim 't'"},
+    {4, GROUPED, TO_ROWS "%z, %w, %n {over=[f=2], along=t=6, dim=e=3, to=c=3}" GIVE_Z,
+     "no dim 'f'"},
+    {4, GROUPED, TO_ROWS "%z, %w, %n {over=[], along=t=6, dim=e=3, to=c=3}" GIVE_Z,
+     "the dim 'h', which is not summed"},
+    {4, GROUPED, "%r: f64[e=3, h=2, f=2] = grouped_weight %z, %z, %n " SUMMED,
+     "both operands have the dim 'h'"},
+    {4, GROUPED, "%r: f64[e=3, h=2, f=2] = grouped_weight %z, %y, %n, %z " SUMMED,
+     "what is added to has not the result's type"},
     {4, SENT, "%r: f64[g=2, s=3, k=2] = combine_weight %z, %w, %c, %c {over=[k=2]" ROUTE,
      "of what is fetched"},
 };

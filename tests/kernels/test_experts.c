@@ -27,6 +27,9 @@ static Case make(uint64_t *seed, mg_dtype t, int threads)
     d.choices = in_range(seed, 1, 3);
     d.experts = in_range(seed, 1, 7);
     d.slots = in_range(seed, 1, 20);
+    d.sorted = in_range(seed, 0, 2) == 0;
+    if (d.sorted)
+        d.slots = d.positions * d.choices;
     d.inner = in_range(seed, 0, 1) ? in_range(seed, 1, 9) : in_range(seed, 10, 200);
     Case x = {.d = d, .choices = d.groups * d.positions * d.choices};
     x.choice = malloc((size_t)x.choices * sizeof *x.choice);
@@ -36,7 +39,7 @@ static Case make(uint64_t *seed, mg_dtype t, int threads)
     mg_run r = {.threads = threads, .cuts = *seed};
     mg_slots(&r, 0, &d, x.choice, x.slot);
     x.rows = buffer_random(t, d.groups * d.positions * d.inner, seed);
-    x.z = buffer_random(t, d.experts * d.groups * d.slots * d.inner, seed);
+    x.z = buffer_random(t, (d.sorted ? 1 : d.experts) * d.groups * d.slots * d.inner, seed);
     x.weight = buffer_random(wide(t), x.choices, seed);
     return x;
 }
@@ -55,8 +58,8 @@ static int64_t row_of(const Case *x, int64_t c)
 {
     const mg_experts_desc *d = &x->d;
     int64_t g = c / (d->positions * d->choices);
-    return x->slot[c] < 0 ? -1
-                          : ((x->choice[c] * d->groups + g) * d->slots + x->slot[c]) * d->inner;
+    int64_t of = d->sorted ? g : x->choice[c] * d->groups + g;
+    return x->slot[c] < 0 ? -1 : (of * d->slots + x->slot[c]) * d->inner;
 }
 
 static void near(const Buffer *want, const Buffer *got, double bound)
@@ -107,8 +110,31 @@ static void test_slots(void **state)
             int64_t before = 0;
             for (int64_t k = c / each * each; k < c; k++)
                 before += x.choice[k] == x.choice[c];
+            for (int64_t k = c / each * each; x.d.sorted && k < (c / each + 1) * each; k++)
+                before += x.choice[k] < x.choice[c];
             assert_int_equal(x.slot[c], before < x.d.slots ? before : -1);
         }
+        drop(&x);
+    }
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    uint64_t seed = 56;
+    for (int n = 0; n < 60; n++) {
+        Case x = make(&seed, MG_F32, 1 + n % 3);
+        int64_t each = x.d.positions * x.d.choices;
+        int32_t *end = malloc((size_t)(x.d.groups * x.d.experts) * sizeof *end);
+        mg_run r = {.threads = 1 + n % 3, .cuts = (uint64_t)n};
+        mg_ends(&r, 0, &x.d, x.choice, end);
+        for (int64_t u = 0; u < x.d.groups * x.d.experts; u++) {
+            int64_t before = 0;
+            for (int64_t c = 0; c < each; c++)
+                before += x.choice[u / x.d.experts * each + c] <= u % x.d.experts;
+            assert_int_equal(end[u], before);
+        }
+        free(end);
         drop(&x);
     }
 }
@@ -204,11 +230,9 @@ static void test_combine_weight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_top),
-        cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_dispatch),
-        cmocka_unit_test(test_combine),
-        cmocka_unit_test(test_combine_weight),
+        cmocka_unit_test(test_top),     cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_ends),    cmocka_unit_test(test_dispatch),
+        cmocka_unit_test(test_combine), cmocka_unit_test(test_combine_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

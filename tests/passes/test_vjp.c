@@ -363,6 +363,55 @@ static Value case_combine_weight(Model *t)
     return build(&t->b, OP_combine_weight, a, 4, in);
 }
 
+/* The same with sorted rows: a row for each of the 6 choices of a group. */
+static const Attrs *sorted(Model *t, Value in[2])
+{
+    Attrs *a = NEW(t->a, Attrs);
+    *a = *routed(t, in);
+    a->to = dim_of(t, "rows", 6);
+    a->sorted = true;
+    in[1] = build(&t->b, OP_slots, a, 1, in);
+    return a;
+}
+
+static Value case_sorted(Model *t)
+{
+    Value in[4] = {add_param(t, "x", TYPE(F, K(t), dim_of(t, "seq", 3), dim_of(t, "group", 2)), 0)};
+    const Attrs *a = sorted(t, in + 1);
+    in[3] = add_param(t, "w", TYPE(F, a->along, dim_of(t, "group", 2), a->over.dim[0]), 0);
+    in[0] = build(&t->b, OP_dispatch, a, 4, in);
+    in[3] = add_param(t, "v", TYPE(F, dim_of(t, "group", 2), a->along, a->over.dim[0]), 0);
+    return build(&t->b, OP_combine, a, 4, in);
+}
+
+static Attrs grouped_attrs(Model *t, Value *ends)
+{
+    Value in[2];
+    Attrs of_ends = *sorted(t, in);
+    *ends = build(&t->b, OP_ends, &of_ends, 1, in);
+    return (Attrs){
+        .over = {1, {K(t)}}, .along = of_ends.to, .dim = dim_of(t, "matrix", 3), .to = of_ends.dim};
+}
+
+static Value case_grouped(Model *t)
+{
+    Value in[3] = {add_param(t, "z", TYPE(F, dim_of(t, "rows", 6), dim_of(t, "group", 2), K(t)), 0),
+                   add_param(t, "w", TYPE(F, I(t), dim_of(t, "matrix", 3), K(t)), 0)};
+    const Attrs a = grouped_attrs(t, &in[2]);
+    return build(&t->b, OP_grouped, &a, 3, in);
+}
+
+static Value case_grouped_weight(Model *t)
+{
+    Value in[4] = {
+        add_param(t, "z", TYPE(F, dim_of(t, "group", 2), dim_of(t, "rows", 6), K(t)), 0),
+        add_param(t, "y", TYPE(F, I(t), dim_of(t, "rows", 6), dim_of(t, "group", 2)), 0)};
+    Attrs a = grouped_attrs(t, &in[2]);
+    a.over.n = 0;
+    in[3] = add_param(t, "c", TYPE(F, K(t), I(t), dim_of(t, "matrix", 3)), 0);
+    return build(&t->b, OP_grouped_weight, &a, 4, in);
+}
+
 static const Attrs *attention_attrs(Model *t, bool causal)
 {
     Attrs *a = NEW(t->a, Attrs);
@@ -450,6 +499,8 @@ static CaseFn *const cases[OP_count] = {
     [OP_dispatch] = case_dispatch,
     [OP_combine] = case_combine,
     [OP_combine_weight] = case_combine_weight,
+    [OP_grouped] = case_grouped,
+    [OP_grouped_weight] = case_grouped_weight,
 };
 
 /* Operations without a case: made after differentiation, without an operand, or loops
@@ -481,6 +532,7 @@ static void others(void **state)
     check_both("reindex along a diagonal", case_diagonal);
     check_both("gather of a table each", case_gather_each);
     check_both("scatter_add into a table each", case_scatter_each);
+    check_both("sorted rows, there and back", case_sorted);
 }
 
 /* Ties share: 2 of 3 equal elements get half each. */

@@ -424,11 +424,21 @@ static bool change_descriptor(Mutation *m)
         PICK(&a->top.rows, &a->top.n, &a->top.top);
         return true;
     case ACT_slots:
+    case ACT_ends:
     case ACT_dispatch:
     case ACT_combine:
     case ACT_combine_weight:
+        if (any(m, 7) == 0)
+            return flip(m, a, &a->experts.sorted, "sorted");
         PICK(&a->experts.groups, &a->experts.positions, &a->experts.choices, &a->experts.experts,
              &a->experts.slots, &a->experts.inner);
+        return true;
+    case ACT_grouped:
+    case ACT_grouped_weight:
+        if (any(m, 4) == 0)
+            return flip(m, a, any(m, 2) ? &a->grouped.turned : &a->grouped.accumulate, "a flag");
+        PICK(&a->grouped.groups, &a->grouped.rows, &a->grouped.experts, &a->grouped.k,
+             &a->grouped.n);
         return true;
     case ACT_tile_scale:
         if (any(m, 6) == 0)

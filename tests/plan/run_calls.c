@@ -6,7 +6,7 @@
 
 #include "tests/plan/run_plan.h"
 
-static DType type_of_code(mg_dtype t)
+DType type_of_code(mg_dtype t)
 {
     return t == MG_F64    ? DT_f64
            : t == MG_BF16 ? DT_bf16
@@ -368,7 +368,7 @@ void run_head(const mg_head_desc *d, void *const *p, bool gradients)
     free(z);
 }
 
-/* ---- gather, random -------------------------------------------------------------------------- */
+/* ---- gather -------------------------------------------------------------------------- */
 
 static int64_t index_of(const mg_gather_desc *d, const int32_t *index, int64_t i)
 {
@@ -404,68 +404,7 @@ void run_scatter_add(const mg_gather_desc *d, void *const *p)
                     get(d->dtype, p[0], (i * d->outer + o) * d->inner + j));
 }
 
-/* ---- experts --------------------------------------------------------------------------------- */
-
-/* p: x y */
-void run_top(const mg_top_desc *d, void *const *p)
-{
-    int32_t *y = p[1];
-    for (int64_t r = 0; r < d->rows; r++)
-        for (int64_t k = 0; k < d->top; k++) {
-            int64_t best = -1;
-            for (int64_t i = 0; i < d->n; i++) {
-                bool taken = false;
-                for (int64_t j = 0; j < k; j++)
-                    taken |= y[r * d->top + j] == i;
-                if (!taken && (best < 0 || get(d->dtype, p[0], r * d->n + i) >
-                                               get(d->dtype, p[0], r * d->n + best)))
-                    best = i;
-            }
-            y[r * d->top + k] = (int32_t)best;
-        }
-}
-
-static void run_slots(const mg_experts_desc *d, const int32_t *choice, int32_t *slot)
-{
-    int64_t each = d->positions * d->choices;
-    for (int64_t c = 0; c < d->groups * each; c++) {
-        int64_t before = 0;
-        for (int64_t k = c / each * each; k < c; k++)
-            before += choice[k] == choice[c];
-        slot[c] = before < d->slots ? (int32_t)before : -1;
-    }
-}
-
-/* slots: choice slot; the others: rows of slots or positions, ... choice slot [weight] result */
-void run_experts(ActionKind kind, const mg_experts_desc *d, int n, void *const *p)
-{
-    bool product = kind == ACT_combine_weight, send = kind == ACT_dispatch;
-    const int32_t *choice = p[product ? 2 : 1], *slot = p[product ? 3 : 2];
-    const mg_dtype wide = d->dtype == MG_F64 ? MG_F64 : MG_F32;
-    if (kind == ACT_slots) {
-        run_slots(d, p[0], p[1]);
-        return;
-    }
-    int64_t results = send      ? d->experts * d->groups * d->slots * d->inner
-                      : product ? d->groups * d->positions * d->choices
-                                : d->groups * d->positions * d->inner;
-    for (int64_t e = 0; e < results; e++)
-        put(product ? wide : d->dtype, p[n - 1], e, 0);
-    for (int64_t c = 0; c < d->groups * d->positions * d->choices; c++) {
-        int64_t g = c / (d->positions * d->choices), at = c / d->choices * d->inner;
-        int64_t z = ((choice[c] * d->groups + g) * d->slots + slot[c]) * d->inner;
-        double weight = n == 5 && !product ? get(wide, p[3], c) : 1, sum = 0;
-        for (int64_t j = 0; slot[c] >= 0 && j < d->inner; j++) {
-            if (send)
-                put(d->dtype, p[n - 1], z + j, get(d->dtype, p[0], at + j) * weight);
-            else if (!product)
-                add(d->dtype, p[n - 1], at + j, get(d->dtype, p[0], z + j) * weight);
-            sum += product ? get(d->dtype, p[0], z + j) * get(d->dtype, p[1], at + j) : 0;
-        }
-        if (product)
-            put(wide, p[4], c, sum);
-    }
-}
+/* ---- random ---------------------------------------------------------------------------------- */
 
 /* p: seed step slot out */
 void run_random(const mg_random_desc *d, void *const *p)

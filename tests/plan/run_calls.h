@@ -4,6 +4,7 @@
 
 #include "plan/plan.h"
 
+DType type_of_code(mg_dtype t);
 void run_conv(const mg_conv_desc *d, void *const *p);
 void run_gemm(const mg_gemm_desc *d, void *const *p);
 /* The bias of scores; keys that queries see: how many, and from which on; each may be NULL. */
@@ -22,6 +23,7 @@ void run_scatter_add(const mg_gather_desc *d, void *const *p);
 void run_top(const mg_top_desc *d, void *const *p);
 /* kind, and how many operands there are: a weight may be missing */
 void run_experts(ActionKind kind, const mg_experts_desc *d, int n, void *const *p);
+void run_grouped(const mg_grouped_desc *d, bool weight, void *const *p);
 void run_tile_scale(const mg_tile_scale_desc *d, void *const *p);
 void run_round_tiles(const mg_round_tiles_desc *d, void *const *p);
 /* By what a term of a product of fp8 is multiplied: s has the scales of A and of B. */

@@ -145,10 +145,15 @@ static bool run_on_rank(const Runner *r, const Action *act)
         run_top(&act->top, p);
         return true;
     case ACT_slots:
+    case ACT_ends:
     case ACT_dispatch:
     case ACT_combine:
     case ACT_combine_weight:
         run_experts(act->kind, &act->experts, act->noperands, p);
+        return true;
+    case ACT_grouped:
+    case ACT_grouped_weight:
+        run_grouped(&act->grouped, act->kind == ACT_grouped_weight, p);
         return true;
     case ACT_tile_scale:
         run_tile_scale(&act->tile_scale, p);

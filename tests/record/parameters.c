@@ -36,6 +36,8 @@ static int bytes_of(char letter)
         return sizeof(mg_experts_desc);
     case 'G':
         return sizeof(mg_gather_desc);
+    case 'D':
+        return sizeof(mg_grouped_desc);
     case 'H':
         return sizeof(mg_conv_how);
     case 'L':
@@ -66,6 +68,7 @@ static const struct {
                {"mg_sort_place", "Giilpppp"},
                {"mg_scatter_add_", "Gippp"},
                {"mg_slots_", "Epp"},
+               {"mg_ends_", "Epp"},
                {"mg_top_", "Tpp"},
                {"mg_dispatch_", "Eppppp"},
                {"mg_combine_weight_", "Eppppp"},
@@ -88,6 +91,7 @@ static const struct {
                {"mg_mark", "pi"},
                {"mg_conv_sum_", "CHpp"},
                {"mg_conv_", "CHpppp"},
+               {"mg_grouped_", "DCHpppp"},
                {"mg_attention_forward_", "ASppppp"},
                {"mg_attention_dq_", "ASppppppp"},
                {"mg_attention_dkv_", "ASpppppppp"},

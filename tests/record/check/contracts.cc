@@ -200,12 +200,19 @@ static void slots(Contract &c)
     c.dense("slot", n, 4, "w");
 }
 
+static void ends(Contract &c)
+{
+    const auto d = c.next<mg_experts_desc>();
+    c.dense("choice", choices(c, d), 4, "r");
+    c.dense("end", d.groups * d.experts, 4, "w");
+}
+
 /* Dispatch reads rows and writes z; combine the other way round; combine_weight reads both. */
 static void experts(Contract &c)
 {
     const auto d = c.next<mg_experts_desc>();
     const int64_t n = choices(c, d), rows = d.groups * d.positions * d.inner;
-    const int64_t z = d.experts * d.groups * d.slots * d.inner;
+    const int64_t z = (d.sorted ? 1 : d.experts) * d.groups * d.slots * d.inner;
     const bool dispatch = !c.l.kernel.find("mg_dispatch_");
     const bool weigh = !c.l.kernel.find("mg_combine_weight_");
     if (dispatch)
@@ -538,6 +545,30 @@ static void convolution(Contract &c)
         c.dense("parts", parts, part, "w");
 }
 
+/* ---- grouped products -------------------------------------------------------------------- */
+
+/* The tiles are a convolution's without taps, of each expert's rows. */
+static void grouped(Contract &c)
+{
+    const auto g = c.next<mg_grouped_desc>();
+    const auto d = c.next<mg_conv_desc>();
+    const auto h = c.next<mg_conv_how>();
+    const bool weight = !c.l.kernel.compare(0, 18, "mg_grouped_weight_");
+    const uint64_t in = (uint64_t)mg_dtype_bytes(g.dtype), out = (uint64_t)mg_dtype_bytes(g.out);
+    const int64_t z = g.groups * g.rows * g.k, y = g.groups * g.rows * g.n, w = g.experts * g.k * g.n;
+    c.small("elements of a group's rows", g.rows * (g.k > g.n ? g.k : g.n));
+    c.small("elements of a matrix", g.k * g.n);
+    if (d.axes != MG_CONV_AXES || h.splits != 1 || h.batch != 1)
+        c.wrong("not the product of one group");
+    if ((h.wide_x && g.k * in % 16) || (h.wide_w && (weight || !g.turned ? g.n : g.k) * in % 16))
+        c.wrong("rows that do not begin at chunks are read in chunks");
+    c.dense("z", z, in, "r", h.wide_x ? 16 : in);
+    c.dense(weight ? "y" : "w", weight ? y : w, in, "r", h.wide_w ? 16 : in);
+    c.dense("end", g.groups * g.experts, 4, "r");
+    c.dense(weight ? "w" : "y", weight ? w : y, out, g.accumulate ? "rw" : "w",
+            h.pairs ? 2 * out : out);
+}
+
 /* ---- all of them ------------------------------------------------------------------------- */
 
 /* By the first part of a name; a longer one comes before a shorter one that it begins with. */
@@ -550,6 +581,7 @@ static const struct {
                {"mg_sort_place", sort_place},
                {"mg_scatter_add_", scatter},
                {"mg_slots_", slots},
+               {"mg_ends_", ends},
                {"mg_top_", top},
                {"mg_dispatch_", experts},
                {"mg_combine_", experts},
@@ -567,6 +599,7 @@ static const struct {
                {"mg_add_shares_", sum_shares},
                {"mg_mark", mark},
                {"mg_conv_", convolution},
+               {"mg_grouped_", grouped},
                {"mg_attention_forward_", forward},
                {"mg_attention_d", gradient},
                {"mg_flash_delta_", delta},
