@@ -39,7 +39,7 @@ static Case make(uint64_t seed, int n)
 {
     Case x = {.weight = n % 2};
     mg_grouped_desc *d = &x.d;
-    const bool large = n % 5 == 0;
+    const bool large = n % 10 == 0;
     d->dtype = types[n / 2 % 6][0];
     d->out = types[n / 2 % 6][1];
     d->turned = !x.weight && in_range(&seed, 0, 1);
@@ -124,7 +124,7 @@ static void random_products(void **state)
     (void)state;
     for (mgk_level level = 0; level <= pool_best(); level++) {
         pool_level(level);
-        for (int i = 0; i < 240; i++) {
+        for (int i = 0; i < 120; i++) {
             Case x = make((uint64_t)(level * 1000 + i + 1), i);
             run(&x, 1 + i % 3);
             check(&x);

@@ -56,6 +56,34 @@ class SharedExperts(Twin):
 
 
 @kind
+class Dropless(SharedExperts):
+    ffn, experts = 8, 6
+
+    def shapes(self):
+        s = {n: shape for n, shape in super().shapes().items() if ".moe." not in n}
+        for i in range(self.layers):
+            s[f"{i}.moe.gate.weight"] = (self.experts, self.hidden)
+            for e in range(self.experts):
+                s |= {f"{i}.moe.experts.{e}.{n}.weight": (self.ffn, self.hidden) for n in ("gate", "up")}
+                s[f"{i}.moe.experts.{e}.down.weight"] = (self.hidden, self.ffn)
+        return s
+
+    def moe(self, x, w, p):
+        """One expert after the other, on all positions that chose it."""
+        score = torch.softmax(x @ w[p + "gate.weight"].T, -1)
+        share, chosen = torch.topk(score, self.best)
+        share = share / share.sum(-1, keepdim=True)
+        y, flat = torch.zeros_like(x).flatten(0, 1), x.flatten(0, 1)
+        for e in range(self.experts):
+            at, k = torch.where(chosen.flatten(0, 1) == e)
+            u = [w[p + f"experts.{e}.{n}.weight"].T for n in ("gate", "up", "down")]
+            y = y.index_add(0, at, share.flatten(0, 1)[at, k, None] * (F.silu(flat[at] @ u[0]) * (flat[at] @ u[1]) @ u[2]))
+        used = F.one_hot(chosen, self.experts).to(x.dtype).sum(2).sum(1)
+        self.dropped += int((used == 0).sum()) * int((used > 1.25 * self.best * self.seq / self.experts).sum())
+        return y.reshape(x.shape), self.experts * (used / self.seq * score.mean(1)).sum(-1).mean()
+
+
+@kind
 class ExpertChoice(Twin):
     layers, hidden, ffn, experts, slots, vocab, seq, batch = 2, 16, 8, 4, 3, 32, 8, 4
 
