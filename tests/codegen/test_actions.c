@@ -185,10 +185,12 @@ static void names_are_the_rows(void **state)
         free(program.at);
         model_close(&t);
     }
-    const ActionKind all[] = {ACT_kernel, ACT_gemm,          ACT_attention, ACT_attention_grad,
-                              ACT_gather, ACT_head,          ACT_head_loss, ACT_scatter_add,
-                              ACT_top,    ACT_slots,         ACT_dispatch,  ACT_combine,
-                              ACT_guard,  ACT_combine_weight};
+    const ActionKind all[] = {ACT_kernel,         ACT_gemm,           ACT_attention,
+                              ACT_attention_grad, ACT_gather,         ACT_head,
+                              ACT_head_loss,      ACT_scatter_add,    ACT_top,
+                              ACT_slots,          ACT_dispatch,       ACT_combine,
+                              ACT_guard,          ACT_combine_weight, ACT_ends,
+                              ACT_grouped,        ACT_grouped_weight};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!seen[all[i]])
             fail_msg("no model has an action of the kind '%s'", action_info[all[i]].name);

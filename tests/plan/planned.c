@@ -35,6 +35,10 @@ const Small small_models[] = {
      2,
      {"layers=2", "hidden=6", "kv_heads=2", "group=1", "head=4", "ffn=5", "experts=3", "vocab=7",
       "seq=5", "batch=4"}},
+    {"mixtral_8x7b_dropless.mg",
+     2,
+     {"layers=2", "hidden=6", "kv_heads=2", "group=1", "head=4", "ffn=5", "experts=3", "vocab=7",
+      "seq=5", "batch=4"}},
     {"gpt2_124m.mg", /* kernels go on with products of so many columns */
      2,
      {"layers=2", "hidden=6", "heads=2", "head=16", "ffn=32", "vocab=11", "seq=3", "batch=4"}},

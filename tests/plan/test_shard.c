@@ -31,6 +31,10 @@ static const Small models[] = {
      0,
      {"layers=2", "hidden=16", "kv_heads=4", "group=2", "head=4", "ffn=8", "experts=4", "vocab=16",
       "seq=8", "batch=16"}},
+    {"mixtral_8x7b_dropless.mg",
+     0,
+     {"layers=2", "hidden=16", "kv_heads=4", "group=2", "head=4", "ffn=8", "experts=4", "vocab=16",
+      "seq=8", "batch=16"}},
 };
 enum { MODELS = sizeof models / sizeof *models };
 

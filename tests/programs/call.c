@@ -296,6 +296,27 @@ const char *attended(Gen *g, Dims want, int depth)
 
 /* ---- experts --------------------------------------------------------------------------------- */
 
+/* What experts make of x[want], in sorted rows that are multiplied by the matrices of their
+ * experts: of its dim h another is made, and back. NULL: there is no other. */
+static const char *grouped(Gen *g, const char *x, const char *chosen, Dims want, int h)
+{
+    const int f = draw_dim(g, tensor_dims(g) & ~want & ~g->fixed & ~bit(g->batch) &
+                                  ~bit(g->choice) & ~bit(g->best));
+    const Dims rows = (want & ~bit(g->seq)) | bit(g->rows);
+    if (f < 0 || !small(g, rows | bit(f)) || !small(g, bit(g->experts) | bit(h) | bit(f)))
+        return NULL;
+    const char *experts = dim_name(g, g->experts), *to = dim_name(g, g->rows);
+    g->used |= bit(g->rows);
+    const char *z = new_name(g, "z"), *y = new_name(g, "y");
+    line(g, "%s = dispatch(%s, %s, %s -> %s)", z, x, chosen, dim_name(g, g->seq), to);
+    const char *up = declare_param(g, bit(g->experts) | bit(h) | bit(f), "w"),
+               *down = declare_param(g, bit(g->experts) | bit(h) | bit(f), "w");
+    line(g, "%s = tanh(grouped(%s, %s, %s, %s -> %s, over %s))", y, z, up, chosen, experts, to,
+         dim_name(g, h));
+    return TEXT("grouped(%s, %s, %s, %s -> %s, over %s)", y, down, chosen, experts, to,
+                dim_name(g, f));
+}
+
 const char *routed(Gen *g, Dims want, int depth)
 {
     Dims special = bit(g->experts) | bit(g->choice) | bit(g->best) | bit(g->slot);
@@ -318,10 +339,13 @@ const char *routed(Gen *g, Dims want, int depth)
     const char *chosen = new_name(g, "chosen");
     line(g, "%s = top(%s, %s -> %s)", chosen, score, choice, best);
     add_value(g, chosen, KIND_index, picked, g->choice);
-    const char *z = new_name(g, "z");
-    line(g, "%s = dispatch(%s, %s, %s -> (%s, %s))", z, x, chosen, seq, experts, slot);
-    const char *w = declare_param(g, bit(g->experts) | bit(h), "w");
-    const char *y = TEXT("tanh(%s * %s)", z, w);
+    const char *y = draw_one_in(g, 2) ? grouped(g, x, chosen, want, h) : NULL;
+    const char *from = y ? dim_name(g, g->rows) : TEXT("(%s, %s)", experts, slot);
+    if (!y) {
+        const char *z = new_name(g, "z");
+        line(g, "%s = dispatch(%s, %s, %s -> %s)", z, x, chosen, seq, from);
+        y = TEXT("tanh(%s * %s)", z, declare_param(g, bit(g->experts) | bit(h), "w"));
+    }
     if (draw_one_in(g, 2)) {
         const char *to = new_name(g, "y"), *b = declare_param(g, bit(h), "w");
         line(g, "%s = %s", to, y);
@@ -331,9 +355,8 @@ const char *routed(Gen *g, Dims want, int depth)
         bind(g, "uneven", TEXT("imbalance(%s, %s, along %s, over %s)", score, chosen, seq, best),
              at & ~bit(g->seq));
     if (draw_one_in(g, 3))
-        return TEXT("combine(%s, %s, (%s, %s) -> %s)", y, chosen, experts, slot, seq);
+        return TEXT("combine(%s, %s, %s -> %s)", y, chosen, from, seq);
     const char *share = bind(g, "share", TEXT("scores_of(%s, %s)", score, chosen), picked);
-    return TEXT("combine(%s, %s, %s%s, (%s, %s) -> %s)", y, chosen, share,
-                draw_one_in(g, 2) ? TEXT(" / sum(%s, over %s)", share, best) : "", experts, slot,
-                seq);
+    return TEXT("combine(%s, %s, %s%s, %s -> %s)", y, chosen, share,
+                draw_one_in(g, 2) ? TEXT(" / sum(%s, over %s)", share, best) : "", from, seq);
 }

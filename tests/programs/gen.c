@@ -119,7 +119,7 @@ Dims tensor_dims(const Gen *g)
     Dims all = 0;
     for (int i = 0; i < g->ndims; i++)
         if (!g->dim[i].iterations && !g->dim[i].gone && i != g->extra && i != g->experts &&
-            i != g->slot)
+            i != g->slot && i != g->rows)
             all |= bit(i);
     return all;
 }
@@ -212,13 +212,14 @@ static void draw_dims(Gen *g)
     for (size_t i = 0; i < sizeof repeats / sizeof *repeats; i++)
         if (i == 0 || draw_below(g, 2))
             g->dim[add_dim(g, repeats[i], draw_between(g, 1, i ? 3 : 4))].iterations = true;
-    g->experts = g->choice = g->best = g->slot = -1;
+    g->experts = g->choice = g->best = g->slot = g->rows = -1;
     if (g->seq >= 0 && draw_one_in(g, 4)) {
         int n = draw_between(g, 2, 4);
         g->experts = add_dim(g, "experts", n);
         g->choice = add_dim(g, "choice", n);
         g->best = add_dim(g, "best", draw_between(g, 1, n < 3 ? n : 2));
         g->slot = add_dim(g, "slot", draw_between(g, 1, g->dim[g->seq].size));
+        g->rows = add_dim(g, "rows", g->dim[g->best].size * g->dim[g->seq].size);
     }
     if (draw_one_in(g, 3)) { /* a square matrix needs two names */
         int like = draw_dim(g, tensor_dims(g) & ~bit(g->batch));

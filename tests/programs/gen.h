@@ -98,7 +98,7 @@ typedef struct Gen {
     int names;             /* how many were given */
     int batch, seq, vocab, classes,
         extra; /* dims; -1: there is none. extra: stands for more dims */
-    int experts, choice, best, slot;
+    int experts, choice, best, slot, rows;
     bool named; /* inputs by name */
     bool weighted;
     bool plain;          /* a model that layouts take: little that looks across dims */

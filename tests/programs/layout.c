@@ -76,7 +76,7 @@ static int split_scan(Gen *g, const Mesh *m, Dims *left)
 static void write_rules(Gen *g, const Mesh *m)
 {
     bool any = draw_one_in(g, 30), split[AXES] = {false};
-    Dims left = tensor_dims(g) | bit(g->experts) | bit(g->slot);
+    Dims left = tensor_dims(g) | bit(g->experts) | bit(g->slot) | bit(g->rows);
     left &= any ? left : g->model;
     if (m->size[0] > 1 && divides(g, g->batch, m->size[0])) {
         line(g, "batch -> dp");
