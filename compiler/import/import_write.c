@@ -148,10 +148,11 @@ static void write_experts(FILE *out)
           "\"experts.{}.w2.weight\" [hidden, ffn]\n"
           "    chosen = top(score, choice -> best)\n"
           "    share = scores_of(score, chosen)\n"
-          "    z = dispatch(x, chosen, seq -> (experts, slot))\n"
-          "    y = (silu(z @ w1 over hidden) * (z @ w3 over hidden)) @ w2 over ffn\n"
-          "    return combine(y, chosen, share / sum(share, over best), (experts, slot) -> "
-          "seq)\n}\n\n",
+          "    z = dispatch(x, chosen, seq -> rows)\n"
+          "    u = grouped(z, w1, chosen, experts -> rows, over hidden)\n"
+          "    u = silu(u) * grouped(z, w3, chosen, experts -> rows, over hidden)\n"
+          "    y = grouped(u, w2, chosen, experts -> rows, over ffn)\n"
+          "    return combine(y, chosen, share / sum(share, over best), rows -> seq)\n}\n\n",
           out);
 }
 
@@ -435,9 +436,9 @@ static void write_dims(const HfModel *h, FILE *out)
         import_mixer_dims(h, out);
     if (h->experts)
         fprintf(out,
-                "# An expert has `slot` slots for each sequence: with as many as positions nothing "
-                "is dropped.\n"
-                "dim experts = %" PRId64 ", choice = experts, best = %" PRId64 ", slot = seq\n",
+                "# Each choice has a row, sorted by expert: nothing is dropped.\n"
+                "dim experts = %" PRId64 ", choice = experts, best = %" PRId64
+                ", rows = best * seq\n",
                 h->experts, h->best);
     if (partial(h))
         fprintf(out, "dim turn = %" PRId64 ", still = head - turn\n", h->turn);

@@ -81,6 +81,21 @@ def kept_in_bf16(path):
     return kept
 
 
+SORTED_ROWS = """    z = dispatch(x, chosen, seq -> rows)
+    up = grouped(z, w1, chosen, experts -> rows, over hidden)
+    y = grouped(silu(up) * grouped(z, w3, chosen, experts -> rows, over hidden), w2, chosen, experts -> rows, over ffn)
+    return combine(y, chosen, share / sum(share, over best), rows -> seq)
+"""
+
+
+def dropless(text, precision="f64"):
+    """A Mixtral with slots, without these."""
+    new, n = re.subn(r"(?s)    z = dispatch\(.*?-> seq\)\n", lambda m: SORTED_ROWS, text)
+    new, dims = re.subn(r"slot = [^\n]*", "rows = best * seq", new)
+    assert (n, dims) == (1, 1)
+    return new.replace("precision f32", f"precision {precision}")
+
+
 def model(name):
     return os.path.join(MODELS, name)
 

@@ -262,6 +262,17 @@ class Cuda(shim.Case):
     def test_mixtral(self):
         self.follows(MIXTRAL)
 
+    def test_dropless(self):
+        """Grouped products, in f32 and on tensor cores."""
+        with open(MIXTRAL, encoding="utf-8") as f:
+            self.write("rows.mg", mgctest.dropless(f.read(), "f32"))
+        self.follows("rows.mg")
+        kernels = self.read("kernels.cu")
+        self.assertIn(b"MG_GROUPED(f32", kernels)
+        self.assertIn(b"MG_GROUPED_WEIGHT(f32", kernels)
+        self.halves("rows.mg", "bf16", 1e-3)
+        self.assertIn(b"MG_GROUPED(bf16", self.read("kernels.cu"))
+
     def test_shipped_models(self):
         """Small: one a run, in f32 or in bf16; all in both in the full run."""
         small = ["layers=2", "hidden=32", "head=8", "ffn=48", "vocab=256", "seq=24", "batch=4"]

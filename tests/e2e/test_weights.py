@@ -348,7 +348,7 @@ class Config(mgctest.Case):
         for asked in (False, True):
             self.imports({**mixtral, "output_router_logits": asked})
             text = self.read("m.mg").decode()
-            self.assertIn("dim experts = 4, choice = experts, best = 3, slot = seq\n", text)
+            self.assertIn("dim experts = 4, choice = experts, best = 3, rows = best * seq\n", text)
             self.assertIn("num_local_experts = experts\n", text)
             self.assertIn("router_jitter_noise = 0.0\n", text)
             self.assertEqual("+ balancing / layers * uneven" in text, asked)
