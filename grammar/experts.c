@@ -57,7 +57,7 @@ Val builtin_top(Elab *e, const Call *c)
 
 /* ---- choices -------------------------------------------------------------------------------- */
 
-/* What indices number. */
+/* The dim that indices number. */
 static Dim index_dim(Elab *e, Value v)
 {
     const Name d = type_of(e->module, v)->indexes;

@@ -417,7 +417,7 @@ static void vjp_combine_weight(Vjp *v)
     }
 }
 
-/* What is multiplied is of the type of the operands; a gradient is as exact as is asked for. */
+/* Factors are of the type of the operands; a gradient is as exact as is asked for. */
 static Value grouped(Vjp *v, Op op, const Attrs *a, Value first, Value second, int mine)
 {
     Type t = operand_type(v, mine);

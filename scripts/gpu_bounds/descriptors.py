@@ -1,10 +1,11 @@
-"""descriptors - where the fields of runtime/abi.h's descriptors lie, read from the header itself, so that it says so alone."""
+"""descriptors - where the fields of the runtime's descriptors lie, read from its headers, so that they say so alone."""
 
 import functools
 import os
 import re
 
-HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "runtime", "abi.h")
+RUNTIME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "runtime")
+HEADERS = ("abi.h", "abi_types.h")
 BYTES = {"mg_dtype": 4, "int": 4, "int32_t": 4, "float": 4, "int64_t": 8, "double": 8, "bool": 1}
 
 
@@ -12,11 +13,13 @@ BYTES = {"mg_dtype": 4, "int": 4, "int32_t": 4, "float": 4, "int64_t": 8, "doubl
 def layout(name):
     """(offset of each field, bytes of all), by the alignment that every 64-bit C compiler has: each number at a multiple of its size.
     A struct that is not there, or has a field of another type, is an error."""
-    with open(HEADER, encoding="ascii") as file:
-        text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+    text = ""
+    for header in HEADERS:
+        with open(os.path.join(RUNTIME, header), encoding="ascii") as file:
+            text += re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     body = re.search(rf"typedef struct {name} \{{([^}}]*)\}}", text)
     if not body:
-        raise KeyError(f"{name} is not in {HEADER}")
+        raise KeyError(f"{name} is in none of {', '.join(HEADERS)}")
     fields, end, most = {}, 0, 1
     for line in filter(None, (s.strip() for s in body[1].split(";"))):
         kind, names = line.split(None, 1)

@@ -257,7 +257,7 @@ ATTENTION = "mg_flash90_forward_bf16_all_64_64"  # a block for 128 queries of ea
 
 
 class Descriptors(unittest.TestCase):
-    NAMES = ["mg_gather_desc", "mg_experts_desc", "mg_xent_desc", "mg_attention_desc"]
+    NAMES = ["mg_gather_desc", "mg_experts_desc", "mg_xent_desc", "mg_attention_desc", "mg_grouped_desc"]
 
     def test_compiler(self):
         """A C compiler lays them out in the same way."""

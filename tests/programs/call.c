@@ -296,7 +296,7 @@ const char *attended(Gen *g, Dims want, int depth)
 
 /* ---- experts --------------------------------------------------------------------------------- */
 
-/* What experts make of x[want], in sorted rows that are multiplied by the matrices of their
+/* Products of x[want] by experts, in sorted rows that are multiplied by the matrices of their
  * experts: of its dim h another is made, and back. NULL: there is no other. */
 static const char *grouped(Gen *g, const char *x, const char *chosen, Dims want, int h)
 {

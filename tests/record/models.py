@@ -44,6 +44,7 @@ CASES = [
     layout("mistral_7b", "node8", ranks=(1,), fewer=8),
     layout("mixtral_8x7b", "node8", ranks=(0, 7), fewer=32),
     layout("mixtral_8x7b", "node64", ranks=(63,)),
+    layout("mixtral_8x7b_dropless", "node8", ranks=(0, 7), fewer=32),
     on("llama7b", "h100", "-D", "pp=4", "-D", "tp=2", "-D", "batch=16", "--microbatch", "1", ranks=(0, 3, 7)),
     layout("llama3_405b", "pod16k", *POD, ranks=(0, 123, 255)),
 ]

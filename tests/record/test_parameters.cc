@@ -26,6 +26,10 @@ static std::set<std::string> names()
         const std::string first = record_kernel(i);
         for (const char *end : ends)
             all.insert(first + end);
+        for (const char *way : {"_plain_plain_64", "_plain_turned_128", "_turned_turned_128"})
+            for (const char *type : {"bf16", "f16", "f32", "f64", "tf32"})
+                for (const char *of : {"", "weight_"})
+                    all.insert(first + of + type + way);
         for (const char *type : {"bf16", "f16", "f32", "tf32"})
             for (const char *sight : {"all", "some", "cap", "bias", "capbias"})
                 for (int k : tiles)

@@ -30,8 +30,8 @@ train { optimizer sgd()  lr 0.1 }
 # CHECK: :12:13: error[MG0211]: numbers are wanted here
 # CHECK: :13:21: error[MG0216]: these choose among the 4 of 'choice', and 'experts' are 3
 # CHECK: :14:21: error[MG0218]: these are no choices, as top(score, choice -> best) gives
-# CHECK: :15:33: error[MG0241]: 'dispatch' takes other dims than these
-# CHECK: help: its use is dispatch(x, chosen, seq -> (experts, slot))
+# CHECK: :15:33: error[MG0216]: 'slot' is 4, and a group makes 8 choices
+# CHECK: help: each choice has a row: dim slot = 8
 # CHECK: :16:9: error[MG0241]: 'dispatch'
 # CHECK: :18:28: error[MG0215]: there is a weight for each choice
 # CHECK: :19:17: error[MG0215]: this has no dim 'choice'
