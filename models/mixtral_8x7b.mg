@@ -2,7 +2,7 @@
 # with eight gated units a layer, of which each position uses the two that its router scores highest.
 #
 # An expert has `slot` slots for each sequence, a quarter more than it needs where all are used alike;
-# choices beyond them are dropped. `-D slot=4096`, as many as there are positions, drops none. The
+# choices beyond them are dropped. mixtral_8x7b_dropless.mg drops none. The
 # load is balanced by a term of the loss, for each sequence by itself; so nothing depends on how
 # sequences are put together to batches, or lie over ranks.
 dim layers = 32, hidden = 4096, kv_heads = 8, group = 4, head = 128, ffn = 14336

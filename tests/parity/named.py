@@ -326,6 +326,33 @@ def places(chosen, seq, best, experts, slots):
     return T(out.reshape(*at.shape, experts, slots), [*groups, seq, best, "@experts", "@slots"])
 
 
+def sorted_places(chosen, seq, best, experts):
+    """[group, seq, best, rows]: 1 at the row of a choice, by expert, position, choice; and [group, rows, experts]: 1 for whose a row is."""
+    where = places(chosen, seq, best, experts, chosen.t.shape[chosen.dims.index(seq)] * chosen.t.shape[chosen.dims.index(best)])
+    used = where.t.sum((-4, -3))  # of each expert its slots
+    owner = torch.zeros(*used.shape[:-2], used.shape[-1], experts, dtype=torch.float64)
+    row = used.flatten(-2).cumsum(-1).reshape(used.shape) - 1
+    for *group, e, slot in torch.nonzero(used).tolist():
+        owner[(*group, int(row[(*group, e, slot)]), e)] = 1
+    at = (where.t * row[..., None, None, :, :]).sum((-2, -1)).long()
+    groups = where.dims[:-4]
+    return T(F.one_hot(at, used.shape[-1]).double(), [*groups, seq, best, "@rows"]), T(owner, [*groups, "@rows", "@experts"])
+
+
+def dispatch_sorted(x, where, seq, best, rows):
+    sent = T(where.t.sum(where.dims.index(best)), left(where, [best]))
+    return rename(product(x, sent, [seq]), {"@rows": rows})
+
+
+def grouped(z, owner, w, experts, rows, over):
+    return product(z, product(rename(owner, {"@rows": rows, "@experts": experts}), w, [experts]), over)
+
+
+def combine_sorted(y, where, weight, best, rows):
+    w = where if weight is None else pointwise(torch.mul, where, weight)
+    return product(rename(y, {rows: "@rows"}), T(w.t.sum(w.dims.index(best)), left(w, [best])), ["@rows"])
+
+
 def dispatch(x, where, seq, best, experts, slots):
     sent = T(where.t.sum(where.dims.index(best)), left(where, [best]))
     return rename(product(x, sent, [seq]), {"@experts": experts, "@slots": slots})

@@ -62,7 +62,7 @@ CONSTRUCTS = {  # what --stats counts, as it stands in a text
     "shift": r"\[\w+ - \w+\]", "look-up": r"\w\[(tokens|id\d+|v\d+)\]", "top": r"top\(", "select of indices": r"\[select\(\w+ == \d+, \d+, \w+\)\]", "stop": r"stop\(",
     "next, further": r"next\(tokens, by", "next by name": r"next\(id", "weights of tokens": r"next\(weight|, weight\)", "documents": r"document_start\(",
     "attention": r" attention\(|\(attention\(", "window": r"window = ", "cap": r"cap = ", "start": r"attention\([^\n]*, v\d+, along \w+, over [^\n]*causal", "rope with a start": r"rope\(\w+, v\d+, along",
-    "experts": r"combine\(", "several losses": r"^train \w+ where", "own optimizer": r"^optimizer", "schedule": r"lr +constant", "clip": r"clip ", "average": r"average ",
+    "experts": r"combine\(", "sorted rows": r"grouped\(", "several losses": r"^train \w+ where", "own optimizer": r"^optimizer", "schedule": r"lr +constant", "clip": r"clip ", "average": r"average ",
     "rate of some": r"^ +rate", "decay of some": r"^ +decay", "frozen": r"^ +frozen", "metric": r"^ +metric",
 }
 

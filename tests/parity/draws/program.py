@@ -28,8 +28,8 @@ def make_dims(p):
     if r.random() < 0.35:
         n, best = r.choice((2, 4)), r.choice((1, 2))
         slot = max(1, math.ceil(1.25 * best * p.size["seq"] / n)) if r.random() < 0.6 else p.size["seq"]
-        p.size |= {"experts": n, "choice": n, "best": best, "slot": slot, "ffn": 4}
-        p.formulas |= {"choice": "experts", "slot": "seq" if slot == p.size["seq"] else "ceil(1.25 * best * seq / experts)"}
+        p.size |= {"experts": n, "choice": n, "best": best, "slot": slot, "rows": best * p.size["seq"], "ffn": 4}
+        p.formulas |= {"choice": "experts", "rows": "best * seq", "slot": "seq" if slot == p.size["seq"] else "ceil(1.25 * best * seq / experts)"}
 
 
 # ---- inputs ------------------------------------------------------------------------------------
