@@ -5,8 +5,8 @@
  *   y      = combine(f(z), chosen, weight, (experts, slot) -> seq)
  * or, with the rows of all experts along one dim,
  *   z      = dispatch(x, chosen, seq -> rows)
- *   y      = combine(f(grouped(z, w, chosen, experts -> rows, over hidden)), chosen, weight, rows
- * -> seq)
+ *   y      = grouped(f(z), w, chosen, experts -> rows, over hidden)
+ *   x      = combine(y, chosen, weight, rows -> seq)
  *
  * The group is the dims of `chosen` that are left: an expert has its slots in each. */
 #include "grammar/builtin.h"
