@@ -1,9 +1,10 @@
 /* measured.c - see measured.h.
  *
- * A prediction is proportional to 1 / rate where an action takes much longer than a launch. So the
- * rate that would have predicted what was measured is the old rate times predicted / measured,
- * whatever else the formula has (tiles and waves of plan/rates.c, classes of plan/attend.c): the
- * geometric mean of that over the lines that count. */
+ * A prediction is proportional to 1 / rate where an action takes much longer than a launch, but for
+ * what a collective takes beside its bytes. So the rate that would have predicted what was measured
+ * is the old rate times predicted / measured, both without that, whatever else the formula has
+ * (tiles and waves of plan/rates.c, classes of plan/attend.c): the geometric mean of that over the
+ * lines that count. */
 #include "base/measured.h"
 
 #include <math.h>
@@ -140,6 +141,14 @@ static bool counts(const Solver *s, const MeasuredLine *l)
            l->predicted >= LAUNCHES * l->calls * base_of(s, "launch_seconds") * 1e6;
 }
 
+/* Microseconds of an action that do not depend on its rate: of an all-reduce of two ranks, which
+ * calibrate.mg's is, before the first step of NCCL's protocol Simple, and its two steps
+ * (plan/nccl.c). */
+static double fixed(const Solver *s, ClassId id)
+{
+    return id == MEASURE_collective ? 8.4 + 2e6 * base_of(s, "link_seconds") : 0;
+}
+
 /* Predicted by measured of the lines that decide a number: those of all classes with its key, or of
  * one class that has none. 0: there are none. */
 static double ratio(const Solver *s, ClassId id)
@@ -150,7 +159,10 @@ static double ratio(const Solver *s, ClassId id)
         const MeasuredLine *l = &s->m->line[i];
         const char *key = class_info[id].key;
         if ((*key ? !strcmp(class_info[l->id].key, key) : l->id == id) && counts(s, l)) {
-            sum += log(l->predicted / l->measured);
+            const double apart = l->calls * fixed(s, l->id);
+            sum += l->measured > apart && l->predicted > apart
+                       ? log((l->predicted - apart) / (l->measured - apart))
+                       : log(l->predicted / l->measured);
             n++;
         }
     }

@@ -94,10 +94,10 @@ class GpuCheck(mgctest.Case):
         self.write("pack/src/runtime/main.c", "")
         for name in ("philox.c", "output.c"):
             self.write("pack/src/kernels/" + name, "")
-        for name in ("check_kernels", "check_attention", "check_attention_cases", "check_conv", "check_tiles", "check", "program"):
+        for name in ("check_kernels", "check_attention", "check_attention_cases", "check_conv", "check_grouped", "check_tiles", "check", "program"):
             self.write(f"pack/src/{name}.c", "")
         os.makedirs(self.path("pack/src/tests/cuda"))
-        for name in ("check_kernels", "check_attention", "check_attention_cases", "check_conv", "check_tiles", "check", "program"):
+        for name in ("check_kernels", "check_attention", "check_attention_cases", "check_conv", "check_grouped", "check_tiles", "check", "program"):
             self.write(f"pack/src/tests/cuda/{name}.c", "")
         self.write("pack/src/bench/cuda_attention.c", "")
         self.write("pack/text", "text")

@@ -1,5 +1,4 @@
-# dropless.mg - experts that take all that chose them (Gale and others, MegaBlocks, 2022; the code of Mixtral): a row for each choice,
-# sorted by expert, and products grouped by expert. Matrices lie in both orders.
+# dropless.mg - experts that take all that chose them (Gale and others, MegaBlocks, 2022): sorted rows; matrices in both orders
 dim layers = 2, hidden = 16, heads = 2, head = 8, ffn = 8
 dim experts = 6, choice = experts, best = 2, rows = best * seq
 dim vocab = 32, seq = 8, batch = 4
