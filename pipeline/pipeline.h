@@ -165,10 +165,9 @@ PipeTable *pipe_make(Arena *a, Diag *d, const PipeForm *f);
 bool pipe_legal(const PipeForm *f);
 int pipe_legal_microbatches(const PipeForm *f, int step);
 
-/* Forward alone; of numbers that are in range. In a loop a chunk takes microbatches in groups of as
- * many as ranks. In a V, of two chunks, they alternate. */
-PipeTable *pipe_make_forward(Arena *a, mg_placement placement, int ranks, int chunks,
-                             int microbatches);
+/* Forward alone, in a loop; of numbers that are in range. A chunk takes microbatches in groups of
+ * as many as ranks. */
+PipeTable *pipe_make_forward(Arena *a, int ranks, int chunks, int microbatches);
 
 /* Microbatches whose activations a rank holds at once, at most, counted by chunk: from F to B, or
  * to I; and what W needs of them, from F to W (or B). */

@@ -18,6 +18,5 @@ static inline void row_act(Row r, PipeKind kind, int stage, int microbatch)
 /* table_v.c: those of a V, of a form that is legal. */
 void row_zb_v(Row r, const PipeForm *f, int rank);
 void row_dualpipe_v(Row r, const PipeForm *f, int rank);
-void row_forward_v(Row r, const PipeTable *t, int rank);
 
 #endif

@@ -262,18 +262,17 @@ static void forward_in_loop(Row r, const PipeTable *t, int rank)
                 row_act(r, PIPE_F, stage, k);
 }
 
-PipeTable *pipe_make_forward(Arena *a, mg_placement placement, int ranks, int chunks,
-                             int microbatches)
+PipeTable *pipe_make_forward(Arena *a, int ranks, int chunks, int microbatches)
 {
     PipeTable *t = NEW(a, PipeTable);
     *t = (PipeTable){.name = "forward",
                      .ranks = ranks,
                      .stages = ranks * chunks,
                      .microbatches = microbatches,
-                     .placement = placement,
+                     .placement = MG_LOOP,
                      .forward = true};
     t->row = NEW_ARRAY(a, PipeRow, ranks);
     for (int rank = 0; rank < ranks; rank++)
-        (placement == MG_V ? row_forward_v : forward_in_loop)((Row){a, &t->row[rank]}, t, rank);
+        forward_in_loop((Row){a, &t->row[rank]}, t, rank);
     return t;
 }

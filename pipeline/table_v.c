@@ -141,16 +141,3 @@ void row_dualpipe_v(Row r, const PipeForm *f, int rank)
     for (int k = 0; k < both; k++)
         late(&t, &done);
 }
-
-/* ---- forward alone --------------------------------------------------------------------------- */
-
-void row_forward_v(Row r, const PipeTable *table, int rank)
-{
-    Turns t = turns_of(r, table->ranks, table->microbatches, rank);
-    for (int k = 0; k < 2 * (table->ranks - rank) - 1; k++)
-        next(&t, PIPE_F, 0);
-    for (int k = 0; k < table->microbatches; k++) {
-        next(&t, PIPE_F, 1);
-        next(&t, PIPE_F, 0);
-    }
-}

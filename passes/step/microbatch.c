@@ -25,10 +25,10 @@
  * kept in bf16, and rounded at random; one microbatch alone is rounded. The loop's results are
  * widened behind it. */
 #include "passes/step/add_up.h"
-#include "passes/step/casts.h"
 #include "passes/step/parts.h"
 #include "passes/passes.h"
 #include "passes/step/rounding.h"
+#include "passes/step/stacks.h"
 #include "passes/step/tied.h"
 #include "passes/step/tree.h"
 #include "passes/walk.h"
@@ -287,7 +287,6 @@ static void wrap(const Microbatches *r, Fn *fn, Dim micro, const uint32_t *tied,
               .tmp = tmp};
     w.given = move_args(m, fn, top, body, micro);
     move_copies(m, top, body);
-    casts_by_iterations(m, body, tmp);
     Type *types = NEW_ARRAY(tmp, Type, w.n + 1);
     for (size_t k = 0; k < w.n; k++)
         types[k] = *type_of(m, body->results.data[k]);
@@ -319,6 +318,7 @@ static void mark_relays(void *ctx, Ins *i)
 static void wrap_as_one(Module *m, Fn *fn, Name name, Arena *tmp)
 {
     Dim micro = {.name = name, .size = 1};
+    stacks_by_iterations(m, fn->body, false, tmp);
     Microbatches r = {.m = m, .batch = m->batch.name, .microbatches = 1, .pieces = 1};
     r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "microbatch"));
     wrap(&r, fn, micro, NULL, tmp);
@@ -394,6 +394,8 @@ static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t microbatches)
     PassStatus status = check_args(j, fn);
     if (status != PASS_ok)
         return status;
+    if (microbatches > 1 || staged || m->train.sums)
+        stacks_by_iterations(m, fn->body, m->train.sums != 0, j->tmp);
     Microbatches r = {.m = m,
                       .batch = m->batch.name,
                       .size = m->batch.size / microbatches,

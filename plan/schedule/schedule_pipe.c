@@ -72,9 +72,8 @@ bool pipe_begin(Sched *s, const Ins *loop, int index)
         return true;
     int ranks = (int)mesh_size(s->m, l->axis);
     int64_t iterations = loop->attrs.dim.size;
-    const PipeTable *t = relays > 1
-                             ? pipe_of_layout(s->m, iterations)
-                             : pipe_make_forward(a, MG_LOOP, ranks, l->chunks, (int)iterations);
+    const PipeTable *t = relays > 1 ? pipe_of_layout(s->m, iterations)
+                                    : pipe_make_forward(a, ranks, l->chunks, (int)iterations);
     if (!t || !pipe_complete(t, s->m->diag))
         return false;
     Pipe *p = NEW(a, Pipe);
