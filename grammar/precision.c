@@ -22,7 +22,7 @@
 enum { F32, F64, TF32, BF16, F16, FP8, TREE, NEAREST };
 static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", NULL};
 /* `reduce`: what sums of gradients are of, or the order in which they are made. */
-static const char *const sums[] = {"f32", "f64", "tf32", "bf16",         "f16",
+static const char *const sums[] = {"f32", "f64",  "tf32",         "bf16", "f16",
                                    "fp8", "tree", "bf16_nearest", NULL};
 /* `gradients`: what they are multiplied as. */
 static const char *const gradients[] = {"e4m3", "e5m2", NULL};
