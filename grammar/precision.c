@@ -8,8 +8,9 @@
  * `master` (parameters) and `reduce` (sums of gradients) may be said; they are f32 with bf16, f16
  * fp8 and tf32, and as all the rest with f32 and f64. `master = bf16` beside bf16 or fp8 keeps
  * parameters in bf16: updates are rounded at random. `reduce = bf16` beside either keeps sums of
- * gradients so: each microbatch rounds them. `reduce = f32` beside halves adds up in f32 what else
- * ranks have parts of, too, which otherwise they add up in halves where the parts are halves.
+ * gradients so: each microbatch rounds them; `reduce = bf16_nearest` likewise, to the nearest.
+ * `reduce = f32` beside halves adds up in f32 what else ranks have parts of, too, which otherwise
+ * they add up in halves where the parts are halves.
  * `reduce = tree` makes sums of gradients, of f32 or f64, in an order that no layout changes.
  * Without the setting a program for a GPU computes in bf16, and one for a processor in f32. */
 #include "grammar/config.h"
@@ -18,10 +19,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { F32, F64, TF32, BF16, F16, FP8, TREE };
+enum { F32, F64, TF32, BF16, F16, FP8, TREE, NEAREST };
 static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", NULL};
 /* `reduce`: what sums of gradients are of, or the order in which they are made. */
-static const char *const sums[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", "tree", NULL};
+static const char *const sums[] = {"f32", "f64",  "tf32",         "bf16", "f16",
+                                   "fp8", "tree", "bf16_nearest", NULL};
 /* `gradients`: what they are multiplied as. */
 static const char *const gradients[] = {"e4m3", "e5m2", NULL};
 /* `scales`: what has one of its own. (`scale` is the one of the loss, with f16.) */
@@ -41,6 +43,7 @@ static void set(Train *t, int which)
     t->fp8_scales = SCALES_tensor;
     t->master = t->half == DT_bf16 ? t->master : DT_none;
     t->sums = t->half == DT_bf16 ? t->sums : DT_none;
+    t->sums_nearest &= t->sums != DT_none;
     t->wide_partials &= t->half != DT_none;
     t->scale = which == F16 ? scaled.scale : 0;
     t->scale_least = scaled.scale_least;
@@ -116,12 +119,13 @@ void read_precision(Elab *e, const Node *value, Train *t)
             t->tree_span = slot[i]->span;
         } else if (i == MASTER && is == BF16 && t->half == DT_bf16) {
             t->master = DT_bf16;
-        } else if (i == REDUCE && is == BF16 && t->half == DT_bf16) {
+        } else if (i == REDUCE && (is == BF16 || is == NEAREST) && t->half == DT_bf16) {
             t->sums = DT_bf16;
+            t->sums_nearest = is == NEAREST;
         } else if (i == REDUCE && v && is == F32 && t->half) {
             t->wide_partials = true;
         } else if (is >= 0 && is != rest) {
-            fail(e, v->span, 311, "%s = %s beside precision %s", args[i], names[is], names[which]);
+            fail(e, v->span, 311, "%s = %s beside precision %s", args[i], sums[is], names[which]);
             remedy(e, v->span, names[rest], "%s = %s", args[i], names[rest]);
         }
     }

@@ -268,6 +268,8 @@ static const char *type_dot_scaled(Rule *r)
             WRONG(r, "a scale is no number of f32");
     if (!wrong && r->attrs->tiles)
         wrong = rule_tiles(r);
+    if (!wrong && r->nin == 5 && dtype_is_half(r->in[4]->dtype)) /* a sum that is kept so */
+        r->out[0].dtype = r->in[4]->dtype;
     return wrong ? wrong : rule_added(r, 4);
 }
 

@@ -92,6 +92,7 @@ void text_read_train(Reader *r)
         t->master = text_read_dtype(r);
     if (text_take_word(r, "sums"))
         t->sums = text_read_dtype(r);
+    t->sums_nearest = text_take_word(r, "nearest");
     t->wide_partials = text_take_word(r, "wide_partials");
     if (text_take_word(r, "scale")) {
         t->scale = text_want_real(r);

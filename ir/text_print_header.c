@@ -196,7 +196,7 @@ void text_print_header(const Module *m, FILE *out)
     if (t->master)
         fprintf(out, " master %s", dtype_name(t->master));
     if (t->sums)
-        fprintf(out, " sums %s", dtype_name(t->sums));
+        fprintf(out, " sums %s%s", dtype_name(t->sums), t->sums_nearest ? " nearest" : "");
     if (t->wide_partials)
         fputs(" wide_partials", out);
     if (t->scale != 0) {

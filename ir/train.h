@@ -80,6 +80,7 @@ typedef struct Train {
     bool fp8_products;  /* the device multiplies fp8; else halves of the same value are */
     DType master;       /* what parameters are kept in, rounded at random; DT_none: in `compute` */
     DType sums;         /* what sums of gradients are kept in, likewise; DT_none: in `compute` */
+    bool sums_nearest;  /* ... rounded to the nearest */
     bool wide_partials; /* what ranks have parts of is added up in `compute`, and not in halves
                            where all parts are */
     PrecisionBy precision_by; /* for people */

@@ -334,8 +334,9 @@ static json_t *kept_json(const Module *m)
     }
     json_object_set_new(o, "parameters",
                         json_string(dtype_name(t->master ? t->master : t->compute)));
-    json_object_set_new(o, "sums of gradients",
-                        json_string(dtype_name(t->sums ? t->sums : t->compute)));
+    json_object_set_new(
+        o, "sums of gradients",
+        json_string(t->sums_nearest ? "bf16_nearest" : dtype_name(t->sums ? t->sums : t->compute)));
     json_object_set_new(o, "state", json_string(state));
     return o;
 }

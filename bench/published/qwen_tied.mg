@@ -49,7 +49,7 @@ train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, state = bf16, decay = 0.1 where rank >= 2)
     lr        cosine(peak = 0.0003, warmup = 2000, steps = 100000, floor = 3e-5)
     clip      1.0
-    precision bf16(master = bf16, reduce = bf16)
+    precision bf16(master = bf16, reduce = bf16_nearest)
 }
 
 layout {

@@ -133,6 +133,16 @@ static bool same_set(const DimList *a, const DimList *b)
     return same;
 }
 
+/* Does a product round what it is added to? Its sums would be halves, too. */
+static bool is_rounded_sum(const Epilogues *e, const Ins *dot)
+{
+    RoundedSum s;
+    for (size_t k = 0; e->m->train.sums_nearest && k < e->r->ins.n; k++)
+        if (rounded_sum(e->m, &e->uses, e->r->ins.data[k], &s) && s.dot == dot)
+            return true;
+    return false;
+}
+
 static bool take_sum(Epilogues *e, Ins *sum)
 {
     Value dy = sum->op == OP_sum ? narrow(e, sum->in[0]) : 0;
@@ -140,7 +150,7 @@ static bool take_sum(Epilogues *e, Ins *sum)
         Ins *dot = e->r->ins.data[k];
         if (dot->op != OP_dot || (dot->in[0] != dy && dot->in[1] != dy) ||
             dot->in[0] == dot->in[1] || type_at(e, dot->out[0])->dtype != DT_f32 ||
-            !same_set(&dot->attrs.over, &sum->attrs.over))
+            !same_set(&dot->attrs.over, &sum->attrs.over) || is_rounded_sum(e, dot))
             continue;
         Value x = dot->in[dot->in[0] == dy];
         if (!along_columns(e, dy, x, &dot->attrs.over, type_at(e, dot->out[0]), 0, sum->out[0]))

@@ -9,6 +9,7 @@
 
 #include "ir/ir.h"
 #include "passes/view.h"
+#include "passes/walk.h"
 #include "runtime/abi.h"
 
 typedef struct Product {
@@ -25,6 +26,17 @@ mg_dtype abi_dtype(DType t);
 
 /* Are the matrices w of a grouped product turned: do what is summed lie inside of what is not? */
 bool grouped_turned(const Attrs *a, const Type *w);
+
+/* A product that is added to a sum, which is kept in halves and rounded to the nearest:
+ *   %w = cast %sum;  %a = add %w, %dot;  %next = cast %a */
+typedef struct RoundedSum {
+    Ins *dot;
+    Value wide, added; /* %w, or 0: the sum begins with the product; %a, or 0 then */
+    Value sum;         /* of exactly the type of %next, or 0 then */
+} RoundedSum;
+
+/* rounded_sum.c: what `next` gives, if it is such a sum, of values that nothing else reads. */
+bool rounded_sum(const Module *m, const Uses *uses, const Ins *next, RoundedSum *r);
 
 /* calls.c: appends a library call to b's region, after the copies its operands need. Results that
  * come in another order are copied back, and entered into map. */

@@ -141,7 +141,7 @@ static bool free_dot(const Products *p, Value v, const Type *t)
 static bool may_take(const Products *p, Value c, const Ins *add, int at)
 {
     const ValueInfo *info = &p->m->values.data[c];
-    if (info->home != p->region || p->last[c] != at ||
+    if (info->home != p->region || p->last[c] > at ||
         !type_equal(type_of(p->m, c), type_of(p->m, add->out[0])))
         return false;
     if (info->def && op_is(info->def->op, POINTWISE | FUSE))
@@ -169,7 +169,8 @@ static void accumulate(Products *p, Ins *add, int at)
     int best = -1, where = -1;
     for (int k = 0; k < 2; k++) {
         Value v = add->in[k], c = add->in[1 - k];
-        if (v != c && free_dot(p, v, t) && may_take(p, c, add, at) && defined_at(p, v) > where) {
+        if (v != c && p->last[c] == at && free_dot(p, v, t) && may_take(p, c, add, at) &&
+            defined_at(p, v) > where) {
             best = k;
             where = defined_at(p, v);
         }
@@ -186,6 +187,33 @@ static void accumulate(Products *p, Ins *add, int at)
     add->attrs = dot->attrs;
     add->in = in;
     add->nin = dot->nin + 1;
+}
+
+/* Turns a sum that is rounded to the nearest into the product that rounds it, in place. */
+static void accumulate_rounded(Products *p, Ins *next, int at)
+{
+    RoundedSum r;
+    if (!rounded_sum(p->m, &p->uses, next, &r) ||
+        (r.sum && (p->uses.count[r.sum] != 1 || !may_take(p, r.sum, next, at))))
+        return;
+    Value *in = NEW_ARRAY(p->m->arena, Value, r.dot->nin + 1);
+    for (uint32_t k = 0; k < r.dot->nin; k++)
+        in[k] = r.dot->in[k];
+    in[r.dot->nin] = r.sum;
+    p->uses.count[r.dot->out[0]] = 0;
+    p->uses.count[r.wide] = p->uses.count[r.added] = 0; /* of value 0, too: nobody asks for it */
+    next->op = r.dot->op;
+    next->attrs = r.dot->attrs;
+    next->in = in;
+    next->nin = r.dot->nin + (r.sum != 0);
+}
+
+/* Has it become a part of another instruction? */
+static bool is_gone(const Products *p, const Ins *i)
+{
+    if (!OP_AMONG(i->op, OP_dot, OP_dot_scaled, OP_conv, OP_grouped_weight, OP_add, OP_cast))
+        return false;
+    return ins_added(i) < 0 && p->uses.count[i->out[0]] == 0;
 }
 
 /* ---- matching ------------------------------------------------------------------------------- */
@@ -354,12 +382,17 @@ static void place_dot(Products *p, Ins *dot)
     for (int w = 0; w < 2; w++) /* also of a view whose type is the one wanted: it becomes dense */
         if (c.copy[w])
             in[w] = copied(p, in[w], c.type[w]);
+    const bool apart = adds >= 0 && !keep;
+    const DType kept = want.dtype; /* a sum is rounded once */
+    if (apart)
+        want.dtype = c.type[2].dtype = dtype_wide(kept);
     Value r = build_typed(&p->b, dot->op, &dot->attrs, (int)n, in, 1, &c.type[2], NULL)->out[0];
     p->m->values.data[r].name = p->m->values.data[dot->out[0]].name;
     r = build_as(&p->b, r, want);
-    if (adds >= 0 && !keep) {
-        Value sum[2] = {r, dot->in[adds]};
+    if (apart) {
+        Value sum[2] = {r, build_cast(&p->b, dot->in[adds], want.dtype)};
         r = build_typed(&p->b, OP_add, NULL, 2, sum, 1, &want, NULL)->out[0];
+        r = build_cast(&p->b, r, kept);
     }
     map_set(p->m, &p->map, dot->out[0], r);
 }
@@ -392,6 +425,8 @@ static void products_in(Module *m, Region *r, Arena *tmp)
     for (size_t i = 0; i < r->ins.n; i++)
         if (r->ins.data[i]->op == OP_add && !r->ins.data[i]->exact)
             accumulate(&p, r->ins.data[i], (int)i);
+    for (size_t i = 0; i < r->ins.n; i++)
+        accumulate_rounded(&p, r->ins.data[i], (int)i);
     Ins **old = r->ins.data;
     size_t n = r->ins.n;
     r->ins.data = NULL;
@@ -399,9 +434,8 @@ static void products_in(Module *m, Region *r, Arena *tmp)
     for (size_t i = 0; i < n; i++) {
         Ins *ins = old[i];
         p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward, ins->again};
-        if (OP_AMONG(ins->op, OP_dot, OP_dot_scaled, OP_conv, OP_grouped_weight) &&
-            ins_added(ins) < 0 && p.uses.count[ins->out[0]] == 0)
-            continue;             /* now part of another */
+        if (is_gone(&p, ins))
+            continue;
         if (ins->op == OP_repeat) /* whose copies may be made before it */
             products_in(m, ins->body, tmp);
         if (ins->op == OP_dot || ins->op == OP_dot_scaled)

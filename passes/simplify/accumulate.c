@@ -150,9 +150,18 @@ static bool sum_in_iterations(All *a, const Ins *i)
     return true;
 }
 
+/* A half, widened for an addition: the sum is not in the place of what it is added to. */
+static bool is_widened(const Module *m, Value v)
+{
+    const Ins *i = m->values.data[v].def;
+    return i && i->op == OP_cast && dtype_is_half(type_of(m, i->in[0])->dtype);
+}
+
 static bool merge(All *a, const Ins *i, uint32_t k)
 {
     Value g = i->in[k], acc = i->in[1 - k];
+    if (is_widened(a->m, acc))
+        return false;
     if (g == acc || !own(a, i->home, g) || a->uses.count[acc] != 1 || !there_before(a, acc, g))
         return false;
     if (!accumulate_into(a->m, i->home, &a->uses, g, acc))

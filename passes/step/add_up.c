@@ -31,7 +31,10 @@ static Value added_apart(const Adder *a, Builder *b, Value v, const Sum *s)
     Rounding r = *a->round;
     memcpy(r.at, s->at, sizeof r.at);
     const DType wide = type_of(b->m, v)->dtype;
-    return round_at_random(b, s->acc ? build2(b, OP_add, build_cast(b, s->acc, wide), v) : v, &r);
+    if (r.sent && s->acc)
+        v = build_cast(b, build_cast(b, v, DT_bf16), wide);
+    const Value sum = s->acc ? build2(b, OP_add, build_cast(b, s->acc, wide), v) : v;
+    return r.nearest ? build_cast(b, sum, DT_bf16) : round_at_random(b, sum, &r);
 }
 
 /* The part of a sum that an iteration of a loop adds to. */
@@ -173,7 +176,7 @@ void add_up(Module *m, Region *body, const Value *acc, const Rounding *round, bo
         a.round = round[k].tensor ? &round[k] : NULL;
         if (!a.round && !acc)
             continue;
-        if (a.round)
+        if (a.round && !a.round->nearest)
             number_dims(&a, a.round->tensor, &s);
         body->results.data[k] = added(&a, body->results.data[k], &s);
     }

@@ -23,7 +23,8 @@
  *
  * With `reduce = bf16` a gradient is computed by itself too. Then it is added to the sum, which is
  * kept in bf16, and rounded at random; one microbatch alone is rounded. The loop's results are
- * widened behind it. */
+ * widened behind it. With `reduce = bf16_nearest` it is rounded to the nearest, by the product that
+ * computes it where one does (passes/library/products.c). */
 #include "passes/step/add_up.h"
 #include "passes/step/parts.h"
 #include "passes/passes.h"
@@ -31,6 +32,7 @@
 #include "passes/step/stacks.h"
 #include "passes/step/tied.h"
 #include "passes/step/tree.h"
+#include "passes/spmd/shard.h"
 #include "passes/walk.h"
 #include "ir/propose.h"
 
@@ -102,6 +104,24 @@ static void move_copies(Module *m, Region *top, Region *body)
     body->ins.n = kept;
 }
 
+/* Do ranks send each microbatch's gradient of a parameter, as each keeps a part of the sum? */
+static bool is_sent(const Module *m, const Tensor *t)
+{
+    const Axes batch = mesh_batch_axes(m);
+    Axes split = 0;
+    for (int i = 0; i < t->type.rank && m->layout.mesh.n; i++)
+        split |= class_split_of(m, &t->type, t->parameter, CLASS_grads).axes[i];
+    return (split & batch) != 0;
+}
+
+static Rounding at_random(Module *m, Fn *fn, Region *args, const Tensor *t)
+{
+    Rounding r = {.tensor = t, .key = rounding_key(m, t, "sum")};
+    r.seed = scalar_argument(m, fn, args, ARG_seed, "seed");
+    r.count = scalar_argument(m, fn, args, ARG_step, "step");
+    return r;
+}
+
 /* How the sums of a function's results are rounded. tied: as tied_split has it. */
 static Rounding *roundings(Module *m, Fn *fn, Region *args, const uint32_t *tied, Arena *tmp)
 {
@@ -111,9 +131,9 @@ static Rounding *roundings(Module *m, Fn *fn, Region *args, const uint32_t *tied
         if (fn->results.data[k].role != RES_grad ||
             !t->external_rank) /* numbers stay as they are */
             continue;
-        round[k] = (Rounding){.tensor = t, .key = rounding_key(m, t, "sum")};
-        round[k].seed = scalar_argument(m, fn, args, ARG_seed, "seed");
-        round[k].count = scalar_argument(m, fn, args, ARG_step, "step");
+        round[k] = m->train.sums_nearest
+                       ? (Rounding){.tensor = t, .nearest = true, .sent = is_sent(m, t)}
+                       : at_random(m, fn, args, t);
         if (tied && tied[k]) {
             round[tied[k] - 1] = round[k];
             round[tied[k] - 1].word = 1;
@@ -162,7 +182,7 @@ static void number_roundings(const Nest *w, Region *body, Value index)
     Builder b = {.m = m, .region = body};
     Value count = 0;
     for (size_t k = 0; k < w->n; k++) {
-        if (!w->round[k].tensor)
+        if (!w->round[k].tensor || w->round[k].nearest)
             continue;
         if (!count) {
             Value all = build_const(&b, DT_i64, (double)w->r->microbatches);
@@ -439,7 +459,7 @@ static bool is_cut(const Module *m, const Fn *fn, int64_t size)
 PassStatus pass_microbatch(Job *j)
 {
     Module *m = j->m;
-    for (size_t t = 0; m->train.sums && t < m->tensors.n; t++)
+    for (size_t t = 0; m->train.sums && !m->train.sums_nearest && t < m->tensors.n; t++)
         if (m->tensors.data[t].external_rank && !rounding_fits(m, &m->tensors.data[t]))
             return PASS_error;
     int64_t size = m->layout.microbatch * mesh_batch_ranks(m); /* of all ranks together */

@@ -57,16 +57,25 @@ static bool has_dims_of(const Type *t, const Tensor *x)
     return same;
 }
 
+/* Is a value, which has the dims of a parameter, of the type of gradients or of their sums? Of that
+ * are copies of parameters, too, which come from another level. */
+static bool has_type_of_gradients(const Module *m, Value v)
+{
+    const ValueInfo *info = &m->values.data[v];
+    const bool sum = m->train.sums && info->type.dtype == m->train.sums;
+    return info->type.dtype == m->train.compute ||
+           (sum && !(info->def && info->def->op == OP_transfer));
+}
+
 /* Gradients are told from activations by their type: the dims of a parameter, or of what a rank has
- * of its copy, in the type of computation. */
+ * of its copy, in the type of computation, or of sums. */
 static Owner owner_of(const Sched *s, Value v)
 {
     const ValueInfo *info = &s->m->values.data[v];
     if (is_received(s->m, v))
         return OWN_comm;
     for (size_t i = 0; i < s->m->tensors.n; i++)
-        if (has_dims_of(&info->type, &s->m->tensors.data[i]) &&
-            info->type.dtype == s->m->train.compute)
+        if (has_dims_of(&info->type, &s->m->tensors.data[i]) && has_type_of_gradients(s->m, v))
             return OWN_grads;
     return OWN_activations;
 }

@@ -251,6 +251,17 @@ class Cuda(shim.Case):
         for (a, _), (b, _) in zip(self.losses("./cpu", "--steps", 6), self.losses("./gpu", "--steps", 6), strict=True):
             self.assertLess(abs(a - b), 5e-3 * abs(a))
 
+    def test_nearest(self):
+        """Sums of gradients in bf16, to which cuBLASLt's products add."""
+        self.text(6000)
+        with open(LLAMA, encoding="utf-8") as f:
+            self.write("nearest.mg", f.read().replace("precision f32", "precision bf16 (reduce = bf16_nearest)"))
+        self.both("nearest.mg", "-D", "batch=16", "--microbatch", 2)
+        lines = self.compiles("nearest.mg", "-D", "batch=16", "--microbatch", 2, "--device", "h200", "--schedule").out.splitlines()
+        self.assertEqual(sum(" product " in l and "writes in the first micro" in l for l in lines), 7)
+        for (a, _), (b, _) in zip(self.losses("./cpu", "--steps", 6), self.losses("./gpu", "--steps", 6), strict=True):
+            self.assertLess(abs(a - b), 5e-3 * abs(a))
+
     def test_state8(self):
         """Optimizer state in 8 bits, in blocks of several rows and of heads."""
         with open(LLAMA, encoding="utf-8") as f:

@@ -12,7 +12,8 @@ from mgctest import FULL, TURN, some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 MODELS = ("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg")
-KINDS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)", "kept": "fp8 (master = bf16, reduce = bf16)"}
+KINDS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)", "kept": "fp8 (master = bf16, reduce = bf16)",
+         "nearest": "fp8 (reduce = bf16_nearest)"}
 # Scales of tiles: what says them, the device that multiplies so, and its compute capability.
 TILED = {"tile": ("fp8 (scales = tile)", "h200", "90"), "mx": ("fp8 (scales = mx)", "b200", "100")}
 RANKS = {"dp2": 4, "tp2": 8, "dp2_zero3": 4, "cp2_zigzag": 8, "tp2_sp": 8}  # sequences that a rank computes at once: of all ranks 8

@@ -91,7 +91,8 @@ class Offload(Case):
 
     def test_narrow_sums(self):
         """All that training keeps in bf16: state, parameters, and sums of gradients, which each microbatch rounds."""
-        self.same(text=mgctest.kept_in_bf16(LLAMA))
+        for reduce in ("bf16", "bf16_nearest"):
+            self.same(text=mgctest.kept_in_bf16(LLAMA, reduce))
 
     def test_windows(self):
         """A tensor that no repeat stacks is updated in windows."""

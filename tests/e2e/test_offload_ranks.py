@@ -93,9 +93,10 @@ class Ranks(shim.Case):
     def test_all_in_bf16(self):
         """State, parameters and sums of gradients in bf16, all of it offloaded; what is fetched is gathered ahead."""
         self.text(6000)
-        self.write("llama16.mg", mgctest.kept_in_bf16(LLAMA))
-        for name in some(("dp2_zero3", "dp2_zero1", "zero3_tp2", "pp2_zero1", "pp2_zb_zero3", "pp2_chunks_dp2_zero2")):
-            self.same(name, ways=("state, masters, parameters, gradients, kept",), source="./llama16.mg")
+        for reduce in ("bf16", "bf16_nearest"):
+            self.write("llama16.mg", mgctest.kept_in_bf16(LLAMA, reduce))
+            for name in some(("dp2_zero3", "dp2_zero1", "zero3_tp2", "pp2_zero1", "pp2_zb_zero3", "pp2_chunks_dp2_zero2")):
+                self.same(name, ways=("state, masters, parameters, gradients, kept",), source="./llama16.mg")
 
     def test_fetched_to_be_gathered(self):
         """Of layers of a parameter that is split and offloaded, the next is fetched and gathered ahead: one value, not two."""

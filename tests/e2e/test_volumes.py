@@ -66,20 +66,30 @@ class Volumes(mgctest.Case):
             self.sends(plan, reduce_scatter=split, all_gather=split, all_reduce=2 * 7 * m.whole * FLOAT // 8)
             self.holds(plan, m.whole, ("optimizer",), 8)
 
-    def test_sums_in_halves(self):
-        """Parts of gradients that are rounded are added up once a step as well, in halves."""
+    def halves(self, precision, mesh, rules):
         with open(mgctest.model("llama7b.mg"), encoding="utf-8") as f:
-            self.write("halves.mg", f.read().replace("    clip      1.0", "    clip      1.0\n    precision bf16 (reduce = bf16)"))
-        for mesh, rules in (("dp = 8", DP), ("dp = 8", DP + Z1), ("dp = 4, tp = 2", DP + TP)):
-            self.write("l.mg", f"layout l {{\n    device b200\n    mesh {mesh}\n{rules.format(heads='kv_heads')}    microbatch 1\n"
-                               "    recompute none\n}\n")
-            r = self.mgc("./halves.mg", "--layout", "./l.mg", "-D", f"batch={8 * M}", "--plan=json")
-            self.assertEqual(r.returncode, 0, r.stderr)
-            plan = json.loads(r.stdout)
+            self.write("halves.mg", f.read().replace("    clip      1.0", f"    clip      1.0\n    precision {precision}"))
+        self.write("l.mg", f"layout l {{\n    device b200\n    mesh {mesh}\n{rules.format(heads='kv_heads')}    microbatch 1\n"
+                           "    recompute none\n}\n")
+        r = self.mgc("./halves.mg", "--layout", "./l.mg", "-D", f"batch={8 * M}", "--plan=json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return json.loads(r.stdout)
+
+    def test_sums_in_halves(self):
+        """Parts of gradients that are rounded are added up once a step as well, in halves; to the nearest likewise, and once a
+        microbatch under ZeRO 2. Sums take half of the bytes."""
+        for rule, mesh, rules in (("bf16", "dp = 8", DP), ("bf16", "dp = 8", DP + Z1), ("bf16", "dp = 4, tp = 2", DP + TP),
+                                  ("bf16_nearest", "dp = 8", DP), ("bf16_nearest", "dp = 8", DP + Z1),
+                                  ("bf16_nearest", "dp = 8", DP + Z2), ("bf16_nearest", "dp = 4, tp = 2", DP + TP)):
+            plan = self.halves(f"bf16 (reduce = {rule})", mesh, rules)
             n, split = (4, 2) if "tp" in mesh else (8, 1)
             of_dp = sum(v["bytes"] for v in plan["collectives"] if v["axis"] == "dp" and not v["scalars"] and v["kind"] != "all_gather")
             each = (plan["params"] - LLAMA.gains) // split + LLAMA.gains
-            self.assertEqual(of_dp, (1 if Z1 in rules else 2) * (n - 1) * each * HALF // n)
+            times = M if Z2 in rules else 1 if Z1 in rules else 2
+            self.assertEqual(of_dp, times * (n - 1) * each * HALF // n)
+            if rules == DP:
+                wide = self.halves("bf16", mesh, rules)["memory"]["grads"]
+                self.assertAlmostEqual(2 * plan["memory"]["grads"], wide, delta=1 << 16)
 
     def test_zero_2(self):
         """Gradients once a microbatch; a table that is looked up and multiplied by has two."""

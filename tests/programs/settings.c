@@ -72,7 +72,8 @@ static const char *precision(Gen *g)
                "fp8", "fp8 (gradients = e4m3)", "fp8 (scales = tile)", "fp8 (scales = mx)",
                "fp8 (scales = mx, gradients = e5m2)", "fp8 (scales = tensor)",
                "bf16 (reduce = bf16)", "fp8 (master = f32, reduce = bf16)", "bf16 (master = bf16)",
-               "fp8 (master = bf16, scales = tile)");
+               "fp8 (master = bf16, scales = tile)", "bf16 (reduce = bf16_nearest)",
+               "fp8 (master = bf16, reduce = bf16_nearest)");
 }
 
 /* Of the loss beside the first: half of the parameters with names of their own follow it. */
