@@ -95,8 +95,9 @@ typedef struct mg_conv_how {
 
 /* On sm_90: keys of a tile by the heads, in the forward pass; and the shared memory of a block: its
  * own rows, and the tiles in use and in flight. */
-#define MG_FLASH90_LONG(head, vhead) ((head) + (vhead) > 256) /* a head of more than 128 columns   \
-                                                               */
+#define MG_FLASH90_LONG(head, vhead)                                                               \
+    ((head) + (vhead) > 256) /* a head of more than 128 columns                                    \
+                              */
 #define MG_FLASH90_KEYS(head, vhead)                                                               \
     (MG_FLASH90_LONG(head, vhead) || MG_LARGER(head, vhead) == 64 ? 64 : 128)
 /* Keys of a tile in the gradient of queries, queries of a tile in that of keys and values: so many

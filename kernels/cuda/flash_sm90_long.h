@@ -13,6 +13,13 @@
 
 #if defined MG_SHIM || defined __CUDA_ARCH_FEAT_SM90_ALL
 
+/* The barrier of the block, to which its warpgroups come from different places: the hardware counts
+ * the warps that are at a barrier of this number, and each warp comes as a whole. */
+__device__ static inline void flash90_meet()
+{
+    __syncthreads();
+}
+
 typedef mg_vec<float, 4> flash90_four;
 
 /* The tiles of a block and its way through the queries, which both warpgroups go. */
@@ -75,7 +82,7 @@ flash90_long_dv(float (&av)[V / 8][4], const uint32_t (&own)[D / 16][4], flash90
         const bool whole = flash_all_see(d, sees, b, here, N, from, Way::M);
         stage = stage == Way::STAGES - 1 ? 0 : stage + 1;
         mg_copy_arrived<0>();
-        __syncthreads(); /* the copies have arrived, the used tiles are free */
+        flash90_meet(); /* the copies have arrived, the used tiles are free */
         way.go_on();
         mg_group_begin();
         mg_group_transposed<T, D, N, N>(s, own, way.qs + now * Way::QS);
@@ -94,7 +101,7 @@ flash90_long_dv(float (&av)[V / 8][4], const uint32_t (&own)[D / 16][4], flash90
         mg_group_add<T, N, V, N>(av, a, way.gs + now * Way::GS);
         mg_group_commit(); /* goes on while the next scores are computed */
     }
-    __syncthreads(); /* the last weights are there */
+    flash90_meet(); /* the last weights are there */
     mg_group_wait<0>();
     mg_settle(av);
 }
@@ -128,7 +135,7 @@ flash90_long_dk(float (&ak)[D / 8][4], const uint32_t (&own)[V / 16][4], flash90
     float dp[N / 8][4];
     uint32_t b[N / 16][4];
     mg_copy_arrived<0>();
-    __syncthreads();
+    flash90_meet();
     way.go_on();
     mg_group_begin();
     mg_group_transposed<T, V, N, N>(dp, own, way.gs);
@@ -141,7 +148,7 @@ flash90_long_dk(float (&ak)[D / 8][4], const uint32_t (&own)[V / 16][4], flash90
     for (int n = 1; n < way.all; n++) {
         const int next = now == Way::STAGES - 1 ? 0 : now + 1;
         mg_copy_arrived<0>();
-        __syncthreads(); /* the copies and the weights before have arrived, used tiles are free */
+        flash90_meet(); /* the copies and the weights before have arrived, used tiles are free */
         way.go_on();
         flash90_long_scores<T, N>(b, dp, way.passed(n - 1), way.ls + last * 2 * N + N);
         mg_group_begin();
@@ -155,7 +162,7 @@ flash90_long_dk(float (&ak)[D / 8][4], const uint32_t (&own)[V / 16][4], flash90
         mg_settle(ak);
         last = now, now = next;
     }
-    __syncthreads(); /* the last weights are there */
+    flash90_meet(); /* the last weights are there */
     flash90_long_scores<T, N>(b, dp, way.passed(way.all - 1), way.ls + last * 2 * N + N);
     mg_group_begin();
     mg_group_add<T, N, D, N>(ak, b, way.qs + last * Way::QS);
@@ -209,7 +216,7 @@ __device__ static inline void flash90_long_dkv(const mg_attention_desc &d, S see
     if (all > 0)
         way.ask(0);
     mg_copy_arrived<0>();
-    __syncthreads();
+    flash90_meet();
     if (values) {
         float av[V / 8][4] = {{0}};
         uint32_t own[D / 16][4];
