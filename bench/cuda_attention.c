@@ -2,7 +2,7 @@
  * sm_90 where there are such tensor cores and by those for sm_80: milliseconds and TFLOP/s, a line
  * of JSON each.
  *
- *     cuda_attention          the shapes of GPT-2 124M and of Llamas of 1 B and 3 B
+ *     cuda_attention          shapes of GPT-2 124M, Llamas of 1 B and 3 B, Nemotron 340B
  *     cuda_attention small    one small shape, to see that it runs
  *     cuda_attention once N   the shape of that number once, for a profiler
  *
@@ -10,6 +10,7 @@
  * forward, 10 backward, and half of the pairs if causal. What is computed again is not counted. */
 #include "runtime/cuda/cuda.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ typedef struct Shape {
 static const Shape shapes[] = {
     {8, 1024, 12, 1, 64, true},  {4, 4096, 8, 4, 64, true},   {4, 4096, 8, 3, 128, true},
     {4, 4096, 8, 3, 128, false}, {1, 16384, 8, 4, 128, true}, {4, 1024, 8, 4, 128, true},
-    {64, 1024, 12, 1, 64, true}, {1, 4096, 8, 4, 64, true},   {2, 4096, 32, 1, 128, true}};
+    {64, 1024, 12, 1, 64, true}, {1, 4096, 8, 4, 64, true},   {2, 4096, 32, 1, 128, true},
+    {2, 4096, 1, 12, 192, true}, {4, 4096, 8, 2, 192, true}};
 static const Shape small_shape = {1, 300, 2, 2, 64, true};
 
 typedef struct Tensors {
@@ -77,7 +79,7 @@ static mg_attention_desc describe(const Shape *s)
                            .head = s->head,
                            .vhead = s->head,
                            .causal = s->causal,
-                           .scale = s->head == 64 ? 0.125 : 0.08838834764831845};
+                           .scale = 1 / sqrt((double)s->head)};
     const int64_t heads = s->kv * s->group;
     const int64_t q[] = {s->seq * heads * s->head, heads * s->head, s->group * s->head, s->head};
     const int64_t k[] = {s->seq * s->kv * s->head, s->kv * s->head, s->head};

@@ -52,20 +52,24 @@ static inline int mg_attend_head(int64_t head)
     return 0;
 }
 
+/* The same of the tiles of sm_90, which are whole panels of 64 columns. */
+static inline int mg_attend_head90(int64_t head)
+{
+    return head <= 64 ? 64 : head <= 128 ? 128 : head <= MG_FLASH90_HEAD ? 192 : 0;
+}
+
 /* Sets the columns of tiles. Values have another number than keys only in some pairs, so that the
  * kernels are few enough for each to be examined: keys of 192 with values of 128 (latent attention:
  * 128 and 64 of positions), and 64 with 128. */
 static inline void mg_attend_tiles(mg_attend *a, int64_t head, int64_t vhead)
 {
-    const int64_t most = head > vhead ? head : vhead;
-    const bool on90 = a->class_ == MG_ATTEND_FLASH90;
-    const int k = on90 ? (head <= 64 ? 64 : 128) : mg_attend_head(head);
-    const int v = on90 ? (vhead <= 64 ? 64 : 128) : mg_attend_head(vhead);
-    if (on90 || (k == 192 && v <= 128) || (k == 128 && v <= 64) || (k <= 64 && v == 128)) {
+    int (*of)(int64_t) = a->class_ == MG_ATTEND_FLASH90 ? mg_attend_head90 : mg_attend_head;
+    const int k = of(head), v = of(vhead);
+    if ((k == 192 && v <= 128) || (k == 128 && v <= 64) || (k <= 64 && v == 128)) {
         a->head = k == 192 || k == 128 ? k : 64;
         a->vhead = k == 192 || v > 64 ? 128 : 64;
     } else
-        a->head = a->vhead = mg_attend_head(most);
+        a->head = a->vhead = k > v ? k : v;
 }
 
 /* True if no row of q, k, v, o, or in a gradient of theirs, begins at a place that is no multiple
@@ -92,7 +96,8 @@ static inline mg_attend_class mg_attention_class(const mg_attention_desc *d, mg_
         return tf32 ? MG_ATTEND_TF32 : MG_ATTEND_FLOATS;
     if (!even || !mg_attend_even(d, pass == MG_ATTEND_DQ || pass == MG_ATTEND_DKV))
         return MG_ATTEND_WARP;
-    return sm90 && most <= 128 && d->scale > 0 && !d->biased ? MG_ATTEND_FLASH90 : MG_ATTEND_FLASH;
+    return sm90 && most <= MG_FLASH90_HEAD && d->scale > 0 && !d->biased ? MG_ATTEND_FLASH90
+                                                                         : MG_ATTEND_FLASH;
 }
 
 /* How many kernels compute the gradients of attention: tiles have one more, of do . o. This does
@@ -191,10 +196,13 @@ static inline mg_attend_launch mg_attend_launch_of(const mg_attend *a, int width
         return (mg_attend_launch){MG_ATTENTION_WARPS, 32 * MG_ATTENTION_WARPS, 0, 0};
     if (a->class_ == MG_ATTEND_FLASH90)
         return (mg_attend_launch){
-            MG_FLASH90_ROWS, 2 * MG_FLASH90_ROWS,
+            a->pass == MG_ATTEND_DKV && MG_FLASH90_LONG(k, v) ? MG_FLASH90_LONG_ROWS
+                                                              : MG_FLASH90_ROWS,
+            2 * MG_FLASH90_ROWS,
             a->pass == MG_ATTEND_FORWARD ? MG_FLASH90_SHARED(k, v)
-            : a->pass == MG_ATTEND_DQ
-                ? MG_FLASH90_DQ_SHARED(k, v)
+            : a->pass == MG_ATTEND_DQ    ? MG_FLASH90_DQ_SHARED(k, v)
+            : MG_FLASH90_LONG(k, v)
+                ? MG_FLASH90_LONG_SHARED(k, v)
                 : MG_FLASH90_DKV_SHARED(k, v, a->few ? 64 : MG_FLASH90_GRAD_TILE(k, v)),
             0};
     const int rows = a->pass == MG_ATTEND_FORWARD ? MG_FLASH_ROWS : MG_FLASH_GRAD_ROWS(k, v, width);

@@ -27,10 +27,14 @@ enum {
     MG_ATTENTION_HEAD = 256, /* the longest head */
     MG_FLASH_ROWS = 64,      /* queries of a block of flash.h, forward; 16 for a warp */
     MG_FLASH90_ROWS = 128,   /* queries or keys of a block on sm_90, two threads for each */
-    MG_CONV_BLOCK = 256,     /* threads of a convolution */
-    MG_CONV_ROWS = 128,      /* elements of a tile of its result, down */
-    MG_CONV_TERM_BYTES = 64, /* of a row of a tile in shared memory: 32 halves */
-    MG_CONV_LEAST = 8,       /* tiles of terms that a part of a sum has at least */
+    MG_FLASH90_HEAD = 192,   /* the longest head there */
+    MG_FLASH90_LONG_ROWS =
+        64, /* keys of a block in the gradients of keys and values of long heads */
+    MG_FLASH90_LONG_TILE = 64, /* queries of a tile there */
+    MG_CONV_BLOCK = 256,       /* threads of a convolution */
+    MG_CONV_ROWS = 128,        /* elements of a tile of its result, down */
+    MG_CONV_TERM_BYTES = 64,   /* of a row of a tile in shared memory: 32 halves */
+    MG_CONV_LEAST = 8,         /* tiles of terms that a part of a sum has at least */
     MG_CONV_BUSY = 264, /* blocks for which sums are cut: two for each multiprocessor of an H100 */
 };
 
@@ -91,7 +95,11 @@ typedef struct mg_conv_how {
 
 /* On sm_90: keys of a tile by the heads, in the forward pass; and the shared memory of a block: its
  * own rows, and the tiles in use and in flight. */
-#define MG_FLASH90_KEYS(head, vhead) (MG_LARGER(head, vhead) == 64 ? 64 : 128)
+#define MG_FLASH90_LONG(head, vhead)                                                               \
+    ((head) + (vhead) > 256) /* a head of more than 128 columns                                    \
+                              */
+#define MG_FLASH90_KEYS(head, vhead)                                                               \
+    (MG_FLASH90_LONG(head, vhead) || MG_LARGER(head, vhead) == 64 ? 64 : 128)
 /* Keys of a tile in the gradient of queries, queries of a tile in that of keys and values: so many
  * that two blocks are on a multiprocessor where heads are short. */
 #define MG_FLASH90_GRAD_TILE(head, vhead) (MG_LARGER(head, vhead) == 64 ? 32 : 64)
@@ -104,5 +112,9 @@ typedef struct mg_conv_how {
      MG_FLASH90_GRAD_TILE(head, vhead) * (3 * (head) + 2 * (vhead)) * 2 + MG_FLASH90_SLOTS)
 #define MG_FLASH90_DKV_SHARED(head, vhead, tile)                                                   \
     ((MG_FLASH90_ROWS + 2 * (tile)) * ((head) + (vhead)) * 2 + (tile) * (head) * 2 + 2 * (tile) * 8)
+/* Of long heads three tiles of all, and the keys and values of a block. */
+#define MG_FLASH90_LONG_SHARED(head, vhead)                                                        \
+    ((MG_FLASH90_LONG_ROWS + 3 * MG_FLASH90_LONG_TILE) * ((head) + (vhead)) * 2 +                  \
+     3 * MG_FLASH90_LONG_TILE * 8)
 
 #endif

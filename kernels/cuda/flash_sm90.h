@@ -67,7 +67,8 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
                                               const T *k, const T *v, T *o, float *lse)
 {
     enum { M = FLASH90_ROWS, N = MG_FLASH90_KEYS(D, V), KS = N * D / 8, VS = N * V / 8 };
-    constexpr bool QUERIES = D > 64 || !S::SOME; /* are in registers */
+    /* The columns of queries that are in registers. */
+    enum { HELD = D > 64 || !S::SOME ? D : 0 };
     MG_SHARED_ALL(area);
     mg_chunk *qs = area, *ks = qs + M * D / 8, *vs = ks + 2 * KS; /* two tiles of each */
     uint32_t *slot = (uint32_t *)(vs + 2 * VS) + threadIdx.x;
@@ -91,9 +92,9 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
     mg_copy_commit();
     mg_copy_arrived<0>();
     __syncthreads();
-    uint32_t a[QUERIES ? D / 16 : 1][4], weights[N / 16][4];
+    uint32_t a[HELD > 0 ? HELD / 16 : 1][4], weights[N / 16][4];
     MG_UNROLL
-    for (int i = 0; i < (QUERIES ? D / 16 : 0); i++)
+    for (int i = 0; i < HELD / 16; i++)
         mg_panel_a<M>(a[i], qs, 16 * warp, 16 * i);
 
     float acc[V / 8][4] = {{0}}, s[N / 8][4];
@@ -113,10 +114,7 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
         if (!flash90_alone<D, V>())
             ask();
         mg_group_begin();
-        if constexpr (QUERIES)
-            mg_group_transposed<T, D, N, N>(s, a, ks + stage * KS);
-        else
-            mg_group_tiles_transposed<T, D, N, M, N>(s, qs, warp / 4 * 64, ks + stage * KS);
+        mg_group_partly<T, D, HELD, N, M, N>(s, a, qs, warp / 4 * 64, ks + stage * KS);
         mg_group_commit();
         if (at > keys.from) {
             mg_group_begin();
@@ -174,7 +172,10 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
                                          const float *delta, T *dq)
 {
     enum { M = FLASH90_ROWS, N = MG_FLASH90_GRAD_TILE(D, V), KS = N * D / 8, VS = N * V / 8 };
-    constexpr bool GRADS = D + V > 128 && (D + V < 256 || !S::CAP); /* are in registers */
+    /* The columns of queries and of their gradients that are in registers. */
+    constexpr bool LONG = MG_FLASH90_LONG(D, V);
+    enum { HELD = LONG ? D / 2 : D };
+    enum { GRADS = !LONG && D + V > 128 && (D + V < 256 || !S::CAP) ? V : 0 };
     MG_SHARED_ALL(area);
     mg_chunk *qs = area, *gs = qs + M * D / 8;
     mg_chunk *ks = gs + M * V / 8, *vs = ks + 3 * KS; /* three tiles of keys, two of values */
@@ -203,14 +204,14 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
     const flash_rows_of mine(d, p, from + 16 * warp + g, lse, delta);
     mg_copy_arrived<0>();
     __syncthreads();
-    /* The tensor cores read queries and their gradients from registers: reading both operands from
-     * shared memory would take as long as the products. */
-    uint32_t a[D / 16][4], ga[GRADS ? V / 16 : 1][4], ds[N / 16][4];
+    /* The tensor cores read queries and their gradients from registers, where there are enough:
+     * reading both operands from shared memory would take as long as the products. */
+    uint32_t a[HELD > 0 ? HELD / 16 : 1][4], ga[GRADS > 0 ? GRADS / 16 : 1][4], ds[N / 16][4];
     MG_UNROLL
-    for (int i = 0; i < D / 16; i++)
+    for (int i = 0; i < HELD / 16; i++)
         mg_panel_a<M>(a[i], qs, 16 * warp, 16 * i);
     MG_UNROLL
-    for (int i = 0; i < (GRADS ? V / 16 : 0); i++)
+    for (int i = 0; i < GRADS / 16; i++)
         mg_panel_a<M>(ga[i], gs, 16 * warp, 16 * i);
 
     float acc[D / 8][4] = {{0}}, s[N / 8][4], dp[N / 8][4];
@@ -231,11 +232,8 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
         if (!flash90_alone<D, V>())
             ask();
         mg_group_begin();
-        mg_group_transposed<T, D, N, N>(s, a, ks + here * KS);
-        if constexpr (GRADS)
-            mg_group_transposed<T, V, N, N>(dp, ga, vs + stage * VS);
-        else
-            mg_group_tiles_transposed<T, V, N, M, N>(dp, gs, warp / 4 * 64, vs + stage * VS);
+        mg_group_partly<T, D, HELD, N, M, N>(s, a, qs, warp / 4 * 64, ks + here * KS);
+        mg_group_partly<T, V, GRADS, N, M, N>(dp, ga, gs, warp / 4 * 64, vs + stage * VS);
         mg_group_commit();
         if (at > keys.from) {
             mg_group_begin();
@@ -278,6 +276,40 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
     }
     mg_store_rows<T, D>(dq + flash_at(d.dq, p, from + 16 * warp), d.dq[1],
                         queries - from - 16 * warp, acc, (float)d.scale, (float)d.scale, head);
+}
+
+/* Of the scores of 64 keys and the N queries from `at` on, whose lse are `now`: s becomes the
+ * exponentials, times the slope of the cap; a: without it, rounded. */
+template <class T, int N, class S, class Score>
+__device__ static inline void flash90_weights(float (&s)[N / 8][4], uint32_t (&a)[N / 16][4],
+                                              const Score &score, const float *now, bool whole,
+                                              const mg_attention_desc &d, const S &sees, int64_t b,
+                                              int key, int at)
+{
+    const int t = (int)threadIdx.x % 4;
+    MG_UNROLL
+    for (int k = 0; k < N / 16; k++) {
+        float e[2][4];
+        MG_UNROLL
+        for (int j = 0; j < 2; j++) {
+            MG_UNROLL
+            for (int i = 0; i < 4; i++) {
+                float &x = s[2 * k + j][i];
+                x = score.bent(x);
+                e[j][i] = mg_exp2(
+                    fmaf(x, score.outer, -now[16 * k + 8 * j + 2 * t + i % 2] * FLASH_LOG2E));
+            }
+        }
+        if (!whole)
+            flash_mask_queries<16>(e, d, sees, b, key, at + 16 * k);
+        mg_pack_product<T>(a[k], e);
+        MG_UNROLL
+        for (int j = 0; j < 2; j++) {
+            MG_UNROLL
+            for (int i = 0; i < 4; i++)
+                s[2 * k + j][i] = e[j][i] * score.slope(s[2 * k + j][i]);
+        }
+    }
 }
 
 template <int N, class T, int D, int V, class S>
@@ -358,30 +390,7 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
             ask(at, tile, stage ^ 1);
         mg_group_wait<1>();
         mg_settle(s);
-        /* s becomes the exponentials, times the slope of the cap; a: without it. */
-        MG_UNROLL
-        for (int k = 0; k < N / 16; k++) {
-            float e[2][4];
-            MG_UNROLL
-            for (int j = 0; j < 2; j++) {
-                MG_UNROLL
-                for (int i = 0; i < 4; i++) {
-                    float &x = s[2 * k + j][i];
-                    x = score.bent(x);
-                    e[j][i] = mg_exp2(
-                        fmaf(x, score.outer, -now[16 * k + 8 * j + 2 * t + i % 2] * FLASH_LOG2E));
-                }
-            }
-            if (!whole)
-                flash_mask_queries<16>(e, d, sees, p.b, key, here + 16 * k);
-            mg_pack_product<T>(a[k], e);
-            MG_UNROLL
-            for (int j = 0; j < 2; j++) {
-                MG_UNROLL
-                for (int i = 0; i < 4; i++)
-                    s[2 * k + j][i] = e[j][i] * score.slope(s[2 * k + j][i]);
-            }
-        }
+        flash90_weights<T, N>(s, a, score, now, whole, d, sees, p.b, key, here);
         mg_group_begin();
         mg_group_add<T, N, V, N>(av, a, gs + stage * GS);
         mg_group_commit();

@@ -94,7 +94,7 @@
     kernel(MG_DKV_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s))                                           \
     {                                                                                              \
         FLASH90_DO(                                                                                \
-            (flash90_dkv<N, MG_TYPE_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dk, dv));)      \
+            (flash90_dkv_of<N, MG_TYPE_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dk, dv));)   \
     }                                                                                              \
     MG_EXPORT(kernel)
 #define MG_FLASH90_dkv(n, s, D, V)                                                                 \

@@ -70,6 +70,7 @@
 #include "wgmma.h"
 
 #include "flash_sm90.h"
+#include "flash_sm90_long.h" /* after flash_sm90.h */
 
 #include "conv.h"
 

@@ -225,16 +225,29 @@ template <int N> __device__ static inline void mg_copy_arrived()
 #define MG_SUMS_64                                                                                 \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
     "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
+#define MG_SUMS_96                                                                                 \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
+    "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "        \
+    "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}"
 #define MG_SUMS_128                                                                                \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
     "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "        \
     "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "        \
     "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
+#define MG_SUMS_192                                                                                \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
+    "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "        \
+    "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "        \
+    "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "        \
+    "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, "        \
+    "%87, %88, %89, %90, %91, %92, %93, %94, %95}"
 #define MG_4(c)       "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3])
 #define MG_16(c)      MG_4((c)[0]), MG_4((c)[1]), MG_4((c)[2]), MG_4((c)[3])
 #define MG_OUT_32(c)  MG_16(c)
 #define MG_OUT_64(c)  MG_16(c), MG_16((c) + 4)
+#define MG_OUT_96(c)  MG_OUT_64(c), MG_16((c) + 8)
 #define MG_OUT_128(c) MG_OUT_64(c), MG_OUT_64((c) + 8)
+#define MG_OUT_192(c) MG_OUT_128(c), MG_OUT_64((c) + 16)
 
 /* c (+)= a b: 64 x N of 64 x 16 and 16 x N. The second operand is stored transposed, or, if TURNED,
  * not transposed. */
@@ -271,7 +284,9 @@ __device__ static inline void mg_group_of_tiles(float (*c)[4], uint64_t first, u
 #define MG_WGMMA_OF(T, name, TURNED)                                                               \
     MG_WGMMA(T, name, 32, TURNED, "%16", "%17", "%18", "%19", "%20", "%21")                        \
     MG_WGMMA(T, name, 64, TURNED, "%32", "%33", "%34", "%35", "%36", "%37")                        \
-    MG_WGMMA(T, name, 128, TURNED, "%64", "%65", "%66", "%67", "%68", "%69")
+    MG_WGMMA(T, name, 96, TURNED, "%48", "%49", "%50", "%51", "%52", "%53")                        \
+    MG_WGMMA(T, name, 128, TURNED, "%64", "%65", "%66", "%67", "%68", "%69")                       \
+    MG_WGMMA(T, name, 192, TURNED, "%96", "%97", "%98", "%99", "%100", "%101")
 MG_WGMMA_OF(mg_bf16, "bf16", 0)
 MG_WGMMA_OF(mg_bf16, "bf16", 1)
 MG_WGMMA_OF(mg_f16, "f16", 0)
@@ -288,25 +303,35 @@ __device__ static inline void mg_group_after(uint32_t *slot, const float (&x)[N]
     mg_group_after(slot, all);
 }
 
-/* c = a times the transpose of the tile's rows: K columns of both, the tile's first N rows. */
+/* c = a times the transpose of the tile's rows: K columns of both, the tile's first N rows. The
+ * first HELD columns of a are in registers, the others in a tile, 64 rows from `row` on. */
+template <class T, int K, int HELD, int N, int FIRST_ROWS, int ROWS>
+__device__ static inline void mg_group_partly(float (*c)[4], const uint32_t (*a)[4],
+                                              const mg_chunk *first, int row, const mg_chunk *tile)
+{
+    MG_UNROLL
+    for (int k = 0; k < HELD / 16; k++)
+        mg_group_of_registers<T, N, false>(c, a[k], mg_columns<ROWS>(tile, 0, 16 * k), k > 0);
+    MG_UNROLL
+    for (int k = HELD / 16; k < K / 16; k++)
+        mg_group_of_tiles<T, N, false>(c, mg_columns<FIRST_ROWS>(first, row, 16 * k),
+                                       mg_columns<ROWS>(tile, 0, 16 * k), k > 0);
+}
+
+/* The same with all of a in registers. */
 template <class T, int K, int N, int ROWS>
 __device__ static inline void mg_group_transposed(float (*c)[4], const uint32_t (*a)[4],
                                                   const mg_chunk *tile)
 {
-    MG_UNROLL
-    for (int k = 0; k < K / 16; k++)
-        mg_group_of_registers<T, N, false>(c, a[k], mg_columns<ROWS>(tile, 0, 16 * k), k > 0);
+    mg_group_partly<T, K, K, N, ROWS, ROWS>(c, a, tile, 0, tile);
 }
 
-/* The same with the first operand in a tile, 64 rows from `row` on. */
+/* The same with all of a in a tile. */
 template <class T, int K, int N, int FIRST_ROWS, int ROWS>
 __device__ static inline void mg_group_tiles_transposed(float (*c)[4], const mg_chunk *first,
                                                         int row, const mg_chunk *tile)
 {
-    MG_UNROLL
-    for (int k = 0; k < K / 16; k++)
-        mg_group_of_tiles<T, N, false>(c, mg_columns<FIRST_ROWS>(first, row, 16 * k),
-                                       mg_columns<ROWS>(tile, 0, 16 * k), k > 0);
+    mg_group_partly<T, K, 0, N, FIRST_ROWS, ROWS>(c, nullptr, first, row, tile);
 }
 
 /* sum += a times the tile: K of its rows, N columns. */

@@ -23,7 +23,8 @@ PEAK = {"flash_tf32": "flops_tf32_per_thread", "flash_f32": "flops_f32_per_threa
 def wanted(card):
     """(class, head, lengths) of the rows of a card."""
     best = "flash_sm90" if card.description.get("warpgroups") else "flash"
-    return [(best, 64, LENGTHS), (best, 128, LENGTHS), ("flash", 256, FEW), ("flash_tf32", 128, FEW), ("flash_f32", 128, FEW)]
+    longer = [(best, 192, LENGTHS)] if best == "flash_sm90" else []
+    return [(best, 64, LENGTHS), (best, 128, LENGTHS), *longer, ("flash", 256, FEW), ("flash_tf32", 128, FEW), ("flash_f32", 128, FEW)]
 
 
 class Attention:

@@ -120,6 +120,16 @@ class Devices(mgctest.Case):
         fast = self.attention_ms([on_sm90[0]], *long, device="h100")  # a class without rows takes those of flash
         self.assertAlmostEqual(slow / fast, 4, delta=0.05)
 
+    def test_long_heads_take_the_kernels_of_sm90(self):
+        """Up to 192 columns."""
+        rows = [{"kernels": k, "head": 64, "keys": 1024, "forward": share, "gradient": share / 2}
+                for k, share in (("flash", 0.1), ("flash_sm90", 0.4))]
+        for head, times in ((136, 4), (192, 4), (200, 1)):
+            for kind in ("attention", "attention_grad"):
+                before, now = (self.attention_ms(r, "-D", f"head={head}", "-D", "heads=4", "-D", "batch=16", "--microbatch", "16", kind=kind, device="h100")
+                               for r in (rows[:1], rows))
+                self.assertAlmostEqual(before / now, times, delta=0.1, msg=(head, kind))
+
     def test_attention_with_a_bias_takes_the_kernels_of_before_sm90(self):
         with open(model("gpt2_124m.mg"), encoding="utf-8") as f:
             text, n = re.subn(r"attention\(q, k, v, along seq, over head, causal\)",
