@@ -15,7 +15,7 @@
 # CHECK: loop micro x 64
 # CHECK: communication layers.self_attn.wq {{.*}} | rounded.layers.self_attn.wq =wq
 # CHECK: loop layers x 31
-# CHECK: s2 communication layers.self_attn.wk {{.*}} | rounded.layers.self_attn.wk[layers*4194304] =layers.self_attn.wk | after
+# CHECK: s2 communication layers.self_attn.wk {{.*}} | rounded.layers.self_attn.wk[layers*4194304] =layers.self_attn.wk{{$}}
 # CHECK: s0 product layers.self_attn.dot {{.*}} | layers.input_layernorm.mul wq =dot
 # CHECK: s2 communication layers.self_attn.wq_2 {{.*}} | rounded.layers.self_attn.wq+4194304[layers*4194304] =wq
 # CHECK: s0 product layers.mlp.dot_3 {{.*}} | after
