@@ -40,7 +40,7 @@
 
 enum { Q, K, V, O, LSE, DO };
 
-/* What goes from iteration to iteration. FIRST_SUM: o and lse, or the sums of dq, dk and dv. */
+/* Values that go from iteration to iteration. FIRST_SUM: o and lse, or the sums of dq, dk, dv. */
 enum {
     KEYS,
     VALUES,
@@ -257,7 +257,7 @@ static void go_round(Ring *r, bool first)
     turn_once(r, first, false);
 }
 
-/* What the first iteration needs: the keys of the rank before, on their way from the start. */
+/* The keys of the rank before, which the first iteration needs, leave before anything else. */
 static void depart(Ring *r)
 {
     for (int k = KEYS; k <= VALUES; k++)
