@@ -1,25 +1,33 @@
 /* ring.c - attention whose keys are split over the ranks, and its gradient, as ring attention (Liu,
  * Zaharia, Abbeel 2023): each rank keeps its queries, keys and values go round. Part of pass local.
  *
+ *   k', v' = those of the rank before                ring_shift
  *   o, lse = attention(q, k, v)                      of its own keys
- *   repeat n - 1 times:
- *       k, v = those of the rank before              ring_shift
+ *   repeat n - 2 times:
+ *       k, v = k', v'
+ *       k', v' = those of the rank before
  *       o', lse' = attention(q, k, v, seen)          seen: how many of these keys each query sees
  *       o, lse = both together, by their lse
+ *   and so with the last k', v', which go no further
+ *
+ * Keys and values are sent an iteration before they are used: no iteration needs what it sends, so
+ * the shift runs beside its attention. They arrive in a second buffer.
  *
  * A window, or the first key of each query, is the position of the first key that a query sees; in
  * an iteration it is the number of keys here that come before this position.
  *
+ *   k', v' = those of the rank before
  *   dq, dk, dv = attention_grad(q, k, v, o, lse, do)
- *   repeat n - 1 times:
- *       k, v = those of the rank before
+ *   n - 1 times, k', v' and the rest as above:
+ *       sk, sv = those of the rank before            from the second time on; 0 the first time
  *       dq', dk', dv' = attention_grad(q, k, v, o, lse, do, seen)
  *       dq = dq + dq'
- *       sk, sv = those of (sk + dk', sv + dv') of the rank before
- *   dk + sk, dv + sv
+ *       sk, sv = sk + dk', sv + dv'
+ *   dk + sk, dv + sv of the rank before
  *
- * The sums for keys go round with them, an iteration behind, and are home after n - 1 shifts. Sums
- * are made in the order of the ring: the same bits in every run. Keys of a rank lie in the order of
+ * The sums for keys go round with them, an iteration behind: while an iteration's gradients are
+ * computed, the sums arrive to which they are added. They are home after n - 1 shifts. Sums are
+ * made in the order of the ring: the same bits in every run. Keys of a rank lie in the order of
  * their positions, so those that a query sees are the first ones, whatever the order in which a dim
  * lies on the axis. Halves are added up in the wide type.
  *
@@ -32,6 +40,16 @@
 
 enum { Q, K, V, O, LSE, DO };
 
+/* Values that go from iteration to iteration. FIRST_SUM: o and lse, or the sums of dq, dk, dv. */
+enum {
+    KEYS,
+    VALUES,
+    FIRST_SUM,
+    RING_SUMS = 3,
+    SOURCE = FIRST_SUM + RING_SUMS,
+    CARRIED = SOURCE + MAX_AXES
+};
+
 typedef struct Ring {
     Local *l;
     Builder *b; /* around the loop */
@@ -39,85 +57,57 @@ typedef struct Ring {
     Dim along;   /* as it was */
     Attrs attrs; /* of one iteration's attention */
     int64_t ranks;
-    Value position; /* causal: of each query, and 1 more */
-    Value first;    /* 0, or the position of the first key that each query sees */
-    Builder in;     /* the loop's body */
-    Value index;    /* the last argument of the body */
-    int carried;
-    Value start[8 + MAX_AXES], arg[8 + MAX_AXES], next[8 + MAX_AXES];
-    Value source[MAX_AXES]; /* per axis: place of the rank whose keys are here */
-    int source_at;          /* the first of them among what is carried */
+    Value position;     /* causal: of each query, and 1 more */
+    Value first;        /* 0, or the position of the first key that each query sees */
+    Value now[CARRIED]; /* before the next iteration; 0: there is none. SOURCE and so on, per axis:
+                           place of the rank whose keys the iteration before had */
 } Ring;
+
+/* An iteration of the ring, in the loop or beside it. */
+typedef struct Turn {
+    Builder *b;
+    bool fresh; /* the first: no sums of gradients are on their way */
+    bool ahead; /* not the last: its keys go further */
+    const Value *now;
+    Value *next;
+} Turn;
 
 static DType wide(const Ring *r)
 {
     return dtype_wide(type_of(r->l->m, r->i->in[Q])->dtype);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
-
-/* One more value that goes round the loop; it is known in it by its number. */
-static int carry(Ring *r, Value start)
-{
-    r->start[r->carried] = start;
-    return r->carried++;
-}
-
-static void open_loop(Ring *r)
-{
-    Module *m = r->l->m;
-    r->source_at = r->carried;
-    for (size_t a = 0; (r->i->attrs.causal || r->first) && a < m->layout.mesh.n; a++)
-        if (r->along.axes >> a & 1)
-            carry(r, local_place(r->l, (Axes)1 << a));
-    Region *body = region_new(m, r->b->region);
-    for (int k = 0; k < r->carried; k++)
-        r->arg[k] = region_arg(m, body, *type_of(m, r->start[k]), m->values.data[r->start[k]].name);
-    r->index = region_arg(m, body, (Type){.dtype = DT_i32}, name_intern(m->names, "iteration"));
-    r->in = builder_at(m, body, r->i);
-}
-
-/* Results are the carried values after the last iteration. */
-static Ins *close_loop(Ring *r)
-{
-    Module *m = r->l->m;
-    Type types[8 + MAX_AXES];
-    for (int k = 0; k < r->carried; k++) {
-        types[k] = *type_of(m, r->start[k]);
-        vec_push(m->arena, &r->in.region->results, build_as(&r->in, r->next[k], types[k]));
-    }
-    Attrs a = {.dim = {.name = name_intern(m->names, RING_ITERATION), .size = r->ranks - 1},
-               .carried = r->carried};
-    return build_typed(r->b, OP_repeat, &a, r->carried, r->start, r->carried, types, r->in.region);
-}
-
 /* ---- an iteration
  * --------------------------------------------------------------------------------- */
 
-static Value shifted(Ring *r, Value x)
+static Value shifted(const Ring *r, Builder *b, Value x)
 {
     Attrs a = {.axes = r->along.axes};
-    Value y = build(&r->in, OP_ring_shift, &a, 1, &x);
+    Value y = build(b, OP_ring_shift, &a, 1, &x);
     r->l->m->values.data[y].name = r->l->m->values.data[x].name;
     return y;
 }
 
+static bool follows_source(const Ring *r)
+{
+    return r->i->attrs.causal || r->first;
+}
+
 /* The rank before, on every axis: of the last axis the place before, and where there is none the
  * last one, and so on with the axis before it. */
-static void source_before(Ring *r)
+static void source_before(const Ring *r, Turn *t)
 {
     const Module *m = r->l->m;
-    Value borrow = build_const(&r->in, DT_i32, 1), none = build_const(&r->in, DT_i32, 0);
-    int k = r->carried;
+    Value borrow = build_const(t->b, DT_i32, 1), none = build_const(t->b, DT_i32, 0);
     for (size_t a = m->layout.mesh.n; a-- > 0;) {
         if (!(r->along.axes >> a & 1))
             continue;
-        Value less = build2(&r->in, OP_sub, r->arg[--k], borrow);
-        Value below = build2(&r->in, OP_lt, less, none);
-        Value last = build_const(&r->in, DT_i32, (double)(m->layout.mesh.data[a].size - 1));
-        r->next[k] = r->source[a] = build(&r->in, OP_select, NULL, 3, (Value[]){below, last, less});
-        Value one = build_const(&r->in, DT_i32, 1);
-        borrow = build(&r->in, OP_select, NULL, 3, (Value[]){below, one, none});
+        Value less = build2(t->b, OP_sub, t->now[SOURCE + a], borrow);
+        Value below = build2(t->b, OP_lt, less, none);
+        Value last = build_const(t->b, DT_i32, (double)(m->layout.mesh.data[a].size - 1));
+        t->next[SOURCE + a] = build(t->b, OP_select, NULL, 3, (Value[]){below, last, less});
+        Value one = build_const(t->b, DT_i32, 1);
+        borrow = build(t->b, OP_select, NULL, 3, (Value[]){below, one, none});
     }
 }
 
@@ -139,25 +129,28 @@ static double share(const Ring *r)
     return window > 0 && window < all && part < causal ? part : causal;
 }
 
-/* The attention of an iteration, or its gradient, as an instruction on these operands. */
-static Ins *compute(Ring *r, Value k, Value v)
+/* The attention of an iteration, or its gradient: of the keys that are here. Those for the next
+ * iteration are sent meanwhile. */
+static Ins *compute(const Ring *r, Turn *t)
 {
     Value in[8];
     Attrs a = r->attrs;
     int n = tensors(r);
     memcpy(in, r->i->in, (size_t)n * sizeof *in);
-    in[K] = k;
-    in[V] = v;
-    if (r->i->attrs.causal || r->first)
-        source_before(r);
+    for (int k = KEYS; k <= VALUES; k++) {
+        in[K + k - KEYS] = t->now[k];
+        t->next[k] = t->ahead ? shifted(r, t->b, t->now[k]) : 0;
+    }
+    if (follows_source(r))
+        source_before(r, t);
     if (r->i->attrs.causal) { /* how many of the keys that are here each query sees */
-        in[n++] = local_below(r->l, &r->in, r->along, r->position, r->source);
+        in[n++] = local_below(r->l, t->b, r->along, r->position, &t->next[SOURCE]);
         a.causal = false;
         a.share = share(r);
     }
     if (r->first)
-        in[n++] = local_below(r->l, &r->in, r->along, r->first, r->source);
-    return build_ins(&r->in, r->i->op, &a, n, in);
+        in[n++] = local_below(r->l, t->b, r->along, r->first, &t->next[SOURCE]);
+    return build_ins(t->b, r->i->op, &a, n, in);
 }
 
 /* That of the rank's own keys. */
@@ -186,51 +179,122 @@ static void merge(Builder *b, Value o[2], Value lse[2], Value *out, Value *sum)
     *sum = build2(b, OP_add, top, build1(b, OP_log, both));
 }
 
-static void forward(Ring *r, Value *out)
+static void forward_turn(const Ring *r, Turn *t)
 {
-    Builder *b = r->b;
-    Ins *own = compute_own(r);
-    DType half = type_of(b->m, own->out[0])->dtype;
-    int o = carry(r, build_cast(b, own->out[0], wide(r))), lse = carry(r, own->out[1]);
-    int k = carry(r, r->i->in[K]), v = carry(r, r->i->in[V]);
-    open_loop(r);
-    r->next[k] = shifted(r, r->arg[k]);
-    r->next[v] = shifted(r, r->arg[v]);
-    Ins *part = compute(r, r->next[k], r->next[v]);
-    Value os[2] = {r->arg[o], build_cast(&r->in, part->out[0], wide(r))};
-    Value sums[2] = {r->arg[lse], part->out[1]};
-    merge(&r->in, os, sums, &r->next[o], &r->next[lse]);
-    Ins *all = close_loop(r);
-    out[0] = build_cast(b, all->out[o], half);
-    out[1] = all->out[lse];
+    const Ins *part = compute(r, t);
+    Value o[2] = {t->now[FIRST_SUM], build_cast(t->b, part->out[0], wide(r))};
+    Value lse[2] = {t->now[FIRST_SUM + 1], part->out[1]};
+    merge(t->b, o, lse, &t->next[FIRST_SUM], &t->next[FIRST_SUM + 1]);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+static void backward_turn(const Ring *r, Turn *t)
+{
+    const Ins *part = compute(r, t);
+    for (int n = 0; n < RING_SUMS; n++) {
+        const bool travels = n && !t->fresh; /* dq stays */
+        Value more = build_cast(t->b, part->out[n], wide(r)), sum = t->now[FIRST_SUM + n];
+        t->next[FIRST_SUM + n] = build2(t->b, OP_add, travels ? shifted(r, t->b, sum) : sum, more);
+    }
+}
+
+/* ---- the iterations --------------------------------------------------------------------------
+ */
+
+static void turn(const Ring *r, Turn *t)
+{
+    (r->i->op == OP_attention ? forward_turn : backward_turn)(r, t);
+}
+
+/* One iteration by itself. */
+static void turn_once(Ring *r, bool fresh, bool ahead)
+{
+    Value next[CARRIED] = {0};
+    turn(r, &(Turn){.b = r->b, .fresh = fresh, .ahead = ahead, .now = r->now, .next = next});
+    memcpy(r->now, next, sizeof next);
+}
+
+/* As many that are neither the first nor the last, as a loop. */
+static void turn_often(Ring *r, int64_t times)
+{
+    Module *m = r->l->m;
+    Region *body = region_new(m, r->b->region);
+    Value arg[CARRIED] = {0}, next[CARRIED] = {0}, start[CARRIED];
+    Type types[CARRIED];
+    int carried = 0;
+    for (int k = 0; k < CARRIED; k++)
+        if (r->now[k]) {
+            types[carried] = *type_of(m, r->now[k]);
+            arg[k] = region_arg(m, body, types[carried], m->values.data[r->now[k]].name);
+            start[carried++] = r->now[k];
+        }
+    region_arg(m, body, (Type){.dtype = DT_i32}, name_intern(m->names, "iteration"));
+    Builder in = builder_at(m, body, r->i);
+    turn(r, &(Turn){.b = &in, .ahead = true, .now = arg, .next = next});
+    for (int k = 0, n = 0; k < CARRIED; k++)
+        if (r->now[k])
+            vec_push(m->arena, &body->results, build_as(&in, next[k], types[n++]));
+    Attrs a = {.dim = {.name = name_intern(m->names, RING_ITERATION), .size = times},
+               .carried = carried};
+    const Ins *all = build_typed(r->b, OP_repeat, &a, carried, start, carried, types, body);
+    for (int k = 0, n = 0; k < CARRIED; k++)
+        if (r->now[k])
+            r->now[k] = all->out[n++];
+}
+
+/* All of them. first: is the first one unlike the others? */
+static void go_round(Ring *r, bool first)
+{
+    int64_t left = r->ranks - 1;
+    if (first && left > 1) {
+        turn_once(r, true, true);
+        left--;
+        first = false;
+    }
+    if (left > 1)
+        turn_often(r, left - 1);
+    turn_once(r, first, false);
+}
+
+/* The keys of the rank before, which the first iteration needs, leave before anything else. */
+static void depart(Ring *r)
+{
+    for (int k = KEYS; k <= VALUES; k++)
+        r->now[k] = shifted(r, r->b, r->i->in[K + k - KEYS]);
+    for (size_t a = 0; follows_source(r) && a < r->l->m->layout.mesh.n; a++)
+        if (r->along.axes >> a & 1)
+            r->now[SOURCE + a] = local_place(r->l, (Axes)1 << a);
+}
+
+static void forward(Ring *r, Value *out)
+{
+    Builder *b = r->b;
+    depart(r);
+    const Ins *own = compute_own(r);
+    r->now[FIRST_SUM] = build_cast(b, own->out[0], wide(r));
+    r->now[FIRST_SUM + 1] = own->out[1];
+    go_round(r, false);
+    out[0] = build_cast(b, r->now[FIRST_SUM], type_of(b->m, own->out[0])->dtype);
+    out[1] = r->now[FIRST_SUM + 1];
+}
+
 static void backward(Ring *r, Value *out)
 {
     Builder *b = r->b;
-    Ins *own = compute_own(r);
-    Value mine[3];
-    int sum[3];
-    for (int n = 0; n < 3; n++) {
+    Value mine[RING_SUMS];
+    depart(r);
+    const Ins *own = compute_own(r);
+    for (int n = 0; n < RING_SUMS; n++) {
         mine[n] = build_cast(b, own->out[n], wide(r));
-        sum[n] = carry(r, n ? build_filled(b, *type_of(b->m, mine[n]), 0) : mine[n]);
+        r->now[FIRST_SUM + n] = n ? build_filled(b, *type_of(b->m, mine[n]), 0) : mine[n];
     }
-    int k = carry(r, r->i->in[K]), v = carry(r, r->i->in[V]);
-    open_loop(r);
-    r->next[k] = shifted(r, r->arg[k]);
-    r->next[v] = shifted(r, r->arg[v]);
-    Ins *part = compute(r, r->next[k], r->next[v]);
-    for (int n = 0; n < 3; n++) {
-        Value more = build_cast(&r->in, part->out[n], wide(r));
-        Value now = build2(&r->in, OP_add, r->arg[sum[n]], more);
-        r->next[sum[n]] = n ? shifted(r, now) : now;
-    }
-    Ins *all = close_loop(r);
-    for (int n = 0; n < 3; n++) {
-        Value x = n ? build2(b, OP_add, mine[n], all->out[sum[n]]) : all->out[sum[n]];
-        out[n] = build_cast(b, x, type_of(b->m, own->out[n])->dtype);
+    go_round(r, true);
+    for (int n = 0; n < RING_SUMS; n++) {
+        Value sum = r->now[FIRST_SUM + n];
+        if (n)
+            sum = build2(b, OP_add, mine[n], shifted(r, b, sum));
+        out[n] = build_cast(b, sum, type_of(b->m, own->out[n])->dtype);
     }
 }
 

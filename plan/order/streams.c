@@ -140,11 +140,24 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
     return a->kind == ACT_offload ? OFFLOADS : REST;
 }
 
-/* The action before the stretch, where all streams meet and transfers may begin. NONE: the
- * program begins. (A pipeline's rounds have no place for it.) */
+/* The action before the stretch, where all streams meet, and transfers and collectives may begin.
+ * NONE: the program begins, or it is a place of a pipeline's rounds, which has no point. */
 static size_t meeting(const Stretch *s)
 {
-    return s->from && !s->g->pipe ? s->from - 1 : NONE;
+    const Program *g = s->g;
+    if (!s->from)
+        return NONE;
+    const Action *a = &g->actions.data[s->from - 1];
+    const bool rounds =
+        g->pipe && (a->kind == ACT_phase || (action_is_mark(a) && (int)a->loop == g->pipe->loop));
+    return rounds ? NONE : s->from - 1;
+}
+
+/* Does it begin where the streams meet, if nothing holds it back? */
+static bool begins_at_meeting(const Stretch *s, size_t i)
+{
+    const Action *a = &s->g->actions.data[i];
+    return meeting(s) != NONE && (action_is_beside(a) || needs_links(a));
 }
 
 /* A stream begins after an action of the rest, which has met all streams, or where they meet. */
@@ -154,7 +167,7 @@ static bool can_leave(const Stretch *s, size_t i)
     size_t k = s->from;
     if (s->points + 3 > MG_POINTS_MAX)
         return false;
-    if (action_is_beside(&act[i]) && meeting(s) != NONE)
+    if (begins_at_meeting(s, i))
         return true;
     while (k < i && act[k].stream != REST)
         k++;
@@ -196,7 +209,7 @@ static void find_waits(Stretch *s, size_t i, bool all)
             wait_for(s, i, k);
     }
     if (act[i].stream != REST && !b->upto[REST])
-        wait_for(s, i, action_is_beside(&act[i]) && meeting(s) != NONE ? meeting(s) : first);
+        wait_for(s, i, begins_at_meeting(s, i) ? meeting(s) : first);
 }
 
 /* Streams of the actions [from, end), and who waits; the one at `end` comes after all of them.

@@ -26,13 +26,23 @@
 # SHARD: attention %{{.*}} {over=[head=8], along=seq=4@cp~, scale={{.*}}, causal=yes}
 # SHARD: attention_grad %{{.*}} {over=[head=8], along=seq=4@cp~, scale={{.*}}, causal=yes}
 # LOCAL: fn @train
-# LOCAL: attention %[[Q:[a-z0-9.]*]], %[[K:[a-z0-9.]*]], %[[V:[a-z0-9.]*]] {over=[head=8], along=seq=4, {{.*}}causal=yes}
-# LOCAL: repeat {{.*}}%[[K]], %[[V]], %place {dim=ring.iteration=3, carried=5
-# LOCAL: [[K2:%.*]]: f32[{{.*}}] = ring_shift %{{.*}} {axes=cp}
-# LOCAL: [[V2:%.*]]: f32[{{.*}}] = ring_shift %{{.*}} {axes=cp}
-# LOCAL: attention %[[Q]], [[K2]], [[V2]], %{{.*}} {over=[head=8], along=seq=4, {{.*}}causal=no, share=0.5}
+# LOCAL: [[K1:%.*]]: f32[{{.*}}] = ring_shift %[[K:[a-z0-9.]*]] {axes=cp}
+# LOCAL-NEXT: [[V1:%.*]]: f32[{{.*}}] = ring_shift %[[V:[a-z0-9.]*]] {axes=cp}
+# LOCAL: attention %[[Q:[a-z0-9.]*]], %[[K]], %[[V]] {over=[head=8], along=seq=4, {{.*}}causal=yes}
+# LOCAL: repeat [[K1]], [[V1]], {{.*}}%place {dim=ring.iteration=2, carried=5
+# LOCAL-NEXT: arg %[[K2:.*]]: f32
+# LOCAL-NEXT: arg %[[V2:.*]]: f32
+# LOCAL: ring_shift %[[K2]] {axes=cp}
+# LOCAL-NEXT: f32[{{.*}}] = ring_shift %[[V2]] {axes=cp}
+# LOCAL: attention %[[Q]], %[[K2]], %[[V2]], %{{.*}} {over=[head=8], along=seq=4, {{.*}}causal=no, share=0.5}
+# LOCAL: attention %[[Q]], %repeat, %repeat.1, %{{.*}} {over=[head=8], along=seq=4, {{.*}}causal=no, share=0.5}
+# LOCAL-COUNT-2: ring_shift
 # LOCAL: attention_grad
-# LOCAL: repeat {{.*}} {dim=ring.iteration=3, carried=6
+# LOCAL-COUNT-2: ring_shift
+# LOCAL: attention_grad
+# LOCAL: repeat {{.*}} {dim=ring.iteration=1, carried=6
+# LOCAL-COUNT-4: ring_shift
+# LOCAL: attention_grad
 # LOCAL-COUNT-4: ring_shift
 # C: mg_attention_part(r
 # C: mg_attention_part_grad(r

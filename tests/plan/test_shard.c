@@ -391,7 +391,9 @@ static int local_faults(const char *spec, Op op, int sent)
 static void ring_faults(void **state)
 {
     (void)state;
-    enum { SHIFTS = 6 }; /* keys and values forward and backward, and their gradients */
+    /* Of four ranks, with one iteration in each loop: keys and values, thrice before it and in it
+     * (forward 2 + 2, backward 4 + 2); their gradients in it, and twice behind it. */
+    enum { SHIFTS = 16 };
     assert_int_equal(local_faults("dp=2 cp=4; batch dp; seq cp~", OP_ring_shift, SHIFTS), SHIFTS);
 }
 

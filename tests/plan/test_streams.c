@@ -45,8 +45,10 @@ static const char *const layouts[] = {
     /* A collective of one axis reads what that of another writes. */
     "dp=2 cp=2; batch dp cp; state dp cp",
     "dp=2 cp=2; batch dp; seq cp; state dp cp; grads dp cp; params dp cp",
+    /* A ring with iterations in a loop. */
+    "cp=4; seq cp~",
 };
-enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { LAYOUTS = sizeof layouts / sizeof *layouts, CP_RING = LAYOUTS - 1 };
 
 /* A layout's program, planned for a device with streams. */
 typedef struct Planned {
@@ -131,17 +133,18 @@ static void each_wait(void **state)
     (void)state;
     static const struct {
         int model, layout, kind;
-    } cases[] = {{0, 0, OVERLAP}, {1, 0, OVERLAP}, {0, 1, OVERLAP}, {1, 1, OVERLAP},
-                 {0, 0, HOSTS},   {1, 0, HOSTS},   {0, 1, HOSTS},   {1, 1, HOSTS},
-                 {0, 4, OVERLAP}, {1, 5, OVERLAP}, {0, 6, HOSTS},   {0, 7, HOSTS},
-                 {1, 7, HOSTS},   {0, 8, HOSTS},   {1, 8, HOSTS}};
+    } cases[] = {{0, 0, OVERLAP},    {1, 0, OVERLAP}, {0, 1, OVERLAP}, {1, 1, OVERLAP},
+                 {0, 0, HOSTS},      {1, 0, HOSTS},   {0, 1, HOSTS},   {1, 1, HOSTS},
+                 {0, 4, OVERLAP},    {1, 5, OVERLAP}, {0, 6, HOSTS},   {0, 7, HOSTS},
+                 {1, 7, HOSTS},      {0, 8, HOSTS},   {1, 8, HOSTS},   {0, CP_RING, OVERLAP},
+                 {0, CP_RING, HOSTS}};
     int dropped = 0, queued = 0, hosts = 0;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         Planned x;
         if (!sampled(k, SANITIZED ? 4 : 1) ||
             !open_planned(&x, cases[k].model, cases[k].layout, cases[k].kind))
             continue;
-        hosts += cases[k].layout > 6;
+        hosts += cases[k].layout > 6 && cases[k].layout != CP_RING;
         Program *const *const all = x.p->programs;
         for (int n = 0; n < PLAN_PROGRAMS; n++)
             for (size_t i = 0; all[n] && i < all[n]->actions.n; i++)
@@ -162,6 +165,74 @@ static void each_wait(void **state)
     }
     print_message("%d waits, %d of them in the queue\n", dropped, queued);
     assert_true(dropped > 50 && (hosts < 4 || queued > 2));
+}
+
+/* ---- rings ---------------------------------------------------------------------------------- */
+
+/* The operand of an action that is of this buffer; NULL: none is. */
+static Operand *operand_of(Action *a, uint32_t buffer)
+{
+    for (int k = 0; k < a->noperands; k++)
+        if (a->operand[k].at.buffer == buffer)
+            return &a->operand[k];
+    return NULL;
+}
+
+static void must_break(Plan *p, const char *what)
+{
+    char *text;
+    if (!plan_breaks(p, &text))
+        fail_msg("%s: the plan is taken to be right", what);
+    free(text);
+}
+
+/* A shift into the bytes that it reads, and attention of keys that are on their way. */
+static void wrong_buffers(Plan *p, Action *shift, Action *reader)
+{
+    const Operand sent = shift->operand[0], received = shift->operand[1];
+    shift->operand[1].at = sent.at;
+    must_break(p, "a shift receives where it sends from");
+    shift->operand[1] = received;
+    Operand *keys = operand_of(reader, sent.at.buffer), was = *keys;
+    keys->at = received.at;
+    must_break(p, "attention reads what arrives");
+    *keys = was;
+}
+
+/* In the loops of a ring, forward and backward, each shift has a stream of its own, and begins
+ * before the attention of its iteration, which reads what it sends and not what it receives. */
+static void shifts_ahead(void **state)
+{
+    (void)state;
+    Planned x;
+    assert_true(open_planned(&x, 0, CP_RING, OVERLAP));
+    Program *g = x.p->train;
+    const Name ring = name_intern(x.p->module->names, RING_ITERATION);
+    int shifts = 0, faults = 0;
+    for (size_t l = 0; l < g->loops.n; l++) {
+        Action *reader = NULL;
+        for (int i = g->loops.data[l].begin; i < g->loops.data[l].end; i++)
+            if (g->actions.data[i].kind == ACT_attention ||
+                g->actions.data[i].kind == ACT_attention_grad)
+                reader = &g->actions.data[i];
+        for (int i = g->loops.data[l].begin; i < g->loops.data[l].end; i++) {
+            Action *a = &g->actions.data[i];
+            if (g->loops.data[l].dim.name != ring || a->kind != ACT_comm)
+                continue;
+            assert_int_equal(a->stream, MG_STREAM_COLLECTIVES);
+            assert_null(operand_of(reader, a->operand[1].at.buffer));
+            shifts++;
+            if (operand_of(reader, a->operand[0].at.buffer)) {
+                wrong_buffers(x.p, a, reader);
+                faults += 2;
+            }
+        }
+    }
+    must_hold(x.p);
+    close_planned(&x);
+    print_message("%d shifts, %d faults\n", shifts, faults);
+    assert_int_equal(shifts, 6);
+    assert_int_equal(faults, 8);
 }
 
 /* ---- order ---------------------------------------------------------------------------------- */
@@ -387,13 +458,10 @@ static void one_stream(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(each_wait),
-        cmocka_unit_test(order_of_collectives),
-        cmocka_unit_test(times),
-        cmocka_unit_test(points),
-        cmocka_unit_test(one_stream),
-        cmocka_unit_test(collectives_wait),
+        cmocka_unit_test(numbers),      cmocka_unit_test(each_wait),
+        cmocka_unit_test(shifts_ahead), cmocka_unit_test(order_of_collectives),
+        cmocka_unit_test(times),        cmocka_unit_test(points),
+        cmocka_unit_test(one_stream),   cmocka_unit_test(collectives_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
