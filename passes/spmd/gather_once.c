@@ -18,9 +18,8 @@
  * what evaluation and samples read of it they gather themselves; so nothing is ever read that is
  * older than its parameter.
  *
- * Which copies lie so is Layout.once (decide/once.c) and tensor_class. What is not read as above (a
- * layer's gather in a loop of its own within a loop, as segments of layers have) is gathered by
- * each microbatch.
+ * Copies lie so by Layout.once (decide/once.c) and tensor_class. A gather in a loop within a loop,
+ * as segments of layers have, stays: each microbatch gathers it.
  *
  * why here: collectives are instructions, and types say no more how values lie, so that a
  * microbatch may be copied; before what is gathered is put an iteration ahead, or offloaded. */
@@ -60,8 +59,8 @@ static bool is_in_parts(const Once *o, Value v)
            tensor_class(o->m, &o->m->tensors.data[a->tensor]) == CLASS_state;
 }
 
-/* What an instruction of the loop's body gathers, of all ranks that have parts; false: nothing, or
- * another gather of the body goes on from there. */
+/* An instruction of the loop's body as a gather of all ranks' parts; false: it is none, or another
+ * gather of the body goes on from there. */
 static bool gathers(const Once *o, const Ins *loop, const Ins *i, Gather *g)
 {
     Value v = i->out[0], stacked;
