@@ -1,6 +1,6 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Eight rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Nine rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
@@ -13,6 +13,7 @@
  *              fit, after frontier up to place, with the decisions on the way.
  *   frontier   after frontier, up to place: what a choice needs, and the sum of what it takes. The
  *              decision behind it is not made yet, and is taken as "nothing beside the rest".
+ *   once       after frontier, up to place, and from there up to timeline; as if with overlap.
  *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
  *              timeline. What the backward part keeps is in the module already.
  *   optimizer  after optimizer, up to place; then from there up to timeline. The decision behind it
@@ -28,6 +29,7 @@
 #include "decide/frontier.h"
 #include "decide/logits.h"
 #include "decide/offload.h"
+#include "decide/once.h"
 #include "decide/optimizer.h"
 #include "decide/overlap.h"
 #include "decide/pieces.h"
@@ -74,6 +76,12 @@ static PassStatus decide_frontier(PlanJob *j)
         j->m->layout.plan = j->kept;
     else if (j->m->layout.recompute == RECOMPUTE_auto && module_fn(j->m, "train"))
         j->m->layout.plan = frontier_choose(j->m, j->d, j->a, NULL);
+    return PASS_ok;
+}
+
+static PassStatus decide_once(PlanJob *j)
+{
+    once_choose(j->m, j->d);
     return PASS_ok;
 }
 

@@ -344,7 +344,8 @@ static inline bool tensor_is_rounded(const Tensor *t)
 DType tensor_kept(const Module *m, const Tensor *t);
 
 /* The class by whose rules a tensor is split. A master is only read where its state is: where there
- * are rules for state, it lies by these. */
+ * are rules for state, it lies by these. So does the rounded copy of a layer's master, where a step
+ * gathers it (Layout.once). */
 TensorClass tensor_class(const Module *m, const Tensor *t);
 
 /* rounded.c - the invariant of copies (I13). Writes what is wrong into `why`, in m's arena, and

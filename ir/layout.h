@@ -146,10 +146,13 @@ typedef struct Layout {
     int64_t microbatch;   /* sequences that a rank computes at once */
     Span microbatch_span; /* where the layout says so; no place: the command line, or nobody */
     Recompute recompute;
-    VEC(KeptName) keep;      /* RECOMPUTE_keep */
-    const KeepPlan *plan;    /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
-    LayoutPieces pieces[2];  /* of the forward and of the backward part */
-    bool overlap;            /* collectives may take what memory is left, to run beside the rest */
+    VEC(KeptName) keep;     /* RECOMPUTE_keep */
+    const KeepPlan *plan;   /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
+    LayoutPieces pieces[2]; /* of the forward and of the backward part */
+    bool once;    /* where the rules split state and not parameters: ranks have parts of the
+                     rounded copies of layers, which a step gathers once, in its first
+                     microbatch (passes/spmd/gather_once.c) */
+    bool overlap; /* collectives may take what memory is left, to run beside the rest */
     int64_t bucket, scatter; /* gradients of a layer are reduced, or scattered, in its iteration,
                                 from so many bytes on (passes/spmd/buckets.c); 0: none are */
     double send_flops;   /* that are computed while a byte of gradients is added up over ranks; 0:

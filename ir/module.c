@@ -169,9 +169,11 @@ TensorClass tensor_class(const Module *m, const Tensor *t)
     bool rule = false;
     for (size_t r = 0; r < m->layout.rules.n; r++)
         rule |= m->layout.rules.data[r].of == CLASS_state;
-    if (tensor_is_rounded(t) || !(t->slot || (t->master && rule)))
-        return CLASS_params;
-    return CLASS_state;
+    if (tensor_is_rounded(t))
+        return m->layout.once && rule && t->stacked && m->tensors.data[t->parameter].master
+                   ? CLASS_state
+                   : CLASS_params;
+    return t->slot || (t->master && rule) ? CLASS_state : CLASS_params;
 }
 
 Module *module_new(Arena *a, Names *names, Diag *d)

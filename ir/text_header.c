@@ -156,6 +156,7 @@ void text_read_layout(Reader *r)
             l->pieces[k].n = text_want_int(r, 1, MAX_PIECES);
             l->pieces[k].turns = text_take_word(r, "turns");
         }
+    l->once = text_take_word(r, "once");
     l->overlap = text_take_word(r, "overlap");
     if (text_take_word(r, "send_flops"))
         l->send_flops = text_want_real(r);

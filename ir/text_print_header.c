@@ -223,6 +223,7 @@ void text_print_header(const Module *m, FILE *out)
         if (m->layout.pieces[k].n)
             fprintf(out, " %s %lld%s", k ? "back" : "pieces", (long long)m->layout.pieces[k].n,
                     m->layout.pieces[k].turns ? " turns" : "");
+    fputs(m->layout.once ? " once" : "", out);
     fputs(m->layout.overlap ? " overlap" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);

@@ -187,6 +187,41 @@ bool repeat_counts(Module *m, const Ins *loop)
     return counts;
 }
 
+static Value seen(Builder *b, Op op, const Attrs *attrs, Value of)
+{
+    Value v = build(b, op, attrs, 1, &of);
+    b->m->values.data[v].name = b->m->values.data[of].name;
+    return v;
+}
+
+Value build_window(Builder *b, Value stacked, Name dim, int64_t first, int64_t n)
+{
+    const Attrs w = {.along = {dim, n}, .at = first};
+    return seen(b, OP_window, &w, stacked);
+}
+
+Value build_pick(Builder *b, Value stacked, Dim dim, int64_t at)
+{
+    const Attrs p = {.dim = dim, .at = at};
+    return seen(b, OP_pick, &p, stacked);
+}
+
+void repeat_iteration(Builder *b, const Ins *loop, int64_t at, const Value *in, Value *out)
+{
+    Module *m = b->m;
+    const Dim d = loop->attrs.dim;
+    ValueMap here = {0};
+    for (uint32_t k = 0; k < loop->nin; k++)
+        map_set(m, &here, loop->body->args.data[k],
+                k < (uint32_t)loop->attrs.carried ? in[k] : build_pick(b, loop->in[k], d, at));
+    const Value index = loop->body->args.data[loop->nin];
+    if (repeat_counts(m, loop))
+        map_set(m, &here, index, build_const(b, type_of(m, index)->dtype, (double)at));
+    region_copy(b, loop->body, &here);
+    for (uint32_t k = 0; k < loop->nout; k++)
+        out[k] = map_get(&here, loop->body->results.data[k]);
+}
+
 bool value_is_const(const Module *m, Value v, double *value)
 {
     const Ins *i = m->values.data[v].def;

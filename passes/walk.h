@@ -33,6 +33,12 @@ Value repeat_carry(Module *m, Ins *loop, Value start);
  * iteration, if the body asks which one it is in (repeat_counts), else 0. */
 Ins *repeat_part(Builder *b, const Ins *loop, int64_t iterations, const Value *in, Value number);
 bool repeat_counts(Module *m, const Ins *loop);
+/* Iteration `at` of a loop that only carries, and is not reversed, by itself at the builder's end,
+ * from `in` of what it carries. out: what it gives, which may be `in`. */
+void repeat_iteration(Builder *b, const Ins *loop, int64_t at, const Value *in, Value *out);
+/* Iterations [first, first + n) of what a loop takes slices of; slice number `at` of that. */
+Value build_window(Builder *b, Value stacked, Name dim, int64_t first, int64_t n);
+Value build_pick(Builder *b, Value stacked, Dim dim, int64_t at);
 /* A region's instructions once more, at the builder's end, of the same part of the program;
  * operands through map, results entered into it. */
 void region_copy(Builder *b, const Region *r, ValueMap *map);

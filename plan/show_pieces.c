@@ -1,4 +1,5 @@
-/* show_pieces.c - into how many pieces collectives are cut (decide/pieces.c), as text and JSON. */
+/* show_pieces.c - into how many pieces collectives are cut (decide/pieces.c), as text and JSON; and
+ * whether a step gathers what it updates in parts (decide/once.c). */
 #include "plan/show.h"
 
 #include <jansson.h>
@@ -19,6 +20,8 @@ void plan_print_pieces(const Plan *p, FILE *out)
         before = "; ";
     }
     fputs(*before == ';' ? "\n" : "", out);
+    if (p->module->layout.once)
+        fputs("gathers      of layers' parameters once a step, in the first microbatch\n", out);
 }
 
 struct json_t *plan_pieces_json(const Module *m)

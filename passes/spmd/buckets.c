@@ -211,38 +211,20 @@ static bool accumulates(const Buckets *u, const Region *r, const Ins *loop)
     return false;
 }
 
-static Value seen(Builder *b, Op op, const Attrs *attrs, Value of)
-{
-    Value v = build(b, op, attrs, 1, &of);
-    b->m->values.data[v].name = b->m->values.data[of].name;
-    return v;
-}
-
 /* All iterations but the last as a loop, and the last behind it; what the loop gave, in `map`. */
 static void peel(Buckets *u, Builder *b, const Ins *loop, Value *map)
 {
-    Module *m = u->m;
     const Dim d = loop->attrs.dim;
     Value *in = NEW_ARRAY(u->tmp, Value, loop->nin + 1);
-    ValueMap here = {0};
     for (uint32_t k = 0; k < loop->nin; k++) {
-        bool slice = k >= (uint32_t)loop->attrs.carried;
-        Attrs all_but_last = {.along = {d.name, d.size - 1}};
-        in[k] = slice ? seen(b, OP_window, &all_but_last, loop->in[k]) : loop->in[k];
+        const bool slice = k >= (uint32_t)loop->attrs.carried;
+        in[k] = slice ? build_window(b, loop->in[k], d.name, 0, d.size - 1) : loop->in[k];
     }
     const Ins *rest = repeat_part(b, loop, d.size - 1, in, 0);
-    for (uint32_t k = 0; k < loop->nin; k++) {
-        Attrs last = {.dim = d, .at = d.size - 1};
-        Value given =
-            k < (uint32_t)loop->attrs.carried ? rest->out[k] : seen(b, OP_pick, &last, loop->in[k]);
-        map_set(m, &here, loop->body->args.data[k], given);
-    }
-    Value index = loop->body->args.data[loop->nin];
-    if (repeat_counts(m, loop))
-        map_set(m, &here, index, build_const(b, type_of(m, index)->dtype, (double)(d.size - 1)));
-    region_copy(b, loop->body, &here);
+    Value *out = NEW_ARRAY(u->tmp, Value, loop->nout + 1);
+    repeat_iteration(b, loop, d.size - 1, rest->out, out);
     for (uint32_t k = 0; k < loop->nout; k++)
-        map[loop->out[k]] = map_get(&here, loop->body->results.data[k]);
+        map[loop->out[k]] = out[k];
 }
 
 static void peel_loops(Buckets *u, Region *r)

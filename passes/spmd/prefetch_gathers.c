@@ -139,9 +139,13 @@ static void note_use(void *ctx, Value *use)
 }
 
 /* Is there more arithmetic behind the last use of v than before the first? All streams meet at a
- * loop in the body, so what is beyond it does not count. */
-static bool gains(const Ahead *a, const Region *body, const int *last, Value v)
+ * loop in the body, so what is beyond it does not count. What the loop stacks (gather_once.c) has a
+ * place of its own in each iteration, so that the next is gathered at any time: as soon as the
+ * first use is behind. */
+static bool gains(const Ahead *a, const Ins *loop, const int *last, Value v)
 {
+    const Region *body = loop->body;
+    const bool stacked = repeat_stacks(loop, v);
     double before = 0, after = 0;
     Use u = {.of = v};
     for (size_t k = 0; k < body->ins.n; k++) {
@@ -150,7 +154,7 @@ static bool gains(const Ahead *a, const Region *body, const int *last, Value v)
         each_use(i, note_use, &u);
         if (!u.found)
             before = i->op == OP_repeat ? 0 : before + flops;
-        if ((int)k > last[v])
+        if (stacked ? u.found : (int)k > last[v])
             after = i->op == OP_repeat ? 0 : after + flops;
     }
     return after > before;
@@ -187,7 +191,7 @@ static EarlyList early_gathers(const Ahead *a, const Ins *loop)
             continue;
         Value slice = made_of(a->m, i->in[0]), stacked = 0;
         if (slice_loop(a->m, slice, &stacked) == loop && may_come_early(a, loop, i, stacked) &&
-            gains(a, loop->body, last, i->out[0]))
+            gains(a, loop, last, i->out[0]))
             add_early(a, loop->body, &list, (Early){k, (uint32_t)arg_index(a->m, slice)});
     }
     return list;
@@ -207,27 +211,15 @@ static Value made_again(Builder *b, Value v, Value slice, Value other)
     return made;
 }
 
-static Value seen(Builder *b, Op op, const Attrs *attrs, Value of)
-{
-    Value v = build(b, op, attrs, 1, &of);
-    b->m->values.data[v].name = b->m->values.data[of].name;
-    return v;
-}
-
-/* Iterations [first, first + n) of a stacked value. */
-static Value window(Builder *b, const Ins *loop, Value stacked, int64_t first, int64_t n)
-{
-    Attrs w = {.along = {loop->attrs.dim.name, n}, .at = first};
-    return seen(b, OP_window, &w, stacked);
-}
-
 /* These iterations of a loop, which begin with `in` of what it carries. */
 static Ins *iterations_of(Builder *b, const Ins *loop, int64_t first, int64_t n, const Value *in)
 {
     Module *m = b->m;
     Value *here = NEW_ARRAY(m->arena, Value, loop->nin + 1);
     for (uint32_t k = 0; k < loop->nin; k++)
-        here[k] = k < loop->attrs.carried ? in[k] : window(b, loop, loop->in[k], first, n);
+        here[k] = k < loop->attrs.carried
+                      ? in[k]
+                      : build_window(b, loop->in[k], loop->attrs.dim.name, first, n);
     Value number = repeat_counts(m, loop) ? build_const(b, DT_i32, (double)first) : 0;
     return repeat_part(b, loop, n, here, number);
 }
@@ -272,9 +264,9 @@ static void split_loop(Ahead *a, Builder *b, const Ins *loop, const EarlyList *e
         const Early *e = &early->data[k];
         const Ins *g = loop->body->ins.data[e->at];
         Builder at = builder_at(m, b->region, g);
-        Attrs first = {.dim = loop->attrs.dim, .at = back ? n - 1 : 0};
-        start[k] = made_again(&at, g->out[0], loop->body->args.data[e->slice],
-                              seen(&at, OP_pick, &first, loop->in[e->slice]));
+        start[k] =
+            made_again(&at, g->out[0], loop->body->args.data[e->slice],
+                       build_pick(&at, loop->in[e->slice], loop->attrs.dim, back ? n - 1 : 0));
     }
     Ins *rest = iterations_of(b, loop, back ? 1 : 0, n - 1, loop->in);
     for (size_t k = 0; k < early->n; k++)
@@ -283,7 +275,8 @@ static void split_loop(Ahead *a, Builder *b, const Ins *loop, const EarlyList *e
         const Early *e = &early->data[k];
         Builder before = *b; /* the windows stand before the loop */
         b->region->ins.n--;
-        Value next = window(&before, loop, loop->in[e->slice], back ? 0 : 1, n - 1);
+        Value next =
+            build_window(&before, loop->in[e->slice], loop->attrs.dim.name, back ? 0 : 1, n - 1);
         vec_push(m->arena, &b->region->ins, rest);
         end[k] =
             carry_gather(b, rest, gather[k], rest->body->args.data[e->slice + k], next, start[k]);

@@ -253,9 +253,10 @@ static void plan_stacked(LoopMaker *l, uint32_t k)
     if (!w)
         copy_out(l, k);
     s->want[out].set = false;
-    Loc in = loc_inner(&l->lp->out[k], t->rank - 1);
-    l->lp->target[k] =
-        (Want){.set = true, .to = loc_slot(&in, l->index, type_bytes(rt), 0), .free_from = -1};
+    const Loc in = loc_inner(&l->lp->out[k], t->rank - 1);
+    const bool one = l->i->attrs.dim.size == 1; /* wherever the loop is in its iterations */
+    l->lp->target[k] = (Want){
+        .set = true, .to = one ? in : loc_slot(&in, l->index, type_bytes(rt), 0), .free_from = -1};
 }
 
 /* The result that stacks carried value k as it enters each iteration, or -1. */
@@ -419,7 +420,18 @@ static int64_t chain_of(const Module *m, Value v)
     return -1;
 }
 
-/* Are its parts stacks of one value, which goes from loop to loop? Then they are one chain. */
+/* Is v the value `of`, stacked by a loop of one iteration? */
+static bool is_alone(const Module *m, Value v, Value of)
+{
+    const Ins *loop = m->values.data[v].def;
+    for (uint32_t k = 0; loop && loop->op == OP_repeat && k < loop->nout; k++)
+        if (loop->out[k] == v)
+            return loop->attrs.dim.size == 1 && loop->body->results.data[k] == of;
+    return false;
+}
+
+/* Are its parts stacks of one value, which goes from loop to loop? Then they are one chain. The
+ * last may be what the value is at the end, which lies behind the others then. */
 static bool joins_chain(const Module *m, const Ins *join)
 {
     Value from = 0;
@@ -429,6 +441,8 @@ static bool joins_chain(const Module *m, const Ins *join)
     for (uint32_t n = 0; n < join->nin; n++) {
         int64_t k = chain_of(m, join->in[n]);
         const Ins *loop = m->values.data[join->in[n]].def;
+        if (n && n + 1 == join->nin && is_alone(m, join->in[n], from))
+            return true;
         if (k < 0 || (n && loop->in[k] != from))
             return false;
         from = loop->out[k];

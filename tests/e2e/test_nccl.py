@@ -110,6 +110,38 @@ class Nccl(shim.Case):
         self.assertEqual(saved["auto"], saved["none"])
         self.assertEqual(saved["auto"], saved["all"])
 
+    def test_gathers_once(self):
+        """With ZeRO 1 and 2 over slow links the first microbatch's layers gather what the step before updated: the bits of
+        gathers behind the update, also of evaluations and a sample between steps, in any order of streams, and resumed."""
+        self.text(6000)
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h200.json"), encoding="utf-8") as f:
+            device = json.load(f)
+        self.write("slow.json", json.dumps({**device, "link_bandwidth": 1e8, "launch_seconds": 4e-5}))
+        with open(LLAMA, encoding="utf-8") as f:
+            self.write("it.mg", f.read().replace("precision f32\n", "precision bf16 (reduce = bf16)\n", 1))
+        sizes = [x for s in ("layers=4", "hidden=64", "ffn=128", "seq=32") for x in ("-D", s)]
+        cases = {"loop": ("dp = 2", "state -> dp", 8), "zero2": ("dp = 4", "state, grads -> dp", 16), "two": ("dp = 2", "state -> dp", 4),
+                 "one": ("dp = 2", "state -> dp", 2), "tp": ("dp = 2, tp = 2", "kv_heads, ffn, vocab -> tp\n    state -> dp", 8)}
+        mesh, rules, batch = cases[some(cases, 1)[0]]
+        saved = {}
+        self.write("layout.mg", f"layout it {{\n    device h200\n    mesh {mesh}\n    batch -> dp\n    {rules}\n    microbatch 1\n}}\n")
+        for overlap in ("none", "auto"):
+            options = ("./it.mg", *sizes, "-D", f"batch={batch}", "--layout", "./layout.mg", f"--overlap={overlap}")
+            plan = self.mgc(*options, "--device", "./slow.json", "--plan").out
+            self.assertEqual("once a step" in plan, overlap == "auto", plan)
+            self.gpu(*options, device=("--device", "./slow.json"))
+            for seed in (TURN, TURN + 1) if overlap == "auto" else (TURN,):
+                run, env = f"{overlap}{seed}", {**GPUS, "SHIM_SEED": str(seed)}
+                often = ("--data", "text1.txt", "--val-fraction", "0.1", "--eval-every", "2", "--out", run, "--threads", 1)
+                self.trains("./gpu", *often, "--steps", 3, env=env, timeout=600)
+                self.trains("./gpu", *often, "--steps", 6, "--resume", env=env, timeout=600)
+                values = [(m.get("loss"), m.get("val_loss")) for m in self.metrics(run)]
+                saved[run] = [values] + [self.read(f"{run}/ckpt/step-00000006/{name}.safetensors") for name in ("model", "optimizer")]
+        want = saved[f"none{TURN}"]
+        self.assertEqual(saved[f"auto{TURN}"][1:], want[1:])
+        self.assertEqual(saved[f"auto{TURN + 1}"], saved[f"auto{TURN}"])
+        self.assertEqual([v[0] for v in saved[f"auto{TURN}"][0]], [v[0] for v in want[0]])
+
     def test_scans(self):
         """Mamba 2 over GPUs that have a part of a sequence each."""
         self.text(6000)

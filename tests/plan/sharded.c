@@ -69,6 +69,10 @@ void lay_out(Model *t, const char *spec)
             }
             continue;
         }
+        if (!strcmp(part, "once")) {
+            l->once = true;
+            continue;
+        }
         size_t n = strcspn(part, " ");
         const char *dim = arena_strndup(t->a, part, n);
         for (int c = 1; c < 4; c++)
@@ -253,8 +257,8 @@ static bool has_buffer(const Model *many, const Plan *p, size_t rank, int buffer
     return p->buffers.data[buffer].at & mesh_stage_set(many->m, (int64_t)rank);
 }
 
-Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
-                          const Plan *p, const char *name, const Lies *l, uint64_t *order)
+Tensor64 *run_ranks_planned(const Tensor64 *args, Model *many, const Plan *p, const char *name,
+                            const Lies *l, uint64_t *order)
 {
     const Fn *fn = module_fn(many->m, name);
     const Program *prog = program_of(p, fn);
@@ -288,7 +292,14 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
         }
         free(arena[r]);
     }
-    return compare(one, many, fn, l, want, got);
+    return got;
+}
+
+Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
+                          const Plan *p, const char *name, const Lies *l, uint64_t *order)
+{
+    const Tensor64 *got = run_ranks_planned(args, many, p, name, l, order);
+    return compare(one, many, module_fn(many->m, name), l, want, got);
 }
 
 const char *const sharded_functions[SHARDED] = {"train", "eval", "sample", "round"};

@@ -3,7 +3,8 @@
  *
  * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "seq
  * cp~": in zigzag order; "seq cp^": heads are exchanged; "offload 2": what offload_some does with
- * that number. Axes that are not in the mesh are left out of rules, as axes of one rank are. */
+ * that number; "once": a step gathers layers once. Axes that are not in the mesh are left out of
+ * rules, as axes of one rank are. */
 #ifndef MGC_TESTS_SHARDED_H
 #define MGC_TESTS_SHARDED_H
 
@@ -78,6 +79,10 @@ Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, 
 /* The same, of the plan of all ranks, in double precision. order: as run_plan has it. */
 Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
                           const Plan *p, const char *name, const Lies *l, uint64_t *order);
+
+/* ... and what it gives: the results of one rank behind those of another. */
+Tensor64 *run_ranks_planned(const Tensor64 *args, Model *many, const Plan *p, const char *name,
+                            const Lies *l, uint64_t *order);
 
 /* ---- reduce = tree ----------------------------------------------------------------------------
  */

@@ -43,11 +43,11 @@ static void note(void *ctx, const char *step, const PlanJob *j)
     Way *w = ctx;
     assert_true(w->n < LIMIT);
     assert_string_equal(j->at, step);
-    assert_true(!j->plan == (pass_find(step) >= 0 || !strcmp(step, "chunks") ||
-                             !strcmp(step, "context") || !strcmp(step, "turns") ||
-                             !strcmp(step, "offload") || !strcmp(step, "frontier") ||
-                             !strcmp(step, "overlap") || !strcmp(step, "optimizer") ||
-                             !strcmp(step, "logits")));
+    assert_true(!j->plan ==
+                (pass_find(step) >= 0 || !strcmp(step, "chunks") || !strcmp(step, "context") ||
+                 !strcmp(step, "turns") || !strcmp(step, "offload") || !strcmp(step, "frontier") ||
+                 !strcmp(step, "once") || !strcmp(step, "overlap") || !strcmp(step, "optimizer") ||
+                 !strcmp(step, "logits")));
     w->name[w->n++] = step;
 }
 

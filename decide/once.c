@@ -1,0 +1,61 @@
+/* once.c - whether what an update gives of layers' parameters is gathered behind it, or by the next
+ * step's first microbatch (passes/spmd/gather_once.c), by plans that are made with both.
+ *
+ * With ZeRO 1 and 2 each rank updates its part of a parameter, and all read the whole. Behind the
+ * update nothing is left that gathers could run beside; in the first microbatch each layer's runs
+ * beside the layer before. That costs the memory of the parts, as the whole is gathered beside
+ * them, and evaluation and samples gather for themselves. So it is taken where a step is faster and
+ * fits. Bits are the same. */
+#include "decide/once.h"
+
+#include "decide/make.h"
+#include "plan/levels.h"
+#include "plan/place/place.h"
+
+#include <math.h>
+
+/* Of a step: what has to be saved. */
+static const double WORTH = 0.001;
+
+/* Seconds of a step; INFINITY: it does not fit. */
+static double seconds_with(const Module *module, const Device *d, bool once)
+{
+    Arena *tmp = arena_new();
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
+    m->layout.once = once;
+    m->layout.overlap = true; /* collectives have the room to run beside the rest */
+    PlanJob job = plan_compared(m, d, tmp, "frontier");
+    job.rough = true;
+    double seconds = INFINITY;
+    if (plan_make(&job) == PASS_ok && plan_bytes(job.plan) <= plan_budget(m, d)) {
+        job.after = "place";
+        job.upto = "timeline";
+        plan_make(&job);
+        seconds = job.plan->train->seconds;
+    }
+    arena_free(tmp);
+    return seconds;
+}
+
+/* Do the rules split state, and not parameters? */
+static bool splits_state_alone(const Layout *l)
+{
+    bool state = false;
+    for (size_t r = 0; r < l->rules.n; r++) {
+        if (l->rules.data[r].of == CLASS_params)
+            return false;
+        state |= l->rules.data[r].of == CLASS_state;
+    }
+    return state;
+}
+
+void once_choose(Module *m, const Device *d)
+{
+    m->layout.once = false;
+    if (!m->layout.mesh.n || d->streams < 2 || d->collectives_wait || !m->train.half ||
+        m->layout.pipeline.axis || !splits_state_alone(&m->layout) || levels_used(m) ||
+        !module_fn(m, "train"))
+        return;
+    const double behind = seconds_with(m, d, false);
+    m->layout.once = seconds_with(m, d, true) < (1 - WORTH) * behind;
+}
