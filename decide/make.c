@@ -1,12 +1,13 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Eight rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Nine rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
  *   chunks     after chunks, up to timeline: the whole way, with what the backward part keeps by
  *              default.
  *   context    after context, up to timeline: the same, of @train alone.
+ *   experts    after experts, up to timeline: the same, of @train alone.
  *   turns      after turns, up to timeline: the same, of @train alone.
  *   offload    the decision of frontier, and after frontier up to place; then streams and timeline.
  *              Where nothing is said of it, first the decision of frontier, and if that does not
@@ -25,6 +26,7 @@
 
 #include "decide/chunks.h"
 #include "decide/context.h"
+#include "decide/experts.h"
 #include "decide/frontier.h"
 #include "decide/logits.h"
 #include "decide/offload.h"
@@ -52,6 +54,12 @@ static PassStatus decide_chunks(PlanJob *j)
 static PassStatus decide_context(PlanJob *j)
 {
     context_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_experts(PlanJob *j)
+{
+    experts_choose(j->m, j->d);
     return PASS_ok;
 }
 

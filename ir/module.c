@@ -10,7 +10,7 @@ const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "t
 const char *const offload_names[OFFLOAD_count] = {"state", "masters", "parameters", "gradients",
                                                   "kept"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
-const char *const result_role_names[] = {"loss",  "norm", "metric", "logits",
+const char *const result_role_names[] = {"loss",  "norm", "dropped", "metric", "logits",
                                          "total", "grad", "update"};
 
 static const struct {

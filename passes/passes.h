@@ -37,7 +37,7 @@ typedef PassStatus PassRun(Job *j);
 
 typedef struct PassInfo {
     const char *name, *summary;
-    unsigned needs, keeps; /* bit per PassId */
+    uint64_t needs, keeps; /* bit per PassId */
     PassRun *run;
 } PassInfo;
 extern const PassInfo pass_info[PASS_count];

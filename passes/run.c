@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define ALL         (~0u)
-#define AFTER(name) (1u << PASS_ID_##name)
+#define ALL         (~(uint64_t)0)
+#define AFTER(name) ((uint64_t)1 << PASS_ID_##name)
 
 const PassInfo pass_info[PASS_count] = {
 #define PASS(name, needs, keeps, summary)                                                          \
@@ -12,7 +12,7 @@ const PassInfo pass_info[PASS_count] = {
 #include "passes/passes.def"
 };
 
-_Static_assert(PASS_count <= 32, "what holds is a set of 32 bits");
+_Static_assert(PASS_count <= 64, "what holds is a set of 64 bits");
 
 int pass_find(const char *name)
 {
@@ -37,7 +37,7 @@ PassStatus pass_bug(const Job *j, const Ins *at, const char *fmt, ...)
     return PASS_broken;
 }
 
-static PassStatus run_one(Job *j, const PassInfo *p, unsigned holds)
+static PassStatus run_one(Job *j, const PassInfo *p, uint64_t holds)
 {
     if (p->needs & ~holds)
         return pass_bug(j, NULL, "pass '%s' runs before a pass that it needs", p->name);
@@ -59,7 +59,7 @@ PassStatus passes_run(Job *j, const PassRange *range)
     int last = range->until ? pass_find(range->until) : PASS_count - 1;
     if (first < 0 || last < 0)
         return pass_bug(j, NULL, "no pass is called '%s'", first < 0 ? range->from : range->until);
-    unsigned holds = 0;
+    uint64_t holds = 0;
     for (int i = 0; i <= last; i++) {
         const PassInfo *p = &pass_info[i];
         if (i >= first) { /* what came before was done by whoever wrote the module's text */
@@ -69,7 +69,7 @@ PassStatus passes_run(Job *j, const PassRange *range)
             if (range->after)
                 range->after(range->ctx, p->name, j);
         }
-        holds = (holds & p->keeps) | 1u << i;
+        holds = (holds & p->keeps) | (uint64_t)1 << i;
     }
     return PASS_ok;
 }

@@ -542,6 +542,7 @@ void check_results(Check *c)
         FnResult r = f->results.data[i];
         int b = r.role == RES_loss     ? c->prog->loss[r.tensor]
                 : r.role == RES_norm   ? c->prog->norm[r.tensor]
+                : r.role == RES_dropped ? c->prog->dropped
                 : r.role == RES_metric ? c->prog->metric[r.tensor]
                 : r.role == RES_logits ? c->prog->logits
                 : r.role == RES_total  ? c->prog->totals.data[r.tensor]
