@@ -8,7 +8,8 @@
  * keeps by default, as the frontier is chosen afterwards. An exchange has positions in their order:
  * where it is taken, `zigzag` goes.
  *
- * Two plans are made for a rule of a dim that attention runs along, and none for others (ways.h). */
+ * Two plans are made for a rule of a dim that attention runs along, and none for others (ways.h).
+ */
 #include "decide/context.h"
 
 #include "decide/ways.h"

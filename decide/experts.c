@@ -1,10 +1,10 @@
-/* experts.c - along an axis that experts are split on, whether grouped products gather their matrices
- * or rows are sent to them (passes/spmd/send_rows.c), by plans that are made with both.
+/* experts.c - along an axis that experts are split on, whether grouped products gather their
+ * matrices or rows are sent to them (passes/spmd/send_rows.c), by plans that are made with both.
  *
  * Matrices are as many bytes however few rows there are, and their gradients are reduced in each
- * iteration, or stored whole. Rows are sent twice forward and twice back; so that none is dropped, a
- * rank has room for all that a group may send it, which is more than the mean, and all room is sent.
- * Rows are multiplied as many as there are. The plan takes experts to be used alike. */
+ * iteration, or stored whole. Rows are sent twice forward and twice back; so that none is dropped,
+ * a rank has room for all that a group may send it, which is more than the mean, and all room is
+ * sent. Rows are multiplied as many as there are. The plan takes experts to be used alike. */
 #include "decide/experts.h"
 
 #include "decide/ways.h"

@@ -146,7 +146,8 @@ static void cost_slots(const Module *m, const Ins *i, Cost *c)
     c->flops = elements(m, i->in[0]) * (double)i->attrs.dim.size * homes;
 }
 
-/* Each choice has a row, so that all rows are multiplied, or as many as are said to be somebody's. */
+/* Each choice has a row, so that all rows are multiplied, or as many as are said to be somebody's.
+ */
 static double rows_used(const Ins *i)
 {
     return i->attrs.share > 0 ? i->attrs.share : 1;
@@ -154,8 +155,7 @@ static double rows_used(const Ins *i)
 
 static void cost_grouped(const Module *m, const Ins *i, Cost *c)
 {
-    c->flops =
-        2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over) * rows_used(i);
+    c->flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over) * rows_used(i);
 }
 
 static void cost_grouped_weight(const Module *m, const Ins *i, Cost *c)

@@ -88,8 +88,8 @@ double grouped_seconds(const Plan *p, const Action *a)
     const double across = ceil((double)d->n / columns);
     const double tiles = weight ? experts * ceil((double)d->k / rows)
                                 : groups * (used * (double)d->rows / rows + 0.5 * experts);
-    const double steps =
-        weight ? groups * ceil(used * (double)d->rows / experts / width) : ceil((double)d->k / width);
+    const double steps = weight ? groups * ceil(used * (double)d->rows / experts / width)
+                                : ceil((double)d->k / width);
     const double waves = ceil(tiles * across / (2.0 * v->threads));
     double step = 2 * rows * columns * width / rate_of(p, &c, &w);
     const double copies = (w.wide_x ? 0 : rows * width) + (w.wide_w ? 0 : columns * width);

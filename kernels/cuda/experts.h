@@ -95,8 +95,7 @@ extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
         return;
     const int64_t each = d.experts / d.homes, home = unit / each / d.groups,
                   group = unit / each % d.groups, first = home * each;
-    const int64_t n =
-        mg_choices_below(choice + group * all, all, first, first + unit % each + 1);
+    const int64_t n = mg_choices_below(choice + group * all, all, first, first + unit % each + 1);
     if (threadIdx.x % 32 == 0)
         end[unit] = (int32_t)(n < d.slots ? n : d.slots);
 }

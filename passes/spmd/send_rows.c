@@ -1,20 +1,21 @@
 /* send_rows.c - rows of experts are sent to the ranks that have the experts' matrices.
  *
- *   before:  %s = slots %c {dim=choice, to=rows, sorted}      after, of a rule `experts -> ep (rows)`:
- *            %e = ends %c                                     %s = slots %c {dim=experts.home, each}
- *            %z = dispatch %x, %c, %s    [group, rows]        %e = ends %c   [experts.home, group, choice]
- *            %y = grouped %z, %w, %e                          %z             [experts.home, group, rows]
- *            %o = combine %y, %c, %s                          ...
+ *   before:  %s = slots %c {dim=choice, to=rows, sorted}      after, of a rule `experts -> ep
+ * (rows)`: %e = ends %c                                     %s = slots %c {dim=experts.home, each}
+ *            %z = dispatch %x, %c, %s    [group, rows]        %e = ends %c   [experts.home, group,
+ * choice] %y = grouped %z, %w, %e                          %z             [experts.home, group,
+ * rows] %o = combine %y, %c, %s                          ...
  *
- * The experts that a rank of the axis has are neighbours: its home. A group's rows of a home, sorted
- * by expert, have `rows` places, as many as the bound says, and lie along a dim of homes, which a
- * rule of its own splits on the axis. So pass shard sends them by an all-to-all, and with them how
- * many rows each expert has; grouped products have the groups of all senders, and what they give
- * goes back likewise. What rows beyond the bound would give is 0, as where capacity is short. A row
- * is dropped by what its own group chose alone: numbers depend on the axis's ranks and the bound,
- * and on no other layout.
+ * The experts that a rank of the axis has are neighbours: its home. A group's rows of a home,
+ * sorted by expert, have `rows` places, as many as the bound says, and lie along a dim of homes,
+ * which a rule of its own splits on the axis. So pass shard sends them by an all-to-all, and with
+ * them how many rows each expert has; grouped products have the groups of all senders, and what
+ * they give goes back likewise. What rows beyond the bound would give is 0, as where capacity is
+ * short. A row is dropped by what its own group chose alone: numbers depend on the axis's ranks and
+ * the bound, and on no other layout.
  *
- * What is between dispatch and combine looks at no dim of rows: it gets the dim of homes, outermost.
+ * What is between dispatch and combine looks at no dim of rows: it gets the dim of homes,
+ * outermost.
  */
 #include "ir/ir.h"
 #include "ir/mesh.h"
@@ -30,14 +31,14 @@ typedef struct Sent {
     Module *m;
     const LayoutRule *rule;
     int64_t ranks;
-    Name rows;           /* the dim that is sent; 0: no grouped product has been seen */
-    Dim home, places;    /* ranks; of a group, on each of them */
-    int64_t each;        /* experts of a home */
-    bool drops;          /* there may be more rows than places */
-    double share;        /* of the places, as are used where all experts are used alike */
-    const Type **was;    /* of values that have got another type: the one before */
-    bool counts;         /* in @train: what is dropped is added up */
-    const Ins *why;      /* rows cannot be sent because of this one; NULL: they can */
+    Name rows;        /* the dim that is sent; 0: no grouped product has been seen */
+    Dim home, places; /* ranks; of a group, on each of them */
+    int64_t each;     /* experts of a home */
+    bool drops;       /* there may be more rows than places */
+    double share;     /* of the places, as are used where all experts are used alike */
+    const Type **was; /* of values that have got another type: the one before */
+    bool counts;      /* in @train: what is dropped is added up */
+    const Ins *why;   /* rows cannot be sent because of this one; NULL: they can */
     const char *because;
 } Sent;
 
@@ -95,8 +96,8 @@ static void find_places(void *ctx, Ins *i)
     s->each = each;
     s->places = (Dim){.name = s->rows, .size = places};
     s->home = (Dim){.size = s->ranks};
-    s->home.name = name_intern(s->m->names, arena_printf(s->m->arena, "%s." HOME,
-                                                         name_str(s->m->names, s->rule->dim)));
+    s->home.name = name_intern(
+        s->m->names, arena_printf(s->m->arena, "%s." HOME, name_str(s->m->names, s->rule->dim)));
     s->share = mean / (double)places;
     s->drops = places < most;
 }
@@ -188,7 +189,7 @@ static void adapt(Sent *s, Builder *b, Ins *i)
     }
     Type t, was = *type_of(s->m, i->out[0]);
     if (OP_AMONG(i->op, OP_copy, OP_cast)) {
-        t = i->op == OP_cast ? *type_of(s->m, i->in[0])
+        t = i->op == OP_cast    ? *type_of(s->m, i->in[0])
             : has_rows(s, &was) ? sent_type(s, i, &was)
                                 : was;
         t.dtype = was.dtype;

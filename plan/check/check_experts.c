@@ -78,8 +78,8 @@ static const struct {
     [OP_combine] = {-1, 0, 1, 3}, [OP_combine_weight] = {1, 0, 2, 4},
 };
 
-/* Of ends: of homes, if they have them, and of experts; of the others: of homes, or of experts whose
- * rows lie together, or each apart. */
+/* Of ends: of homes, if they have them, and of experts; of the others: of homes, or of experts
+ * whose rows lie together, or each apart. */
 static bool homes_are(const mg_experts_desc *d, const Ins *i)
 {
     const Attrs *a = &i->attrs;

@@ -66,7 +66,7 @@ void call_experts(Sched *s, const Ins *i, int home)
                          .slots = i->attrs.to.size,
                          .inner = 1};
     d.experts = i->op == OP_ends || i->attrs.sorted ? d.homes * i->attrs.dim.size
-                                                     : d.homes * experts_of_home(&i->attrs);
+                                                    : d.homes * experts_of_home(&i->attrs);
     d.groups = type_elements(choice) / (d.positions * d.choices);
     if (!slots)
         d.inner = type_elements(rows) / (d.groups * d.positions);

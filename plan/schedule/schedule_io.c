@@ -95,11 +95,11 @@ static int *place_of(const Sched *s, Program *p, FnResult r, const char **name)
     bool metric = r.role == RES_metric;
     *name =
         metric ? name_str(s->m->names, s->m->metrics.data[r.tensor]) : result_role_names[r.role];
-    return metric               ? &p->metric[r.tensor]
-           : r.role == RES_loss ? &p->loss[r.tensor]
-           : r.role == RES_norm ? &p->norm[r.tensor]
+    return metric                  ? &p->metric[r.tensor]
+           : r.role == RES_loss    ? &p->loss[r.tensor]
+           : r.role == RES_norm    ? &p->norm[r.tensor]
            : r.role == RES_dropped ? &p->dropped
-                                : &p->logits;
+                                   : &p->logits;
 }
 
 /* The position of the guard in a function's body, -1: it has none. */

@@ -221,8 +221,7 @@ static void check_experts(Bench *b)
         d.slots = d.positions * d.choices;
     int64_t n = d.groups * d.positions * d.choices;
     Array rows = numbers(b, n / d.choices * d.inner), weight = numbers_of(b, n, statistic(b->t));
-    Array z = numbers(b, d.homes * d.groups * d.slots * d.inner),
-          choice = indices(b, n, d.experts);
+    Array z = numbers(b, d.homes * d.groups * d.slots * d.inner), choice = indices(b, n, d.experts);
     Array slot = indices(b, n, 1), end = indices(b, d.groups * d.experts, 1),
           sent = numbers(b, z.n), back = numbers(b, rows.n);
     Array product = numbers_of(b, n, statistic(b->t));
