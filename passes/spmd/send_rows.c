@@ -208,7 +208,7 @@ static void adapt(Sent *s, Builder *b, Ins *i)
 
 /* Choices without a place, counted; and of how many, in all iterations. */
 typedef struct Dropped {
-    Value n; /* f64, negative; 0: nothing has been counted */
+    Value n; /* f64; 0: nothing has been counted */
     double of;
 } Dropped;
 
@@ -219,8 +219,9 @@ static void count(Builder *b, Value slot, Dropped *d)
     DimList all = {0};
     for (int k = 0; k < t.rank; k++)
         all.dim[all.n++] = t.dims[k];
-    const Value less = build2(b, OP_min, build_cast(b, slot, DT_f64), build_const(b, DT_f64, 0));
-    const Value n = build_sum(b, less, &all);
+    const Value x = build1(b, OP_neg, build_cast(b, slot, DT_f64));
+    const Value without = build2(b, OP_max, x, build_const(b, DT_f64, 0));
+    const Value n = build_sum(b, without, &all);
     d->n = d->n ? build2(b, OP_add, d->n, n) : n;
     d->of += (double)type_elements(&t);
 }
@@ -274,7 +275,7 @@ static void function(Sent *s, Fn *f)
     if (!d.n)
         return;
     Builder b = {.m = m, .region = f->body};
-    const Value share = build2(&b, OP_mul, d.n, build_const(&b, DT_f64, -1 / d.of));
+    const Value share = build2(&b, OP_mul, d.n, build_const(&b, DT_f64, 1 / d.of));
     vec_push(m->arena, &f->body->results, share);
     vec_push(m->arena, &f->results, (FnResult){.role = RES_dropped});
 }

@@ -338,7 +338,6 @@ void open_reference_as(Reference *r, const Small *s, int64_t at_once, const char
     run_reference(r);
 }
 
-
 /* As pass shard leaves it. */
 static bool open_sharded(Model *t, const Reference *r, const char *spec)
 {

@@ -364,9 +364,9 @@ static void faults(void **state)
         "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp^ tp",
         "dp=2 cp=2; batch dp; seq cp^; state cp",
         "dp=2 cp=2; batch dp; seq cp~"};
-    static const Small *const of[] = {
-        &models[0], &models[1], &models[MODELS - 1], &models[MODELS - 1], &models[0], &models[2],
-        &models[1], &scans};
+    static const Small *const of[] = {&models[0],          &models[1], &models[MODELS - 1],
+                                      &models[MODELS - 1], &models[0], &models[2],
+                                      &models[1],          &scans};
     int planted = 0, typed = 0, seen = 0;
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         Reference r;
