@@ -14,7 +14,7 @@
  * short. A row is dropped by what its own group chose alone: numbers depend on the axis's ranks and
  * the bound, and on no other layout.
  *
- * What is between dispatch and combine looks at no dim of rows: it gets the dim of homes,
+ * Values between dispatch and combine are looked at along no dim of rows: they get that of homes,
  * outermost.
  */
 #include "ir/ir.h"
@@ -226,7 +226,7 @@ static void count(Builder *b, Value slot, Dropped *d)
     d->of += (double)type_elements(&t);
 }
 
-/* What the iterations of a loop drop goes round it. */
+/* The number that a loop's iterations drop goes round it. */
 static void carry(Module *m, Ins *loop, Value start, Dropped each, Dropped *d)
 {
     const Value arg = repeat_carry(m, loop, start);

@@ -129,8 +129,8 @@ static void sent(void **state)
     }
 }
 
-/* What a bound drops is dropped by one rank, too, whose program has the homes; of some bounds
- * something is. */
+/* Rows beyond a bound are dropped by one rank, too, whose program has the homes; of some bounds
+ * there are such rows. */
 static void bounds(void **state)
 {
     (void)state;
