@@ -7,6 +7,7 @@
  *   chunks     after chunks, up to timeline: the whole way, with what the backward part keeps by
  *              default.
  *   context    after context, up to timeline: the same, of @train alone.
+ *   experts    after experts, up to timeline: the same, of @train alone.
  *   turns      after turns, up to timeline: the same, of @train alone.
  *   offload    the decision of frontier, and after frontier up to place; then streams and timeline.
  *              Where nothing is said of it, first the decision of frontier, and if that does not
@@ -26,6 +27,7 @@
 
 #include "decide/chunks.h"
 #include "decide/context.h"
+#include "decide/experts.h"
 #include "decide/frontier.h"
 #include "decide/logits.h"
 #include "decide/offload.h"
@@ -54,6 +56,12 @@ static PassStatus decide_chunks(PlanJob *j)
 static PassStatus decide_context(PlanJob *j)
 {
     context_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_experts(PlanJob *j)
+{
+    experts_choose(j->m, j->d);
     return PASS_ok;
 }
 

@@ -78,7 +78,7 @@ static bool is_multiplied(const Module *m, const Fn *fn, const Region *r, Name d
         const Ins *i = r->ins.data[k];
         if (i->body && is_multiplied(m, fn, i->body, dim))
             return true;
-        for (uint32_t o = 0; i->op == OP_dot && o < i->nin; o++)
+        for (uint32_t o = 0; OP_AMONG(i->op, OP_dot, OP_grouped) && o < i->nin; o++)
             if (type_find(type_of(m, i->in[o]), dim) >= 0 && is_tensor(m, fn, i->in[o]))
                 return true;
     }

@@ -48,7 +48,7 @@ void check_tree(Elab *e, const Layout *l, Span at);
  * and what the chosen layout has beside its pipeline. */
 void check_axis_options(Elab *e, const Node *axis);
 /* An option without a value says how the rule's dim is split on an axis; others are left alone. */
-void read_axis_word(const Elab *e, const Node *option, Axes axis, LayoutRule *rule);
+void read_axis_word(Elab *e, const Node *option, Axes axis, LayoutRule *rule);
 void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l);
 /* The loop that is cut into stages, where the iterations of its repeat are of several kinds. */
 void stages_of_kinds(Elab *e);

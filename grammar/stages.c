@@ -96,12 +96,53 @@ static void check_numbers(Elab *e, const NodeList *options, int schedule)
     }
 }
 
+static const Node *word(const Elab *e, const NodeList *options, const char *name)
+{
+    for (size_t i = 0; i < options->n; i++)
+        if (options->data[i]->kind == N_NAME && !strcmp(text(e, options->data[i]->name), name))
+            return options->data[i];
+    return NULL;
+}
+
+/* Rows of experts are sent to them, as many as a bound says, or their matrices are gathered. */
+static void check_rows(Elab *e, const Node *axis)
+{
+    const NodeList *options = &axis->list;
+    const Node *rows = word(e, options, "rows"), *gather = word(e, options, "gather");
+    const Node *bound = option(e, options, "bound"), *first = rows ? rows : gather;
+    double times;
+    for (size_t i = 0; first && i < options->n; i++) {
+        const Node *o = options->data[i];
+        if (o == first || (rows && o == bound))
+            continue;
+        fail(e, o->span, 348, "'%s' beside '%s': %s", text(e, o->name), text(e, first->name),
+             o == gather ? "rows are sent to experts' matrices, or these are gathered"
+                         : "that is for the dim of experts, which lie in their order");
+        remedy(e, entry_with_comma(e->diag, o->span), "", "without '%s'", text(e, o->name));
+        return;
+    }
+    if (bound && !rows) {
+        fail(e, bound->at, 348, "a bound of what is not sent: rows are, with the word 'rows'");
+        return;
+    }
+    if (!bound || !config_real(e, bound->a, &times))
+        return;
+    if (!(times >= 1) || times > 1e6) {
+        fail(e, bound->a->span, 348,
+             times < 1 ? "bound = %g: a rank would take %g of each 1 row that it is sent where all "
+                         "experts are used alike"
+                       : "bound = %g: that is more than %g times the mean",
+             times, times < 1 ? times : 1e6);
+        help(e, "1.25 takes a quarter more than the mean; without a bound no row is dropped");
+    }
+}
+
 void check_axis_options(Elab *e, const Node *axis)
 {
-    enum { HEADS = 1, RING, WORDS }; /* WORDS: the first option with a value */
-    static const char *const options[] = {"zigzag", "heads", "ring", "schedule",
-                                          "chunks", "group", NULL};
-    static const char *const examples[] = {"", "", "", "1f1b", "2", "4"};
+    enum { HEADS = 1, RING, ROWS, GATHER, WORDS }; /* WORDS: the first option with a value */
+    static const char *const options[] = {"zigzag",   "heads",  "ring",  "rows",  "gather",
+                                          "schedule", "chunks", "group", "bound", NULL};
+    static const char *const examples[] = {"", "", "", "", "", "1f1b", "2", "4", "1.5"};
     const Node *heads = NULL, *other = NULL; /* `heads`, and what it cannot be together with */
     int schedule = S_1F1B;
     for (size_t i = 0; i < axis->list.n; i++) {
@@ -113,7 +154,7 @@ void check_axis_options(Elab *e, const Node *axis)
             return;
         if (which == HEADS)
             heads = o;
-        else if (which < WORDS)
+        else if (which <= RING)
             other = o;
         if (which < WORDS && o->kind == N_NAMED)
             fail(e, o->at, 324, "'%s' takes no value", options[which]);
@@ -140,10 +181,11 @@ void check_axis_options(Elab *e, const Node *axis)
         remedy(e, entry_with_comma(e->diag, heads->span), "", "%s (%s)", text(e, axis->name),
                text(e, other->name));
     }
+    check_rows(e, axis);
     check_numbers(e, &axis->list, schedule);
 }
 
-void read_axis_word(const Elab *e, const Node *option, Axes axis, LayoutRule *rule)
+void read_axis_word(Elab *e, const Node *option, Axes axis, LayoutRule *rule)
 {
     const char *word = option->kind == N_NAME ? text(e, option->name) : "";
     if (!strcmp(word, "zigzag"))
@@ -152,6 +194,12 @@ void read_axis_word(const Elab *e, const Node *option, Axes axis, LayoutRule *ru
         rule->heads |= axis;
     else if (!strcmp(word, "ring"))
         rule->ring |= axis;
+    else if (!strcmp(word, "rows"))
+        rule->rows |= axis;
+    else if (!strcmp(word, "gather"))
+        rule->gather |= axis;
+    else if (option->kind == N_NAMED && !strcmp(text(e, option->name), "bound"))
+        config_real(e, option->a, &rule->bound);
 }
 
 /* ---- the chosen layout ------------------------------------------------------------------------
@@ -177,9 +225,9 @@ static bool is_repeated(const Elab *e, Name dim)
     return false;
 }
 
-static bool is_pipeline_option(const Node *o)
+static bool is_pipeline_option(const Elab *e, const Node *o)
 {
-    return o->kind == N_NAMED;
+    return o->kind == N_NAMED && strcmp(text(e, o->name), "bound") != 0;
 }
 
 void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l)
@@ -190,14 +238,14 @@ void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, La
             options = &rule->more.data[k]->list;
     bool repeated = !kept->of && is_repeated(e, dim);
     for (size_t k = 0; options && k < options->n && !repeated; k++)
-        if (is_pipeline_option(options->data[k])) {
+        if (is_pipeline_option(e, options->data[k])) {
             fail(e, options->data[k]->at, 341, "'%s' is of rules for the dim of a repeat",
                  text(e, options->data[k]->name));
             return;
         }
     if (!repeated || !options)
         return;
-    const Axes dealt = kept->zigzag | kept->heads | kept->ring;
+    const Axes dealt = kept->zigzag | kept->heads | kept->ring | kept->rows | kept->gather;
     if (kept->n > 1 || dealt) {
         fail(e, kept->span, 341, "the iterations of a repeat over '%s' are cut along one axis%s",
              text(e, dim), dealt ? ", in their order" : "");

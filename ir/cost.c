@@ -140,19 +140,29 @@ static void cost_top(const Module *m, const Ins *i, Cost *c)
 /* Each choice is read for each expert. */
 static void cost_slots(const Module *m, const Ins *i, Cost *c)
 {
-    c->flops = elements(m, i->in[0]) * (double)i->attrs.dim.size;
+    const double homes = i->op == OP_ends && i->attrs.keys.name ? (double)i->attrs.keys.size
+                         : i->attrs.each                        ? (double)i->attrs.each
+                                                                : 1;
+    c->flops = elements(m, i->in[0]) * (double)i->attrs.dim.size * homes;
 }
 
-/* Each choice has a row, so that all rows are multiplied. */
+/* Each choice has a row, so that all rows are multiplied, or as many as are said to be somebody's.
+ */
+static double rows_used(const Ins *i)
+{
+    return i->attrs.share > 0 ? i->attrs.share : 1;
+}
+
 static void cost_grouped(const Module *m, const Ins *i, Cost *c)
 {
-    c->flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over);
+    c->flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over) * rows_used(i);
 }
 
 static void cost_grouped_weight(const Module *m, const Ins *i, Cost *c)
 {
     c->flops = 2 * elements(m, i->out[0]) / (double)i->attrs.dim.size *
-               (elements(m, i->in[2]) / (double)i->attrs.to.size) * (double)i->attrs.along.size;
+               (elements(m, i->in[2]) / (double)i->attrs.to.size) * (double)i->attrs.along.size *
+               rows_used(i);
 }
 
 static void cost_combine_weight(const Module *m, const Ins *i, Cost *c)

@@ -75,15 +75,28 @@ static bool is_group(const Ins *i, Name d)
     return d != i->attrs.along.name && !dims_have(&i->attrs.over, d);
 }
 
-/* The first slot of each expert in the group whose `each` choices w goes through next: 0, or of
- * sorted ones that behind all slots of the experts before it. */
+/* Experts of which neighbours share what slots are counted in. */
+static int64_t experts_together(const Attrs *a)
+{
+    return a->sorted ? a->dim.size : a->each ? a->each : 1;
+}
+
+static int64_t all_experts(const Attrs *a)
+{
+    return a->sorted ? a->dim.size : a->dim.size * experts_together(a);
+}
+
+/* The first slot of each expert in the group whose `each` choices w goes through next: that behind
+ * all slots of the experts before it, of those that are together with it. */
 static void first_slots(const Ins *i, Walk w, const double *choice, int64_t each, int64_t *first)
 {
-    for (int64_t k = 0; k < i->attrs.dim.size; k++)
+    const int64_t experts = all_experts(&i->attrs), together = experts_together(&i->attrs);
+    for (int64_t k = 0; k < experts; k++)
         first[k] = 0;
-    for (int64_t c = 0; i->attrs.sorted && c < each; c++) {
-        for (int64_t k = 0; k < i->attrs.dim.size; k++)
-            first[k] += choice[w.at[0]] < (double)k;
+    for (int64_t c = 0; together > 1 && c < each; c++) {
+        for (int64_t k = 0; k < experts; k++)
+            first[k] +=
+                choice[w.at[0]] < (double)k && choice[w.at[0]] >= (double)(k / together * together);
         walk_next(&w);
     }
 }
@@ -93,7 +106,7 @@ void interp_slots(Interp *in, const Ins *i)
     const Type *ct = in_type(in, i, 0), *st = out_type(in, i, 0);
     const double *choice = interp_in(in, i, 0);
     double *slot = interp_out(in, i, 0);
-    int64_t experts = i->attrs.dim.size, *next = interp_alloc(experts, sizeof *next);
+    int64_t experts = all_experts(&i->attrs), *next = interp_alloc(experts, sizeof *next);
     int64_t each = own_dim(ct, i->attrs.along.name).size;
     Walk w = walk_start();
     for (int k = 0; k < ct->rank; k++)
@@ -122,15 +135,23 @@ void interp_ends(Interp *in, const Ins *i)
     const Type *ct = in_type(in, i, 0), *et = out_type(in, i, 0);
     const double *choice = interp_in(in, i, 0);
     double *end = interp_out(in, i, 0);
-    int64_t stride;
-    const Type group = standing(et, i->attrs.dim.name, &stride);
+    const bool homes = i->attrs.keys.name != 0;
+    int64_t stride, home_stride = 0;
+    Type group = standing(et, i->attrs.dim.name, &stride);
+    if (homes)
+        group = standing(&group, i->attrs.keys.name, &home_stride);
     Walk w = walk_start();
     walk_dims(&w, ct);
     walk_tensor(&w, ct);
     walk_tensor(&w, &group);
     do
-        for (int64_t e = 0; e < i->attrs.dim.size; e++)
-            end[w.at[1] + e * stride] += choice[w.at[0]] <= (double)e;
+        for (int64_t h = 0; h < (homes ? i->attrs.keys.size : 1); h++)
+            for (int64_t e = 0; e < i->attrs.dim.size; e++) {
+                const double of = choice[w.at[0]] - (double)(h * i->attrs.dim.size);
+                double *to = &end[w.at[1] + h * home_stride + e * stride];
+                if (of >= 0 && of <= (double)e && *to < (double)i->attrs.to.size)
+                    *to += 1;
+            }
     while (walk_next(&w));
 }
 
@@ -141,7 +162,7 @@ void interp_ends(Interp *in, const Ins *i)
 typedef struct Sent {
     Walk w;
     const double *choice, *slot;
-    int64_t expert_stride, slot_stride, experts, slots;
+    int64_t home_stride, slot_stride, experts, together, slots;
 } Sent;
 
 static Sent sent_start(Interp *in, const Ins *i, const Type *rows, const Type *z, uint32_t choice,
@@ -151,9 +172,10 @@ static Sent sent_start(Interp *in, const Ins *i, const Type *rows, const Type *z
     Sent s = {.choice = interp_in(in, i, choice), .slot = interp_in(in, i, choice + 1)};
     Type here = *z;
     if (!a->sorted)
-        here = standing(&here, a->dim.name, &s.expert_stride);
+        here = standing(&here, a->dim.name, &s.home_stride);
     here = standing(&here, a->to.name, &s.slot_stride);
-    s.experts = a->dim.size;
+    s.experts = all_experts(a);
+    s.together = experts_together(a);
     s.slots = own_dim(z, a->to.name).size;
     s.w = walk_start();
     walk_dims(&s.w, in_type(in, i, choice));
@@ -172,7 +194,7 @@ static int64_t sent_to(const Sent *s)
 {
     int64_t e = (int64_t)s->choice[s->w.at[2]], k = (int64_t)s->slot[s->w.at[3]];
     bool there = e >= 0 && e < s->experts && k >= 0 && k < s->slots;
-    return there ? s->w.at[1] + e * s->expert_stride + k * s->slot_stride : -1;
+    return there ? s->w.at[1] + e / s->together * s->home_stride + k * s->slot_stride : -1;
 }
 
 void interp_dispatch(Interp *in, const Ins *i)
@@ -220,15 +242,17 @@ void interp_combine_weight(Interp *in, const Ins *i)
 typedef struct Grouped {
     Walk w;
     const double *ends;
-    Name rows;
+    Name rows, homes; /* homes: 0, if there are none */
     int64_t experts, matrix_stride, end_stride;
 } Grouped;
 
 static Grouped grouped_start(Interp *in, const Ins *i, const Type *z, const Type *y,
                              const Type *matrices)
 {
-    Grouped g = {
-        .ends = interp_in(in, i, 2), .rows = i->attrs.along.name, .experts = i->attrs.dim.size};
+    Grouped g = {.ends = interp_in(in, i, 2),
+                 .rows = i->attrs.along.name,
+                 .homes = i->attrs.keys.name,
+                 .experts = i->attrs.to.size};
     const Type matrix = standing(matrices, i->attrs.dim.name, &g.matrix_stride);
     const Type ends = standing(in_type(in, i, 2), i->attrs.to.name, &g.end_stride);
     g.w = walk_start();
@@ -245,9 +269,10 @@ static Grouped grouped_start(Interp *in, const Ins *i, const Type *z, const Type
 static int64_t matrix_at(const Grouped *g)
 {
     const double row = (double)walk_index(&g->w, g->rows);
+    const int64_t first = g->homes ? walk_index(&g->w, g->homes) * g->experts : 0;
     for (int64_t e = 0; e < g->experts; e++)
         if (row < g->ends[g->w.at[3] + e * g->end_stride])
-            return g->w.at[1] + e * g->matrix_stride;
+            return g->w.at[1] + (first + e) * g->matrix_stride;
     return -1;
 }
 

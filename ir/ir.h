@@ -230,9 +230,10 @@ typedef enum ArgRole {
     ARG_place   /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
 typedef enum ResultRole {
-    RES_loss,   /* f64[]: of goal .tensor; eval, of the first: of all rows so far */
-    RES_norm,   /* f64[]: of the gradients of goal .tensor */
-    RES_metric, /* f64[]; eval: of all rows so far; .tensor says which of Module.metrics */
+    RES_loss,    /* f64[]: of goal .tensor; eval, of the first: of all rows so far */
+    RES_norm,    /* f64[]: of the gradients of goal .tensor */
+    RES_dropped, /* f64[]: train: the share of rows that experts had no room for (pass send_rows) */
+    RES_metric,  /* f64[]; eval: of all rows so far; .tensor says which of Module.metrics */
     RES_logits,
     RES_total, /* f64[...]: eval: the sum (or maximum) over all rows so far of what the loss needs;
                   .tensor is its number in Fn.totals */

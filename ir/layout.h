@@ -75,7 +75,16 @@ typedef struct LayoutRule {
                    which ranks exchange positions (passes/spmd/shard_heads.c) */
     Axes ring;  /* of these: keys go round, and nothing else may be chosen. Of axes that are in
                    neither of the two decision `context` chooses; undecided, they are rings */
-    int64_t blocks;     /* along the last, the innermost: see Dim; 0: of neighbours */
+    Axes rows;  /* of these, one: rows are sent to the ranks that have their experts' matrices
+                   (passes/spmd/send_rows.c); of an axis that is in neither decision `experts`
+                   chooses */
+    Axes
+        gather; /* of these: matrices are gathered where rows are, and nothing else may be chosen */
+    double
+        bound; /* rows: a rank takes so many times the mean from each other; 0: all there may be */
+    double sent[2]; /* seconds of a step with matrices gathered, and with rows sent, by the plans of
+                       decision `experts`, for people; 0: it compared none */
+    int64_t blocks; /* along the last, the innermost: see Dim; 0: of neighbours */
     double compared[2]; /* seconds of a step with a ring, and with an exchange of heads, by the
                            plans of decision `context`, for people; 0: it compared none */
     Span span;

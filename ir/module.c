@@ -10,8 +10,8 @@ const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "t
 const char *const offload_names[OFFLOAD_count] = {"state", "masters", "parameters", "gradients",
                                                   "kept"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
-const char *const result_role_names[] = {"loss",  "norm", "metric", "logits",
-                                         "total", "grad", "update"};
+const char *const result_role_names[] = {"loss",   "norm",  "dropped", "metric",
+                                         "logits", "total", "grad",    "update"};
 
 static const struct {
     const char *name;

@@ -45,6 +45,8 @@ static const char *chosen(Rule *r, const Type *t)
     if (!wrong && (a->dim.size < 1 || a->to.size < 1))
         WRONG(r, "%lld experts of %lld slots", (long long)a->dim.size, (long long)a->to.size);
     const int64_t each = a->over.n ? a->over.dim[0].size : 1;
+    if (!wrong && a->sorted && a->each)
+        WRONG(r, "rows that are sorted, and sent to homes");
     if (!wrong && a->sorted && a->to.size != a->along.size * each)
         WRONG(r, "%lld rows of %lld choices", (long long)a->to.size,
               (long long)(a->along.size * each));
@@ -64,13 +66,17 @@ const char *type_ends(Rule *r)
 {
     const Type *choice = r->in[0];
     Attrs a = *r->attrs;
-    a.sorted = true;
+    a.sorted = !a.keys.name;
     Rule of = *r;
     of.attrs = &a;
     const char *wrong = chosen(&of, choice);
+    if (!wrong && a.keys.name && type_find(choice, a.keys.name) >= 0)
+        WRONG(r, "the choice has the dim '%s' of homes", rule_dim(r, a.keys.name));
     if (wrong)
         return wrong;
     r->out[0] = (Type){.dtype = DT_i32};
+    if (a.keys.name)
+        r->out[0].dims[r->out[0].rank++] = a.keys;
     for (int i = 0; i < choice->rank; i++)
         if (choice->dims[i].name != a.along.name && !dims_have(&a.over, choice->dims[i].name))
             r->out[0].dims[r->out[0].rank++] = choice->dims[i];
@@ -253,8 +259,11 @@ static const char *are_ends(Rule *r, const Type *ends)
     const char *wrong = rule_has_dim(r, ends, a->to, "the operand of ends");
     if (!wrong && !is_index(ends))
         WRONG(r, "ends are %s where i32 is wanted", dtype_name(ends->dtype));
-    if (!wrong && a->to.size != a->dim.size)
-        WRONG(r, "ends of %lld experts, and matrices of %lld", (long long)a->to.size,
+    if (!wrong && a->keys.name)
+        wrong = rule_has_dim(r, ends, a->keys, "the operand of ends");
+    const int64_t homes = a->keys.name ? a->keys.size : 1;
+    if (!wrong && a->to.size * homes != a->dim.size)
+        WRONG(r, "ends of %lld experts, and matrices of %lld", (long long)(a->to.size * homes),
               (long long)a->dim.size);
     if (!wrong && (type_find(ends, a->along.name) >= 0 ||
                    (a->dim.name != a->to.name && type_find(ends, a->dim.name) >= 0)))

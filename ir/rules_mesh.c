@@ -163,9 +163,12 @@ static const char *unsplit(Rule *r, Op op)
     } else if (op == OP_window)
         axes = a->along.axes;
     else if (OP_AMONG(op, OP_grouped, OP_grouped_weight))
-        axes = a->dim.axes | a->to.axes | a->along.axes;
+        /* Ranks may have the matrices of their homes. */
+        axes = (a->keys.name && dim_lies_as(a->dim, a->keys) ? 0 : a->dim.axes | a->keys.axes) |
+               a->to.axes | a->along.axes;
     else if (OP_AMONG(op, OP_top, OP_slots, OP_ends, OP_dispatch, OP_combine, OP_combine_weight))
-        axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);
+        axes = a->dim.axes | a->to.axes | a->along.axes | a->keys.axes |
+               (a->over.n ? a->over.dim[0].axes : 0);
     else if (op == OP_tile_scale)
         axes = ir_cut_tiles(r->m, a, r->in[0]) < 0 ? 0 : axes_of(r->in[0], &a->over);
     else if (op == OP_sum)

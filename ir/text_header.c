@@ -233,8 +233,14 @@ void text_read_mesh(Reader *r)
                 rule.heads |= (Axes)1 << rule.axis[rule.n];
             if (text_take_word(r, "ring"))
                 rule.ring |= (Axes)1 << rule.axis[rule.n];
+            if (text_take_word(r, "rows"))
+                rule.rows |= (Axes)1 << rule.axis[rule.n];
+            if (text_take_word(r, "gather"))
+                rule.gather |= (Axes)1 << rule.axis[rule.n];
             rule.n++;
         }
+        if (text_take_word(r, "bound"))
+            rule.bound = text_want_real(r);
         if (text_take_word(r, "blocks"))
             rule.blocks = text_want_int(r, 2, INT32_MAX);
         rule.span = text_read_place(r);

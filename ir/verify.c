@@ -356,7 +356,7 @@ static bool result_fits(const Module *m, FnResult r, const Type *t)
 {
     if (r.role <= RES_norm)
         return scalar(t, DT_f64) && r.tensor < (uint32_t)m->train.goals;
-    if (r.role < RES_logits)
+    if (r.role < RES_logits) /* dropped, metric */
         return scalar(t, DT_f64);
     if (r.role == RES_logits)
         return dtype_is_float(t->dtype);

@@ -76,19 +76,21 @@ typedef struct Slots {
     int32_t *slot;
 } Slots;
 
-/* A unit is an expert of a group, which counts its own choices. */
+/* A unit is an expert of a group, which counts its own choices, behind those of the experts before
+ * it in its home. */
 static void count_slots(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
     const Slots *s = ctx;
     const mg_experts_desc *d = s->d;
-    const int64_t all = d->positions * d->choices;
+    const int64_t all = d->positions * d->choices, each = d->experts / d->homes;
     for (int64_t u = begin; u < end; u++) {
         const int32_t e = (int32_t)(u % d->experts), *choice = s->choice + u / d->experts * all;
+        const int32_t first = (int32_t)(e / each * each);
         int32_t *slot = s->slot + u / d->experts * all;
         int64_t next = 0;
-        for (int64_t c = 0; d->sorted && c < all; c++)
-            next += choice[c] < e;
+        for (int64_t c = 0; first < e && c < all; c++)
+            next += choice[c] >= first && choice[c] < e;
         for (int64_t c = 0; c < all; c++) {
             if (choice[c] != e)
                 continue;
@@ -113,14 +115,19 @@ static void count_ends(void *ctx, int64_t begin, int64_t end, void *scratch)
     (void)scratch;
     const Slots *s = ctx;
     const mg_experts_desc *d = s->d;
-    const int64_t all = d->positions * d->choices;
+    const int64_t all = d->positions * d->choices, each = d->experts / d->homes;
     for (int64_t g = begin; g < end; g++) {
-        int32_t *to = s->slot + g * d->experts;
-        memset(to, 0, (size_t)d->experts * sizeof *to);
+        for (int64_t h = 0; h < d->homes; h++)
+            memset(s->slot + (h * d->groups + g) * each, 0, (size_t)each * sizeof *s->slot);
         for (int64_t c = g * all; c < (g + 1) * all; c++)
-            to[s->choice[c]]++;
-        for (int64_t e = 1; e < d->experts; e++)
-            to[e] += to[e - 1];
+            s->slot[(s->choice[c] / each * d->groups + g) * each + s->choice[c] % each]++;
+        for (int64_t h = 0; h < d->homes; h++) {
+            int32_t *to = s->slot + (h * d->groups + g) * each;
+            for (int64_t e = 0; e < each; e++) {
+                to[e] += e ? to[e - 1] : 0;
+                to[e] = to[e] < d->slots ? to[e] : (int32_t)d->slots;
+            }
+        }
     }
 }
 
@@ -152,7 +159,7 @@ void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *ro
                  const int32_t *choice, const int32_t *slot, const void *weight, void *z)
 {
     const int type = mgk_float(d->dtype, "mg_dispatch");
-    const int64_t all = (d->sorted ? 1 : d->experts) * d->groups * d->slots;
+    const int64_t all = d->homes * d->groups * d->slots;
     mgk_experts x = {d, (void *)rows, z, (void *)weight, choice, slot};
     mg_begin(r, action);
     mg_parallel(r, all, row_grain(d, 1), clear, &x);

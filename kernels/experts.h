@@ -16,7 +16,7 @@ static inline int64_t mgk_row_of(const mgk_experts *x, int64_t c)
     const mg_experts_desc *d = x->d;
     const int64_t group = c / (d->positions * d->choices), e = x->choice[c], s = x->slot[c];
     return e >= 0 && e < d->experts && s >= 0 && s < d->slots
-               ? (d->sorted ? group : e * d->groups + group) * d->slots + s
+               ? (e / (d->experts / d->homes) * d->groups + group) * d->slots + s
                : -1;
 }
 

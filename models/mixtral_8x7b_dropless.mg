@@ -1,9 +1,8 @@
 # mixtral_8x7b_dropless.mg - mixtral_8x7b.mg without slots: each choice of a position has a row, sorted by expert, and
 # products are grouped by expert. So nothing is dropped, as in the published model's own code, and nothing is computed
 # for slots that are free. An expert takes as many choices as there are; the rows of a sequence are always
-# best * seq, so that memory is known. How many choices an expert has decides nothing but the time on ranks that have some
-# experts each: here all ranks have all of them, split along ffn, and where `experts` are split on an axis, their matrices are
-# gathered for each product.
+# best * seq, so that memory is known. The layouts give ranks all experts, split along ffn. Where `experts` are split on an
+# axis (-D ep=8), rows are sent to them, or their matrices gathered for each product, whichever plans say is faster.
 dim layers = 32, hidden = 4096, kv_heads = 8, group = 4, head = 128, ffn = 14336
 dim experts = 8, choice = experts, best = 2, rows = best * seq
 dim vocab = 32000, seq = 4096, batch = 512

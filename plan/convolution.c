@@ -79,15 +79,17 @@ double grouped_seconds(const Plan *p, const Action *a)
     const Device *v = p->device;
     const mg_grouped_desc *d = &a->grouped;
     const bool weight = a->kind == ACT_grouped_weight;
+    const double used = /* of all rows: those that are said to be some expert's */
+        a->flops / (2 * (double)(d->groups * d->rows) * (double)d->k * (double)d->n);
     const mg_conv_desc c = mg_grouped_conv(d, weight);
     const mg_conv_way w = mg_grouped_way(d, weight, true, true);
     const double width = (double)mg_conv_step_terms(d->dtype), rows = MG_CONV_ROWS,
                  columns = w.columns, groups = (double)d->groups, experts = (double)d->experts;
     const double across = ceil((double)d->n / columns);
     const double tiles = weight ? experts * ceil((double)d->k / rows)
-                                : groups * ((double)d->rows / rows + 0.5 * experts);
-    const double steps =
-        weight ? groups * ceil((double)d->rows / experts / width) : ceil((double)d->k / width);
+                                : groups * (used * (double)d->rows / rows + 0.5 * experts);
+    const double steps = weight ? groups * ceil(used * (double)d->rows / experts / width)
+                                : ceil((double)d->k / width);
     const double waves = ceil(tiles * across / (2.0 * v->threads));
     double step = 2 * rows * columns * width / rate_of(p, &c, &w);
     const double copies = (w.wide_x ? 0 : rows * width) + (w.wide_w ? 0 : columns * width);

@@ -279,6 +279,7 @@ typedef struct Program {
     /* Inputs and results for the runtime: buffer numbers, or -1 (see mg_entry). */
     int tokens, weights, scale, step, seed, pos, filled, before, logits;
     int lr[MAX_GOALS], loss[MAX_GOALS], norm[MAX_GOALS]; /* per Train.goal */
+    int dropped;             /* the share of rows that were dropped, or -1 */
     VEC(int) totals;         /* buffers by the number of a total, each in place */
     int input[MAX_INPUTS];   /* per Module.inputs */
     int metric[MAX_METRICS]; /* per Module.metrics */

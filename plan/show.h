@@ -32,6 +32,9 @@ struct json_t *plan_pieces_json(const Module *m);
  * added to an object, where there is any, as "context", an array. */
 void plan_print_context(const Plan *p, FILE *out);
 void plan_context_json(const Module *m, struct json_t *to);
+/* Of rules for experts of grouped products that say, or were decided, what is moved: the same. */
+void plan_print_experts(const Plan *p, FILE *out);
+void plan_experts_json(const Module *m, struct json_t *to);
 
 /* show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most MAX_AXES,
  * how many. */

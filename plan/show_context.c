@@ -1,5 +1,5 @@
-/* show_context.c - how attention runs along dims that are split, and what the other way would take
- * (decide/context.c), as text and JSON. */
+/* show_context.c - how attention runs along dims that are split, and where experts' rows meet their
+ * matrices, and what the other way would take (decide/context.c, experts.c), as text and JSON. */
 #include "base/quantity.h"
 #include "plan/show.h"
 
@@ -40,6 +40,64 @@ void plan_print_context(const Plan *p, FILE *out)
             title = "";
         }
     }
+}
+
+/* "experts.home", whose rule stands before that of experts (passes/spmd/send_rows.c). */
+static int64_t places_of(const Module *m, const LayoutRule *home)
+{
+    for (size_t v = 1; v < m->values.n; v++) {
+        const Ins *i = m->values.data[v].def;
+        if (i && i->op == OP_slots && i->attrs.each && i->attrs.dim.name == home->dim)
+            return i->attrs.to.size;
+    }
+    return 0;
+}
+
+void plan_print_experts(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    const char *title = "experts";
+    for (size_t k = 0; k < m->layout.rules.n; k++) {
+        const LayoutRule *r = &m->layout.rules.data[k];
+        if (!r->rows && !(r->gather && r->sent[0] > 0))
+            continue;
+        fprintf(out, "%-12s %s: %s %s", title, name_str(m->names, r->dim),
+                r->rows ? "rows are sent on" : "matrices are gathered on",
+                mesh_axes_text(m, r->rows | r->gather));
+        if (r->rows && k && places_of(m, r - 1))
+            fprintf(out, ", %lld places of a group on each rank, %s",
+                    (long long)places_of(m, r - 1),
+                    r->bound > 0 ? "others are dropped" : "as many as it may send there");
+        if (r->sent[0] > 0)
+            fprintf(out, ", by plans %s; %s: %s", seconds(p, r->sent[r->rows != 0]),
+                    r->rows ? "matrices gathered" : "rows sent", seconds(p, r->sent[!r->rows]));
+        fputc('\n', out);
+        title = "";
+    }
+}
+
+void plan_experts_json(const Module *m, struct json_t *to)
+{
+    json_t *all = json_array();
+    for (size_t k = 0; k < m->layout.rules.n; k++) {
+        const LayoutRule *r = &m->layout.rules.data[k];
+        if (!r->rows && !(r->gather && r->sent[0] > 0))
+            continue;
+        json_t *o = json_pack("{s:s, s:s, s:s}", "dim", name_str(m->names, r->dim), "axes",
+                              mesh_axes_text(m, r->rows | r->gather), "moves",
+                              r->rows ? "rows" : "matrices");
+        if (r->bound > 0)
+            json_object_set_new(o, "bound", json_real(r->bound));
+        for (int way = 0; way < 2; way++)
+            if (r->sent[way] > 0 && !isinf(r->sent[way]))
+                json_object_set_new(o, way ? "rows_ms" : "matrices_ms",
+                                    json_real(r->sent[way] * 1e3));
+        json_array_append_new(all, o);
+    }
+    if (json_array_size(all))
+        json_object_set_new(to, "experts", all);
+    else
+        json_decref(all);
 }
 
 void plan_context_json(const Module *m, struct json_t *to)

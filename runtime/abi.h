@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      33
+#define MG_ABI      34
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -188,6 +188,8 @@ typedef struct mg_entry {
         uint32_t axes;
         int64_t offset;
     } place[MG_PLACES_MAX];
+    bool drops;      /* step: experts' rows may have no room */
+    int64_t dropped; /* f64: then the share of those */
 } mg_entry;
 
 /* A generated kernel of a CUDA program: its launch size, and the pointers of a call that it

@@ -116,23 +116,21 @@ typedef struct mg_conv_desc {
 } mg_conv_desc;
 
 /* Experts. Each position of each group makes some choices of an expert, choice[group, position, k];
- * an expert has `slots` slots for each group. All tensors are dense:
- *   rows   [groups, positions, inner]       data of positions
- *   z      [experts, groups, slots, inner]  data of experts
- *   choice, slot, weight [groups, positions, choices]; weight is f32 if rows are halves
- * slots           slot = number of earlier choices of the same expert, by position and then by k,
- *                 or -1 if that is all the slots it has
- * dispatch        z[choice, g, slot] = rows[g, p] * weight, 0 in unused slots
- * combine         rows[g, p] = sum of z[choice, g, slot] * weight over its choices, in their order
- * combine_weight  weight[g, p, k] = z[choice, g, slot] . rows[g, p], 0 without a slot
- * ends            end[g, e] = number of choices of experts 0 to e
- * Choices are below experts. A weight that is NULL is 1. No two choices of a group share a slot.
- * sorted: z is [groups, slots, inner], the slots of all experts one behind the other, as many as
- * there are choices; to slot, the number of choices of experts before its own is added. */
+ * experts live in `homes`, as many neighbours in each: homes = experts, and each has its own; 1,
+ * and all are in one; or rows are sent to the homes of their experts. A home has `slots` slots for
+ * each group. All tensors are dense: rows   [groups, positions, inner]       data of positions z
+ * [homes, groups, slots, inner]    data of experts choice, slot, weight [groups, positions,
+ * choices]; weight is f32 if rows are halves slots           slot = number of choices of the home's
+ * experts before its own, and of earlier choices of the same expert, by position and then by k; or
+ * -1 if that is all the slots there are dispatch        z[home of choice, g, slot] = rows[g, p] *
+ * weight, 0 in unused slots combine         rows[g, p] = sum of z[home, g, slot] * weight over its
+ * choices, in their order combine_weight  weight[g, p, k] = z[home, g, slot] . rows[g, p], 0
+ * without a slot ends            end[home, g, e] = number of choices, which have slots, of the
+ * home's experts 0 to e Choices are below experts. A weight that is NULL is 1. No two choices of a
+ * group share a slot. */
 typedef struct mg_experts_desc {
     mg_dtype dtype; /* of rows and z */
-    bool sorted;
-    int64_t groups, positions, choices, experts, slots, inner;
+    int64_t groups, positions, choices, homes, experts, slots, inner;
 } mg_experts_desc;
 void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice,
               int32_t *slot);

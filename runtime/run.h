@@ -409,7 +409,8 @@ rt_log *rt_log_open(mg_run *r, int64_t resumed_step);
 typedef struct rt_step_report {
     int64_t step; /* steps done */
     double loss, norm, lr, step_ms;
-    double scale; /* loss scale; 0: the program has none */
+    double scale;   /* loss scale; 0: the program has none */
+    double dropped; /* the share of experts' rows that had no room; NAN: all have it */
     bool skipped, overflow;
     rt_goal_report goal[MG_GOALS_MAX]; /* of the losses beside the first */
 } rt_step_report;

@@ -93,6 +93,7 @@ static void report(mg_run *r, window *w)
                         .lr = rt_lr(&r->lr, update),
                         .step_ms = w->ms / (double)w->steps,
                         .scale = r->scale,
+                        .dropped = e->drops ? rt_get_f64(r, e->dropped) : NAN,
                         .skipped = r->skipped,
                         .overflow = r->overflow};
     for (int k = 0; k < r->program->ngoals; k++)

@@ -197,10 +197,9 @@ static void desc_top(const Emitter *e, const mg_top_desc *d)
 
 static void desc_experts(const Emitter *e, const mg_experts_desc *d)
 {
-    const Number numbers[] = {NUMBER(groups),  NUMBER(positions), NUMBER(choices),
+    const Number numbers[] = {NUMBER(groups),  NUMBER(positions), NUMBER(choices), NUMBER(homes),
                               NUMBER(experts), NUMBER(slots),     NUMBER(inner)};
     sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
-    flag(e, "sorted", d->sorted);
 }
 
 static void desc_grouped(const Emitter *e, const mg_grouped_desc *d)

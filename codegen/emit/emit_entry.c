@@ -86,6 +86,10 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
         emit_totals(e, p);
     if (e->m->metrics.n && p->metric[0] >= 0)
         emit_metrics(e, p);
+    if (p->dropped >= 0) {
+        fputs(", .drops = true", e->out);
+        entry_offset(e, "dropped", p->dropped);
+    }
     if (p->nplaces)
         fprintf(e->out, ", .nplaces = %d, .place = {", p->nplaces);
     for (int i = 0; i < p->nplaces; i++) {

@@ -31,8 +31,10 @@ __device__ static inline void mg_top_rows(const mg_top_desc &d, const T *x, int3
     }
 }
 
-/* A warp counts the choices of a group that are below e: FLIGHT of a lane are in flight. */
-__device__ static inline int64_t mg_choices_below(const int32_t *choice, int64_t all, int64_t e)
+/* A warp counts the choices of a group from `first` on that are below e: FLIGHT of a lane are in
+ * flight. */
+__device__ static inline int64_t mg_choices_below(const int32_t *choice, int64_t all, int64_t first,
+                                                  int64_t e)
 {
     enum { FLIGHT = 8 };
     const int64_t lane = threadIdx.x % 32;
@@ -40,7 +42,10 @@ __device__ static inline int64_t mg_choices_below(const int32_t *choice, int64_t
     for (int64_t from = 0; from < all; from += 32 * FLIGHT) {
         MG_UNROLL
         for (int k = 0; k < FLIGHT; k++)
-            n += from + 32 * k + lane < all && choice[from + 32 * k + lane] < e;
+            if (from + 32 * k + lane < all) {
+                const int64_t other = choice[from + 32 * k + lane];
+                n += other >= first && other < e;
+            }
     }
     MG_UNROLL
     for (int apart = 16; apart; apart /= 2)
@@ -49,7 +54,8 @@ __device__ static inline int64_t mg_choices_below(const int32_t *choice, int64_t
 }
 
 /* A warp counts the choices of one expert of a group: 32 choices at a time, with a ballot; FLIGHT
- * times as many are in flight. Sorted slots begin behind those of the experts before it. */
+ * times as many are in flight. Its slots begin behind those of the experts before it in its home.
+ */
 extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
     mg_slots_i32(mg_experts_desc d, const int32_t *choice, int32_t *slot)
 {
@@ -59,7 +65,8 @@ extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
     if (unit >= d.groups * d.experts)
         return;
     const int64_t e = unit % d.experts, first = unit / d.experts * all;
-    int64_t next = d.sorted ? mg_choices_below(choice + first, all, e) : 0;
+    const int64_t each = d.experts / d.homes, before = e / each * each;
+    int64_t next = before < e ? mg_choices_below(choice + first, all, before, e) : 0;
     int32_t some[FLIGHT];
     for (int64_t from = 0; from < all; from += 32 * FLIGHT) {
         MG_UNROLL
@@ -78,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
 }
 MG_EXPORT(mg_slots_i32)
 
-/* A warp counts the choices of the experts up to one of a group. */
+/* A warp counts the choices of the experts of a home up to one, of a group. */
 extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
     mg_ends_i32(mg_experts_desc d, const int32_t *choice, int32_t *end)
 {
@@ -86,9 +93,11 @@ extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
     const int64_t unit = (int64_t)blockIdx.x * (MG_SLOTS_BLOCK / 32) + threadIdx.x / 32;
     if (unit >= d.groups * d.experts)
         return;
-    const int64_t n = mg_choices_below(choice + unit / d.experts * all, all, unit % d.experts + 1);
+    const int64_t each = d.experts / d.homes, home = unit / each / d.groups,
+                  group = unit / each % d.groups, first = home * each;
+    const int64_t n = mg_choices_below(choice + group * all, all, first, first + unit % each + 1);
     if (threadIdx.x % 32 == 0)
-        end[unit] = (int32_t)n;
+        end[unit] = (int32_t)(n < d.slots ? n : d.slots);
 }
 MG_EXPORT(mg_ends_i32)
 
@@ -103,8 +112,10 @@ __device__ static inline int64_t mg_row_of(const mg_experts_desc &d, const int32
                                            const int32_t *slot, int64_t c, uint32_t group)
 {
     const int64_t e = choice[c], s = slot[c];
-    const int64_t of = d.sorted ? group : e * d.groups + group;
-    return e >= 0 && e < d.experts && s >= 0 && s < d.slots ? of * d.slots + s : -1;
+    if (e < 0 || e >= d.experts || s < 0 || s >= d.slots)
+        return -1;
+    const uint32_t each = (uint32_t)(d.experts / d.homes);
+    return ((int64_t)((uint32_t)e / each) * d.groups + group) * d.slots + s;
 }
 
 /* True if rows on both sides begin at multiples of 16 bytes, and can be copied so. */

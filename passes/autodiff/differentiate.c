@@ -538,9 +538,11 @@ PassStatus pass_differentiate(Job *j)
     Fn *fn = module_fn(m, "train");
     if (!fn)
         return PASS_ok; /* a program that only evaluates */
-    bool losses = fn->results.n == (size_t)m->train.goals;
+    bool losses = fn->results.n >= (size_t)m->train.goals;
     for (size_t i = 0; i < fn->results.n; i++)
-        losses &= fn->results.data[i].role == RES_loss && fn->results.data[i].tensor == i;
+        losses &= i < (size_t)m->train.goals
+                      ? fn->results.data[i].role == RES_loss && fn->results.data[i].tensor == i
+                      : fn->results.data[i].role == RES_dropped;
     if (!losses)
         return pass_bug(j, NULL, "@train is to have the losses as results");
     const size_t split = fn->body->ins.n, args = fn->args.n;

@@ -78,6 +78,8 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         !splits_alike(s->m, i)) {
         space_fix(p, a->dim.name);
         space_fix(p, a->to.name);
+        if (routes)
+            space_fix(p, a->keys.name);
     }
     if (i->op == OP_reindex) {
         space_fix(p, a->dim.name);
@@ -221,6 +223,8 @@ Space space_of(const Shard *s, const Ins *i)
                 p.dim[d].size % mesh_unit(s->m, mesh_ruled(s->m, p.dim[d].name, p.axes[d])))
                 p.axes[d] &= ~last;
     }
+    if (OP_AMONG(i->op, OP_grouped, OP_grouped_weight) && i->attrs.keys.name) /* at their homes */
+        p.axes[space_find(&p, i->attrs.dim.name)] = p.axes[space_find(&p, i->attrs.keys.name)];
     if (i->op == OP_tile_scale)
         keep_tiles_whole(s, i, &p);
     if (OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad))

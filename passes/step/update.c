@@ -334,7 +334,10 @@ PassStatus pass_update(Job *j)
     u.parameters = m->tensors.n;
     u.now = NEW_ARRAY(j->tmp, Value, m->tensors.n + 1);
     g.n = take_gradients(&u, g.grad, g.tensor);
-    if (u.fn->results.n != (size_t)m->train.goals)
+    size_t losses = 0;
+    for (size_t i = 0; i < u.fn->results.n; i++)
+        losses += u.fn->results.data[i].role == RES_loss;
+    if (losses != (size_t)m->train.goals)
         return pass_bug(j, NULL, "@train is to have the losses and the gradients as results");
     for (size_t i = 0; i < g.n; i++)
         vec_push(m->arena, &u.fn->gradients, ((FnGradient){g.grad[i], g.tensor[i]}));

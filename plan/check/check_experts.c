@@ -78,6 +78,19 @@ static const struct {
     [OP_combine] = {-1, 0, 1, 3}, [OP_combine_weight] = {1, 0, 2, 4},
 };
 
+/* Of ends: of homes, if they have them, and of experts; of the others: of homes, or of experts
+ * whose rows lie together, or each apart. */
+static bool homes_are(const mg_experts_desc *d, const Ins *i)
+{
+    const Attrs *a = &i->attrs;
+    if (i->op == OP_ends)
+        return d->homes == (a->keys.name ? a->keys.size : 1) &&
+               d->experts == d->homes * a->dim.size;
+    if (a->sorted)
+        return d->homes == 1 && d->experts == a->dim.size;
+    return d->homes == a->dim.size && d->experts == d->homes * (a->each ? a->each : 1);
+}
+
 const char *experts_wrong(const Action *a, const Ins *i)
 {
     const mg_experts_desc *d = &a->experts;
@@ -93,13 +106,13 @@ const char *experts_wrong(const Action *a, const Ins *i)
     if (!choices_are(&o[choice], of, d, &i->attrs) ||
         (i->op != OP_ends && !choices_are(&o[choice + 1], of, d, &i->attrs)))
         return "groups, positions or choices";
-    if (d->experts != i->attrs.dim.size || d->slots != i->attrs.to.size ||
-        d->sorted != (i->op != OP_ends && i->attrs.sorted))
+    if (!homes_are(d, i) || d->slots != i->attrs.to.size)
         return "experts or slots";
     if (i->op == OP_ends) {
         Front ends = {&o[1], 0};
-        if (!groups_are(&ends, of, groups, d->groups) ||
-            !next_is(&ends, i->attrs.dim.name, d->experts) || rest_of(&ends) != 1)
+        if ((i->attrs.keys.name && !next_is(&ends, i->attrs.keys.name, d->homes)) ||
+            !groups_are(&ends, of, groups, d->groups) ||
+            !next_is(&ends, i->attrs.dim.name, d->experts / d->homes) || rest_of(&ends) != 1)
             return "the ends of each group";
     }
     if (OP_AMONG(i->op, OP_slots, OP_ends))
@@ -114,7 +127,7 @@ const char *experts_wrong(const Action *a, const Ins *i)
     if (!groups_are(&rows, of, groups, d->groups) ||
         !next_is(&rows, i->attrs.along.name, d->positions) || rest_of(&rows) != d->inner)
         return "the rows of positions";
-    if ((!d->sorted && !next_is(&z, i->attrs.dim.name, d->experts)) ||
+    if ((!i->attrs.sorted && !next_is(&z, i->attrs.dim.name, d->homes)) ||
         !groups_are(&z, of, groups, d->groups) || !next_is(&z, i->attrs.to.name, d->slots) ||
         rest_of(&z) != d->inner)
         return "the rows of slots";

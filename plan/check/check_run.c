@@ -540,12 +540,13 @@ void check_results(Check *c)
     c->at = -1;
     for (size_t i = 0; i < f->results.n; i++) {
         FnResult r = f->results.data[i];
-        int b = r.role == RES_loss     ? c->prog->loss[r.tensor]
-                : r.role == RES_norm   ? c->prog->norm[r.tensor]
-                : r.role == RES_metric ? c->prog->metric[r.tensor]
-                : r.role == RES_logits ? c->prog->logits
-                : r.role == RES_total  ? c->prog->totals.data[r.tensor]
-                                       : c->p->tensor_buffer.data[r.tensor];
+        int b = r.role == RES_loss      ? c->prog->loss[r.tensor]
+                : r.role == RES_norm    ? c->prog->norm[r.tensor]
+                : r.role == RES_dropped ? c->prog->dropped
+                : r.role == RES_metric  ? c->prog->metric[r.tensor]
+                : r.role == RES_logits  ? c->prog->logits
+                : r.role == RES_total   ? c->prog->totals.data[r.tensor]
+                                        : c->p->tensor_buffer.data[r.tensor];
         if (r.role == RES_update && !(c->p->buffers.data[b].at & c->stages))
             continue;
         if (!fits(c, b, f->body->results.data[i], r.role != RES_logits))

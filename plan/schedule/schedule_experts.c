@@ -34,6 +34,18 @@ void call_top(Sched *s, const Ins *i, int home)
     price(s, a, ir_cost(s->m, i));
 }
 
+static int64_t homes_of(const Ins *i)
+{
+    if (i->op == OP_ends)
+        return i->attrs.keys.name ? i->attrs.keys.size : 1;
+    return i->attrs.sorted ? 1 : i->attrs.dim.size;
+}
+
+static int64_t experts_of_home(const Attrs *a)
+{
+    return a->each ? a->each : 1;
+}
+
 void call_experts(Sched *s, const Ins *i, int home)
 {
     (void)home;
@@ -50,10 +62,11 @@ void call_experts(Sched *s, const Ins *i, int home)
     mg_experts_desc d = {.dtype = abi_dtype(rows->dtype),
                          .positions = i->attrs.along.size,
                          .choices = i->attrs.over.n ? i->attrs.over.dim[0].size : 1,
-                         .experts = i->attrs.dim.size,
+                         .homes = homes_of(i),
                          .slots = i->attrs.to.size,
-                         .sorted = i->op != OP_ends && i->attrs.sorted,
                          .inner = 1};
+    d.experts = i->op == OP_ends || i->attrs.sorted ? d.homes * i->attrs.dim.size
+                                                    : d.homes * experts_of_home(&i->attrs);
     d.groups = type_elements(choice) / (d.positions * d.choices);
     if (!slots)
         d.inner = type_elements(rows) / (d.groups * d.positions);
@@ -82,6 +95,8 @@ void call_grouped(Sched *s, const Ins *i, int home)
     d.n = type_elements(y) / (d.groups * d.rows);
     for (int k = 0; k < 4; k++)
         require_dense(s, i, &op[k]);
+    if (i->attrs.keys.name && i->attrs.keys.size != 1)
+        ir_broken(s->m, i, "a rank has matrices of several homes");
     Action *a = action_new(s, weight ? ACT_grouped_weight : ACT_grouped, i, 4, op);
     a->grouped = d;
     needs_scratch(s, mg_grouped_scratch(&d, weight));

@@ -27,6 +27,7 @@ static void no_io(Program *p)
         *all[k] = -1;
     for (int k = 0; k < MAX_GOALS; k++)
         p->lr[k] = p->loss[k] = p->norm[k] = -1;
+    p->dropped = -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         p->input[k] = -1;
     for (int k = 0; k < MAX_METRICS; k++)
@@ -94,10 +95,11 @@ static int *place_of(const Sched *s, Program *p, FnResult r, const char **name)
     bool metric = r.role == RES_metric;
     *name =
         metric ? name_str(s->m->names, s->m->metrics.data[r.tensor]) : result_role_names[r.role];
-    return metric               ? &p->metric[r.tensor]
-           : r.role == RES_loss ? &p->loss[r.tensor]
-           : r.role == RES_norm ? &p->norm[r.tensor]
-                                : &p->logits;
+    return metric                  ? &p->metric[r.tensor]
+           : r.role == RES_loss    ? &p->loss[r.tensor]
+           : r.role == RES_norm    ? &p->norm[r.tensor]
+           : r.role == RES_dropped ? &p->dropped
+                                   : &p->logits;
 }
 
 /* The position of the guard in a function's body, -1: it has none. */

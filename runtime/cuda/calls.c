@@ -233,7 +233,7 @@ void mg_ends(mg_run *r, int action, const mg_experts_desc *d, const int32_t *cho
 void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *rows,
                  const int32_t *choice, const int32_t *slot, const void *weight, void *z)
 {
-    int64_t n = (d->sorted ? 1 : d->experts) * d->groups * d->slots * d->inner;
+    int64_t n = d->homes * d->groups * d->slots * d->inner;
     mg_begin(r, action);
     rt_cuda_must(cudaMemsetAsync(z, 0, (size_t)(n * mg_dtype_bytes(d->dtype)), r->cuda->stream),
                  "clearing slots");

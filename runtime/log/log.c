@@ -167,6 +167,11 @@ static void progress(rt_log *l, const rt_step_report *s)
                          loss_text(s->goal[k].loss).text);
         free(before);
     }
+    if (!isnan(s->dropped)) {
+        char *before = norm;
+        norm = rt_printf("%s  dropped %.2g%%", before, 100 * s->dropped);
+        free(before);
+    }
     char *tail =
         rt_printf("%s  lr %.1e  %s  %s tok/s  eta %s", norm, s->lr, rt_ms_text(s->step_ms).text,
                   rt_count_text(tokens_per_s(l, s->step_ms)).text,
@@ -239,6 +244,12 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
     if (s->scale != 0) {
         free(scale);
         scale = rt_printf(",\"loss_scale\":%s", rt_double_text(s->scale).text);
+    }
+    if (!isnan(s->dropped)) {
+        char *before = scale;
+        scale = rt_printf("%s,\"dropped\":%s", before, rt_double_text(s->dropped).text);
+        free(before);
+        event(l, s->step, "train/dropped", s->dropped);
     }
     if (isfinite(s->loss))
         rt_points_add(&l->history.loss, s->step, s->loss);

@@ -176,12 +176,13 @@ static void check_tables(Bench *b)
 static int64_t sent_to(const mg_experts_desc *d, const Array *choice, int64_t c, double *slot)
 {
     int64_t each = d->positions * d->choices, e = (int64_t)choice->x[c], before = 0;
+    const int64_t of_home = d->experts / d->homes, home = e / of_home;
     for (int64_t k = c / each * each; k < c; k++)
         before += (int64_t)choice->x[k] == e;
-    for (int64_t k = c / each * each; d->sorted && k < (c / each + 1) * each; k++)
-        before += (int64_t)choice->x[k] < e;
+    for (int64_t k = c / each * each; k < (c / each + 1) * each; k++)
+        before += (int64_t)choice->x[k] < e && (int64_t)choice->x[k] / of_home == home;
     *slot = before < d->slots ? (double)before : -1;
-    const int64_t of = d->sorted ? c / each : e * d->groups + c / each;
+    const int64_t of = home * d->groups + c / each;
     return before < d->slots ? (of * d->slots + before) * d->inner : -1;
 }
 
@@ -206,30 +207,35 @@ static void compare_bits(Bench *b, const char *what, const Array *a, const Array
 static void check_experts(Bench *b)
 {
     mg_experts_desc d = {b->t,
-                         draw_int(b, 0, 2) == 0,
                          draw_int(b, 1, 3),
                          draw_int(b, 1, 50),
                          draw_int(b, 1, 3),
-                         draw_int(b, 1, 9),
+                         draw_int(b, 0, 2) ? draw_int(b, 1, 5) : 1,
+                         0,
                          draw_int(b, 1, 20),
                          draw_int(b, 1, 150)};
+    d.experts = d.homes * draw_int(b, 1, 4);
     if (draw_int(b, 0, 1))
         d.inner = (d.inner + 7) / 8 * 8; /* rows that are read sixteen bytes at a time */
-    if (d.sorted)
+    if (d.homes == 1)
         d.slots = d.positions * d.choices;
     int64_t n = d.groups * d.positions * d.choices;
     Array rows = numbers(b, n / d.choices * d.inner), weight = numbers_of(b, n, statistic(b->t));
-    Array z = numbers(b, (d.sorted ? 1 : d.experts) * d.groups * d.slots * d.inner),
-          choice = indices(b, n, d.experts);
+    Array z = numbers(b, d.homes * d.groups * d.slots * d.inner), choice = indices(b, n, d.experts);
     Array slot = indices(b, n, 1), end = indices(b, d.groups * d.experts, 1),
           sent = numbers(b, z.n), back = numbers(b, rows.n);
     Array product = numbers_of(b, n, statistic(b->t));
     mg_slots(&b->run, 0, &d, at(b, &choice), at(b, &slot));
     mg_ends(&b->run, 0, &d, at(b, &choice), at(b, &end));
+    const int64_t of_home = d.experts / d.homes;
     for (int64_t u = 0; u < end.n; u++) {
+        const int64_t home = u / of_home / d.groups, group = u / of_home % d.groups;
         end.x[u] = 0;
-        for (int64_t c = 0; c < n / d.groups; c++)
-            end.x[u] += choice.x[u / d.experts * (n / d.groups) + c] <= (double)(u % d.experts);
+        for (int64_t c = 0; c < n / d.groups; c++) {
+            const double e = choice.x[group * (n / d.groups) + c] - (double)(home * of_home);
+            end.x[u] += e >= 0 && e <= (double)(u % of_home);
+        }
+        end.x[u] = end.x[u] < (double)d.slots ? end.x[u] : (double)d.slots;
     }
     const bool first = draw_int(b, 0, 1); /* which of the two has weights */
     void *there = first ? at(b, &weight) : NULL, *here = first ? NULL : at(b, &weight);

@@ -63,6 +63,13 @@ LAYOUTS |= {
     "pp2_dp2_tp2": ("pp = 2, dp = 2, tp = 2", DP + SP + PP("1f1b") + Z2),
 }
 EP = "    experts -> ep\n    batch -> dp, ep\n"
+SENT = {  # of sorted rows
+    "ep2_rows": ("ep = 2", "    experts -> ep (rows)\n    batch -> ep\n"),
+    "ep2_bound": ("ep = 2", "    experts -> ep (rows, bound = 1)\n    batch -> ep\n"),
+    "ep4_rows_zero1": ("dp = 2, ep = 4", "    experts -> ep (rows)\n    batch -> dp, ep\n" + Z1),
+    "ep2_rows_tp2": ("ep = 2, tp = 2", "    experts -> ep (rows)\n    batch -> ep\n" + SP),
+    "ep2_rows_pp2": ("pp = 2, ep = 2", "    experts -> ep (rows)\n    batch -> ep\n" + PP("zb-h1")),
+}
 EXPERTS = {
     "ep2": ("dp = 1, ep = 2", EP),
     "dp2_ep2": ("dp = 2, ep = 2", EP),
@@ -86,5 +93,5 @@ SCANS = {
 
 def text(name, device="cpu", heads="kv_heads", more=""):
     """The layout as a file has it."""
-    mesh, rules = (LAYOUTS | EXPERTS | SCANS)[name] if name != "one" else ("dp = 1", "")
+    mesh, rules = (LAYOUTS | EXPERTS | SENT | SCANS)[name] if name != "one" else ("dp = 1", "")
     return f"layout {name} {{\n    device {device}\n    mesh {mesh}\n{rules.format(heads=heads)}    microbatch 1\n{more}}}\n"

@@ -11,7 +11,7 @@ import time
 import layouts
 import mgctest
 import shim
-from layouts import EXPERTS, LAYOUTS, SCANS
+from layouts import EXPERTS, LAYOUTS, SCANS, SENT
 from mgctest import FULL, TURN, some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
@@ -216,6 +216,27 @@ class Nccl(shim.Case):
             for seed in SEEDS:
                 with self.subTest(layout=name, seed=seed):
                     self.near(want, self.losses("./" + name, "--steps", 4, seed=seed), 2e-4)
+
+    def test_sent_rows(self):
+        """Rows that are sent to the ranks of their experts; what a bound drops is that of ranks on processors."""
+        self.text(6000)
+        with open(MIXTRAL, encoding="utf-8") as f:
+            self.write("rows.mg", mgctest.dropless(f.read(), "f32"))
+        self.one("rows.mg", "--precision", "f32")
+        want = self.losses("./one", "--steps", 4)
+        for name in some(SENT):
+            self.make("rows.mg", name, "--precision", "f32")
+            with self.subTest(layout=name):
+                got = self.losses("./" + name, "--steps", 4)
+                if "bound" in name:
+                    self.write("cpu.mg", layouts.text(name, "cpu", "kv_heads", ""))
+                    self.compiles("rows.mg", "-D", "batch=8", "--layout", "./cpu.mg", "--precision", "f32", "-o", "cpu")
+                    self.near(self.losses("./cpu", "--steps", 4), got, 2e-4)
+                    self.assertNotEqual([a for a, _ in want], [a for a, _ in got])
+                    shares = [[m.get("dropped") for m in self.metrics(f"run{k}") if "loss" in m] for k in range(50) if os.path.exists(self.path(f"run{k}"))]
+                    self.assertIn(True, [all(x and 0 < x < 1 for x in share) for share in shares])
+                else:
+                    self.near(want, got, 2e-4)
 
     def test_halves(self):
         """bf16 within 1e-3, as test_cuda.py has it for one rank."""

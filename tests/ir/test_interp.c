@@ -253,6 +253,38 @@ static const Case others[] = {
      "%r: i32[g=2, s=3, k=2](t) = slots %i {over=[k=2], along=s=3, dim=e=3, to=t=6, sorted}\n"
      "%f: f64[g=2, s=3, k=2] = cast %r\ngive %f",
      {"0 3 1 5 2 4 1 2 3 0 5 4"}},
+    {OP_slots, /* sent to two homes of two experts, of three slots a group */
+     {"i: i32[g=2, s=3, k=2]"},
+     {"0 1 2 3 1 0 3 3 2 2 3 0"},
+     "%r: i32[g=2, s=3, k=2](t) = slots %i {over=[k=2], along=s=3, dim=m=2, to=t=3, each=2}\n"
+     "%f: f64[g=2, s=3, k=2] = cast %r\ngive %f",
+     {"0 2 0 1 -1 1 2 -1 0 1 -1 0"}},
+    {OP_ends, /* of each home, as many as have slots */
+     {"i: i32[g=2, s=3, k=2]"},
+     {"0 1 2 3 1 0 3 3 2 2 3 0"},
+     "%r: i32[m=2, g=2, c=2] = ends %i {over=[k=2], along=s=3, dim=c=2, to=t=3, keys=m=2}\n"
+     "%f: f64[m=2, g=2, c=2] = cast %r\ngive %f",
+     {"2 3 1 1 1 2 2 3"}},
+    {OP_dispatch, /* the first choice of the second position has no slot of home 0 */
+     {"x: f64[s=2, h=1]", "i: i32[s=2, k=2]", "j: i32[s=2, k=2]"},
+     {"3 5", "1 2 0 3", "1 0 -1 1"},
+     "%r: f64[m=2, t=2, h=1] = dispatch %x, %i, %j "
+     "{over=[k=2], along=s=2, dim=m=2, to=t=2, each=2}\n"
+     "%v: f64[s=2, h=1] = combine %r, %i, %j {over=[k=2], along=s=2, dim=m=2, to=t=2, each=2}\n"
+     "give %r, %v",
+     {"0 3 3 5", "6 5"}},
+    {OP_grouped, /* each home has two of the matrices */
+     {"z: f64[m=2, t=2, h=2]", "w: f64[e=4, h=2, f=1]", "n: i32[m=2, c=2]"},
+     {"1 2 3 4 5 6 7 8", "1 10 2 20 3 30 4 40", "1 2 0 1"},
+     "%r: f64[m=2, t=2, f=1] = grouped %z, %w, %n "
+     "{over=[h=2], along=t=2, dim=e=4, to=c=2, keys=m=2}\ngive %r",
+     {"21 86 260 0"}},
+    {OP_grouped_weight,
+     {"z: f64[m=2, t=2, h=2]", "y: f64[m=2, t=2, f=1]", "n: i32[m=2, c=2]"},
+     {"1 2 3 4 5 6 7 8", "1 10 100 1000", "1 2 0 1"},
+     "%r: f64[e=4, h=2, f=1] = grouped_weight %z, %y, %n {along=t=2, dim=e=4, to=c=2, keys=m=2}\n"
+     "give %r",
+     {"1 2 30 40 0 0 500 600"}},
     {OP_ends,
      {"i: i32[g=2, s=3, k=2]"},
      {"0 1 0 2 0 1 1 1 1 0 2 1"},

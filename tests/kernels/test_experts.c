@@ -25,10 +25,11 @@ static Case make(uint64_t *seed, mg_dtype t, int threads)
     d.groups = in_range(seed, 1, 4);
     d.positions = in_range(seed, 1, 40);
     d.choices = in_range(seed, 1, 3);
-    d.experts = in_range(seed, 1, 7);
+    const int64_t each = in_range(seed, 1, 4); /* of a home, some slots short or not */
+    d.homes = in_range(seed, 0, 2) ? in_range(seed, 1, 5) : 1;
+    d.experts = d.homes * each;
     d.slots = in_range(seed, 1, 20);
-    d.sorted = in_range(seed, 0, 2) == 0;
-    if (d.sorted)
+    if (d.homes == 1)
         d.slots = d.positions * d.choices;
     d.inner = in_range(seed, 0, 1) ? in_range(seed, 1, 9) : in_range(seed, 10, 200);
     Case x = {.d = d, .choices = d.groups * d.positions * d.choices};
@@ -39,7 +40,7 @@ static Case make(uint64_t *seed, mg_dtype t, int threads)
     mg_run r = {.threads = threads, .cuts = *seed};
     mg_slots(&r, 0, &d, x.choice, x.slot);
     x.rows = buffer_random(t, d.groups * d.positions * d.inner, seed);
-    x.z = buffer_random(t, (d.sorted ? 1 : d.experts) * d.groups * d.slots * d.inner, seed);
+    x.z = buffer_random(t, d.homes * d.groups * d.slots * d.inner, seed);
     x.weight = buffer_random(wide(t), x.choices, seed);
     return x;
 }
@@ -53,12 +54,17 @@ static void drop(Case *x)
     free(x->slot);
 }
 
+static int64_t home_of(const Case *x, int64_t c)
+{
+    return x->choice[c] / (x->d.experts / x->d.homes);
+}
+
 /* The first element of choice c's row in z; -1: it has none. */
 static int64_t row_of(const Case *x, int64_t c)
 {
     const mg_experts_desc *d = &x->d;
     int64_t g = c / (d->positions * d->choices);
-    int64_t of = d->sorted ? g : x->choice[c] * d->groups + g;
+    int64_t of = home_of(x, c) * d->groups + g;
     return x->slot[c] < 0 ? -1 : (of * d->slots + x->slot[c]) * d->inner;
 }
 
@@ -110,8 +116,8 @@ static void test_slots(void **state)
             int64_t before = 0;
             for (int64_t k = c / each * each; k < c; k++)
                 before += x.choice[k] == x.choice[c];
-            for (int64_t k = c / each * each; x.d.sorted && k < (c / each + 1) * each; k++)
-                before += x.choice[k] < x.choice[c];
+            for (int64_t k = c / each * each; k < (c / each + 1) * each; k++)
+                before += x.choice[k] < x.choice[c] && home_of(&x, k) == home_of(&x, c);
             assert_int_equal(x.slot[c], before < x.d.slots ? before : -1);
         }
         drop(&x);
@@ -128,11 +134,13 @@ static void test_ends(void **state)
         int32_t *end = malloc((size_t)(x.d.groups * x.d.experts) * sizeof *end);
         mg_run r = {.threads = 1 + n % 3, .cuts = (uint64_t)n};
         mg_ends(&r, 0, &x.d, x.choice, end);
+        const int64_t home = x.d.experts / x.d.homes;
         for (int64_t u = 0; u < x.d.groups * x.d.experts; u++) {
+            const int64_t h = u / home / x.d.groups, g = u / home % x.d.groups;
             int64_t before = 0;
-            for (int64_t c = 0; c < each; c++)
-                before += x.choice[u / x.d.experts * each + c] <= u % x.d.experts;
-            assert_int_equal(end[u], before);
+            for (int64_t c = g * each; c < (g + 1) * each; c++)
+                before += home_of(&x, c) == h && x.choice[c] <= h * home + u % home;
+            assert_int_equal(end[u], before < x.d.slots ? before : x.d.slots);
         }
         free(end);
         drop(&x);

@@ -428,10 +428,8 @@ static bool change_descriptor(Mutation *m)
     case ACT_dispatch:
     case ACT_combine:
     case ACT_combine_weight:
-        if (any(m, 7) == 0)
-            return flip(m, a, &a->experts.sorted, "sorted");
-        PICK(&a->experts.groups, &a->experts.positions, &a->experts.choices, &a->experts.experts,
-             &a->experts.slots, &a->experts.inner);
+        PICK(&a->experts.groups, &a->experts.positions, &a->experts.choices, &a->experts.homes,
+             &a->experts.experts, &a->experts.slots, &a->experts.inner);
         return true;
     case ACT_grouped:
     case ACT_grouped_weight:

@@ -279,12 +279,13 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
 
 int buffer_of_result(const Plan *p, const Program *prog, FnResult r)
 {
-    return r.role == RES_loss     ? prog->loss[r.tensor]
-           : r.role == RES_norm   ? prog->norm[r.tensor]
-           : r.role == RES_metric ? prog->metric[r.tensor]
-           : r.role == RES_logits ? prog->logits
-           : r.role == RES_total  ? prog->totals.data[r.tensor]
-                                  : p->tensor_buffer.data[r.tensor];
+    return r.role == RES_loss      ? prog->loss[r.tensor]
+           : r.role == RES_norm    ? prog->norm[r.tensor]
+           : r.role == RES_dropped ? prog->dropped
+           : r.role == RES_metric  ? prog->metric[r.tensor]
+           : r.role == RES_logits  ? prog->logits
+           : r.role == RES_total   ? prog->totals.data[r.tensor]
+                                   : p->tensor_buffer.data[r.tensor];
 }
 
 unsigned char *arena_of_nan(const Plan *p)

@@ -41,24 +41,26 @@ void run_top(const mg_top_desc *d, void *const *p)
 
 static void run_slots(const mg_experts_desc *d, const int32_t *choice, int32_t *slot)
 {
-    int64_t each = d->positions * d->choices;
+    int64_t each = d->positions * d->choices, home = d->experts / d->homes;
     for (int64_t c = 0; c < d->groups * each; c++) {
         int64_t before = 0;
         for (int64_t k = c / each * each; k < c; k++)
             before += choice[k] == choice[c];
-        for (int64_t k = c / each * each; d->sorted && k < (c / each + 1) * each; k++)
-            before += choice[k] < choice[c];
+        for (int64_t k = c / each * each; k < (c / each + 1) * each; k++)
+            before += choice[k] < choice[c] && choice[k] / home == choice[c] / home;
         slot[c] = before < d->slots ? (int32_t)before : -1;
     }
 }
 
 static void run_ends(const mg_experts_desc *d, const int32_t *choice, int32_t *end)
 {
-    int64_t each = d->positions * d->choices;
+    int64_t each = d->positions * d->choices, home = d->experts / d->homes;
     for (int64_t u = 0; u < d->groups * d->experts; u++) {
+        int64_t h = u / home / d->groups, g = u / home % d->groups;
         end[u] = 0;
-        for (int64_t c = u / d->experts * each; c < (u / d->experts + 1) * each; c++)
-            end[u] += choice[c] <= u % d->experts;
+        for (int64_t c = g * each; c < (g + 1) * each; c++)
+            end[u] += choice[c] / home == h && choice[c] <= h * home + u % home;
+        end[u] = end[u] < d->slots ? end[u] : (int32_t)d->slots;
     }
 }
 
@@ -77,14 +79,14 @@ void run_experts(ActionKind kind, const mg_experts_desc *d, int n, void *const *
         run_ends(d, p[0], p[1]);
         return;
     }
-    int64_t results = send      ? (d->sorted ? 1 : d->experts) * d->groups * d->slots * d->inner
+    int64_t results = send      ? d->homes * d->groups * d->slots * d->inner
                       : product ? d->groups * d->positions * d->choices
                                 : d->groups * d->positions * d->inner;
     for (int64_t e = 0; e < results; e++)
         put(product ? wide : d->dtype, p[n - 1], e, 0);
     for (int64_t c = 0; c < d->groups * d->positions * d->choices; c++) {
         int64_t g = c / (d->positions * d->choices), at = c / d->choices * d->inner;
-        int64_t of = d->sorted ? g : choice[c] * d->groups + g;
+        int64_t of = choice[c] / (d->experts / d->homes) * d->groups + g;
         int64_t z = (of * d->slots + slot[c]) * d->inner;
         double weight = n == 5 && !product ? get(wide, p[3], c) : 1, sum = 0;
         for (int64_t j = 0; slot[c] >= 0 && j < d->inner; j++) {

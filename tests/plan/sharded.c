@@ -83,7 +83,7 @@ void lay_out(Model *t, const char *spec)
         part[strcspn(part, ":")] = '\0';
         for (char *at = part + n; *at;) {
             at += strspn(at, " ");
-            size_t k = strcspn(at, " ~^/");
+            size_t k = strcspn(at, " ~^/>");
             int axis = axis_named(l, m->names, arena_strndup(t->a, at, k));
             const bool zigzag = at[k] == '~', heads = at[k] == '^';
             if (axis >= 0)
@@ -93,6 +93,11 @@ void lay_out(Model *t, const char *spec)
             if (axis >= 0 && heads)
                 r.heads |= (Axes)1 << axis;
             at += k + zigzag + heads;
+            if (axis >= 0 && *at == '>') { /* rows are sent, up to a bound */
+                r.rows |= (Axes)1 << axis;
+                r.bound = strtod(at + 1, NULL);
+            }
+            at += *at == '>' ? strcspn(at, " ") : 0;
             if (*at == '/') /* in so many blocks */
                 r.blocks = strtoll(at + 1, &at, 10);
         }
@@ -304,6 +309,17 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
 
 const char *const sharded_functions[SHARDED] = {"train", "eval", "sample", "round"};
 
+static void run_reference(Reference *r)
+{
+    for (int f = 0; f < SHARDED; f++) {
+        const Fn *fn = module_fn(r->t.m, sharded_functions[f]);
+        if (!fn)
+            continue;
+        r->args[f] = arguments(&r->t, fn);
+        r->want[f] = run_fn(&r->t, fn, r->args[f]);
+    }
+}
+
 void open_reference(Reference *r, const Small *s, int64_t at_once)
 {
     open_reference_in(r, s, at_once, DT_none);
@@ -320,13 +336,17 @@ void open_reference_scaled(Reference *r, const Small *s, int64_t at_once, DType 
     open_step(&r->t, s, half, r->scales);
     r->t.m->layout.microbatch = at_once;
     to_update(&r->t, 0);
-    for (int f = 0; f < SHARDED; f++) {
-        const Fn *fn = module_fn(r->t.m, sharded_functions[f]);
-        if (!fn)
-            continue;
-        r->args[f] = arguments(&r->t, fn);
-        r->want[f] = run_fn(&r->t, fn, r->args[f]);
-    }
+    run_reference(r);
+}
+
+void open_reference_as(Reference *r, const Small *s, int64_t at_once, const char *spec)
+{
+    *r = (Reference){.small = s, .at_once = at_once};
+    open_step(&r->t, s, DT_none, SCALES_tensor);
+    lay_out(&r->t, spec);
+    r->t.m->layout.microbatch = at_once / mesh_batch_ranks(r->t.m);
+    to_update(&r->t, 0);
+    run_reference(r);
 }
 
 /* As pass shard leaves it. */
@@ -490,6 +510,18 @@ static bool has_attention(const Reference *r)
     return found;
 }
 
+/* Are grouped products' matrices along this dim? */
+static bool multiplies_rows(const Region *r, Name experts)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if ((i->op == OP_grouped && i->attrs.dim.name == experts) ||
+            (i->body && multiplies_rows(i->body, experts)))
+            return true;
+    }
+    return false;
+}
+
 /* The dim of the layers that parameters are stacked along, if there is one. */
 static const char *layers_of(const Reference *r)
 {
@@ -507,6 +539,7 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
     static const char *const classes[] = {"state", "grads", "params"};
     NameList dims = dims_of(&r->t);
     int n = 1 + draw_int(rng, 3), first = draw_int(rng, 3), pieces = 0;
+    int used = 0;   /* axes that rules have */
     int thirds = 0; /* axes of 3 ranks, which few dims divide: classes are padded */
     int64_t ranks = 1;
     const char *s = "";
@@ -539,14 +572,17 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
         const bool zigzag = attends && draw_int(rng, 2), heads = attends && draw_int(rng, 3) == 0;
         const char *order = zigzag ? "~" : "", *last = heads ? "^" : order;
         const bool also = two > one && zigzag && draw_int(rng, 4) == 0;
-        s = arena_printf(a, "%s; %s %s%s", s, name_str(r->t.m->names, dims.data[i]),
-                         axes[(first + one) % 3], two > one ? order : last);
+        const bool sent = two <= one && !(used >> one & 1) && draw_int(rng, 2) &&
+                          multiplies_rows(module_fn(r->t.m, "train")->body, dims.data[i]);
+        used |= 1 << one | (two > one ? 1 << two : 0);
+        s = arena_printf(a, "%s; %s %s%s%s", s, name_str(r->t.m->names, dims.data[i]),
+                         axes[(first + one) % 3], two > one ? order : last, sent ? ">" : "");
         if (two > one)
             s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3],
                              heads  ? "^"
                              : also ? "~"
                                     : "");
-        if (!heads && (two > one ? !also : !zigzag) && draw_int(rng, 3) == 0) {
+        if (!sent && !heads && (two > one ? !also : !zigzag) && draw_int(rng, 3) == 0) {
             pieces = 1 + pieces;
             s = arena_printf(a, "%s/2", s);
         }

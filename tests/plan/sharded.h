@@ -2,9 +2,10 @@
  * precision: loss, norm, every new parameter and state of a step, evaluation and sample.
  *
  * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "seq
- * cp~": in zigzag order; "seq cp^": heads are exchanged; "offload 2": what offload_some does with
- * that number; "once": a step gathers layers once. Axes that are not in the mesh are left out of
- * rules, as axes of one rank are. */
+ * cp~": in zigzag order; "seq cp^": heads are exchanged; "experts ep>": their rows are sent,
+ * "experts ep>1.5" up to a bound; "offload 2": what offload_some does with that number; "once": a
+ * step gathers layers once. Axes that are not in the mesh are left out of rules, as axes of one
+ * rank are. */
 #ifndef MGC_TESTS_SHARDED_H
 #define MGC_TESTS_SHARDED_H
 
@@ -27,6 +28,9 @@ typedef struct Reference {
 void open_reference(Reference *r, const Small *s, int64_t at_once);
 /* The same of a program with halves, whose numbers are rounded by nothing but their storage. */
 void open_reference_in(Reference *r, const Small *s, int64_t at_once, DType half);
+/* The same of what one rank makes of the layout's program before it is split: of rows that are sent
+ * up to a bound, and dropped. */
+void open_reference_as(Reference *r, const Small *s, int64_t at_once, const char *spec);
 void open_reference_scaled(Reference *r, const Small *s, int64_t at_once, DType half,
                            Scales scales);
 

@@ -27,6 +27,11 @@ static const Small mixtral = {"mixtral_mini.mg",
                               {"layers=5", "hidden=8", "kv_heads=4", "head=2", "ffn=8", "vocab=16",
                                "seq=8", "experts=4", "batch=8"}};
 
+static const Small dropless = {"mixtral_8x7b_dropless.mg",
+                               0,
+                               {"layers=5", "hidden=8", "kv_heads=2", "group=2", "head=2", "ffn=8",
+                                "vocab=16", "seq=8", "experts=4", "batch=8"}};
+
 static const Small even = {"llama7b.mg",
                            0,
                            {"layers=8", "hidden=16", "kv_heads=4", "group=1", "head=4", "ffn=8",
@@ -59,6 +64,7 @@ static const Case cases[] = {
     {&llama, "1f1b", "pp=2 tp=2; layers pp; kv_heads tp; ffn tp; vocab tp; seq tp", 2},
     {&llama, "zb-h1", "cp=2 pp=2; layers pp; seq cp~", 2},
     {&mixtral, "1f1b", "pp=2 ep=2; layers pp; experts ep; batch ep", 4},
+    {&dropless, "zb-h1", "pp=2 ep=2; layers pp; experts ep>; batch ep", 4},
     {&together, "zb-h1", "pp=4; layers pp", 1},
     {&together, "interleaved", "dp=2 pp=2; layers pp:2; batch dp; state dp; grads dp", 2},
     {&ends, "zb-h1", "pp=2 dp=2; layers pp; batch dp; state dp; grads dp; params dp", 2},

@@ -106,6 +106,57 @@ static void named(void **state)
         }
 }
 
+/* Rows that are sent: without a bound as one rank has them. */
+static void sent(void **state)
+{
+    (void)state;
+    static const char *const all[] = {
+        "ep=2; experts ep>; batch ep",
+        "dp=2 ep=4; experts ep>; batch dp ep; state dp; grads dp; params dp",
+        "ep=2 dp=2; experts ep>; batch dp; state dp",
+        "ep=2; experts ep>; vocab ep",
+        "cp=2 ep=2 tp=2; experts ep>; batch ep; kv_heads tp; ffn tp; vocab tp; seq cp~ tp",
+        "dp=2 ep=2; experts ep>; batch dp ep; state ep; grads ep",
+        "tp=2 ep=2; experts ep>; hidden tp; batch ep",
+    };
+    for (int64_t at_once = 16; at_once >= 8; at_once -= 8) {
+        Reference r;
+        open_reference(&r, &models[MODELS - 1], at_once);
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            if (!layout_follows(&r, all[k]))
+                fail_msg("refused: %s", all[k]);
+        model_close(&r.t);
+    }
+}
+
+/* Rows beyond a bound are dropped by one rank, too, whose program has the homes; of some bounds
+ * there are such rows. */
+static void bounds(void **state)
+{
+    (void)state;
+    static const char *const all[] = {
+        "ep=2; experts ep>1; batch ep",
+        "ep=4; experts ep>1; batch ep; state ep",
+        "dp=2 ep=2; experts ep>1.25; batch dp ep; ffn dp",
+        "ep=4 tp=2; experts ep>1.5; batch ep; kv_heads tp; ffn tp; vocab tp; seq tp",
+        "cp=2 ep=2; experts ep>1; batch ep; seq cp~; state cp; grads cp; params cp",
+    };
+    double dropped = 0;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (int64_t at_once = 16; at_once >= 8; at_once -= 8) {
+            Reference r;
+            open_reference_as(&r, &models[MODELS - 1], at_once, all[k]);
+            const Fn *train = module_fn(r.t.m, "train");
+            for (size_t i = 0; i < train->results.n; i++)
+                if (train->results.data[i].role == RES_dropped)
+                    dropped += r.want[0][i].data[0];
+            if (!layout_follows(&r, all[k]))
+                fail_msg("refused: %s", all[k]);
+            model_close(&r.t);
+        }
+    assert_true(dropped > 0.05 && dropped < 5);
+}
+
 static const Small rings = {MODELS_DIR "/../tests/plan/rings.mg", 0, {"batch=8"}};
 static const char *const ring_layouts[] = {
     "cp=2; seq cp",
@@ -308,12 +359,14 @@ static void faults(void **state)
         "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state dp",
         "dp=2 cp=2; batch dp; seq cp; state dp; grads dp; params dp",
         "dp=2 ep=2; experts ep; batch dp ep; state dp",
+        "dp=2 ep=2; experts ep>; batch dp ep; state dp",
         "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp",
         "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp^ tp",
         "dp=2 cp=2; batch dp; seq cp^; state cp",
         "dp=2 cp=2; batch dp; seq cp~"};
-    static const Small *const of[] = {
-        &models[0], &models[1], &models[MODELS - 1], &models[0], &models[2], &models[1], &scans};
+    static const Small *const of[] = {&models[0],          &models[1], &models[MODELS - 1],
+                                      &models[MODELS - 1], &models[0], &models[2],
+                                      &models[1],          &scans};
     int planted = 0, typed = 0, seen = 0;
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         Reference r;
@@ -412,7 +465,8 @@ int main(void)
         cmocka_unit_test(kinds_of_scans), cmocka_unit_test(scans_send_little),
         cmocka_unit_test(any_layout),     cmocka_unit_test(faults),
         cmocka_unit_test(ring_faults),    cmocka_unit_test(exchange_faults),
-        cmocka_unit_test(not_of_all),
+        cmocka_unit_test(not_of_all),     cmocka_unit_test(bounds),
+        cmocka_unit_test(sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

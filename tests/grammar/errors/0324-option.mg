@@ -8,5 +8,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1 }
 layout { mesh cp = 1  seq -> cp (zig) }
 # CHECK: 0324-option.mg:9:34: error[MG0324]: there is no option of a rule 'zig'
-# CHECK: help: there is: zigzag, heads, ring, schedule
+# CHECK: help: there is: zigzag, heads, ring, rows, gather
 # CHECK-NOT: {{error|warning}}[MG

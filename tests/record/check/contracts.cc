@@ -212,7 +212,7 @@ static void experts(Contract &c)
 {
     const auto d = c.next<mg_experts_desc>();
     const int64_t n = choices(c, d), rows = d.groups * d.positions * d.inner;
-    const int64_t z = (d.sorted ? 1 : d.experts) * d.groups * d.slots * d.inner;
+    const int64_t z = d.homes * d.groups * d.slots * d.inner;
     const bool dispatch = !c.l.kernel.find("mg_dispatch_");
     const bool weigh = !c.l.kernel.find("mg_combine_weight_");
     if (dispatch)

@@ -1,0 +1,50 @@
+/* experts.c - along an axis that experts are split on, whether grouped products gather their
+ * matrices or rows are sent to them (passes/spmd/send_rows.c), by plans that are made with both.
+ *
+ * Matrices are as many bytes however few rows there are, and their gradients are reduced in each
+ * iteration, or stored whole. Rows are sent twice forward and twice back; so that none is dropped,
+ * a rank has room for all that a group may send it, which is more than the mean, and all room is
+ * sent. Rows are multiplied as many as there are. The plan takes experts to be used alike. */
+#include "decide/experts.h"
+
+#include "decide/ways.h"
+
+#include <string.h>
+
+enum { GATHER, ROWS };
+
+static bool multiplies(const Region *r, Name experts)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if ((i->op == OP_grouped && i->attrs.dim.name == experts) ||
+            (i->body && multiplies(i->body, experts)))
+            return true;
+    }
+    return false;
+}
+
+static void choose(Module *m, const Device *d, size_t rule, Axes axis)
+{
+    Layout as[2] = {m->layout, m->layout};
+    LayoutRule *gather = ways_rule(&as[GATHER], rule, m->arena),
+               *rows = ways_rule(&as[ROWS], rule, m->arena);
+    gather->gather |= axis;
+    rows->rows |= axis;
+    double seconds[2];
+    const int better = ways_better(m, d, as, "experts", seconds);
+    memcpy((better ? rows : gather)->sent, seconds, sizeof seconds);
+    m->layout = as[better];
+}
+
+void experts_choose(Module *m, const Device *device)
+{
+    const Device concurrent = ways_device(device);
+    const Fn *train = module_fn(m, "train");
+    for (size_t r = 0; r < m->layout.rules.n && train; r++) {
+        const LayoutRule *rule = &m->layout.rules.data[r];
+        if (!rule->of && rule->n == 1 && !(rule->rows | rule->gather) &&
+            multiplies(train->body, rule->dim))
+            choose(m, &concurrent, r, (Axes)1 << rule->axis[0]);
+    }
+}
