@@ -72,6 +72,7 @@ static void emit_body(Writer *w)
             emit_point(w, a, depth);
             w->called = false;
         } else if (a->kind == ACT_phase) {
+            emit_waits(w, a, depth); /* at the end of the phase before it, whatever comes next */
             emit_pipe_phase(w->e, w->p, a, depth);
             w->called = false;
         } else if (a->kind == ACT_end) {

@@ -22,6 +22,7 @@
 #include "passes/dim_rules.h"
 #include "passes/passes.h"
 #include "passes/simplify/simplify.h"
+#include "passes/spmd/pieces_experts.h"
 #include "passes/toposort.h"
 #include "passes/walk.h"
 
@@ -395,6 +396,7 @@ PassStatus pass_pieces(Job *j)
     Module *m = j->m;
     for (size_t f = 0; f < m->fns.n; f++) {
         Fn *fn = m->fns.data[f];
+        pieces_of_experts(m, fn, j->tmp);
         Pieces p = {.m = m, .fn = fn, .values = m->values.n, .tmp = j->tmp};
         p.cut = NEW_ARRAY(j->tmp, Cut, p.values);
         p.uses = ir_uses(m, fn->body, j->tmp);

@@ -4,6 +4,7 @@ layouts and seeds turns with the commit; MGC_FULL=1 takes all."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -180,6 +181,9 @@ class Nccl(shim.Case):
         self.compiles(path, "--precision", "f32", "-D", "layers=4", "-o", "one")
         self.write("it.mg", f"layout it {{\n    device h200\n    mesh pp = 2, dp = 2\n    batch -> dp\n{layouts.PP(kind)}    microbatch 1\n}}\n")
         self.gpu(path, "--precision", "f32", "-D", "layers=4", "--layout", "./it.mg", device=())
+        for function in self.read("program.c").decode().split("\nvoid mg_"):  # a point is there because something waits for it
+            recorded, awaited = (set(re.findall(rf"mg_{call}\(r, (\d+)\)", function)) for call in ("record", "wait"))
+            self.assertEqual(recorded, awaited)
         for program in ("one", "gpu"):
             self.trains("./" + program, "--data", data, "--steps", 4, "--threads", 1, "--out", program + "-run",
                         env={**GPUS, "SHIM_SEED": str(TURN)}, timeout=600)

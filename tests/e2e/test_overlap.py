@@ -21,12 +21,15 @@ LAYOUTS = {  # ranks, and what the layout says beside the mesh
     "pieces": (2, "mesh tp = 2\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 4", "--pieces=4"),
     "blocks": (4, "mesh dp = 2, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1", "--pieces=2"),
     "positions": (2, "mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1", "--pieces=2"),
+    # Slots of experts, part by part.
+    "experts": (4, "mesh dp = 2, ep = 2\n experts -> ep\n batch -> dp, ep\n state -> dp\n microbatch 1", "--pieces=2"),
     # A collective reads what the one before it writes: over two axes, and from place to place of one ring.
     "two_axes": (4, "mesh dp = 2, cp = 2\n batch -> dp, cp\n state -> dp, cp\n microbatch 1"),
     "one_ring": (4, "mesh cp = 4\n seq -> cp (ring)\n microbatch 4"),
     "heads": (4, "mesh dp = 2, cp = 2\n batch -> dp\n seq -> cp (heads)\n state, grads, params -> dp\n microbatch 2"),
 }
 MODELS = {  # a table of positions stays whole where these are in blocks
+    "experts": (mgctest.model("mixtral_mini.mg"), *(f"-D{d}" for d in ("layers=2", "seq=64"))),
     "positions": (mgctest.model("gpt2_124m.mg"), *(f"-D{d}" for d in ("layers=2", "hidden=64", "heads=4", "ffn=256", "vocab=256", "seq=64"))),
 }
 
@@ -95,6 +98,13 @@ class Overlap(mgctest.Case):
 
     def test_tp(self):
         self.check_layout("tp")
+
+    def test_experts(self):
+        self.check_layout("experts")
+        self.make("experts", "auto", "uncut", pieces="--pieces=none")
+        self.run_it(["./uncut", *self.args("apart", 4)[1:]])
+        for one, cut in zip(self.losses("apart"), self.losses("bare"), strict=True):
+            self.assertAlmostEqual(one, cut, delta=2e-5 * one)
 
     def test_pieces(self):
         self.check_layout("pieces")

@@ -84,6 +84,11 @@ static const char *const layouts[] = {
     "replica=2 shard=2; batch replica shard; state shard; grads shard; params shard",
     "ep=2; experts ep; batch ep",
     "ep=2 dp=2; experts ep; batch dp ep; state dp",
+    "ep=2; experts ep; batch ep; pieces 2 4", /* slots of experts, part by part */
+    "ep=2 dp=2; experts ep; batch dp ep; state dp; pieces 2t 2",
+    "ep=2 tp=2; experts ep; batch ep; kv_heads tp; heads tp; ffn tp; vocab tp; pieces 2 2t",
+    "ep=2 tp=2; experts ep; batch ep; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp/2; pieces 2t "
+    "2",
     "dp=2 ep=4; experts ep; batch dp ep; state dp; grads dp; params dp",
     "ep=2 tp=2; experts ep; batch ep; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp",
     "dp=2 cp=2 ep=2; experts ep; batch dp ep; seq cp",
