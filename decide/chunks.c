@@ -40,12 +40,8 @@ static double seconds(const Module *module, const Device *d, int64_t chunk)
     memset(m->layout.offload, 0, sizeof m->layout.offload);
     m->layout.offloads = OFFLOADS_as_given;
     PlanJob job = plan_compared(m, d, a, "chunks");
-    plan_make(&job); /* what does not fit is timed as well */
     double s = 0;
-    if (job.plan) {
-        job.after = "place";
-        job.upto = "timeline";
-        plan_make(&job);
+    if (plan_timed(&job)) {
         const Program *g = job.plan->train ? job.plan->train : job.plan->eval;
         s = g ? g->seconds : 0;
     }

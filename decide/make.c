@@ -269,6 +269,17 @@ PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after)
                      .log = stderr};
 }
 
+bool plan_timed(PlanJob *j)
+{
+    plan_make(j); /* fails where it does not fit, too */
+    if (!j->plan)
+        return false;
+    j->after = "place";
+    j->upto = "timeline";
+    plan_make(j);
+    return true;
+}
+
 PassStatus plan_make(PlanJob *j)
 {
     const Job said = {.log = j->log};

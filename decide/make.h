@@ -54,6 +54,9 @@ struct PlanJob {
  * may change the module as it likes, and with no other decision made. */
 PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after);
 
+/* Runs such a job, and its timeline whether it fits or not. False: there is no plan. */
+bool plan_timed(PlanJob *j);
+
 /* Runs the passes and steps after `after` up to `upto`, in the order of the table, until one fails.
  * `place` leaves a plan that does not fit placed all the same. Both names must exist. */
 PassStatus plan_make(PlanJob *j);

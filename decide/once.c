@@ -27,12 +27,8 @@ static double seconds_with(const Module *module, const Device *d, bool once)
     PlanJob job = plan_compared(m, d, tmp, "frontier");
     job.rough = true;
     double seconds = INFINITY;
-    if (plan_make(&job) == PASS_ok && plan_bytes(job.plan) <= plan_budget(m, d)) {
-        job.after = "place";
-        job.upto = "timeline";
-        plan_make(&job);
+    if (plan_timed(&job) && plan_bytes(job.plan) <= plan_budget(m, d))
         seconds = job.plan->train->seconds;
-    }
     arena_free(tmp);
     return seconds;
 }

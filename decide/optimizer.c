@@ -59,13 +59,8 @@ static double seconds_with(const Module *module, const Device *d, OptimizerAt at
     PlanJob job = plan_compared(m, d, tmp, "optimizer");
     job.rough = true;
     double seconds = INFINITY;
-    plan_make(&job);
-    if (job.plan && plan_bytes(job.plan) <= plan_budget(m, d) && levels_fit(job.plan)) {
-        job.after = "place";
-        job.upto = "timeline";
-        plan_make(&job);
+    if (plan_timed(&job) && plan_bytes(job.plan) <= plan_budget(m, d) && levels_fit(job.plan))
         seconds = job.plan->train->seconds;
-    }
     arena_free(tmp);
     return seconds;
 }

@@ -40,12 +40,8 @@ static bool times_of(const Module *module, const Device *d, const Layout *as, Ti
     m->layout.optimizer = OPTIMIZER_device;
     PlanJob job = plan_compared(m, d, a, "turns");
     job.rough = true;
-    plan_make(&job); /* what does not fit is timed as well */
-    const bool any = job.plan != NULL;
+    const bool any = plan_timed(&job);
     if (any) {
-        job.after = "place";
-        job.upto = "timeline";
-        plan_make(&job);
         const Whole w = plan_whole(job.plan);
         *t = (Times){.part = {w.forward, w.backward}, .step = job.plan->train->seconds};
         for (int k = 0; k < w.naxes; k++)

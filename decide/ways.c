@@ -23,12 +23,8 @@ static Price price_of(const Module *module, const Device *d, const Layout *as, c
     PlanJob job = plan_compared(m, d, a, after);
     job.rough = true;
     Price price = {.seconds = INFINITY};
-    plan_make(&job); /* what does not fit is timed as well */
-    if (job.plan) {
+    if (plan_timed(&job)) {
         price.fits = plan_bytes(job.plan) <= plan_budget(m, d);
-        job.after = "place";
-        job.upto = "timeline";
-        plan_make(&job);
         price.seconds = job.plan->train->seconds;
     }
     arena_free(a);

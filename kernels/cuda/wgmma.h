@@ -225,10 +225,6 @@ template <int N> __device__ static inline void mg_copy_arrived()
 #define MG_SUMS_64                                                                                 \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
     "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
-#define MG_SUMS_96                                                                                 \
-    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
-    "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "        \
-    "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}"
 #define MG_SUMS_128                                                                                \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
     "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "        \
@@ -245,7 +241,6 @@ template <int N> __device__ static inline void mg_copy_arrived()
 #define MG_16(c)      MG_4((c)[0]), MG_4((c)[1]), MG_4((c)[2]), MG_4((c)[3])
 #define MG_OUT_32(c)  MG_16(c)
 #define MG_OUT_64(c)  MG_16(c), MG_16((c) + 4)
-#define MG_OUT_96(c)  MG_OUT_64(c), MG_16((c) + 8)
 #define MG_OUT_128(c) MG_OUT_64(c), MG_OUT_64((c) + 8)
 #define MG_OUT_192(c) MG_OUT_128(c), MG_OUT_64((c) + 16)
 
@@ -284,7 +279,6 @@ __device__ static inline void mg_group_of_tiles(float (*c)[4], uint64_t first, u
 #define MG_WGMMA_OF(T, name, TURNED)                                                               \
     MG_WGMMA(T, name, 32, TURNED, "%16", "%17", "%18", "%19", "%20", "%21")                        \
     MG_WGMMA(T, name, 64, TURNED, "%32", "%33", "%34", "%35", "%36", "%37")                        \
-    MG_WGMMA(T, name, 96, TURNED, "%48", "%49", "%50", "%51", "%52", "%53")                        \
     MG_WGMMA(T, name, 128, TURNED, "%64", "%65", "%66", "%67", "%68", "%69")                       \
     MG_WGMMA(T, name, 192, TURNED, "%96", "%97", "%98", "%99", "%100", "%101")
 MG_WGMMA_OF(mg_bf16, "bf16", 0)

@@ -199,6 +199,29 @@ void must_pass(Model *t, PassRun *pass)
     assert_int_equal(broken, 0);
 }
 
+char *module_text(const Module *m)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    ir_print(m, f);
+    fclose(f);
+    return text;
+}
+
+void must_read_back(Model *t)
+{
+    char *text = module_text(t->m);
+    uint32_t file = diag_add_file(t->m->diag, "again.mgir", text, strlen(text));
+    Module *m = ir_parse(t->a, t->m->names, t->m->diag, file);
+    if (!m)
+        fail_msg("%s", model_messages(t));
+    char *again = module_text(m);
+    assert_string_equal(text, again);
+    free(again);
+    free(text);
+}
+
 double difference(const Tensor64 *x, const Tensor64 *y)
 {
     double max = 0, size = 1e-30;

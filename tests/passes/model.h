@@ -48,6 +48,11 @@ Tensor64 *run_fn(Model *t, const Fn *fn, const Tensor64 *args);
 void must_pass(Model *t, PassRun *pass);
 PassStatus try_pass(Model *t, PassRun *pass);
 
+/* The text of a module, which the caller frees. */
+char *module_text(const Module *m);
+/* Fails the test unless the text of the program, read, is the program. */
+void must_read_back(Model *t);
+
 /* The greatest difference of two tensors, relative to the greatest element of the first. */
 double difference(const Tensor64 *x, const Tensor64 *y);
 /* How far the gradients among fn's results are from differences of its first result, relative to

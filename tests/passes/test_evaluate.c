@@ -268,16 +268,6 @@ static void whole_batches(void **state)
         }
 }
 
-static char *printed(const Module *m)
-{
-    char *text;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    ir_print(m, out);
-    fclose(out);
-    return text;
-}
-
 /* Totals are part of the text of a module. */
 static void as_text(void **state)
 {
@@ -286,12 +276,12 @@ static void as_text(void **state)
         Model t;
         open_program(&t, losses[k], BATCH, 3);
         must_pass(&t, pass_evaluate);
-        char *first = printed(t.m);
+        char *first = module_text(t.m);
         uint32_t file = diag_add_file(t.m->diag, "m.mgir", first, strlen(first));
         Module *again = ir_parse(t.a, names_new(t.a), t.m->diag, file);
         assert_non_null(again);
         assert_int_equal(ir_verify(again, stderr), 0);
-        char *second = printed(again);
+        char *second = module_text(again);
         assert_string_equal(first, second);
         free(first);
         free(second);

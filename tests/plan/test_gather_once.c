@@ -81,30 +81,6 @@ static Counts counts_of(const Model *t)
     return c;
 }
 
-static char *printed(const Module *m)
-{
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    ir_print(m, f);
-    fclose(f);
-    return text;
-}
-
-/* The text of the program, read, is the program. */
-static void reads_back(Model *t)
-{
-    char *text = printed(t->m);
-    uint32_t file = diag_add_file(t->m->diag, "once.mgir", text, strlen(text));
-    Module *m = ir_parse(t->a, t->m->names, t->m->diag, file);
-    if (!m)
-        fail_msg("%s", model_messages(t));
-    char *again = printed(m);
-    assert_string_equal(text, again);
-    free(again);
-    free(text);
-}
-
 /* Ranges and segments too: what is kept is drawn. Where layers are as they were written a step
  * gathers the elements that the other program gathers behind the update. */
 static void numbers(void **state)
@@ -126,7 +102,7 @@ static void numbers(void **state)
         const Counts behind = counts_of(&other), each = counts_of(&t);
         must_pass(&t, pass_gather_once);
         const Counts once = counts_of(&t);
-        reads_back(&t);
+        must_read_back(&t);
         for (int f = 0; f < SHARDED; f++) {
             if (!r.want[f])
                 continue;

@@ -83,30 +83,6 @@ static Counts counts_of(const Model *t)
     return c;
 }
 
-static char *printed(const Module *m)
-{
-    char *text;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    ir_print(m, f);
-    fclose(f);
-    return text;
-}
-
-/* The text of the program, read, is the program. */
-static void reads_back(Model *t)
-{
-    char *text = printed(t->m);
-    uint32_t file = diag_add_file(t->m->diag, "ahead.mgir", text, strlen(text));
-    Module *m = ir_parse(t->a, t->m->names, t->m->diag, file);
-    if (!m)
-        fail_msg("%s", model_messages(t));
-    char *again = printed(m);
-    assert_string_equal(text, again);
-    free(again);
-    free(text);
-}
-
 static void compare(const Reference *r, Model *t, const Lies *l, const char *what)
 {
     for (int f = 0; f < 3; f++) {
@@ -141,7 +117,7 @@ static void numbers(void **state)
         Counts after = counts_of(&t);
         assert_true(before.elements == after.elements);
         split += after.loops - before.loops;
-        reads_back(&t);
+        must_read_back(&t);
         compare(&r, &t, l, layout);
         model_close(&t);
         model_close(&r.t);
@@ -159,9 +135,9 @@ static void not_asked_for(void **state)
     Lies l[3];
     open_reference(&r, &models[0], 4);
     assert_true(open_local(&t, &r, layouts[0], l));
-    char *before = printed(t.m);
+    char *before = module_text(t.m);
     must_pass(&t, pass_prefetch_gathers);
-    char *after = printed(t.m);
+    char *after = module_text(t.m);
     assert_string_equal(before, after);
     free(before);
     free(after);
