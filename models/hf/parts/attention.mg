@@ -1,0 +1,39 @@
+%# Attention with grouped queries. Before it: qkv_bias, out_bias, qk_norm ("head": queries and keys are normed, head by head; "all": all heads
+%# together), takes (what the
+%# block is given beside x) and with (what attention is given, ", window = window").
+block attend(x[hidden]$takes) {
+    wq : param[hidden, kv_heads, group, head] ~ normal(std) as "q_proj.weight" [(kv_heads group head), hidden]
+%if qkv_bias
+    bq : param[kv_heads, group, head] = 0 as "q_proj.bias" [(kv_heads group head)]
+%end
+    wk : param[hidden, kv_heads, head] ~ normal(std) as "k_proj.weight" [(kv_heads head), hidden]
+%if qkv_bias
+    bk : param[kv_heads, head] = 0 as "k_proj.bias" [(kv_heads head)]
+%end
+    wv : param[hidden, kv_heads, head] ~ normal(std) as "v_proj.weight" [(kv_heads head), hidden]
+%if qkv_bias
+    bv : param[kv_heads, head] = 0 as "v_proj.bias" [(kv_heads head)]
+%end
+    wo : param[kv_heads, group, head, hidden] ~ normal(std / sqrt(2 * layers)) as "o_proj.weight" [hidden, (kv_heads group head)]
+%if out_bias
+    bo : param[hidden] = 0 as "o_proj.bias"
+%end
+%let q = qkv_bias ? "x @ wq over hidden + bq" : "x @ wq over hidden"
+%let k = qkv_bias ? "x @ wk over hidden + bk" : "x @ wk over hidden"
+%if qk_norm == "head"
+    nq : param[head] = $ones as "q_norm.weight"
+    nk : param[head] = $ones as "k_norm.weight"
+%let q = "rmsnorm(" + q + ", " + plus + "nq, over head, eps = eps)"
+%let k = "rmsnorm(" + k + ", " + plus + "nk, over head, eps = eps)"
+%elif qk_norm == "all"
+    nq : param[kv_heads, group, head] = $ones as "q_norm.weight" [(kv_heads group head)]
+    nk : param[kv_heads, head] = $ones as "k_norm.weight" [(kv_heads head)]
+%let q = "rmsnorm(" + q + ", nq, over (kv_heads, group, head), eps = eps)"
+%let k = "rmsnorm(" + k + ", nk, over (kv_heads, head), eps = eps)"
+%end
+    q = $(rope_)$(q)$(_rope)
+    k = $(rope_)$(k)$(_rope)
+    v = x @ wv over hidden$(qkv_bias ? " + bv" : "")
+    return attention(q, k, v, along seq, over head, causal$with) @ wo over (kv_heads, group, head)$(out_bias ? " + bo" : "")
+}
+
