@@ -104,11 +104,10 @@ static void plain_numbers(json_t *v)
             json_array_set_new(v, i, json_null());
         else
             plain_numbers(item);
-    json_object_foreach_safe(v, next, name, item)
-        if (json_is_string(json_object_get(item, "__float__")))
-            json_object_set_new(v, name, json_null());
-        else
-            plain_numbers(item);
+    json_object_foreach_safe(v, next, name,
+                             item) if (json_is_string(json_object_get(item, "__float__")))
+        json_object_set_new(v, name, json_null());
+    else plain_numbers(item);
 }
 
 bool import_config(Import *h)

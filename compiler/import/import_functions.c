@@ -1,8 +1,9 @@
 /* import_functions.c - functions of templates:
  *
  *   len(x), count(list, v)       how many elements, and how many of them are v
- *   int(x), text(x)              a number cut to a whole one; a value as the language writes it
- *   has("rope_scaling.factor")   whether config.json has the key, and not as null
+ *   int(x), text(x)              a number cut to a whole one; a number as the language writes it
+ *   real(x)                      likewise, 3 as 3.0: config.json may have to say that it is no
+ * whole one has("rope_scaling.factor")   whether config.json has the key, and not as null
  *   stored("wte.weight")         whether the files have a tensor of that name
  *   where(list, v)               the places of v as a condition of the language on the number l
  *   steps(list, "i")             the list as an expression of the language on the number i */
@@ -133,6 +134,7 @@ typedef enum Function {
     FN_count,
     FN_int,
     FN_text,
+    FN_real,
     FN_has,
     FN_stored,
     FN_where,
@@ -151,6 +153,11 @@ static json_t *compute(Cursor *c, Function f, json_t *a, json_t *b)
         return whole_value(c, (int64_t)json_number_value(a));
     case FN_text:
         return text_value(c, import_number(c->h, a));
+    case FN_real: {
+        const char *text = import_number(c->h, a);
+        return text_value(c,
+                          strpbrk(text, ".e") ? text : arena_printf(c->h->s->arena, "%s.0", text));
+    }
     case FN_has:
         a = import_find(c->h, json_string_value(a));
         return import_own(c->h, json_boolean(a && !json_is_null(a)));
@@ -170,9 +177,9 @@ json_t *import_call(Cursor *c, uint32_t begin, const char *name, json_t *args)
     static const struct {
         const char *name, *takes; /* a letter an argument: list, number, string, any */
     } functions[] = {
-        [FN_len] = {"len", "a"},      [FN_count] = {"count", "la"}, [FN_int] = {"int", "n"},
-        [FN_text] = {"text", "n"},    [FN_has] = {"has", "s"},      [FN_stored] = {"stored", "s"},
-        [FN_where] = {"where", "la"}, [FN_steps] = {"steps", "ls"}};
+        [FN_len] = {"len", "a"},       [FN_count] = {"count", "la"}, [FN_int] = {"int", "n"},
+        [FN_text] = {"text", "n"},     [FN_real] = {"real", "n"},    [FN_has] = {"has", "s"},
+        [FN_stored] = {"stored", "s"}, [FN_where] = {"where", "la"}, [FN_steps] = {"steps", "ls"}};
     size_t f = 0, n = sizeof functions / sizeof *functions;
     while (f < n && strcmp(functions[f].name, name) != 0)
         f++;

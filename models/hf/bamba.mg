@@ -35,9 +35,7 @@
 %include "parts/title.mg"
 dim layers = $layers, hidden = $hidden, kv_heads = $kv_heads, group = $(all_heads // kv_heads), head = $head, ffn = $ffn
 %include "parts/mixer_dims.mg"
-%if turn < head
-dim turn = $turn, still = head - turn
-%end
+%include "parts/turn_dims.mg"
 dim vocab = $vocab, seq = $seq, batch = 8
 const eps = $eps, theta = $theta, std = $std
 

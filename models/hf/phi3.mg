@@ -21,9 +21,7 @@
 %let rope_type = rope_word == "default" ? "default" : "longrope"
 %include "parts/title.mg"
 dim layers = $layers, hidden = $hidden, kv_heads = $kv_heads, group = $(all_heads // kv_heads), head = $head, ffn = $ffn
-%if turn < head
-dim turn = $turn, still = head - turn
-%end
+%include "parts/turn_dims.mg"
 dim vocab = $vocab, seq = $seq, batch = 8
 const eps = $eps, theta = $theta, std = $std$near_const$(drop > 0 ? ", drop = " + drop : "")
 
@@ -41,13 +39,7 @@ block attend(x[hidden]) {
 }
 
 %include "parts/activation.mg"
-block swiglu(x[hidden]) {
-    gate : param[hidden, ffn] ~ normal(std) as "gate_up_proj.weight" [ffn at 0, hidden]
-    up : param[hidden, ffn] ~ normal(std) as "gate_up_proj.weight" [ffn at ffn, hidden]
-    down : param[ffn, hidden] ~ normal(std / sqrt(2 * layers)) as "down_proj.weight" [hidden, ffn]
-    return ($act(x @ gate over hidden) * (x @ up over hidden)) @ down over ffn
-}
-
+%include "parts/joined_swiglu.mg"
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
 model phi3(tokens[batch, seq] : token(vocab)) {
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"

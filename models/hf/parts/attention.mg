@@ -1,5 +1,6 @@
 %# Attention with grouped queries. Before it: qkv_bias, out_bias, qk_norm ("head": queries and keys are normed, head by head; "all": all heads
-%# together), takes (what the
+%# together; "centered" and "tensors": head by head, also centered, with the gains of all heads in one tensor or each in its own), roped (not
+%# empty: the number `roped` says whether positions turn), takes (what the
 %# block is given beside x) and with (what attention is given, ", window = window").
 block attend(x[hidden]$takes) {
     wq : param[hidden, kv_heads, group, head] ~ normal(std) as "q_proj.weight" [(kv_heads group head), hidden]
@@ -30,9 +31,26 @@ block attend(x[hidden]$takes) {
     nk : param[kv_heads, head] = $ones as "k_norm.weight" [(kv_heads head)]
 %let q = "rmsnorm(" + q + ", nq, over (kv_heads, group, head), eps = eps)"
 %let k = "rmsnorm(" + k + ", nk, over (kv_heads, head), eps = eps)"
+%elif qk_norm == "centered"
+    nq : param[kv_heads, group, head] = 1 as "q_norm.weight" [(kv_heads group), head]
+    nk : param[kv_heads, head] = 1 as "k_norm.weight"
+%let q = "centered(" + q + ", nq, over head)"
+%let k = "centered(" + k + ", nk, over head)"
+%elif qk_norm == "tensors"
+    nq : param[q_heads, head] = 1 as "q_layernorm.norms.{}.weight"
+    nk : param[kv_heads, head] = 1 as "k_layernorm.norms.{}.weight"
+%let q = "centered(" + q + ", nq[q_heads -> (kv_heads, group)], over head)"
+%let k = "centered(" + k + ", nk, over head)"
 %end
+%if roped == ""
     q = $(rope_)$(q)$(_rope)
     k = $(rope_)$(k)$(_rope)
+%else
+    q = $q
+    k = $k
+    q = select(roped, $(rope_)q$(_rope), q)
+    k = select(roped, $(rope_)k$(_rope), k)
+%end
     v = x @ wv over hidden$(qkv_bias ? " + bv" : "")
     return attention(q, k, v, along seq, over head, causal$with) @ wo over (kv_heads, group, head)$(out_bias ? " + bo" : "")
 }

@@ -6,4 +6,4 @@
 %if balanced
 %key balancing : positive = default_balancing from router_aux_loss_coef as balancing
 %end
-%let balancing_const = balanced ? ", balancing = " + balancing : ""
+%let balancing_const = balanced ? ", balancing = " + real(balancing) : ""

@@ -56,11 +56,20 @@ block rope_long(x, along pos, over d, base =, original =, scale =) {
 %let _rope = _rope + ", original = " + original + ", scale = " + attention_scale
 %end
 %let _rope = _rope + ")"
-%if turn < head
+%if turn < head or neighbours
+%let cut = turn < head ? "[head = 0 .. turn]" : "", pairs = neighbours ? "[" + turned_dim + " -> (half, two)][(two, half) -> " + turned_dim + "]" : ""
+%if neighbours
+# Neighbours turn; both sides of a score may be ordered in another way.
+%else
 # Positions turn the first elements of a head.
+%end
 block turned(x[head]) {
-    y = $(rope_)x[head = 0 .. turn]$_rope
+%if turn < head
+    y = $(rope_)x$(cut)$(pairs)$_rope
     return join(y, x[head = turn .. head -> still], (turn, still) -> head)
+%else
+    return $(rope_)x$(pairs)$_rope
+%end
 }
 
 %let rope_ = "turned("

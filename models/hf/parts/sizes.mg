@@ -5,7 +5,7 @@
 %key kv_heads : whole = default_kv_heads == 0 ? all_heads : default_kv_heads from num_key_value_heads as kv_heads
 %key vocab : whole = default_vocab from vocab_size as vocab
 %key positions : whole = default_positions from max_position_embeddings
-%key std : positive = 0.02 from initializer_range as std
+%key std : positive = default_std from initializer_range as std
 %key tied : flag = default_tied from tie_word_embeddings
 %key attention_dropout : number? = 0 only 0
 %key head_given : whole? = default_head from head_dim as head

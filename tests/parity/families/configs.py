@@ -85,4 +85,39 @@ CONFIGS = {
         "plain": SIZES,
         "bias-yarn": {**SIZES, "attention_bias": True, "num_key_value_heads": 4, "rope_parameters": YARN},
     },
+    "gemma3_text": {
+        "plain": {**SIZES, "num_hidden_layers": 4, "head_dim": 12, "query_pre_attn_scalar": 10, "sliding_window": 6,
+                  "sliding_window_pattern": 2},
+        "linear": {**SIZES, "num_hidden_layers": 3, "head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 5, "attention_bias": True,
+                   "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "tie_word_embeddings": False,
+                   "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e5},
+                                       "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}},
+    },
+    "cohere": {
+        "plain": {**SIZES, "logit_scale": 0.5},
+        "norms-biases": {**SIZES, "use_qk_norm": True, "attention_bias": True, "tie_word_embeddings": False, "logit_scale": 2.0},
+    },
+    "cohere2": {
+        "plain": {**SIZES, "num_hidden_layers": 4, "sliding_window": 6, "logit_scale": 0.5},
+        "long-window": {**SIZES, "num_hidden_layers": 3, "sliding_window": 64, "attention_bias": True, "tie_word_embeddings": False,
+                        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+    },
+    "starcoder2": {
+        "plain": {**SIZES, "sliding_window": 6},
+        "no-biases": {**SIZES, "use_bias": False, "tie_word_embeddings": False, "hidden_act": "gelu"},
+    },
+    "stablelm": {
+        "plain": {**SIZES, "partial_rotary_factor": 0.5},
+        "parallel-norms": {**SIZES, "use_qkv_bias": True, "qk_layernorm": True, "use_parallel_residual": True, "hidden_size": 64},
+        "tied": {**SIZES, "partial_rotary_factor": 1.0, "num_key_value_heads": 4, "tie_word_embeddings": True},
+    },
+    "smollm3": {
+        "plain": {**SIZES, "num_hidden_layers": 4},
+        "windows": {**SIZES, "num_hidden_layers": 3, "no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 5,
+                    "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False},
+    },
+    "glm4": {
+        "plain": {**SIZES, "head_dim": 8},
+        "no-bias": {**SIZES, "head_dim": 12, "attention_bias": False, "partial_rotary_factor": 1.0, "tie_word_embeddings": True},
+    },
 }
