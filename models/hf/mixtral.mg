@@ -27,21 +27,22 @@ const eps = $eps, theta = $theta, std = $std$near_const$balancing_const
 %include "parts/rope.mg"
 %include "parts/attention.mg"
 %include "parts/activation.mg"
-%let wide = "ffn", name_gate = "w1", name_up = "w3", name_down = "w2", share = "share / sum(share, over best)"
+%let sparse_layers = "layers", wide = "ffn", name_gate = "w1", name_up = "w3", name_down = "w2", share = "share / sum(share, over best)"
 %include "parts/experts.mg"
 model mixtral(tokens[batch, seq] : token(vocab)) {
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
-%if balanced
-    used = expand(0, over (batch, choice))
-    asked = expand(0, over (batch, choice))
-%end
+%include "parts/balanced_begin.mg"
     repeat layers as "model.layers.{}" {
         x = x + attend(norm(x) as "input_layernorm") as "self_attn"
-        h = norm(x) as "post_attention_layernorm"
-        score = router(h) as "block_sparse_moe"
-        x = x + moe(h, score) as "block_sparse_moe"
-%include "parts/balanced.mg"
+%if balanced
+        y, more_used, more_asked = moe(norm(x) as "post_attention_layernorm") as "block_sparse_moe"
+        x = x + y
+        used = used + more_used
+        asked = asked + more_asked
+%else
+        x = x + moe(norm(x) as "post_attention_layernorm") as "block_sparse_moe"
+%end
     }
 %include "parts/head.mg"
 %let experts_split = true

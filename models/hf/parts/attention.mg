@@ -1,7 +1,7 @@
-%# Attention with grouped queries. Before it: qkv_bias, out_bias, qk_norm ("head": queries and keys are normed, head by head; "all": all heads
-%# together; "centered" and "tensors": head by head, also centered, with the gains of all heads in one tensor or each in its own), roped (not
-%# empty: the number `roped` says whether positions turn), takes (what the
-%# block is given beside x) and with (what attention is given, ", window = window").
+%# Attention with grouped queries. Before it: qkv_bias, out_bias, out_name (of the last product), qk_norm ("head": queries and keys are normed,
+%# head by head; "all": all heads together; "centered" and "tensors": head by head, also centered, with the gains of all heads in one tensor
+%# or each in its own; "biased": likewise with one gain and bias), roped (not empty: the number `roped` says whether positions turn), takes
+%# (what the block is given beside x) and with (what attention is given, ", window = window").
 block attend(x[hidden]$takes) {
     wq : param[hidden, kv_heads, group, head] ~ normal(std) as "q_proj.weight" [(kv_heads group head), hidden]
 %if qkv_bias
@@ -15,9 +15,9 @@ block attend(x[hidden]$takes) {
 %if qkv_bias
     bv : param[kv_heads, head] = 0 as "v_proj.bias" [(kv_heads head)]
 %end
-    wo : param[kv_heads, group, head, hidden] ~ normal(std / sqrt(2 * layers)) as "o_proj.weight" [hidden, (kv_heads group head)]
+    wo : param[kv_heads, group, head, hidden] ~ normal(std / sqrt(2 * layers)) as "$out_name.weight" [hidden, (kv_heads group head)]
 %if out_bias
-    bo : param[hidden] = 0 as "o_proj.bias"
+    bo : param[hidden] = 0 as "$out_name.bias"
 %end
 %let q = qkv_bias ? "x @ wq over hidden + bq" : "x @ wq over hidden"
 %let k = qkv_bias ? "x @ wk over hidden + bk" : "x @ wk over hidden"
@@ -36,6 +36,13 @@ block attend(x[hidden]$takes) {
     nk : param[kv_heads, head] = 1 as "k_norm.weight"
 %let q = "centered(" + q + ", nq, over head)"
 %let k = "centered(" + k + ", nk, over head)"
+%elif qk_norm == "biased"
+    nq : param[head] = 1 as "q_layernorm.weight"
+    nqb : param[head] = 0 as "q_layernorm.bias"
+    nk : param[head] = 1 as "k_layernorm.weight"
+    nkb : param[head] = 0 as "k_layernorm.bias"
+%let q = "layernorm(" + q + ", nq, nqb, over head, eps = eps)"
+%let k = "layernorm(" + k + ", nk, nkb, over head, eps = eps)"
 %elif qk_norm == "tensors"
     nq : param[q_heads, head] = 1 as "q_layernorm.norms.{}.weight"
     nk : param[kv_heads, head] = 1 as "k_layernorm.norms.{}.weight"

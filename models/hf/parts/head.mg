@@ -4,8 +4,8 @@
 %end
 %if balanced
     loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
-    # How unevenly experts are used, in each sequence, over all layers.
-    uneven = choice * mean(sum(used * asked, over choice), over batch) / (layers * layers)
+    # How unevenly experts are used, in each sequence, over all layers that have them.
+    uneven = choice * mean(sum(used * asked, over choice), over batch) / ($sparse_layers * $sparse_layers)
     loss = loss + balancing * uneven
 %else
     loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))

@@ -14,6 +14,10 @@ MAMBA2 = {"vocab_size": 72, "hidden_size": 32, "num_hidden_layers": 2, "num_head
 BAMBA = {**SIZES, "num_hidden_layers": 3, "attn_layer_indices": [1], "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8,
          "mamba_n_groups": 1, "mamba_chunk_size": 8}
 
+NEOX = {k: v for k, v in SIZES.items() if k != "num_key_value_heads"}
+FALCON = {k: v for k, v in NEOX.items() if k != "intermediate_size"}
+QWEN_MOE = {**SIZES, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+
 # family: {case: keys}
 CONFIGS = {
     "llama": {
@@ -119,5 +123,33 @@ CONFIGS = {
     "glm4": {
         "plain": {**SIZES, "head_dim": 8},
         "no-bias": {**SIZES, "head_dim": 12, "attention_bias": False, "partial_rotary_factor": 1.0, "tie_word_embeddings": True},
+    },
+    "qwen2_moe": {
+        "plain": {**QWEN_MOE, "shared_expert_intermediate_size": 28},
+        "some-dense": {**QWEN_MOE, "shared_expert_intermediate_size": 24, "num_hidden_layers": 4, "decoder_sparse_step": 2, "qkv_bias": False,
+                       "mlp_only_layers": [3], "norm_topk_prob": True, "output_router_logits": True, "router_aux_loss_coef": 0.3},
+    },
+    "qwen3_moe": {
+        "plain": {**QWEN_MOE, "head_dim": 12, "norm_topk_prob": True},
+        "some-dense": {**QWEN_MOE, "num_hidden_layers": 3, "mlp_only_layers": [0], "output_router_logits": True,
+                       "router_aux_loss_coef": 0.3, "attention_bias": True, "use_sliding_window": True, "sliding_window": 6},
+    },
+    "phi": {
+        "plain": {**SIZES, "partial_rotary_factor": 0.5, "num_key_value_heads": 4},
+        "norms-tied": {**SIZES, "qk_layernorm": True, "hidden_size": 64, "tie_word_embeddings": True},
+    },
+    "gptj": {
+        "plain": {**GPT2, "rotary_dim": 4},
+        "whole-tied": {**GPT2, "rotary_dim": 8, "tie_word_embeddings": True, "n_inner": 40, "activation_function": "relu"},
+    },
+    "gpt_neox": {
+        "plain": {**NEOX, "hidden_size": 64},
+        "serial": {**NEOX, "rotary_pct": 1.0, "use_parallel_residual": False, "attention_bias": False, "tie_word_embeddings": True},
+    },
+    "falcon": {
+        "one-key": {**FALCON, "ffn_hidden_size": 48},
+        "groups": {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "bias": True, "tie_word_embeddings": False},
+        "one-norm": {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
+        "serial": {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True},
     },
 }

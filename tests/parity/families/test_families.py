@@ -21,8 +21,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("MGC_BUILD", os.path.join(HERE, "../../../build"))
 # transformers keeps rates of rotary positions in float32 beside all else in float64.
 LOSS, GRADIENT, OF_ALL, TRAINED = 1e-7, 2e-6, 1e-7, 1e-5
-SINGLE = 20  # times as much, of families whose recurrence transformers computes in float32
-RECURRENT = ("mamba2", "bamba")
+SINGLE = 20  # times as much, of families of which transformers computes recurrences or scores in float32
+SINGLES = ("mamba2", "bamba", "gptj")
 
 
 def run(folder, program, *argv):
@@ -102,7 +102,7 @@ def check(family, name, case, compiled):
         tiny.directory(f"{folder}/source", case["config"], case["tensors"])
         try:
             tiny_model(folder)
-            worst = interpreted(folder, case, SINGLE if family in RECURRENT else 1)
+            worst = interpreted(folder, case, SINGLE if family in SINGLES else 1)
             steps = trained(folder, case) if compiled else 0
         except RuntimeError as e:
             print(f"{family} {name}: FAILED\n{e}")
