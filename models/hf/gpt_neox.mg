@@ -30,7 +30,7 @@
 %extra "*.attention.masked_bias"
 %let head_name = stored("embed_out.weight") ? "embed_out.weight" : "lm_head.weight"
 %if tied
-%extra "$head_name"
+%extra head_name
 %end
 %include "parts/title.mg"
 dim layers = $layers, hidden = $hidden, heads = $heads, qkv = 3, head = $head, ffn = $ffn

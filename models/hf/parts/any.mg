@@ -20,6 +20,6 @@
 %let default_theta = 10000, default_partial = null, default_original = null, default_balancing = 0.001
 %# Of blocks.
 %let qkv_bias = false, out_bias = false, qk_norm = "", mlp_bias = false, ones = 1, plus = "", takes = "", with = "", act_key = "hidden_act"
-%let near_const = "", neighbours = false, roped = "", shared = false, out_name = "o_proj", layer_norm = false, norm_bias = false, at = "", given = "", balanced = false, balancing_const = "", rope_ = "", _rope = "", base = "model."
+%let near_const = "", neighbours = false, roped = "", sinks = false, shared = false, out_name = "o_proj", layer_norm = false, norm_bias = false, at = "", given = "", balanced = false, balancing_const = "", rope_ = "", _rope = "", base = "model."
 %# Of the layout.
-%let over_tp = "kv_heads, ffn, vocab", experts_split = false, splits_seq = true
+%let over_tp = "kv_heads, ffn, vocab", experts_split = false, splits_seq = true, frozen = ""

@@ -1,6 +1,6 @@
 %# Attention with grouped queries. Before it: qkv_bias, out_bias, out_name (of the last product), qk_norm ("head": queries and keys are normed,
 %# head by head; "all": all heads together; "centered" and "tensors": head by head, also centered, with the gains of all heads in one tensor
-%# or each in its own; "biased": likewise with one gain and bias), roped (not empty: the number `roped` says whether positions turn), takes
+%# or each in its own; "biased": likewise with one gain and bias), sinks (a score beside those of a head's keys), roped (not empty: the number `roped` says whether positions turn), takes
 %# (what the block is given beside x) and with (what attention is given, ", window = window").
 block attend(x[hidden]$takes) {
     wq : param[hidden, kv_heads, group, head] ~ normal(std) as "q_proj.weight" [(kv_heads group head), hidden]
@@ -18,6 +18,10 @@ block attend(x[hidden]$takes) {
     wo : param[kv_heads, group, head, hidden] ~ normal(std / sqrt(2 * layers)) as "$out_name.weight" [hidden, (kv_heads group head)]
 %if out_bias
     bo : param[hidden] = 0 as "$out_name.bias"
+%end
+%if sinks
+    sink : param[kv_heads, group] ~ normal(std) as "sinks" [(kv_heads group)]
+%let with = with + ", sink = sink"
 %end
 %let q = qkv_bias ? "x @ wq over hidden + bq" : "x @ wq over hidden"
 %let k = qkv_bias ? "x @ wk over hidden + bk" : "x @ wk over hidden"

@@ -18,6 +18,11 @@ NEOX = {k: v for k, v in SIZES.items() if k != "num_key_value_heads"}
 FALCON = {k: v for k, v in NEOX.items() if k != "intermediate_size"}
 QWEN_MOE = {**SIZES, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 
+DEEPSEEK2 = {**SIZES, "num_key_value_heads": 4, "moe_intermediate_size": 24, "first_k_dense_replace": 1, "n_routed_experts": 4,
+             "n_shared_experts": 2, "num_experts_per_tok": 2, "kv_lora_rank": 16, "q_lora_rank": None, "qk_nope_head_dim": 8,
+             "qk_rope_head_dim": 8, "v_head_dim": 12}
+DEEPSEEK3 = {**DEEPSEEK2, "n_shared_experts": 1, "n_routed_experts": 8, "n_group": 4, "topk_group": 2, "q_lora_rank": 12}
+
 # family: {case: keys}
 CONFIGS = {
     "llama": {
@@ -151,5 +156,24 @@ CONFIGS = {
         "groups": {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "bias": True, "tie_word_embeddings": False},
         "one-norm": {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
         "serial": {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True},
+    },
+    "deepseek_v2": {
+        "plain": DEEPSEEK2,
+        "groups-yarn": {**DEEPSEEK2, "q_lora_rank": 12, "n_routed_experts": 8, "topk_method": "group_limited_greedy", "n_group": 4,
+                        "topk_group": 2, "routed_scaling_factor": 2.0, "attention_bias": True, "first_k_dense_replace": 0,
+                        "rope_parameters": {**YARN, "mscale": 0.7, "mscale_all_dim": 0.7}},
+    },
+    "deepseek_v3": {
+        "plain": DEEPSEEK3,
+        "one-group-yarn": {**DEEPSEEK3, "q_lora_rank": None, "n_group": 1, "topk_group": 1, "norm_topk_prob": False, "attention_bias": True,
+                           "rope_interleave": False, "first_k_dense_replace": 2, "num_hidden_layers": 3,
+                           "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}},
+    },
+    "gpt_oss": {
+        "plain": {**SIZES, "head_dim": 8, "intermediate_size": 24, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 6,
+                  "num_hidden_layers": 3, "rope_parameters": {**YARN, "truncate": False}, "swiglu_limit": 0.5},
+        "balanced": {**SIZES, "head_dim": 12, "intermediate_size": 20, "num_local_experts": 4, "num_experts_per_tok": 3, "attention_bias": False,
+                     "rope_parameters": YARN, "output_router_logits": True, "router_aux_loss_coef": 0.3, "tie_word_embeddings": True,
+                     "sliding_window": 64},
     },
 }
