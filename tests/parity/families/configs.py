@@ -23,6 +23,11 @@ DEEPSEEK2 = {**SIZES, "num_key_value_heads": 4, "moe_intermediate_size": 24, "fi
              "qk_rope_head_dim": 8, "v_head_dim": 12}
 DEEPSEEK3 = {**DEEPSEEK2, "n_shared_experts": 1, "n_routed_experts": 8, "n_group": 4, "topk_group": 2, "q_lora_rank": 12}
 
+MAMBA = {"vocab_size": 72, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "bos_token_id": 0, "eos_token_id": 1,
+         "pad_token_id": 0}
+QWEN_NEXT = {**QWEN_MOE, "num_hidden_layers": 4, "head_dim": 16, "shared_expert_intermediate_size": 20, "linear_key_head_dim": 16,
+             "linear_value_head_dim": 12, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+
 # family: {case: keys}
 CONFIGS = {
     "llama": {
@@ -175,5 +180,15 @@ CONFIGS = {
         "balanced": {**SIZES, "head_dim": 12, "intermediate_size": 20, "num_local_experts": 4, "num_experts_per_tok": 3, "attention_bias": False,
                      "rope_parameters": YARN, "output_router_logits": True, "router_aux_loss_coef": 0.3, "tie_word_embeddings": True,
                      "sliding_window": 64},
+    },
+    "mamba": {
+        "plain": MAMBA,
+        "biases": {**MAMBA, "use_bias": True, "use_conv_bias": False, "tie_word_embeddings": False, "conv_kernel": 3, "time_step_rank": 3},
+    },
+    "qwen3_next": {
+        "plain": QWEN_NEXT,
+        "some-dense": {**QWEN_NEXT, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+                       "mlp_only_layers": [1], "attention_bias": True, "norm_topk_prob": False, "output_router_logits": True,
+                       "router_aux_loss_coef": 0.3, "linear_num_key_heads": 4, "linear_conv_kernel_dim": 3, "tie_word_embeddings": True},
     },
 }

@@ -22,7 +22,7 @@ BUILD = os.environ.get("MGC_BUILD", os.path.join(HERE, "../../../build"))
 # transformers keeps rates of rotary positions in float32 beside all else in float64.
 LOSS, GRADIENT, OF_ALL, TRAINED = 1e-7, 2e-6, 1e-7, 1e-5
 SINGLE = 20  # times as much, of families of which transformers computes recurrences or scores in float32
-SINGLES = ("mamba2", "bamba", "gptj", "deepseek_v2", "deepseek_v3")
+SINGLES = ("mamba2", "bamba", "gptj", "deepseek_v2", "deepseek_v3", "mamba", "qwen3_next")
 
 
 def run(folder, program, *argv):
