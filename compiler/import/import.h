@@ -1,4 +1,8 @@
-/* import.h - mgc import-hf: what its parts share. */
+/* import.h - mgc import-hf: what its parts share.
+ *
+ * A family of models is known by its template, lib/mgc/hf/FAMILY.mg: the keys of
+ * config.json that it understands and the text of the model, with conditions. The C code knows no
+ * family. docs/families.md describes templates. */
 #ifndef MGC_IMPORT_H
 #define MGC_IMPORT_H
 
@@ -6,54 +10,72 @@
 
 #include <jansson.h>
 
-typedef enum Family {
-    FAMILY_llama,
-    FAMILY_qwen2,
-    FAMILY_qwen3,
-    FAMILY_mistral,
-    FAMILY_mixtral,
-    FAMILY_phi3,
-    FAMILY_mamba2,
-    FAMILY_bamba,
-    FAMILY_gpt2
-} Family;
-
-/* A model as its config.json describes it. */
-typedef struct HfModel {
+/* A model as its config.json describes it, read by the template of its family. */
+typedef struct Import {
     Session *s;
     const char *dir, *path;   /* of config.json */
     json_t *config, *tensors; /* tensors: name -> {"shape": [...], ...} of all files; NULL: none */
     json_t *owned;            /* an array of all that was made */
-    Family family;
-    int64_t hidden, ffn, layers, heads, kv_heads, head, vocab, positions;
-    double eps, theta, std;
-    bool tied, qkv_bias, qk_norm;
-    bool scaled;    /* rotary rates as in Llama 3.1 */
-    int64_t turn;   /* of a head, the elements that rotary positions turn */
-    int64_t window; /* of attention; 0: none that is shorter than the positions */
-    double factor, low, high, original;
-    int64_t experts,
-        best; /* of a mixture: how many a layer has, and how many a position uses; or 0 */
-    int64_t lanes, lane; /* of Mamba 2's mixer: heads and their size; 0: there is none */
-    int64_t state, taps;
-    json_t *attending; /* the layers with attention, of a model whose others have a mixer */
-    double balancing;  /* of its loss: the factor of how unevenly they are used, or 0 */
-} HfModel;
+    const char *family;
+    json_t *values; /* name -> value: keys and what is computed from them */
+    json_t *known;  /* key, as "rope_scaling.factor" -> see below */
+    json_t *extra;  /* patterns of tensors that are in files and are no parameters */
+    FILE *out;      /* the text of the model */
+} Import;
 
-/* import_config.c: false after telling all that is wrong or not built. */
-bool import_config(HfModel *h);
-/* import_write.c: the .mg file, and blocks that several families have. */
-void import_write(const HfModel *h, FILE *out);
-void import_write_norm(FILE *out);
-void import_write_attention(const HfModel *h, FILE *out);
-void import_write_mlp(const HfModel *h, FILE *out);
-/* import_mamba.c */
-void import_mixer_dims(const HfModel *h, FILE *out);
-void import_write_mamba2(const HfModel *h, FILE *out);
-void import_write_bamba(const HfModel *h, FILE *out);
+/* `known`: what becomes of a key in the model's config block: a string is the expression that
+ * stands for it, true: it stays as it is, null: it is left out. */
+
+/* A place in a template that is read on: text, from `at` to `end`. */
+typedef struct Cursor {
+    Import *h;
+    uint32_t file;
+    const char *text;
+    uint32_t at, end;
+    int dead; /* above 0: read, and not computed */
+    int depth;
+    bool failed;
+} Cursor;
+
+/* import_config.c: false after telling all that is wrong. */
+bool import_config(Import *h);
+/* Of a key: always false. */
+bool import_bad(Import *h, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* All keys that the template does not know are told. */
+bool import_all_known(Import *h);
+
+/* import_template.c: runs the template of the family; the text goes to h->out. */
+bool import_template(Import *h);
+
+/* import_key.c: a line `%key`; the cursor is behind the word. */
+bool import_key(Cursor *c);
+json_t *import_find(const Import *h, const char *key);
+
+/* import_eval.c: expressions of templates. NULL after an error was told. */
+json_t *import_eval(Cursor *c);
+bool import_refuse(Cursor *c, uint32_t begin, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Words and marks of a line; blanks before them are passed over. */
+bool import_accept(Cursor *c, const char *token);
+bool import_expect(Cursor *c, const char *token);
+const char *import_name(Cursor *c, bool dots);
+bool import_ends(Cursor *c);
+json_t *import_own(Import *h, json_t *v);
+bool import_true(const json_t *v);
+
+/* import_functions.c: what expressions call. */
+json_t *import_call(Cursor *c, uint32_t begin, const char *name, json_t *args);
+
+/* import_values.c: values as text, and equal values. */
+bool import_same(const json_t *a, const json_t *b);
+const char *import_number(const Import *h, const json_t *v);
+const char *import_shown(const Import *h, const json_t *v); /* for messages, not too long */
+void import_write_config(const Import *h, FILE *out);
+
 /* import_tensors.c: the headers of a directory's safetensors files, and their agreement with the
  * parameters of a module. */
-bool import_tensors(HfModel *h);
-bool import_agree(const HfModel *h, const Module *m);
+bool import_tensors(Import *h);
+bool import_agree(const Import *h, const Module *m);
 
 #endif

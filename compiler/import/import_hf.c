@@ -19,17 +19,28 @@ static char *canonical(Session *s, const char *text, size_t size, Module **m, si
     return formatted;
 }
 
-static Exit write_model(Session *s, const HfModel *h)
+/* The text that the template makes of the config; NULL after telling what is wrong. */
+static const char *model_text(Import *h, size_t *size)
 {
     char *text;
+    h->out = open_memstream(&text, size);
+    const bool good = import_template(h) && import_all_known(h);
+    if (good)
+        import_write_config(h, h->out);
+    fclose(h->out);
+    const char *kept = good ? arena_strdup(h->s->arena, text) : NULL;
+    free(text);
+    return kept;
+}
+
+static Exit write_model(Import *h)
+{
+    Session *s = h->s;
     size_t size, length;
     Module *m;
     Output out;
-    FILE *f = open_memstream(&text, &size);
-    import_write(h, f);
-    fclose(f);
-    char *formatted = canonical(s, arena_strdup(s->arena, text), size, &m, &length);
-    free(text);
+    const char *text = model_text(h, &size);
+    char *formatted = text ? canonical(s, text, size, &m, &length) : NULL;
     if (!formatted || (h->tensors && !import_agree(h, m))) {
         free(formatted);
         return EXIT_source;
@@ -48,9 +59,12 @@ static Exit write_model(Session *s, const HfModel *h)
 
 Exit command_import_hf(Session *s, const char *dir)
 {
-    HfModel h = {.s = s, .dir = dir, .owned = json_array()};
+    Import h = {.s = s, .dir = dir, .owned = json_array()};
     h.path = arena_printf(s->arena, "%s/config.json", dir);
-    Exit status = import_config(&h) && import_tensors(&h) ? write_model(s, &h) : EXIT_source;
+    h.values = import_own(&h, json_object());
+    h.known = import_own(&h, json_object());
+    h.extra = import_own(&h, json_array());
+    Exit status = import_config(&h) && import_tensors(&h) ? write_model(&h) : EXIT_source;
     json_decref(h.owned);
     return status;
 }

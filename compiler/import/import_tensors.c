@@ -4,20 +4,21 @@
 #include "ir/external.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { HEADER_MAX = 100000000 };
 
-static bool unfit(const HfModel *h, const char *path, const char *why)
+static bool unfit(const Import *h, const char *path, const char *why)
 {
     diag_error(h->s->diag, (Span){0}, 571, "%s: %s", path, why);
     return false;
 }
 
 /* The header of one file, merged into h->tensors. */
-static bool read_file(HfModel *h, const char *path)
+static bool read_file(Import *h, const char *path)
 {
     unsigned char first[8];
     struct stat st;
@@ -56,7 +57,7 @@ static bool read_file(HfModel *h, const char *path)
     return true;
 }
 
-static bool read_index(HfModel *h, const char *path)
+static bool read_index(Import *h, const char *path)
 {
     json_error_t e;
     size_t size;
@@ -88,7 +89,7 @@ static bool read_index(HfModel *h, const char *path)
     return true;
 }
 
-bool import_tensors(HfModel *h)
+bool import_tensors(Import *h)
 {
     const char *one = arena_printf(h->s->arena, "%s/model.safetensors", h->dir);
     const char *index = arena_printf(h->s->arena, "%s.index.json", one);
@@ -102,7 +103,7 @@ bool import_tensors(HfModel *h)
 
 /* ---- agreement ----------------------------------------------------------------------------- */
 
-static const char *shape_text(const HfModel *h, int rank, const int64_t *shape)
+static const char *shape_text(const Import *h, int rank, const int64_t *shape)
 {
     const char *text = "[";
     for (int i = 0; i < rank; i++)
@@ -119,7 +120,7 @@ static bool same_shape(const json_t *shape, int rank, const int64_t *want)
 }
 
 /* One external tensor: takes it out of what is left. */
-static bool agree_one(const HfModel *h, json_t *left, const char *name, int rank,
+static bool agree_one(const Import *h, json_t *left, const char *name, int rank,
                       const int64_t *want)
 {
     json_t *tensor = json_object_get(left, name);
@@ -149,7 +150,7 @@ static int64_t external_count(const Tensor *t)
 }
 
 /* Of the parts of a tensor the first stands for all. */
-static bool agree_tensor(const HfModel *h, json_t *left, const Module *m, const Tensor *t)
+static bool agree_tensor(const Import *h, json_t *left, const Module *m, const Tensor *t)
 {
     int64_t shape[MAX_RANK];
     bool same = true;
@@ -164,21 +165,18 @@ static bool agree_tensor(const HfModel *h, json_t *left, const Module *m, const 
     return same;
 }
 
-static bool ends_in(const char *name, const char *end)
-{
-    size_t n = strlen(name), k = strlen(end);
-    return n >= k && strcmp(name + n - k, end) == 0;
-}
-
 /* Files may hold more than parameters: masks and tables that mgc computes, a tied head. */
-static bool left_out(const HfModel *h, const char *name)
+static bool left_out(const Import *h, const char *name)
 {
-    return ends_in(name, ".rotary_emb.inv_freq") || ends_in(name, ".attn.masked_bias") ||
-           (ends_in(name, ".attn.bias") && !ends_in(name, "_attn.bias")) ||
-           (h->tied && strcmp(name, "lm_head.weight") == 0);
+    size_t i;
+    json_t *pattern;
+    json_array_foreach(h->extra, i, pattern)
+        if (fnmatch(json_string_value(pattern), name, 0) == 0)
+            return true;
+    return false;
 }
 
-bool import_agree(const HfModel *h, const Module *m)
+bool import_agree(const Import *h, const Module *m)
 {
     json_t *left = json_copy(h->tensors), *tensor;
     const char *name;

@@ -28,6 +28,7 @@ class Install(mgctest.Case):
         self.assertEqual(files - perhaps,
                          {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h", "lib/mgc/include/abi_types.h", "lib/mgc/include/launches.h", "lib/mgc/include/half.h", "lib/mgc/include/fp8.h", "lib/mgc/include/dynamic8.h",
                           "lib/mgc/calibrate.mg", "lib/mgc/calibrate_scan.mg", "lib/mgc/report.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
+                          *("lib/mgc/" + os.path.relpath(os.path.join(d, f), mgctest.MODELS) for d, _, names in os.walk(os.path.join(mgctest.MODELS, "hf")) for f in names),
                           *(f"lib/mgc/cuda/{f}" for f in os.listdir(os.path.join(mgctest.SOURCE, "kernels/cuda")) if f != "instances_some.h")})
 
     def test_moved(self):
@@ -45,6 +46,16 @@ class Install(mgctest.Case):
         self.assertEqual(r.returncode, 2)  # it finds no device
         self.assertIn(b"no descriptions were found", r.stderr)
         self.build_and_train("./alone", "train", env={"MGC_HOME": self.path("far/away/lib/mgc")})
+
+    def test_families(self):
+        """Templates of families come along; without them no model is imported, and the message says where they were looked for."""
+        os.mkdir(self.path("hf"))
+        self.write("hf/config.json", '{"model_type": "llama"}')
+        self.assertEqual(self.run_program(self.mgc_path, "import-hf", "hf", "-o", "x.mg").returncode, 0)
+        shutil.rmtree(self.path("far/away/lib/mgc/hf"))
+        r = self.run_program(self.mgc_path, "import-hf", "hf", "-o", "y.mg")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn(b"no templates of families were found in", r.stderr)
 
     def test_missing_runtime(self):
         os.remove(self.path("far/away/lib/mgc/libmgrt.a"))

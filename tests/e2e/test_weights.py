@@ -264,14 +264,18 @@ class Config(mgctest.Case):
             (self.assertEqual if len(tensor[1]) == 1 else self.assertNotEqual)(tensor, results[1][name], name)
 
     def test_what_is_not_built(self):
-        for key, value in (("model_type", "mamba"), ("hidden_act", "relu"), ("mlp_bias", True),
-                           ("attention_bias", True), ("rope_scaling", {"rope_type": "yarn", "factor": 2}),
+        for key, value in (("model_type", "no_family"), ("model_type", "../llama"), ("hidden_act", "prelu"), ("mlp_bias", 1),
+                           ("attention_dropout", 0.1), ("rope_scaling", {"rope_type": "ntk", "factor": 2}),
+                           ("rope_scaling", {"rope_type": "linear"}), ("quantization_config", {"bits": 4}), ("clip_qkv", 8.0),
+                           ("rope_scaling", {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "other": 1}),
+                           ("rope_scaling", {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0, 2.0]}),
                            ("num_attention_heads", 3), ("num_key_value_heads", 3), ("hidden_size", 2 ** 40),
-                           ("hidden_size", -1), ("rms_norm_eps", "x"), ("vocab_size", None),
+                           ("hidden_size", -1), ("rms_norm_eps", "x"), ("vocab_size", 0),
                            ("layer_types", ["sliding_attention"]),
                            ("rope_scaling", {"rope_type": "llama3", "factor": 8})):
             r = self.imports({**LLAMA, key: value}, code=1)
             self.assertIn("MG0570", r.err)
+            self.assertIn(key if key != "rope_scaling" else "factor" if "factor" in r.err else "rope_scaling.", r.err)
         for key, value in (("num_local_experts", 0), ("num_experts_per_tok", 9), ("router_jitter_noise", 0.1),
                            ("router_aux_loss_coef", -1)):
             self.assertIn("MG0570", self.imports({**LLAMA, "model_type": "mixtral", key: value}, code=1).err)
@@ -301,7 +305,8 @@ class Config(mgctest.Case):
                      "model.layers.0.mlp.gate_up_proj.weight is [24,32]; config.json makes it [48, 32]"):
             self.assertIn(word, r.err)
             self.assertEqual(r.err.count(word), 1)
-        for key, value, word in (("rope_scaling", {"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}, "'longrope'"),
+        for key, value, word in (("rope_scaling", {"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}, "short_factor"),
+                                 ("rope_scaling", {"type": "linear", "factor": 2.0}, "'longrope'"),
                                  ("sliding_window", 0, "sliding_window"), ("partial_rotary_factor", 0.2, "partial_rotary_factor"),
                                  ("partial_rotary_factor", 2, "partial_rotary_factor"), ("attention_bias", True, "attention_bias")):
             r = self.imports({**phi3, key: value}, code=1)
@@ -333,9 +338,9 @@ class Config(mgctest.Case):
             self.assertEqual(read_safetensors(self.read("r/ckpt/step-00000000/model.safetensors")),
                              read_safetensors(self.read("hf/model.safetensors")))
         for config in ([{**mamba, key: value} for key, value in (
-                ("n_groups", 8), ("use_bias", True), ("use_conv_bias", False), ("rms_norm", False), ("expand", 3), ("hidden_act", "relu"),
-                ("time_step_limit", [0.0, 1.0]), ("num_heads", 0))] + [{**bamba, key: value} for key, value in (
-                    ("mamba_n_groups", 2), ("mamba_proj_bias", True), ("mamba_conv_bias", False), ("mamba_expand", 4), ("mamba_d_head", 7),
+                ("n_groups", 8), ("rms_norm", False), ("expand", 3), ("hidden_act", "prelu"),
+                ("time_step_limit", [0.0]), ("num_heads", 0))] + [{**bamba, key: value} for key, value in (
+                    ("mamba_n_groups", 3), ("mamba_expand", "x"), ("mamba_d_head", 7),
                     ("attn_layer_indices", [-1]), ("attn_layer_indices", 3), ("z_loss_coefficient", 0.1),
                     ("rope_scaling", {"rope_type": "llama3", "factor": 8}))]):
             with self.subTest(config=config):
@@ -351,8 +356,70 @@ class Config(mgctest.Case):
             self.assertIn("dim experts = 4, choice = experts, best = 3, rows = best * seq\n", text)
             self.assertIn("num_local_experts = experts\n", text)
             self.assertIn("router_jitter_noise = 0.0\n", text)
-            self.assertEqual("+ balancing / layers * uneven" in text, asked)
+            self.assertEqual("+ balancing * uneven" in text, asked)
             self.compiles("m.mg", "--check", "-D", "ep=2", "-D", "batch=4")
+
+    def test_templates(self):
+        """A family is added by a file; what is wrong with one is told with its place."""
+        home = self.path("home")
+        os.makedirs(home + "/hf")
+        for f in os.listdir(os.path.join(mgctest.BUILD, "lib/mgc")):
+            if f != "hf":
+                os.symlink(os.path.join(mgctest.BUILD, "lib/mgc", f), os.path.join(home, f))
+        small = """%key wide : whole = 3 only 3, 5 as wide
+%key words : list = [l % 3 == 1 ? "a" : "b" for l < 7]
+%let half = wide // 2, where_a = where(words, "a")
+dim wide = $wide, vocab = 8, seq = 4, batch = 2
+# $(where_a), $half, $(steps([1, 1, 2.5], "i")), $(-7 // 2), $(-7 % 3), $(not (1 > 2 or false) ? "yes" : nothing)
+model $model_type(tokens[batch, seq] : token(vocab)) {
+%if wide == 3 and not has("words")
+    table : param[vocab, wide] ~ normal(0.1)
+%elif false
+    this is never read
+%else
+    table : param[vocab, wide] ~ normal(0.2)
+%end
+    loss = cross_entropy(table[tokens] @ table[vocab -> _c] over wide, next(tokens))
+}
+train {
+    optimizer adamw()
+    lr 1e-3
+}
+""".replace("table[vocab -> _c]", "out").replace("    loss", "    out : param[wide, vocab] ~ normal(0.1)\n    loss")
+        self.write("home/hf/small.mg", small)
+        env = {"MGC_HOME": home}
+
+        def imports(config, code):
+            os.makedirs(self.path("hf"), exist_ok=True)
+            self.write("hf/config.json", json.dumps(config))
+            r = self.run_program(mgctest.MGC, "import-hf", "hf", "-o", "m.mg", env=env)
+            self.assertEqual(r.returncode, code, r.stderr)
+            return r.stderr.decode()
+
+        imports({"model_type": "small"}, 0)
+        text = self.read("m.mg").decode()
+        self.assertIn("# l % 3 == 1, 1, select(i < 2, 1, 2.5), -4, 2, yes\n", text)
+        self.assertIn("normal(0.1)", text)
+        imports({"model_type": "small", "wide": 5, "words": ["b", "a"] * 3 + ["b"]}, 0)
+        text = self.read("m.mg").decode()
+        for part in ("# l % 2 == 1, 2,", "normal(0.2)", "    wide = wide\n", '    words = ["b", "a", "b"'):
+            self.assertIn(part, text)
+        self.assertIn('"wide" is 4; what is built is 3, 5', imports({"model_type": "small", "wide": 4}, 1))
+        self.assertIn('"depth" is 1: what it changes is not known of \'small\'', imports({"model_type": "small", "depth": 1}, 1))
+        self.assertIn("there is: small", imports({"model_type": "tiny"}, 1))
+        for line, says in (("%key x", "':' is expected here"), ("%key x : size", "there is no type 'size'"), ("%let y = (1", "')' is expected here"),
+                           ("%let y = z", "there is no key and no value 'z'"), ("%let y = 1 / 0", "is no number"), ("%let y = f(1)", "no function 'f'"),
+                           ("%let y = len(1, 2)", "'len' does not take these values"), ("%let y = 1 2", "the line ends here"),
+                           ("%let y = 1 < true", "are not compared"), ("%end", "there is no %if before this"), ("%if 1", "has no %end"),
+                           ("%what", "no such instruction"), ("# $words", "is not text of a model"), ("%let y = \"a", "has no end"),
+                           ("%include \"small.mg\"", "more than 8 deep"), ("%let y = " + "(" * 70, "too deep")):
+            with self.subTest(line=line):
+                self.write("home/hf/small.mg", "%let words = [1]\n" + line + "\n" if "$" in line or "include" in line else small + line + "\n")
+                err = imports({"model_type": "small"}, 1)
+                self.assertIn("MG0575", err)
+                self.assertIn(says, err)
+                self.assertRegex(err, r"small.mg:\d+:\d+: error")
+                self.assertIn("^", err)
 
     def test_shipped(self):
         """The shipped models are what import-hf makes of the published configs: blocks, model, config."""

@@ -85,7 +85,7 @@ MODELS = {
                                  {"max_shard_size": "20KB"}),
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config,
              {"vocab_size": 256, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64,
-              "bos_token_id": 0, "eos_token_id": 0}, {}),
+              "bos_token_id": 0, "eos_token_id": 0, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}, {}),
     "gemma2": (hf.Gemma2ForCausalLM, hf.Gemma2Config, {**SHAPE, **GEMMA, "num_hidden_layers": 5}, {"shipped": SHIPPED}),
     "gemma3": (hf.Gemma3ForCausalLM, hf.Gemma3TextConfig, {**SHAPE, **GEMMA, "num_hidden_layers": 8},
                {"shipped": {**SHIPPED, "layers": 8}}),

@@ -3,6 +3,8 @@
  *
  *   parity-interpret F.mg golden/F.safetensors golden/F.json
  *
+ *   parity-interpret F.mg F.safetensors F.json --write OUT     the loss and the gradients as a file
+ *
  * The tensors: weight.NAME and grad.NAME for each parameter (a frozen one has no gradient), and the
  * data: "batch" or "tokens", windows of tokens, or the model's inputs by their names. */
 #include "ir/external.h"
@@ -280,6 +282,70 @@ static bool compare_all(Arena *a, const Module *m, const Golden *g, const Fn *fn
     return good;
 }
 
+/* ---- gradients as a file ----------------------------------------------------------------------
+ */
+
+/* Of all external tensors, "name -> {data_offsets}", and their elements one behind the other. */
+typedef struct Written {
+    json_t *header;
+    double *data;
+    size_t n, room;
+} Written;
+
+static void add_element(Written *w, const char *name, const Tensor *t, int64_t at, double x)
+{
+    json_t *entry = json_object_get(w->header, name);
+    const int64_t n = elements_in(t) / (t->part_of ? external_size(t, t->part_dim) : 1) *
+                      (t->part_of ? t->part_of : 1);
+    if (!entry) {
+        if (w->n + (size_t)n > w->room)
+            die("are too many elements to write", name);
+        json_object_set_new(w->header, name,
+                            json_pack("{s:s, s:[I], s:[I, I]}", "dtype", "F64", "shape",
+                                      (json_int_t)n, "data_offsets", (json_int_t)(w->n * 8),
+                                      (json_int_t)((w->n + (size_t)n) * 8)));
+        w->n += (size_t)n;
+        entry = json_object_get(w->header, name);
+    }
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    w->data[json_integer_value(json_array_get(offsets, 0)) / 8 + at] = x;
+}
+
+static void write_file(const Written *w, const char *path)
+{
+    char *header = json_dumps(w->header, JSON_COMPACT);
+    FILE *out = fopen(path, "wb");
+    if (!out || !header)
+        die("cannot be written", path);
+    const uint64_t size = strlen(header);
+    fwrite(&size, 8, 1, out);
+    fwrite(header, 1, size, out);
+    fwrite(w->data, 8, w->n, out);
+    if (fclose(out))
+        die("cannot be written", path);
+    free(header);
+}
+
+static void write_all(Arena *a, const Module *m, const Fn *fn, const Tensor64 *r, const char *path)
+{
+    enum { ROOM = 1 << 22 };
+    Written w = {json_object(), NEW_ARRAY(a, double, ROOM), 0, ROOM};
+    for (size_t i = 0; i < fn->results.n; i++) {
+        const FnResult *f = &fn->results.data[i];
+        if (f->role == RES_loss && !f->tensor)
+            add_element(&w, "loss", &(Tensor){0}, 0, r[i].data[0]);
+        if (f->role != RES_grad)
+            continue;
+        const Tensor *t = &m->tensors.data[f->tensor];
+        for (int64_t s = 0; s < iterations(t); s++)
+            for (int64_t e = 0; e < elements_in(t); e++)
+                add_element(&w, external(a, m, t, "grad", s), t, file_index(t, e),
+                            r[i].data[stored_index(t, s, e)]);
+    }
+    write_file(&w, path);
+    json_decref(w.header);
+}
+
 /* chunk: positions that a linear scan computes at once; 0: as the layout says. */
 static Module *front(Arena *a, const char *path, int64_t chunk)
 {
@@ -299,7 +365,8 @@ static Module *front(Arena *a, const char *path, int64_t chunk)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4 && argc != 5)
+    const bool write = argc == 6 && !strcmp(argv[4], "--write");
+    if (argc != 4 && argc != 5 && !write)
         die("usage: F.mg F.safetensors F.json [CHUNK]", argc > 1 ? argv[1] : "?");
     Arena *a = arena_new();
     Module *m = front(a, argv[1], argc == 5 ? strtoll(argv[4], NULL, 10) : 0);
@@ -313,9 +380,14 @@ int main(int argc, char **argv)
         fill(a, m, &g, fn->args.data[i], &args[i]);
     }
     ir_interpret(m, fn, args, results, a, false);
-    g.norm = whole(&g);
-    printf("%s: ", argv[1]);
-    bool good = compare_all(a, m, &g, fn, results);
+    bool good = true;
+    if (write) {
+        write_all(a, m, fn, results, argv[5]);
+    } else {
+        g.norm = whole(&g);
+        printf("%s: ", argv[1]);
+        good = compare_all(a, m, &g, fn, results);
+    }
     json_decref(g.header);
     arena_free(a);
     return good ? 0 : 1;

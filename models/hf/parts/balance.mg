@@ -1,0 +1,9 @@
+%# The keys of a loss that counts how unevenly experts are used, which transformers has where it is asked for the router's scores.
+%key scores_asked : flag = false from output_router_logits
+%key balancing : number = default_balancing from router_aux_loss_coef
+%require balancing >= 0, "router_aux_loss_coef", "is below 0"
+%let balanced = scores_asked and balancing > 0
+%if balanced
+%key balancing : positive = default_balancing from router_aux_loss_coef as balancing
+%end
+%let balancing_const = balanced ? ", balancing = " + real(balancing) : ""
