@@ -1,13 +1,11 @@
 # Documents of the data: positions that the runtime gives, as the op takes them; each weight is 0 where what it weighs begins behind
-# the position that predicts it. A call that a number leaves out reads none.
+# the position that predicts it.
 # RUN: %front ir %s | FileCheck %s
-# RUN: %front ir -D packed=0 %s | FileCheck --check-prefix=PLAIN %s
 dim batch = 2, seq = 4, vocab = 8, hidden = 2
-const packed = 1
 model m(tokens[batch, seq] : token(vocab), weight[batch, seq]) {
     table : param[vocab, hidden] ~ normal(0.02)
     x = table[tokens]
-    y = select(packed, attend(x, document_start(tokens, along seq)), x)
+    y = attend(x, document_start(tokens, along seq))
     z = y @ table over hidden
     loss = cross_entropy(z, next(tokens), weight) + cross_entropy(z, next(tokens, by = 2), next(weight))
 }
@@ -26,5 +24,3 @@ train { optimizer sgd()  lr 0.1 }
 # CHECK: %counted{{.*}} = select [[far]], %next_weight
 # CHECK: = attention {{.*}}, %document {{{.*}}within}
 # CHECK-NOT: = mul %weight
-# PLAIN-NOT: documents
-# PLAIN: = mul %weight
