@@ -115,6 +115,15 @@ static Value along_queries(Elab *e, const Attrs *a, Value v)
     return build(&e->b, OP_rename, &to, 1, &v);
 }
 
+/* A start as positions, as the data have it. */
+static Value start_positions(Elab *e, Value start)
+{
+    const Ins *def = e->module->values.data[start].def;
+    if (def && def->op == OP_cast && type_of(e->module, def->in[0])->dtype == DT_i32)
+        return def->in[0];
+    return build_cast(&e->b, start, DT_i32);
+}
+
 static Val attention(Elab *e, const Node *n, bool *done)
 {
     Val q = bound_tensor(e, "q"), k = bound_tensor(e, "k"), v = bound_tensor(e, "v");
@@ -156,7 +165,7 @@ static Val attention(Elab *e, const Node *n, bool *done)
     if (bias)
         in[nin++] = build_cast(&e->b, bias, e->compute);
     if (attrs.within)
-        in[nin++] = build_cast(&e->b, start.value, DT_i32);
+        in[nin++] = start_positions(e, start.value);
     Type out[2];
     const DimList values =
         attention_value_head(&attrs, type_of(e->module, k.value), type_of(e->module, v.value));
@@ -264,12 +273,24 @@ static Val gelu_tanh(Elab *e, const Node *n, bool *done)
     return make(e, n->at, OP_gelu_tanh, &(Attrs){0}, 1, &x.value);
 }
 
+/* document_start without a separator. */
+static bool starts_in_data(Elab *e, const Node *n)
+{
+    const Sym *s = strcmp(text(e, n->name), "document_start") ? NULL : bound(e, "separator");
+    return s && s->val.number.d < 0;
+}
+
 Val call_composite(Elab *e, const Node *n, bool *done)
 {
     Op op = op_find(text(e, n->name));
     *done = false;
     if (e->rule) /* by their definitions: rules are not differentiated, nor is there a model */
         return poison;
+    if (starts_in_data(e, n)) {
+        *done = true;
+        return document_start_of_data(e, n, bound_tensor(e, "tokens"),
+                                      bound(e, "pos")->dims.dim[0]);
+    }
     if (op == OP_cross_entropy)
         return cross_entropy(e, n, done);
     if (op == OP_attention)

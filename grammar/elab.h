@@ -189,7 +189,8 @@ typedef struct ExternalNames {
 
 /* The windows of an input: at.data[n] begins n further on, or is 0. */
 typedef struct Windows {
-    const Node *input;
+    Name name;
+    Span span; /* of the input */
     Value arg;
     Dim along;
     VEC(Value) at;
@@ -235,9 +236,9 @@ typedef struct Elab {
     bool reads_next,
         reads_further; /* somewhere in the source: next(...), and more than next(tokens) */
     int64_t furthest, input_furthest[MAX_INPUTS]; /* the largest `by` so far */
-    Windows token_windows, weight_windows, input_windows[MAX_INPUTS];
-    VEC(Ins *) windows; /* made of them */
-    Map externals;      /* tensor index + 1, by external name, and parts by their place too */
+    Windows token_windows, weight_windows, document_windows, input_windows[MAX_INPUTS];
+    VEC(Ins *) windows, begins; /* made of them, and what stands behind them before all else */
+    Map externals; /* tensor index + 1, by external name, and parts by their place too */
     VEC(Follower) followers;
     Map wholes;    /* Externals of parts in their order, by external name */
     Map shared;    /* Shared, by external name: of this function */
@@ -345,8 +346,15 @@ void token_windows(Elab *e, const Node *input, int64_t batch);
 Val weight_windows(Elab *e, const Node *in, int64_t batch);
 Value input_windows(Elab *e, const Node *in, uint32_t number, Value arg);
 void end_windows(Elab *e);
+/* The window of an argument that begins `by` further on. */
+Value window_at(Elab *e, Windows *w, int64_t by);
 /* The sizes of the arguments, when the functions are there. */
 void size_windows(Elab *e);
+
+/* documents.c: document_start of the data, in a call of the prelude's block; before the end of a
+ * function that has asked for it: its weights. */
+Val document_start_of_data(Elab *e, const Node *n, Val tokens, Dim along);
+void count_documents(Elab *e);
 
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);

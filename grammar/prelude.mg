@@ -64,8 +64,9 @@ block rope(x, start, along pos, over d, theta = 10000) {
     return x * cos(angle) + rotate(x, over d) * sin(angle)
 }
 
-# The position at which each token's document begins. A separator is the last token of its document.
-block document_start(tokens, along pos, separator =) {
+# The position at which each token's document begins. A separator is the last token of its document;
+# without one the data say where documents begin (grammar/documents.c).
+block document_start(tokens, along pos, separator = -1) {
     dim t = pos
     ended = select(tokens[pos -> t] == separator, index(t) + 1, 0)
     return max(select(index(t) < index(pos), ended, 0), over t)

@@ -4,6 +4,8 @@
  *   weight[batch, seq + n - 1]   what the token after each position counts; next(weight) is further
  * on ids[batch, ..., dec + n]     likewise an input by name that has indices, along its last dim
  *
+ *   documents[batch, seq + n]    documents.c
+ *
  * A window is a view of an argument. How far the source asks is known when all of it is elaborated,
  * as `by` may be the number of an iteration: the windows are made where they are asked for, put at
  * the beginning of the function at its end, and the arguments get their sizes when both functions
@@ -46,20 +48,20 @@ void find_next(Elab *e, const Node *model)
 
 /* The window of an argument that begins `by` further on, a view at the beginning of the function.
  */
-static Value window(Elab *e, Windows *w, int64_t by)
+Value window_at(Elab *e, Windows *w, int64_t by)
 {
     Module *m = e->module;
     while (w->at.n <= (size_t)by)
         vec_push(e->arena, &w->at, 0);
     if (w->at.data[by])
         return w->at.data[by];
-    Builder b = {.m = m, .region = e->fn->body, .span = w->input->span};
+    Builder b = {.m = m, .region = e->fn->body, .span = w->span};
     Type t = *type_of(m, w->arg);
     Attrs attrs = {.along = w->along, .at = by};
     t.dims[t.rank - 1] = w->along;
     Value v = build_typed(&b, OP_window, &attrs, 1, &w->arg, 1, &t, NULL)->out[0];
     vec_push(e->arena, &e->windows, b.region->ins.data[--b.region->ins.n]);
-    const char *name = text(e, w->input->name);
+    const char *name = text(e, w->name);
     name = by == 0   ? name
            : by == 1 ? arena_printf(e->arena, "next_%s", name)
                      : arena_printf(e->arena, "next_%s_%lld", name, (long long)by);
@@ -70,9 +72,14 @@ static Value window(Elab *e, Windows *w, int64_t by)
 void begin_windows(Elab *e)
 {
     e->tokens = e->next = e->weight = 0;
-    e->token_windows = e->weight_windows = (Windows){0};
+    e->token_windows = e->weight_windows = e->document_windows = (Windows){0};
     memset(e->input_windows, 0, sizeof e->input_windows);
-    e->windows.n = 0;
+    e->windows.n = e->begins.n = 0;
+}
+
+static Windows windows_of_input(Value arg, const Node *in, Dim along)
+{
+    return (Windows){.arg = arg, .name = in->name, .span = in->span, .along = along};
 }
 
 void token_windows(Elab *e, const Node *input, int64_t batch)
@@ -87,9 +94,9 @@ void token_windows(Elab *e, const Node *input, int64_t batch)
     e->tokens = fn_arg(e, ARG_tokens, 0, t, text(e, input->name));
     if (!e->reads_next || e->mode == MODE_SAMPLE)
         return;
-    e->token_windows = (Windows){.arg = e->tokens, .input = input, .along = m->seq};
-    e->tokens = window(e, &e->token_windows, 0);
-    e->next = window(e, &e->token_windows, 1);
+    e->token_windows = windows_of_input(e->tokens, input, m->seq);
+    e->tokens = window_at(e, &e->token_windows, 0);
+    e->next = window_at(e, &e->token_windows, 1);
 }
 
 /* While sampling nobody knows what comes next, or what it counts. */
@@ -100,9 +107,9 @@ Val weight_windows(Elab *e, const Node *in, int64_t batch)
         return poison;
     Type t = {.dtype = e->compute, .rank = 2, .dims = {{m->batch.name, batch}, m->seq}};
     e->weight = fn_arg(e, ARG_weight, 0, t, text(e, in->name));
-    e->weight_windows = (Windows){.arg = e->weight, .input = in, .along = m->seq};
+    e->weight_windows = windows_of_input(e->weight, in, m->seq);
     if (e->reads_further)
-        e->weight = window(e, &e->weight_windows, 0);
+        e->weight = window_at(e, &e->weight_windows, 0);
     return tensor_val(e->weight);
 }
 
@@ -112,20 +119,23 @@ Value input_windows(Elab *e, const Node *in, uint32_t number, Value arg)
     if (!e->reads_next || !t->indexes || t->rank < 2)
         return arg;
     Windows *w = &e->input_windows[number];
-    *w = (Windows){.arg = arg, .input = in, .along = t->dims[t->rank - 1]};
-    return window(e, w, 0);
+    *w = windows_of_input(arg, in, t->dims[t->rank - 1]);
+    return window_at(e, w, 0);
 }
 
 void end_windows(Elab *e)
 {
     Region *body = e->fn->body;
-    const size_t n = body->ins.n, more = e->windows.n;
+    count_documents(e);
+    const size_t n = body->ins.n, windows = e->windows.n, more = windows + e->begins.n;
     for (size_t k = 0; k < more; k++)
         vec_push(e->module->arena, &body->ins, NULL);
     if (!more)
         return;
     memmove(body->ins.data + more, body->ins.data, n * sizeof *body->ins.data);
-    memcpy(body->ins.data, e->windows.data, more * sizeof *body->ins.data);
+    memcpy(body->ins.data, e->windows.data, windows * sizeof *body->ins.data);
+    if (e->begins.n)
+        memcpy(body->ins.data + windows, e->begins.data, e->begins.n * sizeof *body->ins.data);
 }
 
 void size_windows(Elab *e)
@@ -138,7 +148,7 @@ void size_windows(Elab *e)
             Type *t = &m->values.data[m->fns.data[f]->body->args.data[k]].type;
             if (role == ARG_input)
                 t->dims[t->rank - 1].size += e->input_furthest[number];
-            if (role == ARG_tokens)
+            if (role == ARG_tokens || role == ARG_documents)
                 t->dims[1].size = m->seq.size + e->furthest;
             if (role == ARG_weight)
                 t->dims[1].size = m->seq.size + e->furthest - 1;
@@ -188,5 +198,5 @@ Val builtin_next(Elab *e, const Call *c)
     if (e->mode == MODE_SAMPLE)
         return poison;
     *furthest = by + weight > *furthest ? by + weight : *furthest;
-    return tensor_val(at_index(e, window(e, w, by)));
+    return tensor_val(at_index(e, window_at(e, w, by)));
 }

@@ -219,15 +219,17 @@ typedef enum ArgRole {
     ARG_input,   /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
     ARG_tokens,  /* i32[batch, window] */
     ARG_weight, /* [batch, window - 1], of the compute type: what each token but the first counts */
-    ARG_lr,     /* f64[]: of goal .tensor */
-    ARG_scale,  /* f64[]: what the loss is multiplied by before it is differentiated */
-    ARG_step,   /* i64[], from 0 */
-    ARG_seed,   /* i64[] */
-    ARG_pos,    /* i32[]: sample: the last position */
-    ARG_filled, /* i64[]: eval: so many of the batch are rows; those after them fill it up */
-    ARG_before, /* i64[]: eval: rows that were evaluated before these */
-    ARG_total,  /* f64[...]: eval: what RES_total of this number was of the rows before */
-    ARG_place   /* i32[]: the rank's place along the axes that .tensor is the set of */
+    ARG_documents, /* i32[batch, window]: where in the window each token's document begins; it does
+                      not fall, nor lies behind the token. Padding is documents of one token */
+    ARG_lr,        /* f64[]: of goal .tensor */
+    ARG_scale,     /* f64[]: what the loss is multiplied by before it is differentiated */
+    ARG_step,      /* i64[], from 0 */
+    ARG_seed,      /* i64[] */
+    ARG_pos,       /* i32[]: sample: the last position */
+    ARG_filled,    /* i64[]: eval: so many of the batch are rows; those after them fill it up */
+    ARG_before,    /* i64[]: eval: rows that were evaluated before these */
+    ARG_total,     /* f64[...]: eval: what RES_total of this number was of the rows before */
+    ARG_place      /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
 typedef enum ResultRole {
     RES_loss,    /* f64[]: of goal .tensor; eval, of the first: of all rows so far */

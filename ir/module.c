@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens",
-                                      "weight", "lr",      "scale",  "step",  "seed",
-                                      "pos",    "filled",  "before", "total", "place"};
+const char *const arg_role_names[] = {"param",     "rounded", "state", "input", "tokens", "weight",
+                                      "documents", "lr",      "scale", "step",  "seed",   "pos",
+                                      "filled",    "before",  "total", "place"};
 const char *const offload_names[OFFLOAD_count] = {"state", "masters", "parameters", "gradients",
                                                   "kept"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};

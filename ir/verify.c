@@ -335,7 +335,7 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
     static const DType scalars[] = {
         [ARG_lr] = DT_f64,  [ARG_scale] = DT_f64,  [ARG_step] = DT_i64,   [ARG_seed] = DT_i64,
         [ARG_pos] = DT_i32, [ARG_filled] = DT_i64, [ARG_before] = DT_i64, [ARG_place] = DT_i32};
-    if (a.role == ARG_tokens)
+    if (a.role == ARG_tokens || a.role == ARG_documents)
         return t->dtype == DT_i32;
     if (a.role == ARG_weight)
         return t->rank >= 2 && dtype_is_float(t->dtype);

@@ -277,7 +277,7 @@ typedef struct Program {
     VEC(Loop) loops;
     Pipe *pipe; /* NULL: none */
     /* Inputs and results for the runtime: buffer numbers, or -1 (see mg_entry). */
-    int tokens, weights, scale, step, seed, pos, filled, before, logits;
+    int tokens, weights, documents, scale, step, seed, pos, filled, before, logits;
     int lr[MAX_GOALS], loss[MAX_GOALS], norm[MAX_GOALS]; /* per Train.goal */
     int dropped;             /* the share of rows that were dropped, or -1 */
     VEC(int) totals;         /* buffers by the number of a total, each in place */

@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      34
+#define MG_ABI      35
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -159,20 +159,21 @@ typedef struct mg_total {
 /* One entry (step, eval, sample, round): offsets in the arena of what goes in and out; -1: none. */
 typedef struct mg_entry {
     bool present;
-    int64_t tokens;  /* i32[batch, window] */
-    int64_t weights; /* [batch, window - 1], of the compute type: of each token but the first */
-    int64_t batch;   /* sequences of one call, on all ranks together */
-    int64_t window;  /* tokens of a sequence: seq and those behind it; seq for sample */
-    int64_t lr;      /* f64 */
-    int64_t step;    /* i64, from 0: equal steps draw equal dropout */
-    int64_t seed;    /* i64 */
-    int64_t scale;   /* f64: the loss scale (mg_program.scale) */
-    int64_t pos;     /* i32: sample only: the position whose next token is asked for */
-    int64_t filled;  /* i64: eval: sequences of the batch that count; -1: always all */
-    int64_t before;  /* i64: eval: sequences evaluated before */
-    int64_t loss;    /* f64; eval: over all sequences so far */
-    int64_t norm;    /* f64: of all gradients (of the first loss), before clipping */
-    int64_t logits;  /* f32[batch, vocab] (f64 in an f64 program): sample only */
+    int64_t tokens;    /* i32[batch, window] */
+    int64_t weights;   /* [batch, window - 1], of the compute type: of each token but the first */
+    int64_t documents; /* i32[batch, window]: where in the window each token's document begins */
+    int64_t batch;     /* sequences of one call, on all ranks together */
+    int64_t window;    /* tokens of a sequence: seq and those behind it; seq for sample */
+    int64_t lr;        /* f64 */
+    int64_t step;      /* i64, from 0: equal steps draw equal dropout */
+    int64_t seed;      /* i64 */
+    int64_t scale;     /* f64: the loss scale (mg_program.scale) */
+    int64_t pos;       /* i32: sample only: the position whose next token is asked for */
+    int64_t filled;    /* i64: eval: sequences of the batch that count; -1: always all */
+    int64_t before;    /* i64: eval: sequences evaluated before */
+    int64_t loss;      /* f64; eval: over all sequences so far */
+    int64_t norm;      /* f64: of all gradients (of the first loss), before clipping */
+    int64_t logits;    /* f32[batch, vocab] (f64 in an f64 program): sample only */
     double predicted_ms, flops;
     int64_t nodes; /* of its CUDA graphs, on the rank that has most */
     int ninputs;   /* named inputs in place of tokens */

@@ -1,4 +1,5 @@
 /* info.c - prints --info, the table for a bug report, and --dry-run, the checks before a start. */
+#include "runtime/data/pack.h"
 #include "runtime/levels.h"
 #include "runtime/net/ranks.h"
 
@@ -288,6 +289,15 @@ static void check_resume(const mg_run *r, rt_exit *code)
     free(step);
 }
 
+static void say_packing(const char *what, const rt_data *d)
+{
+    if (!d || !d->packs)
+        return;
+    char *text = rt_packing_text(d);
+    ok("%s: %s", what, text);
+    free(text);
+}
+
 rt_exit rt_dry_run(mg_run *r)
 {
     rt_exit code = RT_DONE;
@@ -307,6 +317,8 @@ rt_exit rt_dry_run(mg_run *r)
     else
         ok("data: %" PRId64 " tokens in %d files, %" PRId64 " windows of %" PRId64, r->data->tokens,
            r->data->nfiles, r->data->windows, r->data->window);
+    say_packing("data", r->data);
+    say_packing("evaluation", r->val);
     if (r->val)
         ok("evaluation: %" PRId64 " tokens, %" PRId64 " windows", r->val->tokens, r->val->windows);
     return code;

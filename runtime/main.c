@@ -1,5 +1,6 @@
 /* main.c - the main function of a program: from the command line to the exit code. */
 #include "runtime/data/batch.h"
+#include "runtime/data/pack.h"
 #include "runtime/net/ranks.h"
 
 #include <errno.h>
@@ -20,12 +21,28 @@ static void check_abi(const mg_program *p)
                MG_ABI);
 }
 
-static rt_data *open_set(const mg_program *p, const rt_list *patterns, const char *option)
+/* --long-documents */
+static bool drops(const mg_run *r)
 {
+    const char *what = r->options->long_documents;
+    if (what && r->program->step.documents < 0)
+        rt_die(RT_USAGE, "--long-documents %s: this program does not pack documents into windows",
+               what);
+    if (what && strcmp(what, "cut") && strcmp(what, "drop"))
+        rt_die(RT_USAGE, "--long-documents %s: write cut or drop", what);
+    return what && !strcmp(what, "drop");
+}
+
+static rt_data *open_set(const mg_run *r, const rt_list *patterns, const char *option)
+{
+    const mg_program *p = r->program;
+    const bool without = drops(r);
     if (p->step.ninputs)
         return rt_table_open(patterns, option, &p->step);
     const int64_t next = p->seq + 1, window = p->step.window > next ? p->step.window : next;
-    rt_data *d = rt_data_open(patterns, option, p->seq, window, p->vocab);
+    rt_data *d = p->step.documents >= 0
+                     ? rt_data_open_packed(patterns, option, p->seq, window, p->vocab, without)
+                     : rt_data_open(patterns, option, p->seq, window, p->vocab);
     if (p->step.weights >= 0)
         rt_data_weigh(d);
     return d;
@@ -34,13 +51,17 @@ static rt_data *open_set(const mg_program *p, const rt_list *patterns, const cha
 void rt_open_data(mg_run *r)
 {
     const mg_program *p = r->program;
-    r->data = open_set(p, &r->options->data, "data");
+    r->data = open_set(r, &r->options->data, "data");
     if (r->options->val.n) {
-        r->val = open_set(p, &r->options->val, "val");
+        r->val = open_set(r, &r->options->val, "val");
         rt_data_in_order(r->val);
     } else if (r->options->val_fraction > 0) {
         r->val = rt_data_hold_out(r->data, r->options->val_fraction);
     }
+    if (r->data->packs)
+        rt_data_pack(r->data);
+    if (r->val && r->val->packs)
+        rt_data_pack(r->val);
     if (r->val && p->eval.filled < 0 && rt_eval_windows(r, r->val) < p->eval.batch)
         rt_die(RT_BAD_DATA,
                "the evaluation set has %" PRId64 " rows; a loss whose rows depend on each other is "
@@ -242,6 +263,14 @@ static rt_exit show(mg_run *r)
     return good ? RT_DONE : RT_IO;
 }
 
+static void log_packing(const mg_run *r, const char *what, const rt_data *d)
+{
+    char *text = d && d->packs ? rt_packing_text(d) : NULL;
+    if (text)
+        rt_log_line(r->log, "%s: %s", what, text);
+    free(text);
+}
+
 static rt_exit train(mg_run *r)
 {
     if (!r->options->resume)
@@ -263,6 +292,8 @@ static rt_exit train(mg_run *r)
     } else if (r->options->resume) {
         rt_log_line(r->log, "no checkpoint in %s/ckpt: starting afresh", r->options->out);
     }
+    log_packing(r, "data", r->data);
+    log_packing(r, "evaluation", r->val);
     if (r->weights)
         rt_log_line(r->log, "weights of %s: %d tensors", r->options->init, r->params.n);
     if (r->state.step >= r->lr.steps)

@@ -206,7 +206,8 @@ uint64_t rt_permute(uint64_t key, uint64_t n, uint64_t i);
 typedef struct rt_segment {
     int file;                /* index in rt_data.file */
     int64_t first, tokens;   /* first token, number of tokens */
-    int64_t windows, before; /* windows of the segment, and of the segments before it */
+    int64_t windows, before; /* windows of the segment, and of the segments before it; of packed
+                              * documents: its tokens, and theirs */
 } rt_segment;
 typedef struct rt_file {
     char *path;
@@ -221,16 +222,27 @@ typedef struct rt_file {
 } rt_file;
 typedef struct rt_table rt_table;
 typedef struct rt_blend rt_blend;
+typedef struct rt_pack rt_pack;
+/* Documents that were packed into windows: what became of them. */
+typedef struct rt_packing {
+    int64_t documents, empty; /* all of them; those of fewer than two tokens, which are left out */
+    int64_t longer, pieces;   /* than a window; of those, or 0: they are left out */
+    int64_t windows;
+    int64_t tokens, positions; /* tokens in windows; positions, of windows * seq, that have one */
+} rt_packing;
 typedef struct rt_data {
     int64_t seq, window; /* targets of a window; its tokens: seq and what is behind them */
     rt_file *file;
     rt_segment *segment;
     int nfiles, nsegments;
     int64_t tokens, windows;
-    rt_blend *blend; /* weighted sources, each a data set, or NULL */
-    rt_table *table; /* named inputs (then windows and tokens count rows), or NULL */
-    int64_t first;   /* first row */
-    bool borrowed;   /* another data set owns files and table */
+    rt_blend *blend;    /* weighted sources, each a data set, or NULL */
+    bool packs, drops;  /* windows are of whole documents; longer ones are left out */
+    rt_pack *pack;      /* these windows, or NULL */
+    rt_packing packing; /* what they have, of all sources together */
+    rt_table *table;    /* named inputs (then windows and tokens count rows), or NULL */
+    int64_t first;      /* first row */
+    bool borrowed;      /* another data set owns files and table */
 } rt_data;
 
 /* Opens and checks files (globs), for windows seq apart; every failure ends the program with 65. */
@@ -257,7 +269,8 @@ typedef struct rt_place {
 } rt_place;
 rt_place rt_data_window(const rt_data *d, uint64_t seed, int64_t index);
 rt_place rt_data_window_in_order(const rt_data *d, int64_t index);
-/* Opens the weights of all token files; ends the program if they do not fit. */
+/* Opens the weights of all token files; ends the program if they do not fit. Packed documents may
+ * have none: then each target counts 1. */
 void rt_data_weigh(rt_data *d);
 void rt_data_close(rt_data *d);
 
@@ -277,8 +290,8 @@ void rt_file_read(const rt_file *f, void *to, int64_t n, int64_t at); /* or ends
 
 /* ---- target_weights.c --------------------------------------------------------------------- */
 
-void rt_targets_open(rt_file *f);
-rt_file *rt_targets_again(const rt_file *w); /* opens a second descriptor */
+void rt_targets_open(rt_file *f, bool needed); /* a file that is not needed may be absent */
+rt_file *rt_targets_again(const rt_file *w);   /* opens a second descriptor */
 void rt_targets_read(const rt_file *f, int64_t first, int64_t n, mg_dtype dtype, void *out);
 void rt_targets_close(rt_file *w); /* NULL: nothing */
 

@@ -63,6 +63,7 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     fprintf(e->out, "    .%s = {.present = true", name);
     entry_offset(e, "tokens", p->tokens);
     entry_offset(e, "weights", p->weights);
+    entry_offset(e, "documents", p->documents);
     emit_num(e, "batch", p->batch * mesh_size(e->m, p->batch_axes));
     emit_num(e, "rows", p->rows);
     emit_num(e, "batch_axes", p->batch_axes);

@@ -19,12 +19,28 @@ static bool add_bias_of(Match *x, const Mask *mask)
                                mask->by, mask->factor});
 }
 
+/* Is v of the argument that says it of the queries' tokens? */
+static bool is_documents(const Match *x, Value v)
+{
+    const Ins *window = def_by(x, v, OP_window);
+    if (!window || window->attrs.at || window->attrs.along.name != x->w->query.name)
+        return false;
+    for (size_t f = 0; f < x->m->fns.n; f++)
+        for (size_t k = 0; k < x->m->fns.data[f]->args.n; k++)
+            if (x->m->fns.data[f]->args.data[k].role == ARG_documents &&
+                x->m->fns.data[f]->body->args.data[k] == window->in[0])
+                return true;
+    return false;
+}
+
 /* Does v not fall along the queries, and is it at most the query's own position: the largest, over
  * positions before it, of position + 1 where something holds, else 0 (document_start)? */
 static bool is_start(const Match *x, Value v)
 {
     while (def_by(x, v, OP_cast))
         v = def_by(x, v, OP_cast)->in[0];
+    if (is_documents(x, v))
+        return true;
     const Ins *top = def_by(x, v, OP_rmax), *before = top ? def_by(x, top->in[0], OP_select) : NULL;
     if (!before || top->attrs.over.n != 1)
         return false;

@@ -64,7 +64,7 @@ typedef struct Given {
 
 static bool by_batch(ArgRole role)
 {
-    return role == ARG_tokens || role == ARG_weight || role == ARG_input;
+    return role == ARG_tokens || role == ARG_weight || role == ARG_documents || role == ARG_input;
 }
 
 /* The function's arguments move to the new outer region. All but the inputs keep their value

@@ -146,7 +146,8 @@ static bool draws_rows(const Microbatches *r, const Ins *i)
 static bool from_inputs(const Microbatches *r, const Ins *i)
 {
     bool known = op_is(i->op, POINTWISE | VIEW) || i->op == OP_cast || i->op == OP_const ||
-                 i->op == OP_sum || i->op == OP_rmax || draws_rows(r, i);
+                 i->op == OP_sum || i->op == OP_rmax || draws_rows(r, i) ||
+                 (i->op == OP_iota && i->attrs.dim.name != r->batch);
     known = known && i->op != OP_copy && i->home == r->top &&
             type_of(r->m, i->out[0])->rank < MAX_RANK; /* the dim of microbatches is to come */
     for (uint32_t k = 0; k < i->nin && known; k++)
@@ -442,6 +443,8 @@ static Value whole_value(const Microbatches *r, Builder *b, ValueMap *map, Value
     Type stacked;
     if (i->op == OP_const)
         out = build_const(b, type_of(r->m, v)->dtype, attrs.value);
+    else if (i->op == OP_iota)
+        out = build_iota(b, type_of(r->m, v)->dtype, attrs.dim);
     else if (i->op ==
              OP_random) { /* the same elements of the stream, one microbatch after the other */
         stacked = type_stacked(type_of(r->m, v), micro);

@@ -269,6 +269,8 @@ int argument_buffer(const Check *c, FnArg a)
         return p->tokens;
     case ARG_weight:
         return p->weights;
+    case ARG_documents:
+        return p->documents;
     case ARG_lr:
         return a.tensor < MAX_GOALS ? p->lr[a.tensor] : -1;
     case ARG_scale:

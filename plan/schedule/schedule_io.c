@@ -21,8 +21,8 @@ static int64_t rows_of(const Module *m, const Program *p, int64_t microbatch)
 /* Nothing is there yet. */
 static void no_io(Program *p)
 {
-    int *all[] = {&p->tokens, &p->weights, &p->scale,  &p->step,  &p->seed,
-                  &p->pos,    &p->filled,  &p->before, &p->logits};
+    int *all[] = {&p->tokens, &p->weights, &p->documents, &p->scale,  &p->step,
+                  &p->seed,   &p->pos,     &p->filled,    &p->before, &p->logits};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         *all[k] = -1;
     for (int k = 0; k < MAX_GOALS; k++)
@@ -39,9 +39,16 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
     Program *p = s->prog;
     no_io(p);
     p->batch_axes = f->batch;
-    int *slot[] = {[ARG_input] = NULL,       [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
-                   [ARG_lr] = NULL,          [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
-                   [ARG_seed] = &p->seed,    [ARG_pos] = &p->pos,       [ARG_filled] = &p->filled,
+    int *slot[] = {[ARG_input] = NULL,
+                   [ARG_tokens] = &p->tokens,
+                   [ARG_weight] = &p->weights,
+                   [ARG_documents] = &p->documents,
+                   [ARG_lr] = NULL,
+                   [ARG_scale] = &p->scale,
+                   [ARG_step] = &p->step,
+                   [ARG_seed] = &p->seed,
+                   [ARG_pos] = &p->pos,
+                   [ARG_filled] = &p->filled,
                    [ARG_before] = &p->before};
     for (size_t k = 0; k < f->args.n; k++) {
         Value v = f->body->args.data[k];

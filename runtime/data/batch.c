@@ -18,7 +18,7 @@ typedef struct rows {
 
 struct rt_batch {
     const mg_entry *entry;
-    rows input[MG_INPUTS_MAX + 2]; /* or tokens and weights */
+    rows input[MG_INPUTS_MAX + 2]; /* or tokens, weights and documents */
     int n;
     const rt_data *of; /* what it holds: samples [first, first + samples) of this; NULL: nothing */
     int64_t first, samples;

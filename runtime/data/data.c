@@ -6,8 +6,9 @@
  * A window has seq tokens and some behind them: 1, or more where the program asks for more, up to
  * seq. A segment of n tokens gives c = max(1, n / seq - 1) windows, at a stride of seq, from a
  * phase that each epoch draws anew. Each epoch therefore has the same number of windows, and over
- * the epochs each token is at each place of a window. */
+ * the epochs each token is at each place of a window. Windows of packed documents: pack.c. */
 #include "runtime/data/batch.h"
+#include "runtime/data/pack.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -25,8 +26,24 @@ static int64_t shuffled_windows(int64_t tokens, int64_t seq)
     return c > 1 ? c : 1;
 }
 
+/* Numbers the tokens of packed documents; windows are there when rt_data_pack has made them. */
+static void count_tokens(rt_data *d)
+{
+    d->tokens = 0;
+    for (int i = 0; i < d->nsegments; i++) {
+        rt_segment *s = &d->segment[i];
+        s->before = d->tokens;
+        s->windows = s->tokens;
+        d->tokens += s->tokens;
+    }
+}
+
 static void count_windows(rt_data *d, bool in_order)
 {
+    if (d->packs) {
+        count_tokens(d);
+        return;
+    }
     d->tokens = d->windows = 0;
     for (int i = 0; i < d->nsegments; i++) {
         rt_segment *s = &d->segment[i];
@@ -127,18 +144,17 @@ static void open_set(rt_data *d, int64_t seq, int64_t window, int64_t vocab)
     d->segment = rt_alloc((size_t)d->nfiles, sizeof *d->segment);
     d->nsegments = d->nfiles;
     for (int i = 0; i < d->nfiles; i++) {
-        rt_tokens_open(&d->file[i], window, vocab);
+        rt_tokens_open(&d->file[i], d->packs ? 1 : window, vocab);
         d->segment[i] = (rt_segment){.file = i, .tokens = d->file[i].tokens};
     }
     count_windows(d, false);
 }
 
 /* A data set of all sources, with the sums of their counts. */
-static rt_data *blended(rt_blend *b, int64_t seq, int64_t window)
+static rt_data *blended(rt_blend *b, const rt_data *like)
 {
     rt_data *d = rt_alloc(1, sizeof *d), **part;
-    d->seq = seq;
-    d->window = window;
+    *d = *like;
     d->blend = b;
     for (int n = rt_blend_sources(b, &part); n > 0; n--) {
         d->tokens += part[n - 1]->tokens;
@@ -148,8 +164,9 @@ static rt_data *blended(rt_blend *b, int64_t seq, int64_t window)
     return d;
 }
 
-rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t window,
-                      int64_t vocab)
+/* like: what all sets have alike. */
+static rt_data *open_sources(const rt_list *patterns, const char *option, const rt_data *like,
+                             int64_t vocab)
 {
     int n = patterns->n, weighed = 0;
     source *s = rt_alloc((size_t)n + 1, sizeof *s);
@@ -166,12 +183,14 @@ rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, 
                option, weighed, n);
     for (int i = 0; i < n; i++) {
         part[i] = weighed || !i ? rt_alloc(1, sizeof *part[i]) : part[0];
+        if (weighed || !i)
+            *part[i] = *like;
         add_source(part[i], &s[i], option);
     }
     for (int i = 0; i < n && (weighed || !i); i++)
-        open_set(part[i], seq, window, vocab);
+        open_set(part[i], like->seq, like->window, vocab);
     if (weighed) {
-        d = blended(rt_blend_new(part, weight, n), seq, window);
+        d = blended(rt_blend_new(part, weight, n), like);
     } else {
         d = part[0];
         free(part);
@@ -181,18 +200,55 @@ rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, 
     return d;
 }
 
+rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t window,
+                      int64_t vocab)
+{
+    return open_sources(patterns, option, &(rt_data){.seq = seq, .window = window}, vocab);
+}
+
+rt_data *rt_data_open_packed(const rt_list *patterns, const char *option, int64_t seq,
+                             int64_t window, int64_t vocab, bool drops)
+{
+    const rt_data like = {.seq = seq, .window = window, .packs = true, .drops = drops};
+    return open_sources(patterns, option, &like, vocab);
+}
+
 static rt_data *hold_out_each(rt_data *d, double fraction)
 {
     rt_data **part;
     int n = rt_blend_sources(d->blend, &part);
     rt_data **held = rt_alloc((size_t)n, sizeof *held);
+    const rt_data like = {.seq = d->seq, .window = d->window, .packs = d->packs, .drops = d->drops};
     d->tokens = d->windows = 0;
     for (int i = 0; i < n; i++) {
         held[i] = rt_data_hold_out(part[i], fraction);
         d->tokens += part[i]->tokens;
         d->windows += part[i]->windows;
     }
-    return blended(rt_blend_like(d->blend, held), d->seq, d->window);
+    return blended(rt_blend_like(d->blend, held), &like);
+}
+
+/* The end of a segment that is to be held out. */
+typedef struct tail {
+    int64_t from;       /* token of the file */
+    int64_t first, end; /* of the first document that begins there or behind it; of the segment */
+} tail;
+
+static void find_first(void *ctx, int64_t first, int64_t n)
+{
+    tail *t = ctx;
+    (void)n;
+    if (first >= t->from && first < t->first)
+        t->first = first;
+}
+
+/* Of the last `tokens` of a segment those of whole documents. */
+static int64_t whole_documents(const rt_data *d, const rt_segment *s, int64_t tokens)
+{
+    const int64_t end = s->first + s->tokens;
+    tail t = {.from = end - tokens, .first = end};
+    rt_documents_each(&d->file[s->file], find_first, &t);
+    return end - t.first;
 }
 
 rt_data *rt_data_hold_out(rt_data *d, double fraction)
@@ -202,9 +258,12 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
     if (d->blend)
         return hold_out_each(d, fraction);
     rt_data *v = rt_alloc(1, sizeof *v);
+    const int64_t least = d->packs ? 1 : d->window; /* of a segment that has a window */
     int64_t held = (int64_t)((double)d->tokens * fraction), total = d->tokens;
     v->seq = d->seq;
     v->window = d->window;
+    v->packs = d->packs;
+    v->drops = d->drops;
     v->file = rt_alloc((size_t)d->nfiles, sizeof *v->file);
     v->segment = rt_alloc((size_t)d->nsegments, sizeof *v->segment);
     int kept = 0;
@@ -214,7 +273,9 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
         for (int k = i + 1; k < d->nsegments; k++)
             after += d->segment[k].tokens;
         int64_t here = held - after < 0 ? 0 : held - after < s.tokens ? held - after : s.tokens;
-        if (here >= d->window) { /* a shorter tail has no window: neither set gets it */
+        if (d->packs && here)
+            here = whole_documents(d, &s, here);
+        if (here >= least) { /* a shorter tail has no window: neither set gets it */
             int fd = dup(d->file[s.file].fd);
             if (fd < 0)
                 rt_die(RT_IO, "%s: %s", d->file[s.file].path, strerror(errno));
@@ -227,14 +288,15 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
                 .file = v->nfiles++, .first = s.first + s.tokens - here, .tokens = here};
         }
         s.tokens -= here;
-        if (s.tokens >= d->window)
+        if (s.tokens >= least)
             d->segment[kept++] = s;
     }
     d->nsegments = kept;
     if (!v->nsegments || !kept)
         rt_die(RT_BAD_DATA,
-               "--val-fraction %g of %" PRId64 " tokens leaves %s without one window of %" PRId64,
-               fraction, total, kept ? "the evaluation" : "the training", d->window);
+               "--val-fraction %g of %" PRId64 " tokens leaves %s without one %s of %" PRId64,
+               fraction, total, kept ? "the evaluation" : "the training",
+               d->packs ? "document" : "window", d->packs ? total : d->window);
     count_windows(d, false);
     rt_data_in_order(v);
     return v;
@@ -254,7 +316,30 @@ void rt_data_in_order(rt_data *d)
     }
 }
 
-static const rt_segment *segment_of(const rt_data *d, int64_t window)
+void rt_data_pack(rt_data *d)
+{
+    rt_data **part;
+    if (!d->blend) {
+        d->pack = rt_pack_new(d, &d->packing);
+        d->windows = d->packing.windows;
+        return;
+    }
+    d->windows = 0;
+    for (int n = rt_blend_sources(d->blend, &part); n > 0; n--) {
+        const rt_packing *p = &part[n - 1]->packing;
+        rt_data_pack(part[n - 1]);
+        d->windows += p->windows;
+        d->packing.documents += p->documents;
+        d->packing.empty += p->empty;
+        d->packing.longer += p->longer;
+        d->packing.pieces += p->pieces;
+        d->packing.windows += p->windows;
+        d->packing.tokens += p->tokens;
+        d->packing.positions += p->positions;
+    }
+}
+
+const rt_segment *rt_data_segment(const rt_data *d, int64_t window)
 {
     int low = 0, high = d->nsegments - 1;
     while (low < high) {
@@ -284,14 +369,14 @@ void rt_data_weigh(rt_data *d)
             rt_data_weigh(part[n - 1]);
     else
         for (int i = 0; i < d->nfiles; i++)
-            rt_targets_open(&d->file[i]);
+            rt_targets_open(&d->file[i], !d->packs);
 }
 
 rt_place rt_data_window(const rt_data *d, uint64_t seed, int64_t index)
 {
     int64_t w;
     uint64_t epoch = epoch_of(d, seed, index, &w);
-    const rt_segment *s = segment_of(d, w);
+    const rt_segment *s = rt_data_segment(d, w);
     int64_t slack = s->tokens - (d->window - d->seq) - s->windows * d->seq;
     uint64_t phases = (uint64_t)(slack < d->seq - 1 ? slack : d->seq - 1) + 1;
     int64_t phase = (int64_t)(rt_mix64(epoch + (uint64_t)(s - d->segment) + 1) % phases);
@@ -300,7 +385,7 @@ rt_place rt_data_window(const rt_data *d, uint64_t seed, int64_t index)
 
 rt_place rt_data_window_in_order(const rt_data *d, int64_t index)
 {
-    const rt_segment *s = segment_of(d, index);
+    const rt_segment *s = rt_data_segment(d, index);
     return (rt_place){&d->file[s->file], s->first + (index - s->before) * d->seq};
 }
 
@@ -315,6 +400,11 @@ void rt_data_sample(const mg_run *r, const rt_data *d, rt_batch *b, const mg_ent
     }
     if (d->blend)
         d = shuffled ? rt_blend_pick(d->blend, index, &index) : rt_blend_in_order(d->blend, &index);
+    if (d->pack) {
+        const uint64_t key = shuffled ? epoch_of(d, (uint64_t)r->state.seed, index, &index) : 0;
+        rt_pack_row(d, key, index, r->program->compute, b, e, row);
+        return;
+    }
     rt_place p = shuffled ? rt_data_window(d, (uint64_t)r->state.seed, index)
                           : rt_data_window_in_order(d, index);
     int64_t targets = e->window - 1, width = mg_dtype_bytes(r->program->compute);
@@ -361,6 +451,7 @@ void rt_data_close(rt_data *d)
         free(d->file[i].path);
         rt_targets_close(d->file[i].weights);
     }
+    rt_pack_free(d->pack);
     free(d->file);
     free(d->segment);
     free(d);

@@ -50,12 +50,17 @@ static void add_up(void *ctx, int64_t i, double x)
     *(double *)ctx += x;
 }
 
-void rt_targets_open(rt_file *f)
+void rt_targets_open(rt_file *f, bool needed)
 {
     struct stat s;
     rt_file *w = rt_alloc(1, sizeof *w);
     w->path = rt_printf("%s.weights", f->path);
     w->fd = rt_file_open(AT_FDCWD, w->path, O_RDONLY);
+    if (w->fd < 0 && errno == ENOENT && !needed) {
+        free(w->path);
+        free(w);
+        return;
+    }
     if (w->fd < 0 || fstat(w->fd, &s))
         rt_die(RT_BAD_DATA,
                "%s: %s; this program weighs its targets: for each token of %s it needs a byte or a "

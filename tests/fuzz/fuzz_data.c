@@ -1,11 +1,12 @@
 /* fuzz_data.c - libFuzzer target: any bytes as a file of tokens, its Megatron index and the weights
  * of its targets. What is accepted holds only tokens of the vocabulary and weights that are
- * weights. */
+ * weights; put into windows as documents, they are those of the files, each in one place. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/run.h"
+#include "runtime/data/batch.h"
+#include "runtime/data/pack.h"
 #include "tests/fuzz/caught.h"
 
 enum { SEQ = 4 };
@@ -48,6 +49,34 @@ static void read_all(void *ctx)
     rt_data_close(d);
 }
 
+/* Each window of packed documents: tokens of the vocabulary, starts that do not fall. */
+static void pack_all(void *ctx)
+{
+    static char arena[256];
+    static const mg_entry entry = {
+        .tokens = 0, .weights = 64, .documents = 128, .batch = 1, .rows = 1, .window = SEQ + 2};
+    static const mg_program program = {.compute = MG_F32, .step = entry};
+    const Input *in = ctx;
+    const char *item[] = {in->pattern};
+    mg_run r = {.program = &program, .arena = arena};
+    rt_data *d =
+        rt_data_open_packed(&(rt_list){item, 1}, "data", SEQ, SEQ + 2, in->vocab, in->weighed);
+    rt_data_weigh(d);
+    rt_data_pack(d);
+    rt_batch *b = rt_batch_new(&entry);
+    const int32_t *token = (const int32_t *)arena, *start = (const int32_t *)(arena + 128);
+    for (int64_t i = 0; i < d->windows && i < 64; i++) {
+        rt_data_sample(&r, d, b, &entry, 0, i, i % 2);
+        rt_batch_put(&r, b);
+        for (int k = 0; k < SEQ + 2; k++)
+            if (token[k] < 0 || token[k] >= in->vocab || start[k] > k || start[k] < 0 ||
+                (k && start[k] < start[k - 1]))
+                abort();
+    }
+    rt_batch_free(b);
+    rt_data_close(d);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -70,6 +99,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Part weights = in.weighed ? fuzz_part(&rest) : (Part){0};
     fuzz_file("x.bin.weights", weights.data, weights.size);
     fuzz_file("x.bin", rest.data, rest.size);
-    caught(read_all, &in);
+    caught(how & 64 ? pack_all : read_all, &in);
     return 0;
 }

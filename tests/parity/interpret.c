@@ -213,6 +213,8 @@ static void fill(Arena *a, const Module *m, const Golden *g, FnArg arg, Tensor64
         fill_tokens(a, g, to);
     else if (arg.role == ARG_weight)
         fill_weights(g, to);
+    else if (arg.role == ARG_documents)
+        fill_data(g, "documents", to);
     else if (arg.role == ARG_input)
         fill_data(g, batch_name(a, g, name_str(m->names, m->inputs.data[arg.tensor].name)), to);
     else if (arg.role != ARG_seed &&

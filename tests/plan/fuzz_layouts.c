@@ -75,7 +75,8 @@ static double loss_with(Reference *r, bool parameters)
     const Tensor64 *other = inputs_for(&r->t, fn, 6, -1, 1);
     for (size_t k = 0; k < fn->args.n; k++) {
         ArgRole role = fn->args.data[k].role;
-        bool data = role == ARG_tokens || role == ARG_input || role == ARG_weight;
+        bool data =
+            role == ARG_tokens || role == ARG_input || role == ARG_weight || role == ARG_documents;
         args[k] = (parameters ? role == ARG_param : data) ? other[k] : r->args[0][k];
     }
     return result_of(r, run_fn(&r->t, fn, args), RES_loss);

@@ -253,6 +253,8 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
         return prog->tokens;
     case ARG_weight:
         return prog->weights;
+    case ARG_documents:
+        return prog->documents;
     case ARG_lr:
         return prog->lr[a.tensor];
     case ARG_scale:

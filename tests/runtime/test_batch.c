@@ -8,10 +8,19 @@
 
 enum { SEQ = 4, WINDOW = SEQ + 1, ROWS = 3, SIZE = 400, EVAL = 512 };
 
-static const mg_program program = {
-    .compute = MG_F32,
-    .step = {.tokens = 0, .weights = -1, .batch = ROWS, .rows = ROWS, .window = WINDOW},
-    .eval = {.tokens = EVAL, .weights = -1, .batch = ROWS, .rows = ROWS, .window = WINDOW}};
+static const mg_program program = {.compute = MG_F32,
+                                   .step = {.tokens = 0,
+                                            .weights = -1,
+                                            .documents = -1,
+                                            .batch = ROWS,
+                                            .rows = ROWS,
+                                            .window = WINDOW},
+                                   .eval = {.tokens = EVAL,
+                                            .weights = -1,
+                                            .documents = -1,
+                                            .batch = ROWS,
+                                            .rows = ROWS,
+                                            .window = WINDOW}};
 
 typedef struct Trial {
     mg_run r;

@@ -8,6 +8,7 @@ Needs torch; the tests do not: they read what this wrote. The safetensors file h
     average.NAME  F64   of models that keep averages: those after the last step
     tokens        U8    [batch, seq + 1], or the inputs by name: F32 or U8, [batch, ...]
     weights       U8    of the tokens as targets, in models that weigh them
+    documents     U8    where in its window each token's document begins, in models that ask for it
     batch.NAME    the same in the order of the first step, of models that draw numbers
 
 and the JSON file the losses and gradient norms of STEPS steps of gradient descent with momentum on that

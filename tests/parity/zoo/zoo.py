@@ -1,5 +1,6 @@
 """Common parts of the zoo's tests: a model's golden numbers, and a program's beside them."""
 
+import itertools
 import json
 import math
 import os
@@ -61,19 +62,35 @@ class Golden:
         self.after = {k[6:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("after.")}
         self.averages = {k[8:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("average.")}
         self.goals = numbers.get("goals", {})
-        self.tokens, self.target_weights = tensors.get("tokens"), tensors.get("weights")
+        self.tokens, self.target_weights, self.documents = (tensors.get(n) for n in ("tokens", "weights", "documents"))
 
     def prepare(self, case):
         """Into the case's folder: the parameters a program starts from, and its data; what it is told of them."""
         write_safetensors(case.path("start.safetensors"), self.weights)
         if not self.tokens:
             return ["--init", "start.safetensors", "--data", self.file]
+        if self.documents:
+            return ["--init", "start.safetensors", "--data", self.write_documents(case)]
         _, (sequences, window), data = self.tokens
         for i in range(sequences):  # a file a sequence: each gives one window, in every epoch
             case.write(f"{i:02d}.window", data[i * window:(i + 1) * window])
             if self.target_weights:
                 case.write(f"{i:02d}.window.weights", self.target_weights[2][i * window:(i + 1) * window])
         return ["--init", "start.safetensors", "--data", "u8:??.window"]
+
+    def write_documents(self, case):
+        """A Megatron file of the documents in the windows; what fills these is one token that begins where it is, and weighs 0."""
+        window, places = self.documents[1][1], self.documents[2]
+        starts = [i for i in range(len(places)) if i % window == places[i]]
+        ends = [i for i in range(1, len(places) + 1) if i == len(places) or i % window == places[i]]
+        found = [(a, b) for a, b in zip(starts, ends, strict=True) if b - a > 1]
+        at = [0, *itertools.accumulate(b - a for a, b in found)]
+        n = len(found)
+        case.write("packed.idx", b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 1, n, n + 1) + struct.pack(f"<{n}i", *(b - a for a, b in found))
+                   + struct.pack(f"<{n}q", *at[:n]) + struct.pack(f"<{n + 1}q", *range(n + 1)))
+        for name, (_, _, data) in (("packed.bin", self.tokens), ("packed.bin.weights", self.target_weights)):
+            case.write(name, b"".join(data[a:b] for a, b in found))
+        return "packed.bin"
 
     def differences(self, case, out):
         """The losses, norms and first gradients of a run that are beyond the bounds, as texts."""

@@ -1,5 +1,6 @@
 """Transformers that differ in what attention sees, and in how a layer is put together."""
 
+import itertools
 import math
 
 import torch
@@ -391,21 +392,56 @@ class Packed(Twin):
         s = s.masked_fill((back < 0) | (back >= self.near), -math.inf)
         return join_heads(torch.softmax(s, -1) @ v) @ w[p + "o.weight"].T
 
-    def document(self, ids, w):
-        """The logits of a document by itself."""
+    def hidden_states(self, ids, w):
+        """Those of a document by itself."""
         x = w["embed.weight"][ids][None]
         for i in range(self.layers):
             x = x + self.attention(rms(x, w[f"{i}.ln1.weight"]), w, f"{i}.attn.")
             u = rms(x, w[f"{i}.ln2.weight"]) @ w[f"{i}.mlp.up.weight"].T
             x = x + F.gelu(u, approximate="tanh") @ w[f"{i}.mlp.down.weight"].T
-        return (rms(x, w["norm.weight"]) @ w["embed.weight"].T)[0]
+        return rms(x, w["norm.weight"])[0]
 
     def loss(self, w, d):
         rows = []
         for row in d["tokens"][:, :-1]:
             ends = [i + 1 for i in range(self.seq) if row[i] == self.mark or i == self.seq - 1]
-            rows.append(torch.cat([self.document(row[a:b], w) for a, b in zip([0, *ends], ends)]))
+            rows.append(torch.cat([self.hidden_states(row[a:b], w) @ w["embed.weight"].T for a, b in zip([0, *ends], ends)]))
         return next_token(torch.stack(rows), d["tokens"])
+
+
+@kind
+class Packing(Packed):
+    """Documents of which no token is another's target, each computed by itself: that is all of the definition."""
+
+    near, second = 9, 0.3
+    windows = ((25,), (13, 12), (10, 9, 6), (8, 7, 5, 3))  # as first-fit decreasing puts them into windows of 25
+
+    def shapes(self):
+        return super().shapes() | {"ahead.weight": (self.vocab, self.hidden)}
+
+    def inputs(self, draw):
+        """Windows of two tokens more than targets; `documents` says where in it each token's document begins."""
+        size = (self.batch, self.seq + 2)
+        tokens, documents = torch.zeros(size, dtype=torch.long), torch.arange(self.seq + 2).repeat(self.batch, 1)
+        weights = torch.zeros(size, dtype=torch.long)
+        for row, lengths in enumerate(self.windows):
+            for at, n in zip(itertools.accumulate((0, *lengths)), lengths):
+                tokens[row, at:at + n] = torch.randint(0, self.vocab, (n,), generator=draw)
+                weights[row, at:at + n] = torch.randint(0, 4, (n,), generator=draw)
+                documents[row, at:at + n] = at
+        return {"tokens": tokens, "documents": documents, "weights": weights}
+
+    def loss(self, w, d):
+        loss, weight = {1: 0.0, 2: 0.0}, {1: 0.0, 2: 0.0}  # by distance
+        for row, lengths in enumerate(self.windows):
+            for at, n in zip(itertools.accumulate((0, *lengths)), lengths):
+                ids, weights = d["tokens"][row, at:at + n], d["weights"][row, at:at + n]
+                y = self.hidden_states(ids, w)
+                for by, head in ((1, "embed.weight"), (2, "ahead.weight")):
+                    each = F.cross_entropy(y[:n - by] @ w[head].T, ids[by:], reduction="none")
+                    loss[by] = loss[by] + (each * weights[by:]).sum()
+                    weight[by] = weight[by] + weights[by:].sum()
+        return loss[1] / weight[1] + self.second * loss[2] / weight[2]
 
 
 @kind
