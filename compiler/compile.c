@@ -65,13 +65,13 @@ static Exit check_options(Session *s)
         return o->words.n
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")
                    : usage(s, "no model is given", "mgc F.mg -o train; mgc --help says more");
-    if (o->from && (o->words.n || o->define.n || o->layout || o->precision || o->microbatch ||
-                    o->recompute || o->offload || o->optimizer))
-        return usage(
-            s,
-            "--from continues from a text: model, -D, --layout, --precision, --microbatch, "
-            "--recompute, --offload and --optimizer are in it already",
-            "mgc --from=FILE.mgir -o train");
+    if (o->from && (o->words.n || o->define.n || o->layout || o->precision || o->adapter ||
+                    o->microbatch || o->recompute || o->offload || o->optimizer))
+        return usage(s,
+                     "--from continues from a text: model, -D, --layout, --precision, --adapter, "
+                     "--microbatch, "
+                     "--recompute, --offload and --optimizer are in it already",
+                     "mgc --from=FILE.mgir -o train");
     if (o->emit && !strcmp(o->emit, "source") && !o->out)
         return usage(s, "--emit=source writes a directory", "-o DIR");
     if (o->with_kernels && (!o->emit || strcmp(o->emit, "c")))
@@ -238,6 +238,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     e.device = o->device ? c->device.name : NULL;
     e.is_gpu = is_gpu;
     e.who = s;
+    e.adapter = o->adapter;
     e.precision = o->precision;
     e.recompute = o->recompute;
     e.offload = o->offload;

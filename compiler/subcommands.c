@@ -15,9 +15,9 @@ static Exit usage(Session *s, const char *form)
  * front for explain mean anything. */
 static bool plain(const Options *o, bool compiles)
 {
-    bool front = o->define.n || o->layout || o->device || o->precision || o->microbatch ||
-                 o->recompute || o->offload || o->optimizer || o->overlap || o->pieces ||
-                 o->collectives || o->cpu;
+    bool front = o->define.n || o->layout || o->device || o->precision || o->adapter ||
+                 o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
+                 o->pieces || o->collectives || o->cpu;
     return !pipeline_options(o) && !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod &&
            !o->out && !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion &&
            !o->report && !o->schedule && !o->trace && !o->memory && !o->print_after.n &&

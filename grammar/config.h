@@ -53,6 +53,9 @@ void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, La
 /* The loop that is cut into stages, where the iterations of its repeat are of several kinds. */
 void stages_of_kinds(Elab *e);
 void check_stages(Elab *e, const Layout *l);
+/* train.c: a number in [low, high), or above 0 where low is -1; 1 or 0. n: NULL leaves it. */
+bool config_within(Elab *e, const Node *n, const char *what, double low, double high, double *d);
+bool config_flag(Elab *e, const Node *n, const char *what, bool *yes);
 bool config_real(Elab *e, const Node *n, double *d); /* outside of blocks */
 bool config_integer(Elab *e, const Node *n, int64_t least, int64_t *i, int code);
 

@@ -196,6 +196,10 @@ typedef struct Windows {
     VEC(Value) at;
 } Windows;
 
+/* adapter.h */
+typedef struct AdapterLine AdapterLine;
+typedef struct Adapted Adapted;
+
 typedef struct Elab {
     Arena *arena;
     Names *names;
@@ -208,6 +212,11 @@ typedef struct Elab {
     VEC(TrainRule) rules;                  /* in order */
     VEC(const OptimizerInfo *) optimizers; /* that the file declares */
     Span frozen_at, as_ready_at;
+    VEC(AdapterLine *) adapters; /* of the adapter that is chosen */
+    VEC(Adapted *) adapted_all;
+    Map adapted_of;   /* Adapted, by number of the matrix + 1, */
+    Map adapted;      /* and by the value that it is in the function being built */
+    Map adapted_uses; /* what products made of them */
     /* names */
     Map globals, blocks, builtin_blocks; /* Sym by Name */
     VEC(Sym *) global_order, block_order;
@@ -334,8 +343,27 @@ void read_optimizers(Elab *e);
 void read_train(Elab *e);
 void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where, int goal);
 void apply_rules(Elab *e, Tensor *t); /* decay, rate, frozen of a new parameter */
-void all_rules_used(Elab *e);         /* once all are declared */
-void read_config(Elab *e);            /* Module.config */
+bool check_selector(Elab *e, const Node *selector);
+bool selects(Elab *e, const Node *selector, const Tensor *t);
+void all_rules_used(Elab *e); /* once all are declared */
+/* adapter.c: a line of a train block; which of them hold, once all are read; a new parameter, which
+ * may get one; once all are declared. */
+void read_adapter(Elab *e, const Node *n, const Goal *g);
+void choose_adapter(Elab *e);
+void select_adapter(Elab *e, Tensor *t);
+void finish_adapters(Elab *e);
+/* adapt.c: v is the value here of that tensor, which may have one; y = x @ w, w made of `matrix`;
+ * whether a function that is built reads matrices that have one by products alone. */
+void note_adapted(Elab *e, uint32_t tensor, Value v);
+Val adapted_product(Elab *e, Span at, Value x, Value w, Value matrix, const DimList *over, Val y);
+bool check_adapted(Elab *e);
+/* noise.c: x with elements dropped, the others scaled; what is drawn is called `name`. */
+Val drop_elements(Elab *e, Span at, Value x, double p, const char *name);
+/* param.c: a parameter's value in the innermost of the repeats that it has. */
+Value slices_in(Elab *e, const LoopList *around, Value v, Name hint);
+/* names.c: an external name that is given; false after an error. */
+bool claim_adapter(Elab *e, const Node *n, const Tensor *t);
+void read_config(Elab *e); /* Module.config */
 void read_layout(Elab *e);
 
 /* windows.c: what the source asks of next(...). */

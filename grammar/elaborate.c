@@ -169,6 +169,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
         return false;
     end_windows(e);
     sweep(e, e->fn->body);
+    if (!check_adapted(e))
+        return false;
     order_args(e);
     vec_push(m->arena, &m->fns, e->fn);
     return mask_padding(e);
@@ -320,6 +322,7 @@ static void elaborate_functions(Elab *e, const Node *model)
         return;
     find_followed(e);
     all_rules_used(e);
+    finish_adapters(e);
     check_wholes(e);
     warn_unused(e);
     stages_of_kinds(e);

@@ -297,16 +297,20 @@ static Val dot(Elab *e, const Node *n)
         if (!join_dims(e, n->at, &t, &part))
             return poison;
     }
+    const Value left = in[0];
     /* A side with the batch gives the result its first dims: `w @ x` lies as `x @ w` does. */
     if (!has_batch(e, in[0]) && has_batch(e, in[1])) {
-        const Value left = in[0];
         in[0] = in[1];
         in[1] = left;
     }
     for (int side = 0; e->rule && side < 2; side++)
         in[side] = padded_with(e, in[side], &over, 0);
     Attrs attrs = {.over = over};
-    return make(e, n->at, OP_dot, &attrs, 2, in);
+    const Val product = make(e, n->at, OP_dot, &attrs, 2, in);
+    const bool right = map_find(&e->adapted, y.value); /* the one that may have an adapter */
+    const int matrix = right == (in[0] == left) ? 1 : 0;
+    return adapted_product(e, n->at, in[!matrix], in[matrix], right ? y.value : x.value, &over,
+                           product);
 }
 
 static Val name(Elab *e, const Node *n)

@@ -291,6 +291,7 @@ static void put_node(Fmt *f, const Node *n)
     case N_SEVERAL:
     case N_RETURN:
     case N_SETTING:
+    case N_ADAPTER:
     case N_RULE:
     case N_OPTIMIZER:
     case N_none:
@@ -421,6 +422,16 @@ static void add_entry(Fmt *f, const Node *n)
         add_cell(line, take(f));
         put(f, "-> ");
         put_list(f, &n->more, ", ");
+    } else if (n->kind == N_ADAPTER) {
+        put(f, "adapter");
+        add_cell(line, take(f));
+        if (n->name) {
+            put_name(f, n->name);
+            put(f, " ");
+        }
+        put_node(f, n->a);
+        put(f, " on ");
+        put_list(f, &n->more, ", ");
     } else {
         put_name(f, n->name);
         add_cell(line, take(f));
@@ -485,7 +496,7 @@ static void add_statement(Fmt *f, const Node *n)
         add_param(f, n);
     else if (n->kind == N_INSTANCE)
         add_instance(f, n);
-    else if (n->kind == N_SETTING || n->kind == N_RULE)
+    else if (n->kind == N_SETTING || n->kind == N_RULE || n->kind == N_ADAPTER)
         add_entry(f, n);
     else
         add_plain(f, n);

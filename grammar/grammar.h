@@ -16,6 +16,7 @@ typedef struct ElaborateOptions {
     const Ast *layouts;     /* more layouts, from --layout FILE; NULL for none */
     const char *device;     /* instead of the layout's; NULL for none */
     const char *precision;  /* instead of the train block's, one of its names; NULL for none */
+    const char *adapter;    /* the one that is trained, "none"; NULL: that of the file */
     int64_t microbatch;     /* instead of the layout's; 0 for none */
     const char *recompute;  /* instead of the layout's, "auto", "none" or "all"; NULL for none */
     const char *offload;    /* instead of the layout's, "auto" or "none"; NULL for none */

@@ -4,7 +4,7 @@
  * nothing that can end an expression can be followed by a name. `@` takes its `over` at once, so it
  * is one production. The initial value of a parameter has expressions of its own (`number`), in which a
  * call takes no `as`: there the word begins the external name.
- * The words of optimizers are tokens only where they begin a line of theirs: parse.c.
+ * The words of optimizers, and those of an adapter's line, are tokens only there: parse.c.
  * After an error, parse.c skips to the next statement and hands out RESUME. */
 %code top {
 #include "grammar/parse.h"
@@ -42,6 +42,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x" AT "at" FOLLOWS "follows"
 %token ARROW "->" DOTS ".." LE "<=" GE ">=" EQ "==" NE "!="
 %token OPTIMIZER "optimizer" SETTING "setting" STATE "state" REST "rest"
+%token ADAPTER "adapter" ON "on"
 %token <name> IDENT "a name"
 %token <text> STRING "a string" WORD "a word"
 %token <literal> NUMBER "a number" QUANTITY "a quantity"
@@ -248,6 +249,10 @@ entry: IDENT values             { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .
      | IDENT "where" selectors  { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .more = *$3); }
      | IDENT exprs "->" axes    { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .list = *$2, .more = *$4); }
      | some_names "->" axes     { $$ = MAKE(@$, RULE, .at = @2, .list = *$1, .more = *$3); }
+     | "adapter" call "on" selectors
+                                { $$ = MAKE(@$, ADAPTER, .at = @1, .a = $2, .more = *$4); }
+     | "adapter" IDENT call "on" selectors
+                                { $$ = MAKE(@$, ADAPTER, .name = $2, .at = @1, .a = $3, .more = *$5); }
      | error RESUME             { $$ = NULL; yyerrok; }
 
 values: exprs

@@ -169,6 +169,11 @@ bool find_external(Elab *e, const Node *n, uint32_t *index)
     return found > 0;
 }
 
+bool claim_adapter(Elab *e, const Node *n, const Tensor *t)
+{
+    return !refused_as_shared(e, n, t);
+}
+
 bool claim_external(Elab *e, const Node *n, Tensor *t)
 {
     const char *own = own_name(e, n);

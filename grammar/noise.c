@@ -55,16 +55,14 @@ static Value draw(Elab *e, const char *name, Type t)
 }
 
 /* Elements are kept with probability 1 - p and scaled by 1 / (1 - p). */
-static Val drop(Elab *e, const Call *c, Value x, double p)
+Val drop_elements(Elab *e, Span at, Value x, double p, const char *name)
 {
     Type t = *type_of(e->module, x);
     DimList all = {.n = t.rank};
     memcpy(all.dim, t.dims, sizeof t.dims);
-    if (!check_padding(e, c->node->at, &all)) /* elements are counted with the padding */
+    if (!check_padding(e, at, &all)) /* elements are counted with the padding */
         return poison;
-    if (!dtype_is_float(t.dtype))
-        return fail(e, c->arg[0]->span, 211, "dropout of indices or conditions");
-    Value random = draw(e, "dropout", t);
+    Value random = draw(e, name, t);
     Value keep = build2(&e->b, OP_ge, random, build_const(&e->b, t.dtype, p));
     Value scaled = build2(&e->b, OP_mul, x, build_const(&e->b, t.dtype, 1 / (1 - p)));
     Value zero = build_const(&e->b, t.dtype, 0);
@@ -87,7 +85,11 @@ Val builtin_dropout(Elab *e, const Call *c)
              "p = %g; the share that is dropped is at least 0 and below 1", p);
         return poison;
     }
-    return p == 0 || e->mode != MODE_TRAIN ? tensor_val(x) : drop(e, c, x, p);
+    if (p == 0 || e->mode != MODE_TRAIN)
+        return tensor_val(x);
+    if (!dtype_is_float(type_of(e->module, x)->dtype))
+        return fail(e, c->arg[0]->span, 211, "dropout of indices or conditions");
+    return drop_elements(e, c->node->at, x, p, "dropout");
 }
 
 static bool in_model(Elab *e, const Call *c)

@@ -202,7 +202,7 @@ static bool tensor_of(Elab *e, const Node *n, const Shared *shared, uint32_t *in
     if (e->frame->follower)
         add_follower(e, &t);
     else
-        apply_rules(e, &t);
+        apply_rules(e, &t), select_adapter(e, &t);
     vec_push(e->module->arena, &e->module->tensors, t);
     return true;
 }
@@ -223,13 +223,18 @@ static Value slice(Elab *e, Loop *l, Value v, Name hint)
 }
 
 /* Hands v down through the repeats that it has, from the outermost on. */
+Value slices_in(Elab *e, const LoopList *around, Value v, Name hint)
+{
+    for (size_t k = around->n; k-- > 0;)
+        v = slice(e, around->data[k], v, hint);
+    return v;
+}
+
 static Value slices(Elab *e, Value v, Name hint)
 {
     LoopList around = {0};
     loops_of_parameters(e, &around);
-    for (size_t k = around.n; k-- > 0;)
-        v = slice(e, around.data[k], v, hint);
-    return v;
+    return slices_in(e, &around, v, hint);
 }
 
 /* The weights of a scan are the same for all its iterations. */
@@ -269,5 +274,6 @@ void param(Elab *e, const Node *n)
         add_shared(e, n, index, v);
     }
     s->val = tensor_val(slices(e, v, n->name));
+    note_adapted(e, index, s->val.value);
     s->ready = true;
 }

@@ -95,6 +95,19 @@ static bool is_follows(int before, const Token *after)
     return (before == IDENT || before == STRING) && after->kind == IDENT && !after->first;
 }
 
+/* In a train block the name adapter, before another where a setting may begin, and on behind the
+ * parenthesis of its settings. No setting is called so. */
+static bool is_of_adapter(const Parse *p, const Token *t, int before, const Token *after)
+{
+    if (p->item != TRAIN || p->braces != 1)
+        return false;
+    if (t->value.name == p->on)
+        return before == ')';
+    const bool begins =
+        t->first || before == '{' || before == ')' || before == NUMBER || before == STRING;
+    return begins && after->kind == IDENT && !after->first;
+}
+
 static Token next(Parse *p)
 {
     if (p->queue.n)
@@ -108,6 +121,13 @@ static Token next(Parse *p)
         hand_back(p, after);
         if (after.kind == IDENT || after.kind == NUMBER || (after.kind == '-' && !p->braces))
             t.kind = word_of_optimizer(p, &t);
+    }
+    if (t.kind == IDENT && (t.value.name == p->adapter || t.value.name == p->on)) {
+        Token after = lex(p);
+        p->before = after.kind;
+        hand_back(p, after);
+        if (is_of_adapter(p, &t, before, &after))
+            t.kind = t.value.name == p->adapter ? ADAPTER : ON;
     }
     if (t.kind == IDENT &&
         (t.value.name == p->x || t.value.name == p->at || t.value.name == p->follows)) {
@@ -161,7 +181,7 @@ static bool begins_statement(Parse *p, const Token *t)
         t->kind == DIM)
         return true;
     if (t->kind != IDENT || p->item == TRAIN || p->item == LAYOUT)
-        return t->kind == IDENT;
+        return t->kind == IDENT || t->kind == ADAPTER;
     return goes_on_as_statement(p);
 }
 
@@ -323,6 +343,8 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
     p->x = name_intern(names, "x");
     p->at = name_intern(names, "at");
     p->follows = name_intern(names, "follows");
+    p->adapter = name_intern(names, "adapter");
+    p->on = name_intern(names, "on");
     p->line_start = true;
     if (size > FILE_MAX) {
         diag_error(d, (Span){file, 0, 0}, 108, "a file of %zu bytes; the limit is %d", size,

@@ -37,7 +37,7 @@ typedef struct Parse {
     bool line_start; /* a newline was passed since the last token */
     int before;      /* the kind of the token that the lexer gave last */
     int item;        /* the keyword of the item being read */
-    Name x, at, follows;
+    Name x, at, follows, adapter, on;
     int braces;       /* open before the next token */
     Span opened;      /* the outermost of them */
     Token last;       /* the token the parser looks at */

@@ -73,7 +73,7 @@ static const char *as_declared(const Elab *e, const char *name)
     return out;
 }
 
-static bool selects(Elab *e, const Node *selector, const Tensor *t)
+bool selects(Elab *e, const Node *selector, const Tensor *t)
 {
     const Node *n = node_bare(selector);
     int64_t than;
@@ -148,7 +148,7 @@ void apply_rules(Elab *e, Tensor *t)
 }
 
 /* Before any parameter is declared: is it a selector at all? */
-static bool check_selector(Elab *e, const Node *selector)
+bool check_selector(Elab *e, const Node *selector)
 {
     const Node *n = node_bare(selector);
     if (n->kind == N_STRING || is_rank(e, n))

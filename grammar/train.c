@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A number in [low, high), or above 0 where low is -1. */
-static bool bounded(Elab *e, const Node *n, const char *what, double low, double high, double *d)
+bool config_within(Elab *e, const Node *n, const char *what, double low, double high, double *d)
 {
     if (!n)
         return true;
@@ -31,7 +31,7 @@ static bool decay(Elab *e, const Node *n, const Goal *g)
     double value = 0;
     if (!n)
         return true;
-    if (!bounded(e, n, "decay", 0, 1e300, &value))
+    if (!config_within(e, n, "decay", 0, 1e300, &value))
         return false;
     const Node *condition = n->kind == N_NAMED ? n->b : NULL;
     NodeList *where = NEW(e->arena, NodeList);
@@ -57,11 +57,13 @@ static bool betas(Elab *e, const Node *n, Goal *t)
     }
     const OptionInfo *first = &optimizer_options[OPTION_beta1];
     const OptionInfo *second = &optimizer_options[OPTION_beta2];
-    return bounded(e, pair->list.data[0], "the first beta", first->low, first->high, &t->beta1) &&
-           bounded(e, pair->list.data[1], "the second beta", second->low, second->high, &t->beta2);
+    return config_within(e, pair->list.data[0], "the first beta", first->low, first->high,
+                         &t->beta1) &&
+           config_within(e, pair->list.data[1], "the second beta", second->low, second->high,
+                         &t->beta2);
 }
 
-static bool flag(Elab *e, const Node *n, const char *what, bool *yes)
+bool config_flag(Elab *e, const Node *n, const char *what, bool *yes)
 {
     double d = 0;
     if (!n)
@@ -80,7 +82,7 @@ static bool own_number(Elab *e, const Node *n, const OwnNumber *o, double *d)
 {
     bool yes = *d != 0;
     if (o->flag) {
-        const bool good = flag(e, n, o->name, &yes);
+        const bool good = config_flag(e, n, o->name, &yes);
         *d = yes;
         return good;
     }
@@ -111,13 +113,13 @@ static bool option_of(Elab *e, int which, const Node *n, Goal *t)
     case KIND_DECAY:
         return decay(e, n, t);
     case KIND_FLAG:
-        if (!flag(e, n, o->name, &yes))
+        if (!config_flag(e, n, o->name, &yes))
             return false;
         if (n)
             *train_number(t, number) = yes;
         return true;
     case KIND_NUMBER:
-        return bounded(e, n, o->name, o->low, o->high, train_number(t, number));
+        return config_within(e, n, o->name, o->low, o->high, train_number(t, number));
     }
     return false;
 }
@@ -285,17 +287,17 @@ static bool time_of(Elab *e, Time which, const Node *n, Goal *t)
     int shape;
     switch (which) {
     case PEAK:
-        return bounded(e, n, "peak", -1, 1e300, &t->peak);
+        return config_within(e, n, "peak", -1, 1e300, &t->peak);
     case WARMUP:
         return !n || config_integer(e, n, 0, &t->warmup, 303);
     case STEPS:
         return !n || config_integer(e, n, 1, &t->steps, 303);
     case FLOOR:
-        return bounded(e, n, "floor", 0, 1e300, &t->floor);
+        return config_within(e, n, "floor", 0, 1e300, &t->floor);
     case LAST:
         return !n || config_integer(e, n, 0, &t->last, 303);
     case LOG:
-        return flag(e, n, "log", &t->log);
+        return config_flag(e, n, "log", &t->log);
     case SHAPE:
         shape = n ? config_choice(e, n->kind == N_NAMED ? n->a : n, "shape", shapes, 307) : 0;
         t->descent = shape < 0 ? DESCENT_linear : (Descent)shape;
@@ -333,7 +335,7 @@ static void learning_rate(Elab *e, const Node *value, Goal *t)
     const Node *slot[TIMES], *given[TIMES] = {NULL};
     if (value->kind != N_CALL && value->kind != N_NAME) { /* lr 3e-4 */
         t->schedule = LR_constant;
-        bounded(e, value, "the learning rate", -1, 1e300, &t->peak);
+        config_within(e, value, "the learning rate", -1, 1e300, &t->peak);
         return;
     }
     for (int i = 0; i < LR_count; i++)
@@ -373,7 +375,7 @@ static void rule(Elab *e, const Node *n, RuleKind kind, const Goal *g)
     const Node *given = kind == RULE_frozen ? NULL : config_value(e, n);
     if (kind == RULE_frozen)
         e->frozen_at = n->at;
-    else if (!given || !bounded(e, given, text(e, n->name), 0, 1e300, &value))
+    else if (!given || !config_within(e, given, text(e, n->name), 0, 1e300, &value))
         return;
     if (!n->more.n) {
         fail(e, n->at, 302, "'%s' says not for which parameters", text(e, n->name));
@@ -402,7 +404,7 @@ static void setting(Elab *e, const Node *n, int which, Goal *g)
     else if (which == SET_lr)
         learning_rate(e, value, g);
     else if (which == SET_clip)
-        bounded(e, value, "clip", -1, 1e300, &g->clip);
+        config_within(e, value, "clip", -1, 1e300, &g->clip);
     else if (which == SET_average)
         step_formula(e, value, &g->average);
     else if (which == SET_precision)
@@ -443,6 +445,10 @@ static void settings(Elab *e, const Node *train, Goal *g)
     bool unknown = false;
     for (size_t i = 0; i < train->more.n; i++) {
         const Node *n = train->more.data[i];
+        if (n->kind == N_ADAPTER) {
+            read_adapter(e, n, g);
+            continue;
+        }
         if (n->kind == N_RULE) {
             fail(e, n->at, 301, "a sharding rule in the train block");
             help(e, "rules belong to a layout");
@@ -525,4 +531,5 @@ void read_train(Elab *e)
         if (g)
             settings(e, n, g);
     }
+    choose_adapter(e);
 }

@@ -172,6 +172,9 @@ typedef uint8_t StageSet;
 enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
 extern const char *const stage_names[3]; /* as in the text */
 
+/* What a parameter of an adapter is, in PEFT's words: [rank, in], [out, rank], of DoRA [out]. */
+typedef enum AdapterPart { ADAPTER_none, ADAPTER_A, ADAPTER_B, ADAPTER_magnitude } AdapterPart;
+
 /* A tensor that outlives a step: a parameter, a slot of optimizer state of the same shape, or the
  * rounded copy of a parameter, which programs read in its place. Parameters and state may be of
  * halves as well (passes/step/narrow.c). */
@@ -203,6 +206,9 @@ typedef struct Tensor {
     double decay, rate; /* weight decay; factor of the learning rate */
     uint8_t goal;       /* the one that changes it, or of which it is the state */
     bool unread;        /* the front end has told that no expression names it */
+    uint8_t adapter;    /* AdapterPart: of the adapter, which alone is trained. Of A and B: */
+    bool turned;        /* the matrix is [in, out] in files, not [out, in] */
+    double scale;       /* of A B, beside the matrix */
     bool frozen;        /* not trained: neither gradient nor state */
     bool absmax;        /* of the blocks of the state before it, which is kept in 8 bits */
     bool rounded;       /* the copy of its parameter (slot "rounded") */
@@ -313,6 +319,8 @@ struct Module {
     VEC(Fn *) fns;
     Train train;
     Layout layout;
+    const char *adapter;     /* adapter_config.json of what is trained, from its second line on, or
+                              * NULL: then all parameters but the adapter's are frozen */
     const char *config;      /* config.json of its checkpoints, or NULL */
     UpdateRule *update_rule; /* NULL: nobody has set it since the text was read */
     const void *rules;       /* update_rule's own: what it read with the source, NULL for a text */

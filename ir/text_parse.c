@@ -511,6 +511,11 @@ static void read_tensor(Reader *r)
         t.beta = text_want_name(r);
     }
     t.absmax = text_take_word(r, "absmax");
+    if (text_take_word(r, "adapter")) {
+        t.adapter = (uint8_t)text_want_int(r, ADAPTER_A, ADAPTER_magnitude);
+        t.turned = text_want_int(r, 0, 1);
+        t.scale = text_want_real(r);
+    }
     t.frozen = text_take_word(r, "frozen");
     t.master = text_take_word(r, "master");
     t.ahead = text_take_word(r, "ahead");
@@ -548,6 +553,8 @@ static void read_module(Reader *r)
         vec_push(r->a, &r->m->metrics, text_want_name(r));
     if (text_take_word(r, "config"))
         r->m->config = text_want_text(r);
+    if (text_take_word(r, "adapter"))
+        r->m->adapter = text_want_text(r);
     while (text_take_word(r, "tensor"))
         read_tensor(r);
     Span here = r->t.span;

@@ -52,6 +52,8 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
         text_put_string(out, name_str(m->names, t->beta));
     }
     fputs(t->absmax ? " absmax" : "", out);
+    if (t->adapter)
+        fprintf(out, " adapter %d %d %.17g", t->adapter, t->turned, t->scale);
     fputs(t->frozen ? " frozen" : "", out);
     fputs(t->master ? " master" : "", out);
     fputs(t->ahead ? " ahead" : "", out);
@@ -254,6 +256,10 @@ void text_print_header(const Module *m, FILE *out)
     }
     if (m->config) {
         print_text("config", m->config, out);
+        fputc('\n', out);
+    }
+    if (m->adapter) {
+        print_text("adapter", m->adapter, out);
         fputc('\n', out);
     }
     for (size_t i = 0; i < m->tensors.n; i++)

@@ -20,6 +20,8 @@
 /* ---- the data of a program --------------------------------------------------------------- */
 
 typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
+/* PEFT's lora_A.weight [rank, in], lora_B.weight [out, rank], lora_magnitude_vector [out]. */
+typedef enum mg_adapter { MG_ADAPTER_A = 1, MG_ADAPTER_B, MG_ADAPTER_MAGNITUDE } mg_adapter;
 typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
 
 /* A persistent tensor: a parameter, a slot of optimizer state with its shape, or its rounded copy,
@@ -53,6 +55,12 @@ typedef struct mg_tensor {
     uint32_t axes[MG_RANK_MAX];   /* per stored dim: the mg_program.axes that it is split on */
     uint32_t zigzag[MG_RANK_MAX]; /* axes of which rank r of n has parts r and 2n - 1 - r of 2n */
     uint8_t at; /* MG_AT_*: ranks along the stage axis that have it; others reuse its bytes */
+    /* A parameter of the adapter of a matrix (mg_program.adapter_json), which is scale B A more in
+     * effect, and with a magnitude has rows of these lengths. turned: it is [in, out], not [out,
+     * in] */
+    mg_adapter adapter;
+    bool turned;
+    double scale;
     const char *begins; /* not NULL: the external name of the parameter that it is a copy of before
                          * the first step: it follows that, and init says nothing */
 } mg_tensor;
@@ -238,8 +246,10 @@ typedef struct mg_program {
     const char *optimizer; /* "adamw" */
     const mg_goal *goals;
     mg_entry step, eval, sample, round;
-    const char *config;                 /* the train block and layout as one line, for the log */
-    const char *config_json;            /* config.json of its checkpoints, or NULL */
+    const char *config;       /* the train block and layout as one line, for the log */
+    const char *config_json;  /* config.json of its checkpoints, or NULL */
+    const char *adapter_json; /* adapter_config.json of its checkpoints from the second line on: it
+                               * trains an adapter alone. NULL: it trains its parameters */
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
     const void *cuda_image;             /* the fat binary with the kernels */
     int naxes;                          /* axes of more than one rank; 0: one rank */

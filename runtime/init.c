@@ -118,9 +118,12 @@ static void init_tensor(mg_run *r, const rt_external *x)
 
 void rt_init(mg_run *r)
 {
-    for (int i = 0; i < r->params.n; i++)
-        if (!r->params.item[i].begins) /* else followers.c */
-            init_tensor(r, &r->params.item[i]);
+    const rt_weights *w = r->weights;
+    for (int i = 0; i < r->params.n; i++) {
+        const rt_external *x = &r->params.item[i];
+        if (!x->begins && !(w && rt_weights_have(w, i - x->part))) /* else followers.c */
+            init_tensor(r, x);
+    }
 }
 
 void rt_init_state(mg_run *r)

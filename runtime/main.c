@@ -1,4 +1,5 @@
 /* main.c - the main function of a program: from the command line to the exit code. */
+#include "runtime/checkpoint/adapter.h"
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"
 #include "runtime/net/ranks.h"
@@ -177,20 +178,40 @@ static void settle_data(mg_run *r, bool resumed)
     r->state.data_windows = r->data->windows;
 }
 
+/* A checkpoint of an adapter is without its base: the run notes which that is, and a resumed run
+ * goes on with no other. */
+static void settle_base(mg_run *r, bool resumed)
+{
+    const uint32_t crc = r->weights ? rt_weights_crc(r->weights) : 0;
+    if (!r->program->adapter_json)
+        return;
+    if (resumed && crc != r->state.base_crc)
+        rt_die(
+            RT_BAD_DATA,
+            "the base %s is not the one that this adapter's run began with%s%s: --init DIR gives "
+            "another",
+            r->base ? r->base : "of the seed", *r->state.base ? ", " : "", r->state.base);
+    snprintf(r->state.base, sizeof r->state.base, "%s", r->base ? r->base : "");
+    r->state.base_crc = crc;
+}
+
 static void fill_arena(mg_run *r, const char *checkpoint)
 {
     rt_device_ranks(r);
     r->pool = rt_pool_new(r->threads, r->options->pin);
     rt_arena_map(r);
-    if (checkpoint)
+    if (!checkpoint || r->program->adapter_json) {
+        rt_init(r); /* what no file has */
+        if (r->weights)
+            rt_weights_load(r, r->weights);
+        settle_base(r, checkpoint);
+    }
+    if (checkpoint) {
         rt_resume_load(r, checkpoint);
-    else if (r->weights)
-        rt_weights_load(r, r->weights);
-    else
-        rt_init(r);
-    if (!checkpoint) {
+    } else {
         rt_init_state(r);
         rt_begin(r, r->weights);
+        rt_adapter_begin(r, r->weights);
     }
     if (r->options->poison)
         rt_poison(r);
@@ -207,11 +228,23 @@ static void settle(mg_run *r, bool resumed)
 }
 
 /* A resumed run has its weights already. --init is then ignored, so that the same command can be
- * given again. */
+ * given again; but an adapter's run has its base from there, or from where it was before. */
 static void open_weights(mg_run *r, bool resumed)
 {
-    if (r->options->init && !resumed)
-        r->weights = rt_weights_open(r, r->options->init);
+    const char *init = r->options->init;
+    if (!r->program->adapter_json) {
+        if (init && !resumed)
+            r->weights = rt_weights_open(r, init, NULL);
+        return;
+    }
+    if (init && !(r->base = realpath(init, NULL)))
+        rt_die(RT_BAD_DATA, "--init: %s: %s", init, strerror(errno));
+    if (!init && resumed && *r->state.base)
+        r->base = rt_printf("%s", r->state.base);
+    if (r->base && strlen(r->base) >= RT_BASE_MAX)
+        rt_die(RT_USAGE, "--init: a path of more than %d bytes", RT_BASE_MAX - 1);
+    if (r->base)
+        r->weights = rt_weights_open(r, r->base, resumed ? NULL : r->options->adapter);
 }
 
 /* Finds out how this process was started. If that is wrong, all processes end, and one prints the
@@ -295,7 +328,8 @@ static rt_exit train(mg_run *r)
     log_packing(r, "data", r->data);
     log_packing(r, "evaluation", r->val);
     if (r->weights)
-        rt_log_line(r->log, "weights of %s: %d tensors", r->options->init, r->params.n);
+        rt_log_line(r->log, "weights of %s: %d tensors", r->base ? r->base : r->options->init,
+                    r->params.n);
     if (r->state.step >= r->lr.steps)
         rt_log_line(r->log, "%" PRId64 " of %" PRId64 " steps are done", r->state.step,
                     r->lr.steps);
@@ -332,6 +366,9 @@ static void release(mg_run *r)
         rt_batch_free(r->batch[i]);
     rt_data_close(r->data);
     rt_data_close(r->val);
+    if (r->program->adapter_json)
+        free(r->saved.item);
+    free(r->base);
     rt_catalog_free(&r->params);
     rt_catalog_free(&r->slots);
     rt_world_free(&r->world);
@@ -367,6 +404,7 @@ int main(int argc, char **argv)
                 : cores > ranks             ? cores / ranks
                                             : 1;
     r.params = rt_catalog_new(r.program, MG_PARAM);
+    r.saved = r.program->adapter_json ? rt_adapter_part(&r.params, true) : r.params;
     r.slots = rt_catalog_new(r.program, MG_STATE);
     if (r.world.rank && (options.info || options.dry_run)) {
         r.code = RT_DONE; /* rank 0 prints the program, and checks its own machine only */

@@ -254,6 +254,11 @@ static void settle(rt_options *o, const mg_program *p)
         rt_die(RT_USAGE, "--threads is %" PRId64 "; the limit is 1024", o->threads);
     if (o->eval_with && strcmp(o->eval_with, "average") != 0)
         rt_die(RT_USAGE, "--eval-with %s: it is average, or left out", o->eval_with);
+    if (o->adapter && (!o->init || !p->adapter_json))
+        rt_die(RT_USAGE, p->adapter_json
+                             ? "--adapter goes on from an adapter of a base: --init BASE is needed"
+                             : "--adapter: this program trains no adapter: its train block has "
+                               "none");
     if (o->eval_with && !rt_keeps_averages(p))
         rt_die(
             RT_USAGE,

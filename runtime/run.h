@@ -87,6 +87,7 @@ typedef struct rt_span {
 
 /* One field for each row of options.def. A number that was not given is RT_UNSET. */
 #define RT_UNSET INT64_MIN
+enum { RT_BASE_MAX = 1024 }; /* bytes of a path in state.json */
 typedef struct rt_options {
 #define OPTION_TEXT(field, ...)  const char *field;
 #define OPTION_LIST(field, ...)  rt_list field;
@@ -459,6 +460,8 @@ typedef struct rt_state { /* the state of a run besides its tensors */
     rt_spikes spikes;
     rt_scale scale;
     rt_best best;
+    char base[RT_BASE_MAX]; /* an adapter's: what --init read, or "", */
+    uint32_t base_crc;      /* and the checksum of it */
 } rt_state;
 
 int64_t rt_checkpoint_bytes(const mg_run *r);
@@ -487,9 +490,10 @@ void rt_resume_set_aside(const mg_run *r, int64_t step);
 /* ---- weights.c ---------------------------------------------------------------------------- */
 
 typedef struct rt_weights rt_weights;
-/* Opens the weights of --init and checks them against the program; ends the program with 65 and a
- * list of all misfits. */
-rt_weights *rt_weights_open(const mg_run *r, const char *path);
+/* Opens the weights of --init, and of --adapter (or NULL), and checks them against the program;
+ * ends the program with 65 and a list of all misfits. */
+rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapter);
+uint32_t rt_weights_crc(const rt_weights *w);        /* of what was loaded and no adapter's */
 void rt_weights_load(mg_run *r, rt_weights *w);      /* fills the parameters */
 bool rt_weights_have(const rt_weights *w, int item); /* of r->params; of parts the first */
 void rt_weights_close(rt_weights *w);
@@ -582,6 +586,8 @@ struct mg_run {
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;
     rt_catalog params, slots;
+    rt_catalog saved;    /* of params those that checkpoints have: all, or an adapter's */
+    char *base;          /* of an adapter: the path that its base is read from, or NULL */
     rt_weights *weights; /* weights of --init, or NULL */
     int64_t saved_step;  /* step of the newest good checkpoint, or -1 */
     int lock;            /* OUT/.lock: one writer for each directory */

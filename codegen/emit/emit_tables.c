@@ -133,7 +133,16 @@ static void emit_tensor(const Emitter *e, size_t i, const char *shape)
         fprintf(e->out, ", mg_init_%zu),\n", i);
         return;
     }
-    fprintf(e->out, "    %s(%s, ", t->slot ? "STATE" : "PARAM", shape);
+    const bool adapter = t->adapter && !t->slot;
+    if (adapter) {
+        static const char *const parts[] = {"A", "B", "MAGNITUDE"};
+        fprintf(e->out, "    ADAPTER(MG_ADAPTER_%s, %s, ", parts[t->adapter - 1],
+                t->turned ? "true" : "false");
+        emit_real(e, t->scale);
+        fprintf(e->out, ", %s, ", shape);
+    } else {
+        fprintf(e->out, "    %s(%s, ", t->slot ? "STATE" : "PARAM", shape);
+    }
     if (t->slot) {
         emit_string(e->out, str(e, t->slot));
         fputs(", ", e->out);
@@ -212,6 +221,11 @@ void emit_tensors(Emitter *e)
     bool follows = false;
     for (size_t i = 0; i < n; i++)
         follows |= e->m->tensors.data[i].follows != 0;
+    if (e->m->adapter)
+        fputs("#define ADAPTER(part, t_, s, t, at, k, x, y) {t, .slot = \"\", .role = MG_PARAM, "
+              ".offset = at, .init = k, .a = x, .b = y, .adapter = part, .turned = t_, .scale = "
+              "s}\n",
+              e->out);
     if (follows)
         fputs("#define FOLLOWS(t, s, kind, at, of) {t, .slot = s, .role = kind, .offset = at, "
               ".init = MG_INIT_CONST, .begins = of}\n",
@@ -535,6 +549,8 @@ void emit_program(Emitter *e)
     named(e, "config", config_line(e));
     if (e->m->config)
         named_lines(e, "config_json", e->m->config);
+    if (e->m->adapter)
+        named_lines(e, "adapter_json", e->m->adapter);
     if (e->cuda)
         fprintf(out,
                 "    .cuda_kernels = cuda_kernels,\n    .ncuda_kernels = %zu,\n"

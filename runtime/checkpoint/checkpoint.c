@@ -4,6 +4,9 @@
  *                           written, fsync'ed and closed; then the directory is fsync'ed
  *   rename to step-N        atomic; then OUT/ckpt is fsync'ed, and only then older ones are removed
  *
+ * Of an adapter's program adapter_model.safetensors and adapter_config.json are in the place of
+ * model.safetensors and config.json: without what it does not train (adapter.c).
+ *
  * A failure before the rename leaves the newest checkpoint unchanged; the run goes on with a
  * warning. state.json holds the size and CRC-32C of the other files and, in its last line, its own.
  * All names are relative to a descriptor of OUT/ckpt: see files.h. */
@@ -19,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/adapter.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/safetensors.h"
 
@@ -118,7 +122,20 @@ const char *rt_dtype_name(mg_dtype t)
                                : "F32";
 }
 
-static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog *c, writer *w)
+/* A matrix with what its adapter adds; false also where the file could not take it. */
+static bool put_merged(writer *w, mg_run *r, const rt_external *x, bool *none)
+{
+    char *dense = rt_adapter_merged(r, x);
+    *none = !dense;
+    const bool good =
+        dense && put(w, dense, (size_t)(x->form->whole * mg_dtype_bytes(x->form->tensor->dtype)));
+    free(dense);
+    return good;
+}
+
+/* merged: with what an adapter adds. */
+static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog *c, bool merged,
+                          writer *w)
 {
     if (!open_writer(w, dir, name))
         return false;
@@ -127,8 +144,11 @@ static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog
     /* Detects a full disk now, not after minutes of writing. Some file systems cannot tell. */
     bool good = fallocate(w->fd, 0, 0, (off_t)size + c->bytes) == 0 || errno != ENOSPC;
     good = good && put(w, header, size);
-    for (int i = 0; good && i < c->n; i += c->item[i].parts)
-        good = put_tensor(w, r, &c->item[i], buffer);
+    for (int i = 0; good && i < c->n; i += c->item[i].parts) {
+        bool none = true;
+        good = (merged && put_merged(w, r, &c->item[i], &none)) ||
+               (none && put_tensor(w, r, &c->item[i], buffer));
+    }
     int e = errno;
     free(header);
     free(buffer);
@@ -136,17 +156,26 @@ static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog
     return close_writer(w, good);
 }
 
-/* Writes config.json as the program has it. */
-static bool write_config(const mg_run *r, int dir, writer *w)
+/* Writes the file for other programs that lies beside the tensors. */
+static bool write_text(int dir, const char *name, const char *text, writer *w)
 {
-    const char *text = r->program->config_json;
-    return open_writer(w, dir, RT_CONFIG_FILE) && close_writer(w, put(w, text, strlen(text)));
+    return open_writer(w, dir, name) && close_writer(w, put(w, text, strlen(text)));
 }
 
 static void print_seal(FILE *f, const char *name, const writer *w)
 {
     fprintf(f, "\"%s\":{\"bytes\":%" PRId64 ",\"crc32c\":\"%08" PRIx32 "\"}", name, w->bytes,
             w->crc);
+}
+
+const char *rt_checkpoint_tensors(const mg_program *p)
+{
+    return p->adapter_json ? RT_ADAPTER_FILE : RT_MODEL_FILE;
+}
+
+const char *rt_checkpoint_config(const mg_program *p)
+{
+    return p->adapter_json ? RT_ADAPTER_CONFIG : p->config_json ? RT_CONFIG_FILE : NULL;
 }
 
 static char *state_text(const mg_run *r, const writer *model, const writer *slots,
@@ -193,13 +222,18 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
         fprintf(f, "\"best\":[\"%s\",%s,%" PRId64 ",%" PRId64 ",%" PRId64 "],\n", k->by,
                 rt_double_text(k->value).text, k->step, k->waited, k->patience);
     }
+    if (r->program->adapter_json) {
+        char *base = rt_json_escape(s->base);
+        fprintf(f, "\"base\":[\"%s\",\"%08" PRIx32 "\"],\n", base, s->base_crc);
+        free(base);
+    }
     fputs("\"files\":{", f);
-    print_seal(f, RT_MODEL_FILE, model);
+    print_seal(f, rt_checkpoint_tensors(r->program), model);
     fputs(",\n", f);
     print_seal(f, RT_SLOTS_FILE, slots);
-    if (r->program->config_json) {
+    if (rt_checkpoint_config(r->program)) {
         fputs(",\n", f);
-        print_seal(f, RT_CONFIG_FILE, config);
+        print_seal(f, rt_checkpoint_config(r->program), config);
     }
     fputs("}", f);
     fflush(f);
@@ -214,10 +248,16 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
 static bool write_all(mg_run *r, int dir, const char **file)
 {
     writer model, slots, config, state;
-    if (!write_tensors(r, dir, *file = RT_MODEL_FILE, &r->params, &model) ||
-        !write_tensors(r, dir, *file = RT_SLOTS_FILE, &r->slots, &slots) ||
-        (r->program->config_json && (*file = RT_CONFIG_FILE, !write_config(r, dir, &config))) ||
-        !open_writer(&state, dir, *file = RT_STATE_FILE))
+    const mg_program *p = r->program;
+    const char *name = rt_checkpoint_config(p);
+    if (!write_tensors(r, dir, *file = rt_checkpoint_tensors(p), &r->saved, false, &model) ||
+        !write_tensors(r, dir, *file = RT_SLOTS_FILE, &r->slots, false, &slots))
+        return false;
+    char *beside = p->adapter_json ? rt_adapter_config(r) : NULL;
+    const bool written =
+        !name || write_text(dir, *file = name, beside ? beside : p->config_json, &config);
+    free(beside);
+    if (!written || !open_writer(&state, dir, *file = RT_STATE_FILE))
         return false;
     char *text = state_text(r, &model, &slots, &config);
     bool good = close_writer(&state, put(&state, text, strlen(text)));
@@ -315,11 +355,13 @@ bool rt_export(mg_run *r, const char *dir)
     const char *file = "its directory";
     bool good = mkdir(dir, 0777) == 0 || errno == EEXIST;
     const int at = good ? rt_folder_open(dir) : -1;
-    good = at >= 0 && write_tensors(r, at, file = RT_MODEL_FILE, &r->params, &model);
-    if (good && r->program->config_json) {
-        file = RT_CONFIG_FILE;
-        good = write_config(r, at, &config);
-    }
+    const bool merged = r->program->adapter_json;
+    rt_catalog base = merged ? rt_adapter_part(&r->params, false) : r->params;
+    good = at >= 0 && write_tensors(r, at, file = RT_MODEL_FILE, &base, merged, &model);
+    if (merged)
+        free(base.item);
+    if (good && r->program->config_json)
+        good = write_text(at, file = RT_CONFIG_FILE, r->program->config_json, &config);
     good = good && fsync(at) == 0;
     if (!good)
         rt_warn("--export %s: writing %s: %s", dir, file, strerror(errno));
@@ -330,7 +372,7 @@ bool rt_export(mg_run *r, const char *dir)
 
 int64_t rt_checkpoint_bytes(const mg_run *r)
 {
-    return r->params.bytes + r->slots.bytes;
+    return r->saved.bytes + r->slots.bytes;
 }
 
 static int newest_first(const void *a, const void *b)

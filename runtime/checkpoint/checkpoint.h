@@ -19,6 +19,10 @@ enum {
     RT_CHUNK = 4 << 20, /* bytes of a tensor moved at once */
 };
 
+/* The names of the files with what is trained, and of that for other programs (NULL: none). */
+const char *rt_checkpoint_tensors(const mg_program *p);
+const char *rt_checkpoint_config(const mg_program *p);
+
 const char *rt_dtype_name(mg_dtype t); /* the name in safetensors */
 
 /* Reads all n bytes with pread; false on an error (errno 0: the file ends before). */

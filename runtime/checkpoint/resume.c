@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/adapter.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/json.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -22,6 +23,7 @@ typedef struct file_seal { /* the entry of state.json for a file */
 } file_seal;
 
 typedef struct manifest {
+    const mg_program *program; /* that reads it */
     rt_state state;
     int64_t format;
     uint64_t fingerprint;
@@ -82,10 +84,12 @@ static bool parse_files(rt_json *j, manifest *m)
     if (!rt_json_enter(j, '{'))
         return false;
     while (rt_json_key(j)) {
-        file_seal *s = strcmp(j->text, RT_MODEL_FILE) == 0    ? &m->model
-                       : strcmp(j->text, RT_SLOTS_FILE) == 0  ? &m->slots
-                       : strcmp(j->text, RT_CONFIG_FILE) == 0 ? &m->config
-                                                              : NULL;
+        const char *model = rt_checkpoint_tensors(m->program);
+        const char *config = m->program->adapter_json ? RT_ADAPTER_CONFIG : RT_CONFIG_FILE;
+        file_seal *s = strcmp(j->text, model) == 0           ? &m->model
+                       : strcmp(j->text, RT_SLOTS_FILE) == 0 ? &m->slots
+                       : strcmp(j->text, config) == 0        ? &m->config
+                                                             : NULL;
         if (!s)
             return rt_json_fail(j, "an unknown file");
         if (!parse_seal(j, s))
@@ -162,6 +166,21 @@ static bool parse_best(rt_json *j, rt_best *b)
     return !rt_json_item(j) && !j->error;
 }
 
+/* Where an adapter's base came from, and the checksum of what was read of it. */
+static bool parse_base(rt_json *j, rt_state *s)
+{
+    uint64_t v = 0;
+    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_string(j))
+        return rt_json_fail(j, "a base is expected");
+    if (j->length >= sizeof s->base || strlen(j->text) != j->length)
+        return rt_json_fail(j, "no path of a base");
+    memcpy(s->base, j->text, j->length + 1);
+    if (!rt_json_item(j) || !hex(j, 8, &v))
+        return rt_json_fail(j, "a checksum is expected");
+    s->base_crc = (uint32_t)v;
+    return !rt_json_item(j) && !j->error;
+}
+
 typedef enum field {
     FORMAT,
     PROGRAM,
@@ -179,9 +198,10 @@ typedef enum field {
     BLEND, /* the keys from here on are optional */
     SPIKES,
     SCALE,
-    BEST
+    BEST,
+    BASE
 } field;
-enum { KEYS = BEST + 1 };
+enum { KEYS = BASE + 1 };
 static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [PROGRAM] = "program",
                                       [COMPILER] = "compiler",
@@ -198,7 +218,8 @@ static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [BLEND] = "blend",
                                       [SPIKES] = "spikes",
                                       [SCALE] = "scale",
-                                      [BEST] = "best"};
+                                      [BEST] = "best",
+                                      [BASE] = "base"};
 
 static bool parse_field(rt_json *j, manifest *m, field f)
 {
@@ -232,6 +253,8 @@ static bool parse_field(rt_json *j, manifest *m, field f)
         return parse_scale(j, &s->scale);
     case BEST:
         return parse_best(j, &s->best);
+    case BASE:
+        return parse_base(j, s);
     case BLEND:
         return hex(j, 16, &s->blend);
     case FILES:
@@ -395,10 +418,10 @@ static char *check_file(int at, const char *dir, const char *file, const file_se
 }
 
 /* Checks config.json: nothing here reads it, but a checkpoint is valid only as a whole. */
-static char *check_config(int at, const char *dir, const file_seal *seal)
+static char *check_config(int at, const char *dir, const char *name, const file_seal *seal)
 {
-    char *path = rt_printf("%s/" RT_CONFIG_FILE, dir);
-    int fd = rt_file_open(at, RT_CONFIG_FILE, O_RDONLY | O_NOFOLLOW);
+    char *path = rt_printf("%s/%s", dir, name);
+    int fd = rt_file_open(at, name, O_RDONLY | O_NOFOLLOW);
     char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : check_seal(path, fd, seal);
     if (fd >= 0)
         close(fd);
@@ -408,7 +431,7 @@ static char *check_config(int at, const char *dir, const file_seal *seal)
 
 char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
 {
-    manifest m = {0};
+    manifest m = {.program = r->program};
     int at = rt_folder_open(dir);
     char *list = NULL, *why = at < 0 ? rt_printf("%s: %s", dir, strerror(errno)) : NULL;
     size_t size;
@@ -418,11 +441,12 @@ char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
     if (!why)
         why = read_manifest(at, dir, &m);
     if (!why)
-        why = check_file(at, dir, RT_MODEL_FILE, &m.model, &r->params, f);
+        why = check_file(at, dir, rt_checkpoint_tensors(r->program), &m.model, &r->saved, f);
     if (!why)
         why = check_file(at, dir, RT_SLOTS_FILE, &m.slots, &r->slots, f);
     if (!why && m.config.given)
-        why = check_config(at, dir, &m.config);
+        why = check_config(at, dir, r->program->adapter_json ? RT_ADAPTER_CONFIG : RT_CONFIG_FILE,
+                           &m.config);
     fclose(f);
     if (at >= 0)
         close(at);
@@ -520,7 +544,7 @@ void rt_resume_load(mg_run *r, const char *dir)
     int at = rt_folder_open(dir);
     if (at < 0)
         rt_die(RT_IO, "%s: %s", dir, strerror(errno));
-    load_file(r, at, dir, RT_MODEL_FILE, &r->params);
+    load_file(r, at, dir, rt_checkpoint_tensors(r->program), &r->saved);
     load_file(r, at, dir, RT_SLOTS_FILE, &r->slots);
     close(at);
 }

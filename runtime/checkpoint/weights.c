@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/adapter.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/half.h"
 #include "runtime/json.h"
@@ -40,6 +41,8 @@ struct rt_weights {
     source *source; /* sorted by name */
     size_t n;
     int *of; /* per item of the catalog, of parts the first: its source */
+    bool adapter;
+    uint32_t crc; /* of the bytes read so far that are no adapter's */
 };
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -165,6 +168,10 @@ static void list_sources(rt_weights *w)
     if (!w->n && w->nfiles) /* without an index one file has all tensors */
         for (size_t i = 0; i < w->file[0].st.n; i++)
             add_source(w, 0, &w->file[0].st.tensor[i]);
+}
+
+static void sort_sources(rt_weights *w)
+{
     if (w->n)
         qsort(w->source, w->n, sizeof *w->source, by_name);
     for (size_t i = 1; i < w->n; i++)
@@ -197,8 +204,10 @@ enum { BASES = sizeof base / sizeof *base };
 /* Finds the tensor of a parameter. The files of a model with and without its head differ in the
  * first component of the names: way 0 takes names unchanged, way 1 without that component, way 2
  * with the prefix base[0], and so on. */
-static int find_by(const rt_weights *w, const char *name, int way)
+static int find_by(const rt_weights *w, const char *name, bool adapter, int way)
 {
+    if (adapter)
+        return find_source(w, name);
     for (int i = 0; way == 1 && i < BASES; i++)
         if (strncmp(name, base[i], strlen(base[i])) == 0)
             return find_source(w, name + strlen(base[i]));
@@ -217,7 +226,8 @@ static void match(const mg_run *r, rt_weights *w)
     for (int way = 0; way < 2 + BASES; way++) {
         int found = 0;
         for (int i = 0; i < r->params.n; i += r->params.item[i].parts)
-            found += find_by(w, r->params.item[i].name, way) >= 0;
+            found += find_by(w, r->params.item[i].name, r->params.item[i].form->tensor->adapter,
+                             way) >= 0;
         if (found > max) {
             max = found;
             best = way;
@@ -225,7 +235,8 @@ static void match(const mg_run *r, rt_weights *w)
     }
     w->of = rt_alloc((size_t)r->params.n + 1, sizeof *w->of);
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
-        w->of[i] = find_by(w, r->params.item[i].name, best);
+        w->of[i] =
+            find_by(w, r->params.item[i].name, r->params.item[i].form->tensor->adapter, best);
         if (w->of[i] >= 0)
             w->source[w->of[i]].used = true;
     }
@@ -257,7 +268,7 @@ static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
-        if (!t && x->begins)
+        if (!t && (x->begins || (x->form->tensor->adapter && !w->adapter)))
             continue;
         if (!t) {
             fprintf(f, "\n  %s is missing: ", x->name);
@@ -337,7 +348,17 @@ static void check_surplus(const rt_weights *w, FILE *f)
     }
 }
 
-rt_weights *rt_weights_open(const mg_run *r, const char *path)
+/* The tensors of a directory of PEFT's, beside those of the base. */
+static void add_adapter(const mg_run *r, rt_weights *w, const char *dir)
+{
+    const int file = add_file(w, rt_printf("%s/" RT_ADAPTER_FILE, dir));
+    rt_adapter_check(r, dir);
+    for (size_t i = 0; i < w->file[file].st.n; i++)
+        add_source(w, file, &w->file[file].st.tensor[i]);
+    w->adapter = true;
+}
+
+rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapter)
 {
     rt_weights *w = rt_alloc(1, sizeof *w);
     struct stat st;
@@ -348,6 +369,9 @@ rt_weights *rt_weights_open(const mg_run *r, const char *path)
     else
         add_file(w, rt_printf("%s", path));
     list_sources(w);
+    if (adapter)
+        add_adapter(r, w, adapter);
+    sort_sources(w);
     match(r, w);
     char *list = NULL;
     size_t size;
@@ -410,12 +434,19 @@ void rt_weights_load(mg_run *r, rt_weights *w)
             if (!rt_read_at(f->fd, in, (size_t)(n * size), from))
                 rt_die(RT_IO, "%s cannot be read: %s", f->path,
                        errno ? strerror(errno) : "it became shorter");
+            if (!x->form->tensor->adapter)
+                w->crc = rt_crc32c(w->crc, in, (size_t)(n * size));
             moving m = {x, s->tensor->dtype, stored, at, in, converted};
             rt_pool_run(r->pool, n, 16384, convert_and_put, &m);
         }
         rt_whole_close(r, x, stored, true);
     }
     free(in);
+}
+
+uint32_t rt_weights_crc(const rt_weights *w)
+{
+    return w->crc;
 }
 
 bool rt_weights_have(const rt_weights *w, int item)

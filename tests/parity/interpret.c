@@ -348,15 +348,18 @@ static void write_all(Arena *a, const Module *m, const Fn *fn, const Tensor64 *r
     json_decref(w.header);
 }
 
-/* chunk: positions that a linear scan computes at once; 0: as the layout says. */
-static Module *front(Arena *a, const char *path, int64_t chunk)
+/* how: a number is of the positions that a linear scan computes at once, a name that of the
+ * adapter; NULL: as the file says. */
+static Module *front(Arena *a, const char *path, const char *how)
 {
+    const int64_t chunk = how ? strtoll(how, NULL, 10) : 0;
+    const ElaborateOptions o = {.adapter = chunk ? NULL : how};
     size_t size;
     Names *names = names_new(a);
     Diag *d = diag_new(a, stderr, false);
     char *text = read_all(a, path, &size);
     const Ast *ast = mg_parse(a, names, d, diag_add_file(d, path, text, size));
-    Module *m = ast ? mg_elaborate(a, names, d, ast, &(ElaborateOptions){0}) : NULL;
+    Module *m = ast ? mg_elaborate(a, names, d, ast, &o) : NULL;
     Job job = {.m = m, .log = stderr};
     if (m && chunk)
         m->layout.chunk = chunk;
@@ -369,9 +372,9 @@ int main(int argc, char **argv)
 {
     const bool write = argc == 6 && !strcmp(argv[4], "--write");
     if (argc != 4 && argc != 5 && !write)
-        die("usage: F.mg F.safetensors F.json [CHUNK]", argc > 1 ? argv[1] : "?");
+        die("usage: F.mg F.safetensors F.json [CHUNK|ADAPTER]", argc > 1 ? argv[1] : "?");
     Arena *a = arena_new();
-    Module *m = front(a, argv[1], argc == 5 ? strtoll(argv[4], NULL, 10) : 0);
+    Module *m = front(a, argv[1], argc == 5 ? argv[4] : NULL);
     Golden g = read_golden(a, argv[2], argv[3]);
     const Fn *fn = module_fn(m, "train");
     Tensor64 *args = NEW_ARRAY(a, Tensor64, fn->args.n);

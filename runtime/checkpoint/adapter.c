@@ -1,0 +1,299 @@
+/* adapter.c - what a program that trains an adapter does beside other programs.
+ *
+ * Its checkpoints hold the adapter alone, as a directory of PEFT's: adapter_model.safetensors with
+ * lora_A [rank, in], lora_B [out, rank] and lora_magnitude_vector [out] of each matrix, and
+ * adapter_config.json. The base is what --init read, or the initial values of the seed; state.json
+ * says which. Exported is the base with the adapter in it: W + scale B A, and of DoRA its rows with
+ * the lengths that the magnitudes say. */
+#include "runtime/checkpoint/adapter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/half.h"
+#include "runtime/json.h"
+#include "runtime/number.h"
+
+#define PREFIX "base_model.model."
+
+rt_catalog rt_adapter_part(const rt_catalog *all, bool adapter)
+{
+    rt_catalog c = {.form = all->form, .item = rt_alloc((size_t)all->n + 1, sizeof *c.item)};
+    for (int i = 0; i < all->n; i++) {
+        const rt_external *x = &all->item[i];
+        if ((x->form->tensor->adapter != 0) != adapter)
+            continue;
+        c.item[c.n++] = *x;
+        if (!x->part)
+            c.bytes += x->form->whole * mg_dtype_bytes(x->form->tensor->dtype);
+    }
+    return c;
+}
+
+/* ---- adapter_config.json -------------------------------------------------------------------- */
+
+char *rt_adapter_config(const mg_run *r)
+{
+    char *base = rt_json_escape(r->state.base);
+    char *text =
+        *base ? rt_printf("{\n  \"base_model_name_or_path\": \"%s\",\n%s", base,
+                          r->program->adapter_json)
+              : rt_printf("{\n  \"base_model_name_or_path\": null,\n%s", r->program->adapter_json);
+    free(base);
+    return text;
+}
+
+/* What a file says of how its tensors are used; 0 is PEFT's default but for the numbers. */
+typedef struct settings {
+    int64_t rank;
+    double alpha;
+    bool stabilized, dora;
+    uint64_t ranks, alphas; /* hashes of what differs by module, independent of order */
+} settings;
+
+static bool is_true(rt_json *j)
+{
+    while (j->at < j->end && strchr(" \t\r\n", *j->at))
+        j->at++;
+    const bool yes = j->end - j->at >= 4 && !memcmp(j->at, "true", 4);
+    rt_json_skip(j);
+    return yes;
+}
+
+static uint64_t read_pattern(rt_json *j)
+{
+    uint64_t all = 0;
+    double v;
+    if (rt_json_null(j) || !rt_json_enter(j, '{'))
+        return 0;
+    while (rt_json_key(j)) {
+        const uint64_t name = mg_key(j->text);
+        if (rt_json_number(j, &v))
+            all += (name ^ (uint64_t)(int64_t)(v * 65536)) * 0x9e3779b97f4a7c15;
+    }
+    return all;
+}
+
+static bool read_settings(const char *text, size_t n, settings *s)
+{
+    rt_json j;
+    *s = (settings){.rank = 8, .alpha = 8};
+    rt_json_begin(&j, text, n);
+    bool good = rt_json_enter(&j, '{');
+    while (good && rt_json_key(&j)) {
+        if (!strcmp(j.text, "r"))
+            good = rt_json_int(&j, &s->rank);
+        else if (!strcmp(j.text, "lora_alpha"))
+            good = rt_json_number(&j, &s->alpha);
+        else if (!strcmp(j.text, "use_rslora"))
+            s->stabilized = is_true(&j);
+        else if (!strcmp(j.text, "use_dora"))
+            s->dora = is_true(&j);
+        else if (!strcmp(j.text, "rank_pattern"))
+            s->ranks = read_pattern(&j);
+        else if (!strcmp(j.text, "alpha_pattern"))
+            s->alphas = read_pattern(&j);
+        else
+            good = rt_json_skip(&j);
+    }
+    good = good && !j.error;
+    rt_json_free(&j);
+    return good;
+}
+
+static char *read_text(const char *path, size_t *n)
+{
+    enum { LARGEST = 1 << 24 };
+    struct stat st;
+    const int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &st))
+        rt_die(RT_BAD_DATA, "--adapter: %s: %s", path, rt_file_error());
+    if (st.st_size > LARGEST)
+        rt_die(RT_BAD_DATA, "--adapter: %s has more than %d bytes", path, LARGEST);
+    char *text = rt_alloc((size_t)st.st_size + 1, 1);
+    if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
+        rt_die(RT_IO, "--adapter: %s cannot be read: %s", path, strerror(errno));
+    close(fd);
+    *n = (size_t)st.st_size;
+    return text;
+}
+
+void rt_adapter_check(const mg_run *r, const char *dir)
+{
+    size_t n;
+    settings there, here;
+    char *path = rt_printf("%s/" RT_ADAPTER_CONFIG, dir), *text = read_text(path, &n);
+    char *own = rt_adapter_config(r);
+    if (!read_settings(text, n, &there))
+        rt_die(RT_BAD_DATA, "--adapter: %s is no JSON of an adapter", path);
+    read_settings(own, strlen(own), &here);
+    if (there.rank != here.rank || there.alpha != here.alpha ||
+        there.stabilized != here.stabilized || there.dora != here.dora)
+        rt_die(RT_BAD_DATA,
+               "--adapter: %s has r = %lld, lora_alpha = %g, use_rslora = %d, use_dora = %d; this "
+               "program's adapter %lld, %g, %d, %d",
+               path, (long long)there.rank, there.alpha, there.stabilized, there.dora,
+               (long long)here.rank, here.alpha, here.stabilized, here.dora);
+    if (there.ranks != here.ranks || there.alphas != here.alphas)
+        rt_die(RT_BAD_DATA, "--adapter: %s has other ranks or alphas of some modules", path);
+    free(own);
+    free(text);
+    free(path);
+}
+
+/* ---- an adapter's tensors ------------------------------------------------------------------- */
+
+static const rt_external *find(const mg_run *r, const char *name)
+{
+    int low = 0, high = r->params.n;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (strcmp(r->params.item[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool there = low < r->params.n && !strcmp(r->params.item[low].name, name);
+    return there ? &r->params.item[low] : NULL;
+}
+
+/* That of the matrix x which is called `what`, or NULL. */
+static const rt_external *part_of(const mg_run *r, const rt_external *x, const char *what)
+{
+    const size_t n = strlen(x->name), end = strlen(".weight");
+    const bool weight = n > end && !strcmp(x->name + n - end, ".weight");
+    char *name = rt_printf(PREFIX "%.*s.%s", (int)(weight ? n - end : n), x->name, what);
+    const rt_external *found = find(r, name);
+    free(name);
+    return found && found->form->tensor->adapter ? found : NULL;
+}
+
+/* All elements in the order of files, as doubles. */
+static double *read_doubles(mg_run *r, const rt_external *x)
+{
+    const int64_t n = x->form->elements;
+    const mg_dtype t = x->form->tensor->dtype;
+    char *dense = rt_alloc((size_t)n, (size_t)mg_dtype_bytes(t));
+    double *values = rt_alloc((size_t)n, sizeof *values);
+    char *stored = rt_stored_open(r, x, true);
+    rt_external_get(x, stored, 0, n, dense);
+    rt_stored_close(r, x, false);
+    for (int64_t i = 0; i < n; i++)
+        values[i] = rt_number(rt_dtype_name(t), dense, i);
+    free(dense);
+    return values;
+}
+
+static void put_number(mg_dtype t, char *out, int64_t i, double v)
+{
+    if (t == MG_F64)
+        ((double *)out)[i] = v;
+    else if (t == MG_BF16)
+        ((uint16_t *)out)[i] = mg_to_bf16((float)v);
+    else
+        ((float *)out)[i] = (float)v;
+}
+
+/* ---- merging -------------------------------------------------------------------------------- */
+
+/* Row o of [out, in] begins at o * by_out, and its elements are by_in apart. */
+typedef struct merging {
+    double *w, *a, *b, *magnitude; /* magnitude: NULL without */
+    int64_t in, rank, by_out, by_in;
+    double scale;
+    mg_dtype dtype;
+    char *out;
+} merging;
+
+static double length(const merging *m, int64_t row)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < m->in; i++) {
+        const double v = m->w[row * m->by_out + i * m->by_in];
+        sum += v * v;
+    }
+    return sqrt(sum);
+}
+
+static void merge_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const merging *m = ctx;
+    (void)scratch;
+    for (int64_t o = begin; o < end; o++) {
+        double *w = m->w + o * m->by_out;
+        for (int64_t k = 0; k < m->rank; k++) {
+            const double f = m->scale * m->b[o * m->rank + k], *a = m->a + k * m->in;
+            for (int64_t i = 0; i < m->in; i++)
+                w[i * m->by_in] += f * a[i];
+        }
+        const double g = m->magnitude ? m->magnitude[o] / length(m, o) : 1;
+        for (int64_t i = 0; i < m->in; i++)
+            put_number(m->dtype, m->out, o * m->by_out + i * m->by_in, g * w[i * m->by_in]);
+    }
+}
+
+char *rt_adapter_merged(mg_run *r, const rt_external *x)
+{
+    const rt_external *a = part_of(r, x, "lora_A.weight"), *b = part_of(r, x, "lora_B.weight");
+    const rt_external *magnitude = part_of(r, x, "lora_magnitude_vector");
+    if (!a || !b)
+        return NULL;
+    const rt_form *f = x->form;
+    const bool turned = b->form->tensor->turned;
+    merging m = {.in = f->shape[turned ? 0 : 1],
+                 .rank = a->form->shape[0],
+                 .scale = b->form->tensor->scale,
+                 .dtype = f->tensor->dtype};
+    m.by_out = turned ? 1 : m.in;
+    m.by_in = turned ? f->shape[1] : 1;
+    m.a = read_doubles(r, a);
+    m.b = read_doubles(r, b);
+    m.magnitude = magnitude ? read_doubles(r, magnitude) : NULL;
+    m.w = read_doubles(r, x);
+    m.out = rt_alloc((size_t)f->elements, (size_t)mg_dtype_bytes(m.dtype));
+    rt_pool_run(r->pool, f->elements / m.in, 1, merge_rows, &m);
+    free(m.a);
+    free(m.b);
+    free(m.magnitude);
+    free(m.w);
+    return m.out;
+}
+
+/* ---- magnitudes ----------------------------------------------------------------------------- */
+
+static void begin(mg_run *r, const rt_external *matrix, const rt_external *x)
+{
+    const rt_form *f = matrix->form;
+    const bool turned = x->form->tensor->turned;
+    const int64_t outs = x->form->elements;
+    merging m = {.in = f->elements / outs, .w = read_doubles(r, matrix)};
+    m.by_out = turned ? 1 : m.in;
+    m.by_in = turned ? outs : 1;
+    const mg_dtype t = x->form->tensor->dtype;
+    char *values = rt_alloc((size_t)outs, (size_t)mg_dtype_bytes(t));
+    for (int64_t o = 0; o < outs; o++)
+        put_number(t, values, o, length(&m, o));
+    char *stored = rt_stored_open(r, x, false);
+    rt_external_put(x, stored, 0, outs, values);
+    rt_stored_close(r, x, true);
+    free(values);
+    free(m.w);
+}
+
+void rt_adapter_begin(mg_run *r, const rt_weights *w)
+{
+    if (!r->program->adapter_json)
+        return;
+    for (int i = 0; i < r->params.n; i++) {
+        const rt_external *x = &r->params.item[i];
+        const rt_external *m = part_of(r, x, "lora_magnitude_vector");
+        if (m && !(w && rt_weights_have(w, (int)(m - r->params.item))))
+            begin(r, x, m);
+    }
+}
