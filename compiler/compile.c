@@ -217,6 +217,22 @@ static bool is_gpu(void *who, const char *device)
            d.target == TARGET_cuda;
 }
 
+static Exit read_sequences(Session *s, int64_t *n)
+{
+    const Options *o = s->o;
+    enum { MOST = 65536 };
+    char *end;
+    if (o->sequences && !o->generate)
+        return usage(s, "--sequences are those of --generate", "--generate --sequences 8");
+    const long long value = o->sequences ? strtoll(o->sequences, &end, 10) : 1;
+    if (o->sequences && (!*o->sequences || *end || value < 1 || value > MOST))
+        return usage(s, arena_printf(s->arena, "--sequences '%s' is no whole number from 1 to %d",
+                                     o->sequences, MOST),
+                     "--sequences 8");
+    *n = o->generate ? value : 0;
+    return EXIT_done;
+}
+
 Exit compile_front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
@@ -231,6 +247,8 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
         wrong = device_load(s, o->device, &c->device);
     if (!wrong)
         wrong = read_microbatch(s, &e.microbatch);
+    if (!wrong)
+        wrong = read_sequences(s, &e.sequences);
     if (wrong)
         return wrong;
     times_mark(s, "read");
@@ -308,7 +326,9 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
         return EXIT_source;
     if (!rules_known(s, c->module, file, *after))
         return EXIT_source;
-    if (!module_fn(c->module, "train") || !module_fn(c->module, "eval")) {
+    const bool generates = module_fn(c->module, "generate") ||
+                           (module_fn(c->module, "prefill") && module_fn(c->module, "decode"));
+    if (!generates && (!module_fn(c->module, "train") || !module_fn(c->module, "eval"))) {
         diag_error(s->diag, (Span){file, 0, 1}, 566, "there is no @train or no @eval");
         return EXIT_source;
     }

@@ -22,7 +22,7 @@ typedef struct Case {
     Place q, k, v, o, lse, dq, dk, dv;
     Buffer bq, bk, bv, bo, blse, bdo, bdq, bdk, bdv;
     Buffer bbias, bdbias; /* with d.biased */
-    int32_t *seen;        /* per query: how many keys it sees, or NULL */
+    int32_t *seen;        /* per batch and query: how many keys it sees, or NULL */
     int32_t *first;       /* per batch and query: the first that it may see, or NULL */
 } Case;
 
@@ -130,14 +130,19 @@ static void drop(Case *x)
 /* Keys of another rank: of some queries none, of some all. */
 static void see_some(Case *x, uint64_t *seed)
 {
-    int64_t n = in_range(seed, 0, 1) ? 0 : in_range(seed, 0, x->d.keys);
+    const int64_t own = in_range(seed, 0, 1), queries = x->d.queries; /* batches have their own */
     x->d.causal = false;
-    x->seen = calloc((size_t)x->d.queries, sizeof *x->seen);
-    for (int64_t s = 0; s < x->d.queries; s++) {
-        if (in_range(seed, 0, 20) == 0) /* as where one part of the keys ends and another begins */
-            n = in_range(seed, n, x->d.keys);
-        n += n > 0 && n < x->d.keys ? in_range(seed, 0, 1) : 0;
-        x->seen[s] = (int32_t)n;
+    x->d.seen[1] = in_range(seed, 1, 2);
+    x->d.seen[0] = own * queries * x->d.seen[1];
+    x->seen = calloc((size_t)(x->d.batch * queries * 2), sizeof *x->seen);
+    for (int64_t b = 0; b < (own ? x->d.batch : 1); b++) {
+        int64_t n = in_range(seed, 0, 1) ? 0 : in_range(seed, 0, x->d.keys);
+        for (int64_t s = 0; s < queries; s++) {
+            if (in_range(seed, 0, 20) == 0) /* as where one part ends and another begins */
+                n = in_range(seed, n, x->d.keys);
+            n += n > 0 && n < x->d.keys ? in_range(seed, 0, 1) : 0;
+            x->seen[b * x->d.seen[0] + s * x->d.seen[1]] = (int32_t)n;
+        }
     }
 }
 
@@ -223,7 +228,7 @@ static bool sees(const Case *x, int64_t b, int64_t s, int64_t t)
         return false;
     if (d->window > 0 && t <= s - d->window)
         return false;
-    return x->seen ? t < x->seen[s] : !d->causal || t <= s;
+    return x->seen ? t < x->seen[b * d->seen[0] + s * d->seen[1]] : !d->causal || t <= s;
 }
 
 /* Row (b, s, h, g): probabilities into p, and the slopes of their scores. Returns lse. */
