@@ -9,6 +9,10 @@
 
 #include <string.h>
 
+/* So many positions are new at once while a prompt is read: enough for products to be bound by
+ * arithmetic, few enough that a short prompt is not computed many times over. */
+enum { PREFILL = 64 };
+
 static const char *const mode_names[] = {"train", "eval", "sample"};
 
 /* ---- functions ---------------------------------------------------------------------------- */
@@ -169,6 +173,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->frame = NULL;
     if (!ok)
         return false;
+    if (generates)
+        e->fn->prefill = e->options->prefill ? e->options->prefill : PREFILL;
     end_windows(e);
     sweep(e, e->fn->body);
     order_args(e);

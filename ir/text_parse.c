@@ -411,6 +411,8 @@ static void read_fn(Reader *r)
             a.tensor = read_axes(r, NULL);
         vec_push(r->a, &f->args, a);
     }
+    if (text_take_word(r, "prefill"))
+        f->prefill = text_want_int(r, 1, INT32_MAX);
     f->whole = text_take_word(r, "whole");
     if (text_take_word(r, "batch"))
         f->batch = read_axes(r, NULL);

@@ -331,6 +331,8 @@ static void print_fn(Printer *p, const Fn *f)
             text_print_axes(p->m, a.tensor, p->out);
         fputs(a.role == ARG_total && f->totals.data[a.tensor] ? " max\n" : "\n", p->out);
     }
+    if (f->prefill)
+        fprintf(p->out, "  prefill %lld\n", (long long)f->prefill);
     if (f->whole)
         fputs("  whole\n", p->out);
     if (f->batch) {

@@ -489,6 +489,8 @@ static void check_roles(Verifier *v, const Fn *f)
     }
     check_totals(v, f);
     check_caches(v, f);
+    if (f->prefill < 0 || (f->prefill && f->whole))
+        verify_broken(v, NULL, 7, "a prompt is read %lld tokens at once", (long long)f->prefill);
     check_metrics(v, f);
 }
 

@@ -7,16 +7,12 @@
  *
  * A position is computed from itself, and from what positions before it left in caches: keys and
  * values as attention takes them, the last elements of what is read behind (x[seq - 1]), the state of
- * a recurrence. What looks at later positions, or at all in any other way, is refused. */
+ * a recurrence, how many positions chose an expert. What looks at later positions, or at all in any other way, is refused. */
 #include "passes/model/generate.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
 
 #include <string.h>
-
-/* So many positions are new at once while a prompt is read: enough for products to be bound by
- * arithmetic, few enough that a short prompt is not computed many times over. */
-enum { PREFILL = 64 };
 
 Value generate_refuse(Generate *g, const Ins *at, const char *why)
 {
@@ -193,14 +189,19 @@ static Value looked_up(Generate *g, Value x, Image image)
 {
     Module *m = g->m;
     Builder b = at_top(g);
-    for (int k = 0; k < type_of(m, x)->rank; k++) {
-        const Dim d = type_of(m, x)->dims[k];
+    const Type t = *type_of(m, x);
+    bool looked = false;
+    for (int k = 0; k < t.rank; k++) {
+        const Dim d = t.dims[k];
         if (d.name != g->seq && (image == FAR || !generate_is_alias(g, d.name)))
             continue;
+        if (looked)
+            return generate_refuse(g, NULL, "a parameter has the sequence twice");
         const Attrs rename = {.dim = d, .to = {.name = g->context, .size = d.size}};
         const Attrs gather = {.dim = rename.to};
         const Value table = build(&b, OP_rename, &rename, 1, &x);
         x = build(&b, OP_gather, &gather, 2, (Value[]){table, g->at});
+        looked = true;
     }
     return x;
 }
@@ -296,13 +297,10 @@ static void look(void *ctx, Ins *i)
         vec_push(g->tmp, &g->alias, a->to.name);
     if (i->op != OP_slots || a->along.name != g->seq)
         return;
+    const Ins *top = g->m->values.data[i->in[0]].def; /* chooses no expert twice */
     Resized r = {.name = a->to.name, .size = g->n};
-    for (int k = 0; k < a->over.n && a->sorted; k++)
+    for (int k = 0; k < a->over.n && (a->sorted || !top || top->op != OP_top); k++)
         r.size *= a->over.dim[k].size;
-    if (!a->sorted && a->to.size < a->along.size)
-        generate_refuse(g, i, "experts have fewer slots than there are positions: which positions are "
-                              "dropped depends on all before (`slot = seq` drops none, nor do sorted "
-                              "rows)");
     vec_push(g->tmp, &g->resized, r);
 }
 
@@ -394,7 +392,7 @@ PassStatus pass_generate(Job *j)
     size_t kept = 0;
     if (!from)
         return PASS_ok;
-    Fn *prefill = make(j, from, "prefill", PREFILL);
+    Fn *prefill = make(j, from, "prefill", from->prefill);
     Fn *decode = prefill ? make(j, from, "decode", 1) : NULL;
     if (!decode)
         return PASS_error;

@@ -180,6 +180,52 @@ static bool read_back(Generate *g, Frame *f, const Ins *i)
     return enter(g, i, 0, NEAR, build(&b, OP_reindex, &a, 1, &x));
 }
 
+/* ---- experts ----------------------------------------------------------------------------------- */
+
+/* A choice has a slot if fewer than there are of them were made before it: of the new positions, and of
+ * those before, which were counted. */
+static bool give_slots(Generate *g, Frame *f, const Ins *i)
+{
+    Module *m = g->m;
+    const Attrs a = generate_attrs(g, &i->attrs, NEAR);
+    const Value expert = generate_image(g, f, i->in[0], NEAR);
+    if (!expert)
+        return false;
+    Builder b = builder_at(m, f->to, i);
+    DimList gone = a.over;
+    gone.dim[gone.n++] = a.along;
+    Type counts = {.dtype = DT_f32};
+    for (int k = 0; k < type_of(m, expert)->rank; k++)
+        if (!dims_have(&gone, type_of(m, expert)->dims[k].name))
+            counts.dims[counts.rank++] = type_of(m, expert)->dims[k];
+    counts.dims[counts.rank++] = a.dim;
+    if (type_find(&counts, g->batch.name) < 0)
+        return generate_refuse(g, i, "what it chooses does not depend on the text");
+    size_t number;
+    const Value before = generate_cache(g, f, &counts, &number);
+    const Value slot = build(&b, OP_slots, &a, 1, &expert);
+    const Attrs look = {.dim = a.dim}, add = {.over = gone, .dim = a.dim};
+    const Value earlier = build(&b, OP_gather, &look, 2, (Value[]){before, expert});
+    const Value all = build2(&b, OP_add, earlier, build_cast(&b, slot, DT_f32));
+    const Value room = build2(&b, OP_lt, all, build_const(&b, DT_f32, (double)i->attrs.to.size));
+    Type t = *type_of(m, slot);
+    const Value none = build_const(&b, DT_i32, -1);
+    m->values.data[none].type.indexes = t.indexes;
+    const Value got =
+        build_typed(&b, OP_select, NULL, 3, (Value[]){room, slot, none}, 1, &t, NULL)->out[0];
+    Type ones = *type_of(m, expert);
+    ones.dtype = DT_f32;
+    ones.indexes = 0;
+    Value one = build(&b, OP_select, NULL, 3,
+                      (Value[]){g->valid, build_const(&b, DT_f32, 1), build_const(&b, DT_f32, 0)});
+    one = build_as(&b, one, ones);
+    const Value after = build_typed(&b, OP_scatter_add, &add, 3, (Value[]){one, expert, before}, 1,
+                                    &counts, NULL)
+                            ->out[0];
+    generate_leave(g, f, number, after);
+    return enter(g, i, 0, NEAR, got);
+}
+
 /* ---- others ---------------------------------------------------------------------------------- */
 
 static bool count_positions(Generate *g, const Ins *i, Image image)
@@ -247,6 +293,8 @@ bool generate_special(Generate *g, Frame *f, const Ins *i, Image image, bool *do
                                      "positions");
     if (i->op == OP_reindex && a->dim.name == g->seq)
         return read_back(g, f, i);
+    if (i->op == OP_slots && a->along.name == g->seq && !a->sorted && a->to.size < a->along.size)
+        return give_slots(g, f, i);
     if (i->op == OP_gather && a->dim.name == g->seq)
         return choose(g, f, i, image);
     if (i->op == OP_random && has(g, i->out[0], g->seq))
