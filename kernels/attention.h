@@ -11,6 +11,9 @@
 #define MGK_STRIPS     4
 #define MGK_BLOCK_KEYS 64
 
+/* Rows of a query that is alone: so many are computed without strips. */
+#define MGK_FEW 8
+
 /* The use of the old value of C in a product of panel.h. */
 typedef enum mgk_start {
     MGK_ZERO,  /* not read */

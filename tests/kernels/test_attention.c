@@ -407,6 +407,46 @@ static void against_loops(mgk_level level, mg_dtype t)
     }
 }
 
+/* One query of each sequence and many keys, as of a token that is generated. */
+static void alone(mgk_level level, mg_dtype t)
+{
+    uint64_t seed = 40 + (uint64_t)t;
+    pool_level(level);
+    for (int i = 0; i < 24; i++) {
+        mg_attention_desc d = {.dtype = t,
+                               .scale = 0.4,
+                               .queries = 1,
+                               .batch = in_range(&seed, 1, 3),
+                               .kv = in_range(&seed, 1, 3),
+                               .group = in_range(&seed, 1, MGK_FEW + 1),
+                               .keys = in_range(&seed, 1, 300),
+                               .head = in_range(&seed, 1, 90),
+                               .vhead = in_range(&seed, 1, 90),
+                               .cap = i % 4 == 1 ? 1.5 : 0};
+        Case x = make(&seed, d);
+        see_some(&x, &seed);
+        if (i % 3 == 1)
+            see_late(&x, &seed);
+        Truth y = truth(&x);
+        run_forward(&x, 1 + i % 3);
+        compare("o", &x.bo, &x.o, y.o, tolerance(t));
+        compare("lse", &x.blse, &x.lse, y.lse, tolerance(mgk_wide(t)));
+        truth_free(&y);
+        drop(&x);
+    }
+}
+
+static void test_alone(void **state)
+{
+    (void)state;
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++) {
+        alone((mgk_level)level, MG_F32);
+        alone((mgk_level)level, MG_F64);
+        alone((mgk_level)level, MG_BF16);
+        alone((mgk_level)level, MG_F16);
+    }
+}
+
 static void test_loops(void **state)
 {
     (void)state;
@@ -561,6 +601,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_alone),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_differences),
         cmocka_unit_test(test_large_scores),
