@@ -66,11 +66,10 @@ static Exit check_options(Session *s)
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")
                    : usage(s, "no model is given", "mgc F.mg -o train; mgc --help says more");
     if (o->from && (o->words.n || o->define.n || o->layout || o->precision || o->adapter ||
-                    o->microbatch || o->recompute || o->offload || o->optimizer))
+                    o->microbatch || o->recompute || o->offload || o->optimizer || o->generate))
         return usage(s,
                      "--from continues from a text: model, -D, --layout, --precision, --adapter, "
-                     "--microbatch, "
-                     "--recompute, --offload and --optimizer are in it already",
+                     "--microbatch, --recompute, --offload, --optimizer and --generate are in it already",
                      "mgc --from=FILE.mgir -o train");
     if (o->emit && !strcmp(o->emit, "source") && !o->out)
         return usage(s, "--emit=source writes a directory", "-o DIR");
@@ -80,6 +79,9 @@ static Exit check_options(Session *s)
     if (o->with_kernels && o->cpu)
         return usage(s, "--cpu is for kernels that LLVM makes, and --with-kernels writes them as C",
                      "leave out one of them; the C compiler has -march");
+    if (o->generate && (o->frontier || o->report || o->trace || o->memory))
+        return usage(s, "--frontier, --report, --trace and --memory are of steps of training",
+                     "--plan and --schedule show a program that generates");
     if (o->check && (o->emit || o->out))
         return usage(s, "--check makes no code: there is nothing for -o or --emit to write",
                      "leave out one of them");
@@ -217,6 +219,25 @@ static bool is_gpu(void *who, const char *device)
            d.target == TARGET_cuda;
 }
 
+/* A number of --generate; what it is where it is not given. */
+static Exit read_generates(Session *s, const char *name, const char *text, int64_t without,
+                           int64_t *n)
+{
+    enum { MOST = 65536 };
+    char *end;
+    if (text && !s->o->generate)
+        return usage(s, arena_printf(s->arena, "--%s is for --generate", name),
+                     arena_printf(s->arena, "--generate --%s 8", name));
+    const long long value = text ? strtoll(text, &end, 10) : without;
+    if (text && (!*text || *end || value < 1 || value > MOST))
+        return usage(s,
+                     arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", name, text,
+                                  MOST),
+                     arena_printf(s->arena, "--%s 8", name));
+    *n = value;
+    return EXIT_done;
+}
+
 Exit compile_front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
@@ -231,6 +252,10 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
         wrong = device_load(s, o->device, &c->device);
     if (!wrong)
         wrong = read_microbatch(s, &e.microbatch);
+    if (!wrong)
+        wrong = read_generates(s, "sequences", o->sequences, o->generate, &e.sequences);
+    if (!wrong)
+        wrong = read_generates(s, "prefill", o->prefill, 0, &e.prefill);
     if (wrong)
         return wrong;
     times_mark(s, "read");
@@ -309,7 +334,9 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
         return EXIT_source;
     if (!rules_known(s, c->module, file, *after))
         return EXIT_source;
-    if (!module_fn(c->module, "train") || !module_fn(c->module, "eval")) {
+    const bool generates = module_fn(c->module, "generate") ||
+                           (module_fn(c->module, "prefill") && module_fn(c->module, "decode"));
+    if (!generates && (!module_fn(c->module, "train") || !module_fn(c->module, "eval"))) {
         diag_error(s->diag, (Span){file, 0, 1}, 566, "there is no @train or no @eval");
         return EXIT_source;
     }

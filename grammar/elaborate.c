@@ -1,12 +1,17 @@
 /* elaborate.c - a syntax tree becomes a module: the model is elaborated once for each function,
  * with the sizes of that function. Train: the batch of a step. Eval: what is computed at once,
  * without dropout, of as many rows as the argument `filled` says (passes/model/evaluate.c goes on).
- * Sample: one sequence, without dropout, up to the logits of the loss. */
+ * Sample: one sequence, without dropout, up to the logits of the loss; generate: the same of several
+ * (passes/model/generate.c goes on). */
 #include "grammar/config.h"
 #include "grammar/elab.h"
 #include "grammar/prelude.h"
 
 #include <string.h>
+
+/* So many positions are new at once while a prompt is read: enough for products to be bound by
+ * arithmetic, few enough that a short prompt is not computed many times over. */
+enum { PREFILL = 64 };
 
 static const char *const mode_names[] = {"train", "eval", "sample"};
 
@@ -120,7 +125,7 @@ static bool logits_result(Elab *e)
         return false;
     Module *m = e->module;
     Value v = e->logits;
-    Dim batch = {.name = m->batch.name, .size = 1};
+    Dim batch = {.name = m->batch.name, .size = e->options->sequences ? e->options->sequences : 1};
     if (type_find(type_of(m, v), m->seq.name) >= 0) {
         Type scalar = {.dtype = DT_i32, .indexes = m->seq.name};
         v = at_position(e, v, m->seq, fn_arg(e, ARG_pos, 0, scalar, "pos"));
@@ -144,7 +149,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     Frame f = {.block = model, .path = "", .external = ""};
     e->mode = mode;
     e->fn = NEW(m->arena, Fn);
-    e->fn->name = name_intern(e->names, mode_names[mode]);
+    const bool generates = mode == MODE_SAMPLE && e->options->sequences;
+    e->fn->name = name_intern(e->names, generates ? "generate" : mode_names[mode]);
     e->fn->body = region_new(m, NULL);
     e->b = (Builder){.m = m, .region = e->fn->body, .span = model->at};
     e->step = e->seed = e->logits = e->filled = 0;
@@ -167,6 +173,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->frame = NULL;
     if (!ok)
         return false;
+    if (generates)
+        e->fn->prefill = e->options->prefill ? e->options->prefill : PREFILL;
     end_windows(e);
     sweep(e, e->fn->body);
     if (!check_adapted(e))
@@ -315,6 +323,20 @@ static Name batch_name(const Ast *ast)
     return 0;
 }
 
+/* The function that generates, and no other: @train has told what there is to be told. */
+static void elaborate_generate(Elab *e, const Node *model)
+{
+    Module *m = e->module;
+    m->fns.n = 0;
+    if ((!e->sampled || m->inputs.n ||
+         !elaborate_mode(e, model, MODE_SAMPLE, e->options->sequences)) &&
+        !diag_errors(e->diag)) {
+        fail(e, model->at, 536, "model '%s' has no logits of the next token", text(e, model->name));
+        help(e, "loss = cross_entropy(logits, next(tokens))");
+    }
+    set_size(e, m->batch, m->batch.size);
+}
+
 static void elaborate_functions(Elab *e, const Node *model)
 {
     Module *m = e->module;
@@ -326,6 +348,10 @@ static void elaborate_functions(Elab *e, const Node *model)
     check_wholes(e);
     warn_unused(e);
     stages_of_kinds(e);
+    if (e->options->sequences) {
+        elaborate_generate(e, model);
+        return;
+    }
     elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch * mesh_batch_ranks(m));
     size_windows(e);
     if (e->sampled && !m->inputs.n)

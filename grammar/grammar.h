@@ -21,6 +21,8 @@ typedef struct ElaborateOptions {
     const char *recompute;  /* instead of the layout's, "auto", "none" or "all"; NULL for none */
     const char *offload;    /* instead of the layout's, "auto" or "none"; NULL for none */
     const char *optimizer;  /* ... "auto", "device" or "host" */
+    int64_t sequences;      /* a program that generates so many texts at once; 0: one that trains */
+    int64_t prefill;        /* ... that reads so many tokens of a prompt at once; 0: as many as it likes */
     bool inline_composites; /* composites by their definitions, for tests */
     /* Is the device of that name (or in that file) a GPU? Asked with `who`; NULL: none is. */
     bool (*is_gpu)(void *who, const char *device);
@@ -28,7 +30,7 @@ typedef struct ElaborateOptions {
 } ElaborateOptions;
 
 /* The logical program: functions train, eval and, where the loss is a cross-entropy over next(...),
- * sample; the train block and the layout, checked. NULL after errors (codes 02xx and 03xx). */
+ * sample; or, of a program that generates, generate alone; the train block and the layout, checked. NULL after errors (codes 02xx and 03xx). */
 Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o);
 
 /* The rule of an optimizer, as prelude.mg declares it (grammar/update.c): Module.update_rule. */

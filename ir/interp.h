@@ -16,7 +16,7 @@ typedef struct Interp {
 
 /* Indices over some dims in row-major order, with the offset into up to eight tensors: a tensor
  * without one of the dims stands still along it. */
-enum { WALK_TENSORS = 8, WALK_DIMS = 3 * MAX_RANK };
+enum { WALK_TENSORS = 9, WALK_DIMS = 3 * MAX_RANK };
 typedef struct Walk {
     int n, tensors;
     Dim dim[WALK_DIMS];

@@ -89,7 +89,7 @@ static Type at_key_0(const Attention *a, const Type *t)
 enum { AT_q, AT_k, AT_v, AT_o, AT_lse, AT_more };
 
 /* Walks queries: tensors are q, k and v (at key 0), o, lse, then of these what there is: the bias
- * (at key 0), the first keys, the sink. */
+ * (at key 0), the first keys, the sink, the numbers of keys. */
 static Walk attention_walk(const Attention *a)
 {
     const Type k0 = at_key_0(a, a->k), v0 = at_key_0(a, a->v);
@@ -108,6 +108,8 @@ static Walk attention_walk(const Attention *a)
         walk_tensor(&w, &a->first->type);
     if (a->sink)
         walk_tensor(&w, &a->sink->type);
+    if (a->seen)
+        walk_tensor(&w, &a->seen->type);
     return w;
 }
 
@@ -147,7 +149,8 @@ static Keys visible(const Attention *a, const Walk *w)
     const int64_t s = position(a, w), window = a->attrs->window;
     Keys keys = {0, a->keys};
     if (a->seen)
-        keys.end = (int64_t)a->seen->data[walk_index(w, a->attrs->along.name)];
+        keys.end = (int64_t)a->seen->data[w->at[AT_more + (a->bias != NULL) + (a->first != NULL) +
+                                                (a->sink != NULL)]];
     else if (a->attrs->causal && s + 1 < a->keys)
         keys.end = s + 1;
     if (window > 0 && s - window + 1 > 0)

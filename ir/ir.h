@@ -1,6 +1,6 @@
 /* ir.h - the program between the parser and the plan: tensors with named dims, in SSA form.
  *
- * A Module holds functions (@train, @eval, @sample, @round). A function is one Region: arguments,
+ * A Module holds functions (@train, @eval, @sample, @round; @prefill and @decode). A function is one Region: arguments,
  * instructions in order, results. `repeat` and `fused` instructions own a region of their own. A
  * value is a number into Module.values; it is defined once, by an instruction or as a region's
  * argument. ir/README.md is the reference of the text form, of every op, and of the numbered
@@ -234,6 +234,9 @@ typedef enum ArgRole {
     ARG_pos,       /* i32[]: sample: the last position */
     ARG_filled,    /* i64[]: eval: so many of the batch are rows; those after them fill it up */
     ARG_before,    /* i64[]: eval: rows that were evaluated before these */
+    ARG_begin,  /* i32[batch]: prefill, decode: the position of the first of its new tokens */
+    ARG_count,  /* i32[batch]: ... how many of them there are; those behind them are none */
+    ARG_cache,  /* prefill, decode: what positions before left; RES_cache of this number */
     ARG_total,     /* f64[...]: eval: what RES_total of this number was of the rows before */
     ARG_place      /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
@@ -243,6 +246,8 @@ typedef enum ResultRole {
     RES_dropped, /* f64[]: train: the share of rows that experts had no room for (pass send_rows) */
     RES_metric,  /* f64[]; eval: of all rows so far; .tensor says which of Module.metrics */
     RES_logits,
+    RES_cache, /* of the type of ARG_cache of its number: with what the new positions leave; equal
+                  numbers of @prefill and @decode are one tensor, 0 where a text begins */
     RES_total, /* f64[...]: eval: the sum (or maximum) over all rows so far of what the loss needs;
                   .tensor is its number in Fn.totals */
     RES_grad, /* between differentiate and update: the gradient of parameter .tensor, of its type */
@@ -255,12 +260,13 @@ enum { ARG_ROLES = ARG_place + 1, RESULT_ROLES = RES_update + 1 };
 typedef struct FnArg {
     ArgRole role;
     uint32_t tensor; /* up to ARG_state: index in Module.tensors; ARG_input: in Module.inputs;
-                        ARG_total: in Fn.totals; ARG_place: axes; ARG_lr: in Train.goal */
+                        ARG_cache: its number; ARG_total: in Fn.totals; ARG_place: axes; ARG_lr: in Train.goal */
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
     uint32_t tensor; /* RES_update: the tensor whose new value this is; RES_grad: the parameter;
-                        RES_metric: in Module.metrics; RES_total: in Fn.totals; RES_loss,
+                        RES_metric: in Module.metrics; RES_total: in Fn.totals; RES_cache:
+                        its number; RES_loss,
                         RES_norm: in Train.goal */
 } FnResult;
 
@@ -271,7 +277,8 @@ typedef struct FnGradient {
 } FnGradient;
 
 typedef struct Fn {
-    Name name; /* "train", "eval", "sample", "round" */
+    Name name; /* "train", "eval", "sample", "round", "prefill", "decode"; "generate", of which pass
+                  generate makes the last two */
     Region *body;
     VEC(FnArg) args;       /* parallel to body->args */
     VEC(FnResult) results; /* parallel to body->results */
@@ -279,6 +286,8 @@ typedef struct Fn {
     VEC(bool)
     totals;     /* of each ARG_total: is it a maximum (-infinity before the first row), and no
                    sum (0)? */
+    int64_t prefill; /* generate: so many positions are new at once while prompts are read */
+    bool whole; /* prefill, decode: `count` is the number of all new positions, or 0 */
     Axes batch; /* after pass local: those that its sequences are split on */
 } Fn;
 
@@ -287,7 +296,7 @@ typedef struct Input {
     Name name;
     int64_t limit; /* indices are below it; 0: numbers */
 } Input;
-enum { MAX_INPUTS = 8, MAX_METRICS = 32 };
+enum { MAX_INPUTS = 8, MAX_METRICS = 32, MAX_CACHES = 256 };
 
 #include "ir/layout.h"
 

@@ -54,7 +54,7 @@ static const char *values_fit(Rule *r, const DimList *head)
 
 /* Keys with a dim of their own. Of another sequence each query sees all; those of one sequence have
  * a name of their own where a bias tells the two apart, and masks compare positions. */
-static const char *others_keys(Rule *r)
+static const char *others_keys(Rule *r, int tensors)
 {
     const Attrs *a = r->attrs;
     if (!a->keys.name)
@@ -69,18 +69,20 @@ static const char *others_keys(Rule *r)
     const Type *k = r->in[1];
     const int at = type_find(k, a->keys.name);
     const bool compares = a->causal || a->window;
-    if ((compares || a->within) &&
+    const bool numbered = r->nin - tensors - a->biased > a->within;
+    if ((compares || (a->within && !numbered)) &&
         (!a->biased || at < 0 || (compares && dim_whole(r->m, a->along) != k->dims[at].size)))
         WRONG(r, "a mask of positions where keys are another sequence");
     return NULL;
 }
 
-static const char *attends(Rule *r)
+/* tensors: operands before the bias and the mask. */
+static const char *attends(Rule *r, int tensors)
 {
     const Type *q = r->in[0], *k = r->in[1];
     Dim along = r->attrs->along;
     const Dim keys = r->attrs->keys.name ? r->attrs->keys : along;
-    const char *wrong = others_keys(r);
+    const char *wrong = others_keys(r, tensors);
     if (!wrong)
         wrong = rule_all_have(r, q, &r->attrs->over, "the query");
     if (!wrong)
@@ -107,35 +109,36 @@ static const char *attends(Rule *r)
     return wrong ? wrong : rule_add_dims(r, &r->out[1], q, &r->attrs->over);
 }
 
+/* Operand nth: a number of each query, `what`; sequences have their own, or all the same. */
+static const char *of_queries(Rule *r, int nth, const char *what)
+{
+    const Type *t = r->in[nth], *q = r->in[0], *k = r->in[1];
+    if (t->dtype != DT_i32 || type_find(t, r->attrs->along.name) < 0)
+        WRONG(r, "%s is i32 along '%s'", what, rule_dim(r, r->attrs->along.name));
+    for (int i = 0; i < t->rank; i++) {
+        const Name d = t->dims[i].name;
+        if (dims_have(&r->attrs->over, d) || type_find(q, d) < 0 ||
+            (d != r->attrs->along.name && type_find(k, d) < 0))
+            WRONG(r, "%s has dim '%s', that queries and keys do not share", what, rule_dim(r, d));
+    }
+    return rule_has_dim(r, t, r->attrs->along, what);
+}
+
 /* Operand nth: how many keys each query sees. */
 static const char *seen_fits(Rule *r, int nth)
 {
-    const Type *t = r->in[nth];
-    if (t->dtype != DT_i32 || t->rank != 1 || t->dims[0].name != r->attrs->along.name)
-        WRONG(r, "what each query sees is i32 along '%s'", rule_dim(r, r->attrs->along.name));
+    const char *wrong = of_queries(r, nth, "what each query sees");
+    if (wrong)
+        return wrong;
+    if (r->attrs->within && r->in[nth]->rank > 1 &&
+        !type_same_dims(r->in[nth], r->in[r->nin - 1]))
+        WRONG(r, "the first keys and the numbers of keys that are seen differ in dims");
     if (r->attrs->causal)
         WRONG(r, "a causal mask and a number of keys for each query");
     if (r->attrs->along.axes)
         WRONG(r, "numbers of keys for each query where keys are split on %s",
               mesh_axes_text(r->m, r->attrs->along.axes));
     return NULL;
-}
-
-/* Operand nth: the first key that each query sees. */
-static const char *first_fits(Rule *r, int nth)
-{
-    const Type *t = r->in[nth], *q = r->in[0], *k = r->in[1];
-    if (t->dtype != DT_i32 || type_find(t, r->attrs->along.name) < 0)
-        WRONG(r, "the first key of each query is i32 along '%s'",
-              rule_dim(r, r->attrs->along.name));
-    for (int i = 0; i < t->rank; i++) {
-        const Name d = t->dims[i].name;
-        if (dims_have(&r->attrs->over, d) || type_find(q, d) < 0 ||
-            (d != r->attrs->along.name && type_find(k, d) < 0))
-            WRONG(r, "the first key of each query has dim '%s', that queries and keys do not share",
-                  rule_dim(r, d));
-    }
-    return rule_has_dim(r, t, r->attrs->along, "the first key of each query");
 }
 
 /* The mask: what attributes say, and the operands from nth on. */
@@ -156,7 +159,8 @@ static const char *mask_fits(Rule *r, int nth)
         WRONG(r, "scores up to a cap of %g", a->cap);
     if (seen)
         wrong = seen_fits(r, nth);
-    return wrong || !a->within ? wrong : first_fits(r, r->nin - 1);
+    return wrong || !a->within ? wrong
+                               : of_queries(r, r->nin - 1, "the first key of each query");
 }
 
 /* Operand 3, where there is a sink: a score for each query, or for those that share it. */
@@ -182,11 +186,13 @@ static bool has_part(const Type *t, const DimList *dims)
 }
 
 /* Of the dims that queries have beside their sequence and head: those that keys share, and are dims
- * of the first keys or (others) are not; or that queries have alone (groups). */
-static DimList heads_of(const Rule *r, bool groups, bool others)
+ * of the first keys or (others) are not; or that queries have alone (groups). mask: the
+ * operand behind the bias. */
+static DimList heads_of(const Rule *r, int mask, bool groups, bool others)
 {
     const Type *q = r->in[0], *k = r->in[1];
-    const Type *first = r->attrs->within ? r->in[r->nin - 1] : NULL;
+    const bool numbered = r->nin > mask + r->attrs->within && r->in[mask]->rank > 1;
+    const Type *first = r->attrs->within ? r->in[r->nin - 1] : numbered ? r->in[mask] : NULL;
     DimList dims = {0};
     for (int i = 0; i < q->rank; i++) {
         const Name d = q->dims[i].name;
@@ -215,11 +221,12 @@ static const char *bias_fits(Rule *r, int nth, const Type *lse)
     for (int i = 0; i < bias->rank; i++)
         if (type_find(lse, bias->dims[i].name) < 0 && bias->dims[i].name != r->attrs->keys.name)
             WRONG(r, "the bias has dim '%s', that no score has", rule_dim(r, bias->dims[i].name));
-    const DimList groups = heads_of(r, true, false);
-    const DimList batch = heads_of(r, false, false), others = heads_of(r, false, true);
+    const DimList groups = heads_of(r, nth + 1, true, false);
+    const DimList batch = heads_of(r, nth + 1, false, false);
+    const DimList others = heads_of(r, nth + 1, false, true);
     if (has_part(bias, &groups))
         WRONG(r, "the bias has some of the dims that queries alone have, and lacks others");
-    if (r->attrs->within && batch.n && (has_part(bias, &batch) || has_part(bias, &others)))
+    if (batch.n && (has_part(bias, &batch) || has_part(bias, &others)))
         WRONG(r, "the bias has some of the dims of the first keys, and lacks others");
     return NULL;
 }
@@ -227,7 +234,7 @@ static const char *bias_fits(Rule *r, int nth, const Type *lse)
 const char *type_attention(Rule *r)
 {
     const int sunk = r->attrs->sunk, biased = r->attrs->biased;
-    const char *wrong = attends(r);
+    const char *wrong = attends(r, 3 + sunk);
     if (!wrong && sunk && r->nin < 4)
         WRONG(r, "a sink that is no operand");
     if (!wrong && sunk)
@@ -243,7 +250,7 @@ static const char *gradient_fits(Rule *r)
     Type two[2];
     Type *out = r->out;
     r->out = two;
-    const char *wrong = attends(r);
+    const char *wrong = attends(r, 6);
     r->out = out;
     if (!wrong)
         wrong = rule_has_type(r, 3, &two[0], two[0].dtype, "o");

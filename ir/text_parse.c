@@ -403,12 +403,17 @@ static void read_fn(Reader *r)
             a.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->inputs.n - 1);
         else if (a.role == ARG_lr)
             a.tensor = read_goal(r);
+        else if (a.role == ARG_cache)
+            a.tensor = (uint32_t)text_want_int(r, 0, MAX_CACHES - 1);
         else if (a.role == ARG_total)
             read_total(r, f, &a);
         else if (a.role == ARG_place)
             a.tensor = read_axes(r, NULL);
         vec_push(r->a, &f->args, a);
     }
+    if (text_take_word(r, "prefill"))
+        f->prefill = text_want_int(r, 1, INT32_MAX);
+    f->whole = text_take_word(r, "whole");
     if (text_take_word(r, "batch"))
         f->batch = read_axes(r, NULL);
     Span at = r->t.span;
@@ -420,6 +425,8 @@ static void read_fn(Reader *r)
             res.tensor = read_goal(r);
         if (res.role == RES_metric)
             res.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->metrics.n - 1);
+        if (res.role == RES_cache)
+            res.tensor = (uint32_t)text_want_int(r, 0, MAX_CACHES - 1);
         if (res.role == RES_total)
             res.tensor = (uint32_t)text_want_int(r, 0, (int64_t)f->totals.n - 1);
         if (res.role >= RES_grad)

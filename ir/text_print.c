@@ -324,12 +324,17 @@ static void print_fn(Printer *p, const Fn *f)
         fprintf(p->out, "  role %s%s", arg_role_names[a.role], a.role == ARG_place ? " " : "");
         if (a.role <= ARG_state)
             print_ref(p, a.tensor);
-        if (a.role == ARG_input || a.role == ARG_total || (a.role == ARG_lr && a.tensor))
+        if (a.role == ARG_input || a.role == ARG_total || a.role == ARG_cache ||
+            (a.role == ARG_lr && a.tensor))
             fprintf(p->out, " %u", a.tensor);
         if (a.role == ARG_place)
             text_print_axes(p->m, a.tensor, p->out);
         fputs(a.role == ARG_total && f->totals.data[a.tensor] ? " max\n" : "\n", p->out);
     }
+    if (f->prefill)
+        fprintf(p->out, "  prefill %lld\n", (long long)f->prefill);
+    if (f->whole)
+        fputs("  whole\n", p->out);
     if (f->batch) {
         fputs("  batch ", p->out);
         text_print_axes(p->m, f->batch, p->out);
@@ -339,7 +344,7 @@ static void print_fn(Printer *p, const Fn *f)
     for (size_t i = 0; i < f->results.n; i++) {
         const FnResult r = f->results.data[i];
         fprintf(p->out, "  result %s", result_role_names[r.role]);
-        if (r.role == RES_metric || r.role == RES_total || (r.role <= RES_norm && r.tensor))
+        if (r.role == RES_metric || r.role == RES_total || r.role == RES_cache || (r.role <= RES_norm && r.tensor))
             fprintf(p->out, " %u", r.tensor);
         if (r.role >= RES_grad)
             print_ref(p, r.tensor);

@@ -344,6 +344,10 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
                (m->inputs.data[a.tensor].limit ? t->dtype == DT_i32 : dtype_is_float(t->dtype));
     if (a.role == ARG_total)
         return t->dtype == DT_f64;
+    if (a.role == ARG_cache)
+        return dtype_is_float(t->dtype) && type_find(t, m->batch.name) >= 0;
+    if (a.role == ARG_begin || a.role == ARG_count)
+        return t->dtype == DT_i32 && t->rank == 1 && t->dims[0].name == m->batch.name;
     if (a.role == ARG_lr && a.tensor >= (uint32_t)m->train.goals)
         return false;
     if (a.role > ARG_state)
@@ -362,6 +366,8 @@ static bool result_fits(const Module *m, FnResult r, const Type *t)
         return dtype_is_float(t->dtype);
     if (r.role == RES_total)
         return t->dtype == DT_f64;
+    if (r.role == RES_cache)
+        return dtype_is_float(t->dtype) && r.tensor < MAX_CACHES;
     return r.tensor < m->tensors.n && type_equal(t, &m->tensors.data[r.tensor].type) &&
            !(r.role == RES_grad && m->tensors.data[r.tensor].slot);
 }
@@ -386,6 +392,40 @@ static void check_totals(Verifier *v, const Fn *f)
     if (in != f->totals.n || out != in)
         verify_broken(v, NULL, 7, "%zu totals come in and %zu go out of %zu", in, out,
                       (size_t)f->totals.n);
+}
+
+/* The argument that is a cache; 0: there is none. */
+static Value cache_in(const Fn *f, uint32_t number)
+{
+    for (size_t k = 0; k < f->args.n && k < f->body->args.n; k++)
+        if (f->args.data[k].role == ARG_cache && f->args.data[k].tensor == number)
+            return f->body->args.data[k];
+    return 0;
+}
+
+/* Each cache comes in and goes out once, with one type, which is that of all functions. */
+static void check_caches(Verifier *v, const Fn *f)
+{
+    const Module *m = v->m;
+    size_t in = 0, out = 0;
+    for (size_t k = 0; k < f->args.n; k++)
+        in += f->args.data[k].role == ARG_cache;
+    for (size_t k = 0; k < f->results.n; k++) {
+        const FnResult r = f->results.data[k];
+        const Value x = f->body->results.data[k];
+        if (r.role != RES_cache || x == 0 || x >= m->values.n)
+            continue;
+        const Value was = cache_in(f, r.tensor);
+        if (r.tensor != out++ || !was || !type_equal(type_of(m, was), type_of(m, x)))
+            verify_broken(v, NULL, 7, "cache %u does not come in as it goes out", r.tensor);
+        for (size_t n = 0; was && n < m->fns.n; n++) {
+            const Value other = cache_in(m->fns.data[n], r.tensor);
+            if (other && !type_equal(type_of(m, was), type_of(m, other)))
+                verify_broken(v, NULL, 7, "cache %u has two types", r.tensor);
+        }
+    }
+    if (in != out)
+        verify_broken(v, NULL, 7, "%zu caches come in and %zu go out", in, out);
 }
 
 /* @eval gives each metric once, and no other function gives one. */
@@ -448,6 +488,9 @@ static void check_roles(Verifier *v, const Fn *f)
             taken[at] = true;
     }
     check_totals(v, f);
+    check_caches(v, f);
+    if (f->prefill < 0 || (f->prefill && f->whole))
+        verify_broken(v, NULL, 7, "a prompt is read %lld tokens at once", (long long)f->prefill);
     check_metrics(v, f);
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/each_isa.h"
 
 static mg_task *const forward[][MGK_FLOATS] = MGK_TABLE(attention_forward);
+static mg_task *const few[][MGK_FLOATS] = MGK_TABLE(attention_few);
 static mg_task *const backward[][MGK_FLOATS] = MGK_TABLE(attention_backward);
 static mg_task *const bias_backward[][MGK_FLOATS] = MGK_TABLE(attention_bias_backward);
 
@@ -35,8 +36,9 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
                        .lse = lse};
     const int64_t rows = unit_rows(d->dtype);
     const int64_t units = d->batch * d->kv * ((d->queries * d->group + rows - 1) / rows);
+    const bool alone = seen && !bias && d->queries == 1 && d->group <= MGK_FEW;
     mg_begin(r, action);
-    mg_parallel(r, units, 1, forward[mgk_isa()][type], &x);
+    mg_parallel(r, units, 1, (alone ? few : forward)[mgk_isa()][type], &x);
     mg_end(r, action);
     mg_attention_outputs(r, action, d, o, lse);
 }

@@ -11,6 +11,9 @@
 #define MGK_STRIPS     4
 #define MGK_BLOCK_KEYS 64
 
+/* Rows of a query that is alone: so many are computed without strips. */
+#define MGK_FEW 8
+
 /* The use of the old value of C in a product of panel.h. */
 typedef enum mgk_start {
     MGK_ZERO,  /* not read */
@@ -23,8 +26,8 @@ typedef struct mgk_attention {
     const mg_attention_desc *d;
     const void *q, *k, *v, *dout;
     const void *bias;     /* added to the scores, by d->bias; or NULL */
-    const int32_t *seen;  /* per query: the number of keys it sees, at least that of the query
-                           * before; or NULL */
+    const int32_t *seen;  /* per batch and query, by d->seen: the number of keys it sees, at least
+                           * that of the query before; or NULL */
     const int32_t *first; /* per batch and query, by d->first: the first key it may see, at least
                            * that of the query before; or NULL */
     void *o, *lse, *dq, *dk, *dv, *dbias;
@@ -47,10 +50,13 @@ static inline int64_t mgk_first_key(const mgk_attention *x, int64_t b, int64_t q
 }
 
 /* The last one; below the first, if it sees none. */
-static inline int64_t mgk_last_key(const mgk_attention *x, int64_t query)
+static inline int64_t mgk_last_key(const mgk_attention *x, int64_t b, int64_t query)
 {
-    const int64_t last = x->seen ? x->seen[query] - 1 : x->d->causal ? query : x->d->keys - 1;
-    return last < x->d->keys ? last : x->d->keys - 1;
+    const mg_attention_desc *d = x->d;
+    const int64_t last = x->seen     ? x->seen[b * d->seen[0] + query * d->seen[1]] - 1
+                         : d->causal ? query
+                                     : d->keys - 1;
+    return last < d->keys ? last : d->keys - 1;
 }
 
 static inline int64_t mgk_round_up(int64_t n, int64_t multiple)

@@ -259,4 +259,5 @@ static void NAME(attention_forward)(void *ctx, int64_t begin, int64_t end, void 
         mgk_amx_end();
 }
 
+#include "kernels/attention_few_body.h"
 #include "kernels/attention_grad_body.h"

@@ -322,7 +322,7 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1, const mgk_pla
     const mg_attention_desc *d = w->d;
     const E *k = (const E *)w->x->k + w->b * d->k[0] + w->h * d->k[2];
     const E *v = (const E *)w->x->v + w->b * d->v[0] + w->h * d->v[2];
-    const int64_t last = mgk_last_key(w->x, (row1 - 1) / d->group);
+    const int64_t last = mgk_last_key(w->x, w->b, (row1 - 1) / d->group);
     const int64_t low = mgk_first_key(w->x, w->b, row0 / d->group);
     const bool none = last < w->key0 || low >= w->key0 + w->keys;
     if (none && !w->want_q)

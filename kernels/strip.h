@@ -44,7 +44,7 @@ static void strip_open(Strip *s, const mgk_attention *x, int64_t b, int64_t h, i
         s->query[i] = query;
         s->g[i] = g;
         ((Int *)s->first)[i] = (Int)mgk_first_key(x, b, query);
-        ((Int *)s->last)[i] = (Int)mgk_last_key(x, query);
+        ((Int *)s->last)[i] = (Int)mgk_last_key(x, b, query);
         if (i + 1 < s->rows && ++g == d->group) {
             g = 0;
             query++;

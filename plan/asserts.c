@@ -81,7 +81,7 @@ static void tell_remedy(const Plan *p, double limit)
 static bool step_is_short(const Plan *p)
 {
     const Layout *l = &p->module->layout;
-    if (l->assert_step == 0 || p->train->seconds < l->assert_step)
+    if (!p->train || l->assert_step == 0 || p->train->seconds < l->assert_step)
         return true;
     diag_error(p->module->diag, l->assert_step_span, 552,
                "a step is predicted to take %.4g ms where the layout asserts less than %.4g ms",
@@ -105,6 +105,8 @@ static bool communication_is_hidden(const Plan *p)
 {
     const Module *m = p->module;
     const Layout *l = &m->layout;
+    if (!p->train)
+        return true;
     Volumes all = plan_volumes(p->module, p->train);
     double part = all.exposed / p->train->seconds;
     if (l->assert_exposed == 0 || part < l->assert_exposed)

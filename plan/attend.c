@@ -145,8 +145,9 @@ bool attention_built(const Plan *p)
     double seconds = 0;
     if (p->device->target != TARGET_cuda)
         return true;
-    if (too_long(p, p->train) || too_long(p, p->eval) || too_long(p, p->sample))
-        return false;
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        if (too_long(p, p->programs[k]))
+            return false;
     if (!p->train)
         return true;
     for (size_t i = 0; i < p->train->actions.n; i++) {

@@ -346,7 +346,8 @@ void plan_outside(Plan *p)
     if (d->target != TARGET_cuda)
         return;
     const bool ranks = layout->mesh.n > 0;
-    const bool products = multiplies(p->train) || multiplies(p->eval) || multiplies(p->sample);
+    const bool products = multiplies(p->train) || multiplies(p->eval) || multiplies(p->sample) ||
+                          multiplies(p->prefill) || multiplies(p->decode);
     int64_t nodes = 0;
     for (int k = 0; k < PLAN_PROGRAMS; k++)
         if (all[k])

@@ -37,7 +37,7 @@
 #include "plan/actions.h"
 #include "runtime/abi.h"
 
-enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4, PLAN_PROGRAMS = 4 };
+enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4, PLAN_PROGRAMS = 6 };
 
 typedef enum Owner {
     OWN_params,
@@ -46,6 +46,7 @@ typedef enum Owner {
     OWN_activations,
     OWN_comm,
     OWN_workspace,
+    OWN_cache, /* of positions before, for texts that are generated */
     OWN_io, /* tokens, scalars, loss, logits */
     OWN_count
 } Owner;
@@ -277,7 +278,7 @@ typedef struct Program {
     VEC(Loop) loops;
     Pipe *pipe; /* NULL: none */
     /* Inputs and results for the runtime: buffer numbers, or -1 (see mg_entry). */
-    int tokens, weights, documents, scale, step, seed, pos, filled, before, logits;
+    int tokens, weights, documents, scale, step, seed, pos, filled, before, begin, count, logits;
     int lr[MAX_GOALS], loss[MAX_GOALS], norm[MAX_GOALS]; /* per Train.goal */
     int dropped;             /* the share of rows that were dropped, or -1 */
     VEC(int) totals;         /* buffers by the number of a total, each in place */
@@ -334,9 +335,10 @@ typedef struct Plan {
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
     VEC(int) tensor_buffer; /* per Module.tensors: its buffer */
+    VEC(int) cache_buffer;  /* per number of a cache: its buffer, of @prefill and @decode */
     union {
         struct {
-            Program *train, *eval, *sample, *round; /* NULL: the model has none */
+            Program *train, *eval, *sample, *round, *prefill, *decode; /* NULL: it has none */
         };
         Program *programs[PLAN_PROGRAMS]; /* in this order */
     };

@@ -24,6 +24,7 @@ static const char *const owners[OWN_count] = {[OWN_params] = "params",
                                               [OWN_activations] = "activations",
                                               [OWN_comm] = "comm",
                                               [OWN_workspace] = "workspace",
+                                              [OWN_cache] = "caches",
                                               [OWN_io] = "io"};
 
 const char *plan_owner(Owner o)
@@ -356,18 +357,73 @@ static void print_kept(const Module *m, FILE *out)
     json_decref(o);
 }
 
-void plan_print(const Plan *p, FILE *out)
+/* One program that generates: what it adds to each text, in which time, by kinds of actions. */
+static void print_generating(const Plan *p, const Program *g, const char *name, FILE *out)
 {
     const Module *m = p->module;
     double by_kind[ACT_count] = {0};
-    int64_t all = plan_bytes(p);
-    int64_t ranks = mesh_ranks(m);
+    fprintf(out, "%-12s %lld token%s of each of %lld: %s, %s tokens/s, %.4g GFLOP\n", name,
+            (long long)g->window, g->window > 1 ? "s" : "", (long long)g->batch,
+            text_seconds(m->arena, g->seconds),
+            text_rate(m->arena, (double)(g->window * g->batch) / g->seconds), g->flops * 1e-9);
+    seconds_by_kind(g, by_kind);
+    for (int i = 0; i < ACT_count; i++)
+        if (by_kind[i] > 0)
+            fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", action_info[i].name, by_kind[i] * 1e3,
+                    100 * by_kind[i] / g->busy);
+}
+
+static void print_model(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    const int64_t ranks = mesh_ranks(m);
     fprintf(out, "model        %s, layout %s, device %s, %lld rank%s\n",
             name_str(m->names, m->name), name_str(m->names, m->layout.name), p->device->name,
             (long long)ranks, ranks > 1 ? "s" : "");
     if (p->device->measured)
         fprintf(out, "measured     %s\n", p->device->measured);
     fprintf(out, "precision    %s: %s\n", precision_name(&m->train), precision_reason(&m->train));
+}
+
+static void print_memory(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
+            text_bytes(m->arena, (double)plan_bytes(p)),
+            text_bytes(m->arena, (double)p->device->memory), (long long)p->arena_bytes,
+            p->device->threads, (long long)p->scratch_bytes);
+    for (int i = 0; i < OWN_count; i++)
+        if (p->memory[i])
+            fprintf(out, "  %-12s %s\n", owners[i], text_bytes(m->arena, (double)p->memory[i]));
+    for (int i = 0; i < OUT_count; i++)
+        if (p->outside.bytes[i])
+            fprintf(out, "  %-30s %s, beside the arena\n", outside_name((OutsideItem)i),
+                    text_bytes(m->arena, (double)p->outside.bytes[i]));
+}
+
+static void print_generation(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    print_model(p, out);
+    fprintf(out, "parameters   %lld\n", (long long)parameters(p));
+    fprintf(out, "texts        %lld of at most %lld tokens at once\n", (long long)p->decode->batch,
+            (long long)m->seq.size);
+    print_memory(p, out);
+    print_generating(p, p->prefill, "prefill", out);
+    print_generating(p, p->decode, "decode", out);
+    fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
+            p->nactions);
+}
+
+void plan_print(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    double by_kind[ACT_count] = {0};
+    if (!p->train) {
+        print_generation(p, out);
+        return;
+    }
+    print_model(p, out);
     print_kept(m, out);
     fprintf(out, "parameters   %lld\n", (long long)parameters(p));
     print_padding(m, out);
@@ -379,16 +435,7 @@ void plan_print(const Plan *p, FILE *out)
             text_rate(m->arena, (double)m->batch.size * (double)m->seq.size / p->train->seconds),
             100 * mfu(p));
     print_whole(p, out);
-    fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
-            text_bytes(m->arena, (double)all), text_bytes(m->arena, (double)p->device->memory),
-            (long long)p->arena_bytes, p->device->threads, (long long)p->scratch_bytes);
-    for (int i = 0; i < OWN_count; i++)
-        if (p->memory[i])
-            fprintf(out, "  %-12s %s\n", owners[i], text_bytes(m->arena, (double)p->memory[i]));
-    for (int i = 0; i < OUT_count; i++)
-        if (p->outside.bytes[i])
-            fprintf(out, "  %-30s %s, beside the arena\n", outside_name((OutsideItem)i),
-                    text_bytes(m->arena, (double)p->outside.bytes[i]));
+    print_memory(p, out);
     print_levels(p, out);
     fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
             text_bytes(m->arena, (double)p->live_bound_bytes),
@@ -587,11 +634,9 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
 
 void plan_print_schedule(const Plan *p, FILE *out)
 {
-    print_program(p, p->train, "step", out);
-    if (p->eval)
-        print_program(p, p->eval, "eval", out);
-    if (p->sample)
-        print_program(p, p->sample, "sample", out);
-    if (p->round)
-        print_program(p, p->round, "round", out);
+    static const char *const names[PLAN_PROGRAMS] = {"step",  "eval",    "sample",
+                                                     "round", "prefill", "decode"};
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        if (p->programs[k])
+            print_program(p, p->programs[k], names[k], out);
 }

@@ -19,10 +19,12 @@ void rt_device_ranks(mg_run *r)
 
 void rt_device_run(mg_run *r, rt_program which)
 {
-    (which == RT_STEP     ? r->step
-     : which == RT_EVAL   ? r->eval
-     : which == RT_SAMPLE ? r->sample
-                          : r->round)(r);
+    (which == RT_STEP      ? r->step
+     : which == RT_EVAL    ? r->eval
+     : which == RT_SAMPLE  ? r->sample
+     : which == RT_ROUND   ? r->round
+     : which == RT_PREFILL ? r->program->run_prefill
+                           : r->program->run_decode)(r);
     if (r->ranks)
         rt_meet(r, RT_ALL_AXES); /* after this the leader may write into arenas again */
 }

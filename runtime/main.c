@@ -283,7 +283,7 @@ static void join_others(mg_run *r)
 /* Samples and exports, of the model as it is evaluated. */
 static rt_exit show(mg_run *r)
 {
-    const bool samples = r->options->sample != RT_UNSET;
+    const bool samples = r->options->sample != RT_UNSET || r->options->chat;
     bool good = true;
     if (!samples && !r->options->export_to)
         return RT_DONE;
@@ -377,6 +377,8 @@ static void release(mg_run *r)
     free(r->options->data.item);
     free(r->options->val.item);
     free(r->options->dump.item);
+    free(r->options->prompt.item);
+    free(r->options->stop.item);
 }
 
 int main(int argc, char **argv)
@@ -420,7 +422,7 @@ int main(int argc, char **argv)
         rt_device_open(&r);
         if (options.data.n)
             rt_open_data(&r);
-        const bool looks = options.sample != RT_UNSET || options.export_to;
+        const bool looks = options.sample != RT_UNSET || options.chat || options.export_to;
         r.code = looks && !options.data.n ? look(&r) : train(&r);
     }
     release(&r);

@@ -1,5 +1,6 @@
 /* options.c - parses the command line by one table (options.def), checks it, and prints --help. */
 #include "runtime/run.h"
+#include "runtime/sample.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -213,6 +214,40 @@ static int take(rt_options *options, char **argv)
     return equals ? 1 : 2;
 }
 
+static bool is_part(double x)
+{
+    return isnan(x) || (x > 0 && x <= 1);
+}
+
+static void settle_sample(rt_options *o, const mg_program *p)
+{
+    const bool chosen = o->temperature != 1 || o->top_k != RT_UNSET || !isnan(o->top_p) ||
+                        !isnan(o->min_p) || !isnan(o->penalty) || o->stop.n;
+    const bool generates = p->prefill.present;
+    if ((o->prompt.n || o->logits || chosen) && o->sample == RT_UNSET && !o->chat)
+        rt_die(RT_USAGE, "--prompt, --logits, --stop and what chooses tokens need --sample N or --chat");
+    if ((o->sample != RT_UNSET || o->chat) && !p->sample.present && !generates)
+        rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
+    if (o->chat && (o->prompt.n || o->logits))
+        rt_die(RT_USAGE, "--chat reads its prompts from standard input: leave out %s",
+               o->prompt.n ? "--prompt" : "--logits");
+    if (generates && (o->data.n || o->val.n || o->steps != RT_UNSET))
+        rt_die(RT_USAGE, "%s generates, and does not train: compile it without --generate", p->name);
+    if (generates && o->sample == RT_UNSET && !o->chat && !o->info && !o->dry_run)
+        rt_die(RT_USAGE, "%s generates: --sample N or --chat", p->name);
+    if (o->prompt.n > rt_texts_most(p))
+        rt_die(RT_USAGE, "%d times --prompt: %s goes on %d text%s at once%s", o->prompt.n, p->name,
+               rt_texts_most(p), rt_texts_most(p) > 1 ? "s" : "",
+               generates ? " (mgc --generate --sequences N)" : "");
+    if (o->prompt.n > 1 && o->logits)
+        rt_die(RT_USAGE, "--logits is of one text: give one --prompt");
+    if (!is_part(o->top_p) || !is_part(o->min_p))
+        rt_die(RT_USAGE, "--top-p and --min-p are probabilities, above 0 and at most 1");
+    if (!isnan(o->penalty) && !(o->penalty > 0 && o->penalty < 1e6))
+        rt_die(RT_USAGE, "--repetition-penalty is %g; it is above 0, and 1 changes nothing",
+               o->penalty);
+}
+
 /* Sets defaults, and checks rules between options. */
 static void settle(rt_options *o, const mg_program *p)
 {
@@ -246,10 +281,7 @@ static void settle(rt_options *o, const mg_program *p)
         rt_die(RT_USAGE, "--val-fraction is %g; the limit is 0.5", o->val_fraction);
     if (!isnan(o->val_fraction) && o->val_fraction > 0 && o->val.n)
         rt_die(RT_USAGE, "--val and --val-fraction: one of them");
-    if ((o->prompt || o->logits || o->temperature != 1) && o->sample == RT_UNSET)
-        rt_die(RT_USAGE, "--prompt, --logits and --temperature need --sample N");
-    if (o->sample != RT_UNSET && !p->sample.present)
-        rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
+    settle_sample(o, p);
     if (o->threads > 1024)
         rt_die(RT_USAGE, "--threads is %" PRId64 "; the limit is 1024", o->threads);
     if (o->eval_with && strcmp(o->eval_with, "average") != 0)

@@ -139,7 +139,15 @@ extern const bool rt_arenas_are_shared;
 /* Fills bytes of the arena, in stream order with the calls before and after. */
 void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes);
 void rt_device_wait(mg_run *r); /* waits until all calls are done */
-typedef enum rt_program { RT_STEP, RT_EVAL, RT_SAMPLE, RT_ROUND, RT_PROGRAMS } rt_program;
+typedef enum rt_program {
+    RT_STEP,
+    RT_EVAL,
+    RT_SAMPLE,
+    RT_ROUND,
+    RT_PREFILL,
+    RT_DECODE,
+    RT_PROGRAMS
+} rt_program;
 void rt_device_run(mg_run *r, rt_program which); /* on this rank */
 void rt_device_close(mg_run *r);
 /* For a device that runs asynchronously to its host: how many collectives it has entered and left,

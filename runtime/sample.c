@@ -1,212 +1,258 @@
-/* sample.c - generates tokens: the last `seq` tokens go in, the logits of the next token come out.
+/* sample.c - generates tokens: of prompts (--sample), or as answers to lines (--chat).
  *
- * A short context is left-aligned in the window; the window behind the position is in the causal
- * future, and is never read. Token i is drawn with Philox keyed by (seed, "sample") at counter
- * i. */
-#include "runtime/run.h"
+ * Token i of text k is drawn with Philox keyed by (seed + k, "sample") at counter i. So text k of a run is
+ * the first of a run with the seed seed + k. */
+#include "runtime/sample.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/checkpoint/safetensors.h"
 
-enum { BYTES = 256 };
+enum { BYTES = 256, ANSWER = 256 };
 
-typedef struct context {
-    int32_t *token;
-    int64_t n, cap;
-    char *logits; /* of the next token, in the program's compute type */
-} context;
+/* A text as it is shown: tokens that may yet be part of what ends it are held back. */
+typedef struct output {
+    rt_text text;
+    int64_t prompt, shown; /* tokens of the prompt; those that were shown, with it */
+    int64_t drawn;         /* so many tokens were chosen so far */
+    rt_screen screen;
+    bool begun;
+} output;
 
-static void push(context *c, int32_t t)
-{
-    if (c->n == c->cap) {
-        c->cap = c->cap ? 2 * c->cap : 256;
-        c->token = rt_grow(c->token, (size_t)c->cap, sizeof *c->token);
-    }
-    c->token[c->n++] = t;
-}
+typedef struct sampler {
+    mg_run *r;
+    rt_choice choice;
+    rt_text *stop; /* sequences of tokens that end a text */
+    int stops;
+    float *logits; /* of --logits: [rows, vocab] */
+    int64_t rows;
+} sampler;
 
-/* With a vocabulary of 256, bytes are tokens; otherwise the prompt is a list of token ids. */
-static void read_prompt(context *c, const mg_program *p, const char *prompt)
+/* ---- text to tokens --------------------------------------------------------------------------- */
+
+/* With a vocabulary of 256, bytes are tokens; otherwise the text is a list of token ids. */
+static void read_tokens(rt_text *t, const mg_program *p, const char *text, const char *option)
 {
     if (p->vocab == BYTES) {
-        for (const char *s = prompt && *prompt ? prompt : "\n"; *s; s++)
-            push(c, (unsigned char)*s);
+        for (const char *s = text; *s; s++)
+            rt_text_push(t, (unsigned char)*s);
         return;
     }
-    for (const char *s = prompt ? prompt : "0"; *(s += strspn(s, " ,\t\n"));) {
+    for (const char *s = text; *(s += strspn(s, " ,\t\n"));) {
         char *end;
         errno = 0;
-        long long t = strtoll(s, &end, 10);
-        if (end == s || errno || t < 0 || t >= p->vocab)
+        long long id = strtoll(s, &end, 10);
+        if (end == s || errno || id < 0 || id >= p->vocab)
             rt_die(RT_USAGE,
-                   "--prompt: '%.20s': with a vocabulary of %lld a prompt is token ids (0 to %lld)",
+                   "%s: '%.20s': with a vocabulary of %lld a text is token ids (0 to %lld)", option,
                    s, (long long)p->vocab, (long long)p->vocab - 1);
-        push(c, (int32_t)t);
+        rt_text_push(t, (int32_t)id);
         s = end;
     }
-    if (!c->n)
-        push(c, 0);
 }
 
-/* Puts the end of the context into the window, and reads the logits. A program without a position
- * input takes the logits at the end of the window. */
-static void forward(mg_run *r, context *c)
+static void read_prompt(output *o, const mg_program *p, const char *prompt)
 {
-    const mg_entry *e = &r->program->sample;
-    int64_t n = c->n < e->window ? c->n : e->window, from = e->pos < 0 ? e->window - n : 0;
-    int64_t bytes = r->program->vocab * mg_dtype_bytes(r->program->compute);
-    int32_t *tokens = rt_alloc((size_t)(e->batch * e->window), sizeof *tokens),
-            pos = (int32_t)(n - 1);
-    for (int64_t b = 0; b < e->batch; b++)
-        memcpy(tokens + b * e->window + from, c->token + c->n - n, (size_t)n * sizeof *tokens);
-    rt_put_rows(r, e, e->tokens, tokens, e->window * 4);
-    if (e->pos >= 0)
-        rt_put(r, e->pos, &pos, sizeof pos);
-    rt_fill_scalars(r, e, rt_updates(r));
-    rt_run(r, RT_SAMPLE);
-    if (!c->logits)
-        c->logits = rt_alloc((size_t)bytes, 1);
-    rt_get(r, e->logits, c->logits, bytes);
-    free(tokens);
+    if (prompt && *prompt)
+        read_tokens(&o->text, p, prompt, "--prompt");
+    if (!o->text.n)
+        rt_text_push(&o->text, p->vocab == BYTES ? '\n' : 0);
+    o->prompt = o->shown = o->text.n;
 }
 
-static double logit(const mg_run *r, const context *c, int64_t i)
+static sampler open_sampler(mg_run *r)
 {
-    return r->program->compute == MG_F64 ? ((const double *)c->logits)[i]
-                                         : (double)((const float *)c->logits)[i];
+    const rt_options *o = r->options;
+    sampler s = {.r = r,
+                 .choice = {.temperature = o->temperature,
+                            .top_k = o->top_k == RT_UNSET ? 0 : o->top_k,
+                            .top_p = isnan(o->top_p) ? 1 : o->top_p,
+                            .min_p = isnan(o->min_p) ? 0 : o->min_p,
+                            .penalty = isnan(o->penalty) ? 1 : o->penalty}};
+    s.stops = o->stop.n;
+    s.stop = rt_alloc((size_t)s.stops + 1, sizeof *s.stop);
+    for (int k = 0; k < s.stops; k++)
+        read_tokens(&s.stop[k], r->program, o->stop.item[k], "--stop");
+    if (o->chat && !s.stops) /* an answer is a line */
+        read_tokens(&s.stop[s.stops++], r->program, r->program->vocab == BYTES ? "\n" : "0", "--stop");
+    return s;
 }
 
-static int32_t choose(const mg_run *r, const context *c, int64_t index)
+static void close_sampler(sampler *s)
 {
-    double t = r->options->temperature, sum = 0, at = 0;
-    int64_t n = r->program->vocab, best = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(logit(r, c, i)))
-            rt_die(RT_FAILED, "--sample: the logit of token %lld is %g", (long long)i,
-                   logit(r, c, i));
-        best = logit(r, c, i) > logit(r, c, best) ? i : best;
+    for (int k = 0; k < s->stops; k++)
+        rt_text_free(&s->stop[k]);
+    free(s->stop);
+    free(s->logits);
+}
+
+/* ---- tokens to text --------------------------------------------------------------------------- */
+
+/* Of the tokens from `from` on, how many at the end are the beginning of a stop. *whole: one is there. */
+static int64_t begins_stop(const sampler *s, const rt_text *t, int64_t from, bool *whole)
+{
+    int64_t most = 0;
+    for (int k = 0; k < s->stops; k++) {
+        const rt_text *stop = &s->stop[k];
+        for (int64_t n = stop->n < t->n - from ? stop->n : t->n - from; n > most; n--)
+            if (!memcmp(t->token + t->n - n, stop->token, (size_t)n * sizeof *t->token)) {
+                most = n;
+                *whole |= n == stop->n;
+            }
     }
-    if (t == 0)
-        return (int32_t)best;
+    return most;
+}
+
+static void show(output *o, const mg_program *p, int64_t end)
+{
+    for (; o->shown < end; o->shown++) {
+        if (p->vocab == BYTES)
+            rt_screen_byte(&o->screen, (unsigned char)o->text.token[o->shown]);
+        else
+            printf("%s%d", o->begun ? " " : "", o->text.token[o->shown]);
+        o->begun = true;
+    }
+    fflush(stdout);
+}
+
+static void end_shown(output *o)
+{
+    rt_screen_flush(&o->screen);
+    putchar('\n');
+    fflush(stdout);
+    o->begun = false;
+}
+
+static void keep_logits(sampler *s, const rt_text *t)
+{
+    const int64_t n = s->r->program->vocab;
+    s->logits = rt_grow(s->logits, (size_t)((s->rows + 1) * n), sizeof *s->logits);
     for (int64_t i = 0; i < n; i++)
-        sum += exp((logit(r, c, i) - logit(r, c, best)) / t);
-    uint64_t key = mg_key("sample") ^ (uint64_t)r->state.seed;
-    uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)}, w[4];
-    mg_philox((uint32_t[4]){(uint32_t)index, (uint32_t)((uint64_t)index >> 32), 0, 0}, k, w);
-    double u = ((double)w[0] + (double)w[1] * 0x1p-32) * 0x1p-32 * sum;
-    for (int64_t i = 0; i < n; i++) {
-        at += exp((logit(r, c, i) - logit(r, c, best)) / t);
-        if (u < at)
-            return (int32_t)i;
-    }
-    return (int32_t)best; /* rounding made u as large as the whole sum */
+        s->logits[s->rows * n + i] = (float)t->logit[i];
+    s->rows++;
 }
 
-/* ---- text that is safe for a terminal ----------------------------------------------------- */
-
-typedef struct shown { /* bytes of an incomplete character */
-    unsigned char byte[4];
-    int n, want;
-} shown;
-
-static void flush_escaped(shown *s)
+static void write_logits(const sampler *s, const char *path)
 {
-    for (int i = 0; i < s->n; i++)
-        printf("\\x%02x", s->byte[i]);
-    s->n = 0;
-}
-
-/* Prints printable ASCII, newline, tab and whole UTF-8 characters unchanged, all other bytes as
- * \xNN. */
-static void show_byte(shown *s, unsigned char c)
-{
-    if (s->n && (c & 0xC0) != 0x80)
-        flush_escaped(s);
-    if (!s->n) {
-        s->want = c >= 0xC2 && c < 0xE0   ? 2
-                  : c >= 0xE0 && c < 0xF0 ? 3
-                  : c >= 0xF0 && c < 0xF5 ? 4
-                                          : 1;
-        if (s->want == 1) {
-            if ((c >= 0x20 && c < 0x7F) || c == '\n' || c == '\t')
-                putchar(c);
-            else
-                printf("\\x%02x", c);
-            return;
-        }
-    }
-    s->byte[s->n++] = c;
-    unsigned char a = s->byte[0], b = s->n > 1 ? s->byte[1] : 0x9F;
-    bool bad = s->n > 1 &&
-               ((a == 0xE0 && b < 0xA0) || (a == 0xED && b > 0x9F) || (a == 0xF0 && b < 0x90) ||
-                (a == 0xF4 && b > 0x8F) || (a == 0xC2 && b < 0xA0)); /* C1 controls too */
-    if (bad) {
-        flush_escaped(s);
-    } else if (s->n == s->want) {
-        fwrite(s->byte, 1, (size_t)s->n, stdout);
-        s->n = 0;
-    }
-}
-
-/* ---- --logits ----------------------------------------------------------------------------- */
-
-typedef struct kept {
-    float *logits; /* [rows, vocab] */
-    int64_t rows;
-} kept;
-
-static void keep(const mg_run *r, const context *c, kept *k)
-{
-    int64_t n = r->program->vocab;
-    k->logits = rt_grow(k->logits, (size_t)((k->rows + 1) * n), sizeof *k->logits);
-    for (int64_t i = 0; i < n; i++)
-        k->logits[k->rows * n + i] = (float)logit(r, c, i);
-    k->rows++;
-}
-
-static void write_kept(const mg_run *r, const kept *k, const char *path)
-{
-    size_t size, data = (size_t)(k->rows * r->program->vocab) * sizeof *k->logits;
-    rt_st_tensor t = {
-        .name = "logits", .dtype = "F32", .rank = 2, .shape = {k->rows, r->program->vocab}};
+    const int64_t vocab = s->r->program->vocab;
+    size_t size, data = (size_t)(s->rows * vocab) * sizeof *s->logits;
+    rt_st_tensor t = {.name = "logits", .dtype = "F32", .rank = 2, .shape = {s->rows, vocab}};
     char *header = rt_st_header(&t, 1, &size);
     FILE *f = fopen(path, "wb");
     bool good = f && fwrite(header, 1, size, f) == size;
-    good = good && fwrite(k->logits, 1, data, f) == data;
+    good = good && fwrite(s->logits, 1, data, f) == data;
     if ((f && fclose(f)) || !good)
         rt_die(RT_IO, "--logits %s: %s", path, strerror(errno));
     free(header);
 }
 
+/* ---- generating ------------------------------------------------------------------------------- */
+
+/* A number from [0, 1) for the next token of text k. */
+static double draw(const sampler *s, const output *o, int k)
+{
+    const uint64_t key = mg_key("sample") ^ ((uint64_t)s->r->state.seed + (uint64_t)k);
+    const uint32_t words[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+    const uint64_t i = (uint64_t)o->drawn;
+    uint32_t w[4];
+    mg_philox((uint32_t[4]){(uint32_t)i, (uint32_t)(i >> 32), 0, 0}, words, w);
+    return ((double)w[0] + (double)w[1] * 0x1p-32) * 0x1p-32;
+}
+
+/* Adds a token to each of n texts that is not done. The first is shown as it grows, if it is alone. */
+static void grow(sampler *s, output *o, rt_text *t, int n)
+{
+    const mg_program *p = s->r->program;
+    for (int k = 0; k < n; k++)
+        t[k] = o[k].text;
+    rt_texts_next(s->r, t, n);
+    for (int k = 0; k < n; k++) {
+        o[k].text = t[k];
+        if (t[k].done)
+            continue;
+        if (s->r->options->logits)
+            keep_logits(s, &t[k]);
+        rt_text_push(&o[k].text, rt_choose(&s->choice, t[k].logit, p->vocab, &t[k], draw(s, &o[k], k)));
+        o[k].drawn++;
+        bool whole = false;
+        const int64_t held = begins_stop(s, &o[k].text, o[k].prompt, &whole);
+        o[k].text.done = whole;
+        if (n == 1)
+            show(&o[k], p, o[k].text.n - held);
+    }
+}
+
+static bool all_done(const output *o, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (!o[k].text.done)
+            return false;
+    return true;
+}
+
+/* At most `tokens` more of each text, then what was held back. */
+static void generate(sampler *s, output *o, int n, int64_t tokens)
+{
+    rt_text *t = rt_alloc((size_t)n, sizeof *t);
+    for (int64_t i = 0; i < tokens && !all_done(o, n) && !rt_signal_stop(); i++)
+        grow(s, o, t, n);
+    for (int k = 0; k < n; k++) {
+        bool whole = false;
+        const int64_t held = begins_stop(s, &o[k].text, o[k].prompt, &whole);
+        if (n > 1)
+            printf("== %d\n", k + 1);
+        show(&o[k], s->r->program, o[k].text.n - (whole ? held : 0));
+        end_shown(&o[k]);
+    }
+    free(t);
+}
+
+/* One line after the other: the text goes on with it, then with the answer. */
+static void chat(sampler *s)
+{
+    const mg_program *p = s->r->program;
+    const int64_t most = s->r->options->sample == RT_UNSET ? ANSWER : s->r->options->sample;
+    const bool asks = isatty(STDIN_FILENO);
+    output o = {0};
+    char *line = NULL;
+    size_t room = 0;
+    for (;;) {
+        if (asks)
+            fputs("> ", stdout), fflush(stdout);
+        if (rt_signal_stop() || getline(&line, &room, stdin) < 0)
+            break;
+        read_tokens(&o.text, p, line, "--chat");
+        if (!o.text.n)
+            continue;
+        o.prompt = o.shown = o.text.n;
+        o.text.done = false;
+        generate(s, &o, 1, most);
+    }
+    free(line);
+    rt_text_free(&o.text);
+}
+
 void rt_sample(mg_run *r)
 {
-    context c = {0};
-    shown s = {0};
-    kept logits = {0};
-    bool bytes = r->program->vocab == BYTES;
-    read_prompt(&c, r->program, r->options->prompt);
-    for (int64_t i = 0; i < r->options->sample && !rt_signal_stop(); i++) {
-        forward(r, &c);
-        if (r->options->logits)
-            keep(r, &c, &logits);
-        int32_t t = choose(r, &c, i);
-        push(&c, t);
-        if (bytes)
-            show_byte(&s, (unsigned char)t);
-        else
-            printf("%s%d", i ? " " : "", t);
-        fflush(stdout);
+    const rt_options *options = r->options;
+    sampler s = open_sampler(r);
+    const int n = options->prompt.n ? options->prompt.n : 1;
+    output *o = rt_alloc((size_t)n, sizeof *o);
+    if (options->chat) {
+        chat(&s);
+    } else {
+        for (int k = 0; k < n; k++)
+            read_prompt(&o[k], r->program, options->prompt.n ? options->prompt.item[k] : NULL);
+        generate(&s, o, n, options->sample);
     }
-    flush_escaped(&s);
-    putchar('\n');
-    fflush(stdout);
-    if (r->options->logits && logits.rows)
-        write_kept(r, &logits, r->options->logits);
-    free(logits.logits);
-    free(c.token);
-    free(c.logits);
+    if (options->logits && s.rows)
+        write_logits(&s, options->logits);
+    for (int k = 0; k < n; k++)
+        rt_text_free(&o[k].text);
+    free(o);
+    close_sampler(&s);
 }

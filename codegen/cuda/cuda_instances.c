@@ -94,8 +94,7 @@ void cuda_instances(const Plan *p, FILE *out)
 {
     Arena *a = arena_new();
     Instances all = {.arena = a, .out = out};
-    write_of_program(&all, &p->module->train, p->train);
-    write_of_program(&all, &p->module->train, p->eval);
-    write_of_program(&all, &p->module->train, p->sample);
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        write_of_program(&all, &p->module->train, p->programs[k]);
     arena_free(a);
 }

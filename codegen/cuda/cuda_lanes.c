@@ -52,8 +52,10 @@ static bool is_aligned(const CudaGen *g, const Plan *p, int o, int lanes)
     for (int d = 0; d < x->type.rank; d++)
         if (x->stride[d] != 1 && x->stride[d] * width % bytes)
             return false;
-    return program_aligned(g, p, p->train, o, bytes) && program_aligned(g, p, p->eval, o, bytes) &&
-           program_aligned(g, p, p->sample, o, bytes) && program_aligned(g, p, p->round, o, bytes);
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        if (!program_aligned(g, p, p->programs[k], o, bytes))
+            return false;
+    return true;
 }
 
 bool cuda_in_order(const Region *body)

@@ -67,6 +67,8 @@ void emit_offset(const Emitter *e, size_t buffer);
 /* codegen/emit/emit_entry.c: one program of mg_main, or that there is none (NULL); nodes of its
  * graph */
 void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t nodes);
+/* The two that generate. */
+void emit_generation(const Emitter *e);
 /* codegen/emit/emit_tables.c */
 void emit_tensors(Emitter *e);
 void emit_initial(const Emitter *e); /* initial values by formula: mg_init_N of tensor N */

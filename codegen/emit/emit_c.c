@@ -138,7 +138,7 @@ static void emit_heading(const Emitter *e)
 {
     static const char *const owners[OWN_count] = {"parameters",        "gradients",     "optimizer",
                                                   "activations",       "communication", "workspace",
-                                                  "inputs and results"};
+                                                  "caches",            "inputs and results"};
     FILE *out = e->out;
     fputs("/* ", out);
     emit_comment_text(out, str(e, e->m->name), 200);
@@ -263,6 +263,10 @@ static void emit_functions(Emitter *e)
     emit_entry_function(e, e->p->eval, "eval", "The loss of held-out sequences");
     emit_entry_function(e, e->p->sample, "sample", "The next token");
     emit_entry_function(e, e->p->round, "round", "Rounded copies of parameters");
+    if (e->p->prefill)
+        emit_entry_function(e, e->p->prefill, "prefill", "Tokens of prompts");
+    if (e->p->decode)
+        emit_entry_function(e, e->p->decode, "decode", "One more token of each text");
 }
 
 static void emit_all_tables(Emitter *e)
@@ -286,6 +290,8 @@ static void emit_all_tables(Emitter *e)
     emit_pipe(e, e->p->eval, "eval");
     emit_pipe(e, e->p->sample, "sample");
     emit_pipe(e, e->p->round, "round");
+    emit_pipe(e, e->p->prefill, "prefill");
+    emit_pipe(e, e->p->decode, "decode");
     emit_tensors(e);
     emit_actions(e);
     emit_deaths(e);
@@ -295,7 +301,7 @@ static void emit_all_tables(Emitter *e)
 void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out)
 {
     static const char *const taken[] = {"mg_main",  "mg_step",      "mg_eval", "mg_sample",
-                                        "mg_round", "tensors",      "actions", "main",
+                                        "mg_round", "mg_prefill",   "mg_decode", "tensors", "actions", "main",
                                         "deaths",   "stage_layers", "base"};
     Arena *a = arena_new();
     char *text;

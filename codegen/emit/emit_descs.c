@@ -155,6 +155,8 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d, ActionK
     }
     if (d->first[0] || d->first[1])
         list(e, "first", d->first, 2);
+    if (d->seen[0] || d->seen[1])
+        list(e, "seen", d->seen, 2);
     flag(e, "biased", d->biased);
     if (d->biased)
         list(e, "bias", d->bias, 5);

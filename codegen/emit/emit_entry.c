@@ -1,6 +1,7 @@
 /* emit_entry.c - what mg_main says of one program: its inputs and results, by their places in the
  * arena. */
 #include "codegen/emit/emit.h"
+#include "plan/outside.h"
 
 static void entry_offset(const Emitter *e, const char *name, int buffer)
 {
@@ -75,6 +76,10 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     entry_offset(e, "pos", p->pos);
     entry_offset(e, "filled", p->filled);
     entry_offset(e, "before", p->before);
+    if (p->begin >= 0) {
+        entry_offset(e, "begin", p->begin);
+        entry_offset(e, "count", p->count);
+    }
     entry_offset(e, "loss", p->loss[0]);
     entry_offset(e, "norm", p->norm[0]);
     entry_offset(e, "logits", p->logits);
@@ -99,4 +104,28 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
         fputc('}', e->out);
     }
     fputs(p->nplaces ? "}},\n" : "},\n", e->out);
+}
+
+/* The programs that generate, and their caches: [layers..., sequences, ...]. */
+void emit_generation(const Emitter *e)
+{
+    const Plan *p = e->p;
+    fputs("    .run_prefill = mg_prefill, .run_decode = mg_decode,\n", e->out);
+    emit_entry(e, "prefill", p->prefill, outside_nodes(p, 4));
+    emit_entry(e, "decode", p->decode, outside_nodes(p, 5));
+    fprintf(e->out, "    .ncaches = %zu, .caches = (const mg_cache[]){", p->cache_buffer.n);
+    for (size_t i = 0; i < p->cache_buffer.n; i++) {
+        const Type *t = type_of(e->m, p->buffers.data[p->cache_buffer.data[i]].value);
+        const int at = type_find(t, e->m->batch.name);
+        int64_t outer = 1;
+        for (int k = 0; k < at; k++)
+            outer *= t->dims[k].size;
+        fputs(i ? ", {" : "{", e->out);
+        emit_offset(e, (size_t)p->cache_buffer.data[i]);
+        fprintf(e->out, ", %lld, %lld}", (long long)outer,
+                (long long)(type_bytes(t) / outer / t->dims[at].size));
+    }
+    fputs("},\n", e->out);
+    if (p->decode->fn->whole)
+        fputs("    .whole_chunks = true,\n", e->out);
 }

@@ -546,6 +546,8 @@ void emit_program(Emitter *e)
     emit_entry(e, "eval", p->eval, outside_nodes(p, 1));
     emit_entry(e, "sample", p->sample, outside_nodes(p, 2));
     emit_entry(e, "round", p->round, outside_nodes(p, 3));
+    if (p->prefill && p->decode)
+        emit_generation(e);
     named(e, "config", config_line(e));
     if (e->m->config)
         named_lines(e, "config_json", e->m->config);

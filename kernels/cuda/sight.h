@@ -62,14 +62,14 @@ struct mg_some_keys {
         const int least = d.window > 0 ? mg_larger(s + 1 - (int)d.window, 0) : 0;
         return first ? mg_larger(least, first[b * d.first[0] + s * d.first[1]]) : least;
     }
-    __device__ int end_of(const mg_attention_desc &d, int s) const
+    __device__ int end_of(const mg_attention_desc &d, int64_t b, int s) const
     {
-        return seen ? seen[s] : d.causal ? mg_smaller(s + 1, (int)d.keys) : (int)d.keys;
+        return seen ? seen[b * d.seen[0] + s * d.seen[1]] : d.causal ? mg_smaller(s + 1, (int)d.keys) : (int)d.keys;
     }
     __device__ mg_range keys(const mg_attention_desc &d, int64_t b, int s) const
     {
         s = mg_smaller(s, (int)d.queries - 1);
-        return mg_range{begin_of(d, b, s), end_of(d, s)};
+        return mg_range{begin_of(d, b, s), end_of(d, b, s)};
     }
     /* The number of queries, from the first on, that `before` is true of. All lanes of a warp call
      * it: each asks for one query, in as many rounds as 32-fold steps take. */
@@ -90,7 +90,7 @@ struct mg_some_keys {
     __device__ mg_range queries(const mg_attention_desc &d, int64_t b, int from, int to) const
     {
         const int n = (int)d.queries;
-        const int unseen = count(n, [&](int s) { return end_of(d, s) <= from; });
+        const int unseen = count(n, [&](int s) { return end_of(d, b, s) <= from; });
         return mg_range{unseen, count(n, [&](int s) { return begin_of(d, b, s) < to; })};
     }
 };

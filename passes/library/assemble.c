@@ -317,8 +317,11 @@ static bool writes_there(const Assemble *a, const Ins *i, const Joined *j)
     }
     const Strided first = strided_of(a->m, i->in[i->nin - 1]);
     const Strided bias = strided_of(a->m, i->in[i->attrs.biased ? attention_bias(i) : 0]);
-    return attention_match(i, op, i->attrs.biased ? &bias : NULL, i->attrs.within ? &first : NULL,
-                           &d);
+    const Strided seen = strided_of(a->m, i->in[attention_seen(i) >= 0 ? attention_seen(i) : 0]);
+    const AttentionMask mask = {.bias = i->attrs.biased ? &bias : NULL,
+                                .seen = attention_seen(i) >= 0 ? &seen : NULL,
+                                .first = i->attrs.within ? &first : NULL};
+    return attention_match(i, op, &mask, &d);
 }
 
 typedef enum Way { PART_copied, PART_kernel, PART_attention } Way;

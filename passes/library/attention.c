@@ -68,19 +68,18 @@ static bool describe_attention(const Ins *i, const Strided *q, const Strided *k,
            stride_of(v->type, v->stride, own) == 1 && stride_of(o->type, o->stride, own) == 1;
 }
 
-/* First keys have all dims of the batch, or none, and none of the heads. */
-static bool describe_first(const Ins *i, const Strided *first, const Group g[3],
-                           mg_attention_desc *d)
+/* Numbers of queries have all dims of the batch, or none, and none of the heads. */
+static bool describe_numbers(const Ins *i, const Strided *x, const Group g[3], int64_t out[2])
 {
     int has = 0;
     for (int k = 0; k < g[1].n; k++)
-        if (g[1].dim[k].size > 1 && type_find(first->type, g[1].dim[k].name) >= 0)
+        if (g[1].dim[k].size > 1 && type_find(x->type, g[1].dim[k].name) >= 0)
             return false;
     for (int k = 0; k < g[0].n; k++)
-        has += type_find(first->type, g[0].dim[k].name) >= 0;
-    d->first[1] = stride_of(first->type, first->stride, i->attrs.along.name);
-    d->first[0] = 0;
-    return !has || group_stride(first->type, first->stride, &g[0], &d->first[0]);
+        has += type_find(x->type, g[0].dim[k].name) >= 0;
+    out[1] = stride_of(x->type, x->stride, i->attrs.along.name);
+    out[0] = 0;
+    return !has || group_stride(x->type, x->stride, &g[0], &out[0]);
 }
 
 /* Strides of a bias, or of its gradient: batch, query, kv, group, key; 0 along what it lacks. It
@@ -122,20 +121,21 @@ static bool describe_gradients(const Ins *i, const Strided op[], const Group g[3
            stride_of(op[8].type, op[8].stride, values.dim[0].name) == 1;
 }
 
-static bool describe(const Ins *i, const Strided op[], const Strided *bias, const Strided *first,
-                     const Group g[3], mg_attention_desc *d)
+static bool describe(const Ins *i, const Strided op[], const AttentionMask *mask, const Group g[3],
+                     mg_attention_desc *d)
 {
-    d->biased = bias != NULL;
+    d->biased = mask->bias != NULL;
     return describe_attention(i, &op[0], &op[1], &op[2], &op[3], &op[4], g, d) &&
            (i->op != OP_attention_grad || describe_gradients(i, op, g, d)) &&
-           (!bias || describe_bias(i, bias, g, d->bias)) &&
+           (!mask->bias || describe_bias(i, mask->bias, g, d->bias)) &&
            (i->op != OP_attention_bias_grad || describe_bias(i, &op[6], g, d->dbias)) &&
-           (!first || describe_first(i, first, g, d));
+           (!mask->seen || describe_numbers(i, mask->seen, g, d->seen)) &&
+           (!mask->first || describe_numbers(i, mask->first, g, d->first));
 }
 
 /* Dims of q: shared with the keys (batch and kv heads), or its own (group). The shared ones are
  * batch and then heads, or, as the bias lacks some of them, any of them are heads. */
-bool attention_match(const Ins *i, const Strided op[], const Strided *bias, const Strided *first,
+bool attention_match(const Ins *i, const Strided op[], const AttentionMask *mask,
                      mg_attention_desc *d)
 {
     const Type *q = op[0].type, *k = op[1].type;
@@ -152,16 +152,16 @@ bool attention_match(const Ins *i, const Strided op[], const Strided *bias, cons
         g[0].n = cut;
         g[1].n = shared.n - cut;
         memcpy(g[1].dim, shared.dim + cut, (size_t)g[1].n * sizeof g[1].dim[0]);
-        if (describe(i, op, bias, first, g, d))
+        if (describe(i, op, mask, g, d))
             return true;
     }
-    for (unsigned heads = 0; bias && heads < 1u << shared.n; heads++) {
+    for (unsigned heads = 0; mask->bias && heads < 1u << shared.n; heads++) {
         Group g[3] = {{0}, {0}, group};
         for (int n = 0; n < shared.n; n++) {
             Group *to = &g[heads >> n & 1];
             to->dim[to->n++] = shared.dim[n];
         }
-        if (describe(i, op, bias, first, g, d))
+        if (describe(i, op, mask, g, d))
             return true;
     }
     return false;

@@ -33,9 +33,20 @@ static inline bool is_attention(const Ins *i)
 }
 
 /* op: types and strides of q, k, v, then, of OP_attention, o and lse; of the gradients o, lse, do,
- * and dq, dk, dv or the bias's gradient. bias: that of scores; first: of the first key of each
- * query; or NULL. Fills groups and strides of d; false: they do not step evenly. */
-bool attention_match(const Ins *i, const Strided op[], const Strided *bias, const Strided *first,
+ * and dq, dk, dv or the bias's gradient. bias: that of scores; seen, first: of how many
+ * keys each query sees, and of the first one; or NULL. Fills groups and strides of d; false: they do
+ * not step evenly. */
+typedef struct AttentionMask {
+    const Strided *bias, *seen, *first;
+} AttentionMask;
+bool attention_match(const Ins *i, const Strided op[], const AttentionMask *mask,
                      mg_attention_desc *d);
+
+/* The operand that says how many keys each query sees, -1: there is none. */
+static inline int attention_seen(const Ins *i)
+{
+    const uint32_t at = attention_bias(i) + i->attrs.biased;
+    return at + i->attrs.within < i->nin ? (int)at : -1;
+}
 
 #endif

@@ -113,7 +113,7 @@ static void order(Builder *b, Value *v, const Type *first)
 static bool lies_evenly(Builder *b, const Ins *i)
 {
     const uint32_t nin = attention_tensors(i);
-    Strided op[9], bias = {0};
+    Strided op[9], bias = {0}, seen = {0};
     Type rule[3];
     mg_attention_desc d = {0};
     if (type_check(b->m, i->op, &i->attrs, (int)i->nin, i->in, (int)i->nout, rule))
@@ -127,8 +127,12 @@ static bool lies_evenly(Builder *b, const Ins *i)
     const Strided first = strided_of(b->m, i->in[i->nin - 1]);
     if (i->attrs.biased)
         bias = strided_of(b->m, i->in[attention_bias(i)]);
-    return attention_match(i, op, i->attrs.biased ? &bias : NULL, i->attrs.within ? &first : NULL,
-                           &d);
+    if (attention_seen(i) >= 0)
+        seen = strided_of(b->m, i->in[attention_seen(i)]);
+    const AttentionMask mask = {.bias = i->attrs.biased ? &bias : NULL,
+                                .seen = attention_seen(i) >= 0 ? &seen : NULL,
+                                .first = i->attrs.within ? &first : NULL};
+    return attention_match(i, op, &mask, &d);
 }
 
 /* Dense copies in one order: what queries and keys share, dims of the first keys before others, and
@@ -137,7 +141,11 @@ static bool lies_evenly(Builder *b, const Ins *i)
 static void lay_evenly(Builder *b, Ins *i)
 {
     const Type q = *type_of(b->m, i->in[0]), keys = *type_of(b->m, i->in[1]);
-    const Type *first = i->attrs.within ? type_of(b->m, i->in[i->nin - 1]) : NULL;
+    const int seen = attention_seen(i);
+    const bool numbered = seen >= 0 && type_of(b->m, i->in[seen])->rank > 1;
+    const Type *first = i->attrs.within ? type_of(b->m, i->in[i->nin - 1])
+                        : numbered      ? type_of(b->m, i->in[seen])
+                                        : NULL;
     const Type *bias = i->attrs.biased ? type_of(b->m, i->in[attention_bias(i)]) : NULL;
     const Name along = i->attrs.along.name;
     const DimList values = attention_value_head(&i->attrs, &keys, type_of(b->m, i->in[2]));
@@ -164,8 +172,10 @@ static void lay_evenly(Builder *b, Ins *i)
         as(b, &i->in[k], &want);
         dense(b, &i->in[k]);
     }
-    if (first)
+    if (i->attrs.within)
         order(b, &i->in[i->nin - 1], &shared);
+    if (numbered)
+        order(b, &i->in[seen], &shared);
     if (i->attrs.biased)
         order(b, &i->in[attention_bias(i)], &shared);
 }

@@ -176,7 +176,7 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
 
 /* Of a gradient dq, dk and dv too, or that of the bias. */
 typedef struct Attend {
-    const Operand *q, *k, *v, *o, *lse, *dq, *dk, *dv, *first, *bias, *dbias;
+    const Operand *q, *k, *v, *o, *lse, *dq, *dk, *dv, *first, *seen, *bias, *dbias;
     bool grad;
     Dims shared, group;
     Dim along, keys, head, vhead;
@@ -213,8 +213,9 @@ static bool attention_indices(const mg_attention_desc *d, const Attend *x, unsig
                {d->q[2], d->k[2], d->v[2], d->o[2], d->lse[2], d->dq[2], d->dk[2], d->dv[2]}};
     Index g = {d->group, {d->q[3], d->o[3], d->lse[3], d->dq[3]}};
     int n = x->grad ? 8 : 5;
-    const int nh = also_bias(&h, heads, also(&h, heads, n, x->first, 0), d, x, 2);
-    const int nb = also_bias(&b, all, also(&b, all, n, x->first, d->first[0]), d, x, 0);
+    int nh = also(&h, heads, n, x->first, 0), nb = also(&b, all, n, x->first, d->first[0]);
+    nh = also_bias(&h, heads, also(&h, heads, nh, x->seen, 0), d, x, 2);
+    nb = also_bias(&b, all, also(&b, all, nb, x->seen, d->seen[0]), d, x, 0);
     const int ng = also_bias(&g, own, x->grad ? 4 : 3, d, x, 3);
     return index_is(&b, &batch, all, nb) && index_is(&h, &kv, heads, nh) &&
            index_is(&g, &x->group, own, ng);
@@ -235,7 +236,8 @@ static const char *attention_steps(const mg_attention_desc *d, const Attend *x)
     Index s = {d->queries, {d->q[1], d->o[1], d->lse[1], d->dq[1]}};
     Index t = {d->keys, {d->k[1], d->v[1], d->dk[1], d->dv[1]}};
     Index e = {d->head, {1, 1}}, f = {d->vhead, {1, 1, 1}};
-    const int n = also(&s, own, x->grad ? 4 : 3, x->first, d->first[1]);
+    int n = also(&s, own, x->grad ? 4 : 3, x->first, d->first[1]);
+    n = also(&s, own, n, x->seen, d->seen[1]);
     const int ns = also_bias(&s, own, n, d, x, 1);
     const int nt = also_bias(&t, theirs, x->grad ? 4 : 2, d, x, 4);
     if (!index_is(&s, &along, own, ns) || !index_is(&t, &keys, theirs, nt))
@@ -302,6 +304,9 @@ static const char *attention_wrong(const Action *a, const Ins *i)
         return "the first keys";
     if (a->within)
         x.first = &o[i->nin + i->nout - 1];
+    const int seen = tensors + i->attrs.biased; /* the operand, if it is not the last's */
+    if (seen + i->attrs.within < (int)(i->nin + i->nout))
+        x.seen = &o[seen];
     const Name keys = i->attrs.keys.name ? i->attrs.keys.name : along;
     if (type_find(&x.k->type, keys) < 0)
         return "the keys' dim";

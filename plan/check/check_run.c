@@ -546,6 +546,7 @@ void check_results(Check *c)
                 : r.role == RES_metric  ? c->prog->metric[r.tensor]
                 : r.role == RES_logits  ? c->prog->logits
                 : r.role == RES_total   ? c->prog->totals.data[r.tensor]
+                : r.role == RES_cache   ? c->p->cache_buffer.data[r.tensor]
                                         : c->p->tensor_buffer.data[r.tensor];
         if (r.role == RES_update && !(c->p->buffers.data[b].at & c->stages))
             continue;

@@ -285,6 +285,12 @@ int argument_buffer(const Check *c, FnArg a)
         return p->filled;
     case ARG_before:
         return p->before;
+    case ARG_begin:
+        return p->begin;
+    case ARG_count:
+        return p->count;
+    case ARG_cache:
+        return a.tensor < c->p->cache_buffer.n ? c->p->cache_buffer.data[a.tensor] : -1;
     case ARG_total:
         return a.tensor < p->totals.n ? p->totals.data[a.tensor] : -1;
     case ARG_place:

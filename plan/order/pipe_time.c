@@ -134,7 +134,7 @@ void plan_print_grid(const Plan *p, bool color, FILE *out)
     const Program *g = p->train;
     Arena *tmp = arena_new();
     double columns;
-    const PipeClock *k = g->pipe ? pipe_run(p, g, tmp) : NULL;
+    const PipeClock *k = g && g->pipe ? pipe_run(p, g, tmp) : NULL;
     if (k && !pipe_print_grid(g->pipe->program, k, color, out, &columns))
         fprintf(out,
                 "the grid would have %.0f columns, and the limit is %d: fewer microbatches show "

@@ -285,7 +285,7 @@ static void choose_all(const Plan *p, Program *g)
 int plan_stream_count(const Plan *p)
 {
     int n = p->device->streams;
-    for (size_t i = 0; i < p->train->actions.n; i++)
+    for (size_t i = 0; p->train && i < p->train->actions.n; i++)
         if (p->train->actions.data[i].stream >= n)
             n = p->train->actions.data[i].stream + 1;
     return n;
@@ -300,8 +300,6 @@ void plan_streams(Plan *p)
 {
     if (!has_streams(p->module, p->device))
         return;
-    choose_all(p, p->train);
-    choose_all(p, p->eval);
-    choose_all(p, p->sample);
-    choose_all(p, p->round);
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        choose_all(p, p->programs[k]);
 }

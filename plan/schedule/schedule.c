@@ -483,11 +483,15 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     p->eval = schedule_fn(&s, "eval", 1);
     p->sample = schedule_fn(&s, "sample", 2);
     p->round = schedule_fn(&s, "round", 3);
+    p->prefill = schedule_fn(&s, "prefill", 4);
+    p->decode = schedule_fn(&s, "decode", 5);
     arena_free(s.tmp);
     plan_times(p);
     count_flops(p->train);
     count_flops(p->eval);
     count_flops(p->sample);
+    count_flops(p->prefill);
+    count_flops(p->decode);
     if (!s.failed)
         plan_outside(p);
     return s.failed ? NULL : p;

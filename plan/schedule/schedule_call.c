@@ -140,9 +140,12 @@ static bool match_attention(const Ins *i, const Operand *op, int n, mg_attention
         lies[k].type = &op[k].type;
         memcpy(lies[k].stride, op[k].stride, sizeof lies[k].stride);
     }
-    const Strided *bias = &lies[attention_tensors(i) + i->nout];
-    return attention_match(i, lies, i->attrs.biased ? bias : NULL,
-                           i->attrs.within ? &lies[n - 1] : NULL, d);
+    const int seen = attention_seen(i);
+    const AttentionMask mask = {
+        .bias = i->attrs.biased ? &lies[attention_tensors(i) + i->nout] : NULL,
+        .seen = seen >= 0 ? &lies[seen + (int)i->nout] : NULL,
+        .first = i->attrs.within ? &lies[n - 1] : NULL};
+    return attention_match(i, lies, &mask, d);
 }
 
 static ActionKind attention_kind(Op op)
@@ -162,11 +165,8 @@ void call_attention(Sched *s, const Ins *i, int home)
         op[n++] = operand_of(s, i->in[k], true, false);
     for (uint32_t k = 0; k < i->nout; k++)
         op[n++] = operand_of(s, i->out[k], false, true);
-    for (uint32_t k = nin; k < i->nin; k++) { /* bias, how many keys are seen, from which on */
+    for (uint32_t k = nin; k < i->nin; k++) /* bias, how many keys are seen, from which on */
         op[n++] = operand_of(s, i->in[k], true, false);
-        if ((k + 1 < i->nin || !i->attrs.within) && !(i->attrs.biased && k == nin))
-            require_dense(s, i, &op[n - 1]);
-    }
     mg_attention_desc d = {.dtype = abi_dtype(op[0].type.dtype),
                            .causal = i->attrs.causal,
                            .scale = i->attrs.scale,

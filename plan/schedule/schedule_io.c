@@ -22,7 +22,7 @@ static int64_t rows_of(const Module *m, const Program *p, int64_t microbatch)
 static void no_io(Program *p)
 {
     int *all[] = {&p->tokens, &p->weights, &p->documents, &p->scale,  &p->step,
-                  &p->seed,   &p->pos,     &p->filled,    &p->before, &p->logits};
+                  &p->seed,   &p->pos,     &p->filled,    &p->before, &p->begin, &p->count, &p->logits};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         *all[k] = -1;
     for (int k = 0; k < MAX_GOALS; k++)
@@ -32,6 +32,18 @@ static void no_io(Program *p)
         p->input[k] = -1;
     for (int k = 0; k < MAX_METRICS; k++)
         p->metric[k] = -1;
+}
+
+/* @prefill and @decode have one buffer for each number. */
+static int cache_buffer(Sched *s, uint32_t number, Value v)
+{
+    while (s->p->cache_buffer.n <= number)
+        vec_push(s->m->arena, &s->p->cache_buffer, -1);
+    int *b = &s->p->cache_buffer.data[number];
+    if (*b < 0)
+        *b = io_buffer(s, arena_printf(s->m->arena, "cache.%u", number), v);
+    s->p->buffers.data[*b].owner = OWN_cache;
+    return *b;
 }
 
 void io_args(Sched *s, const Fn *f, const char *prefix)
@@ -49,16 +61,18 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
                    [ARG_seed] = &p->seed,
                    [ARG_pos] = &p->pos,
                    [ARG_filled] = &p->filled,
-                   [ARG_before] = &p->before};
+                   [ARG_before] = &p->before,
+                   [ARG_begin] = &p->begin,
+                   [ARG_count] = &p->count};
     for (size_t k = 0; k < f->args.n; k++) {
         Value v = f->body->args.data[k];
         FnArg a = f->args.data[k];
         const char *name = a.role == ARG_input
                                ? name_str(s->m->names, s->m->inputs.data[a.tensor].name)
                                : arg_role_names[a.role];
-        int b = a.role <= ARG_state
-                    ? s->p->tensor_buffer.data[a.tensor]
-                    : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
+        int b = a.role <= ARG_state   ? s->p->tensor_buffer.data[a.tensor]
+                : a.role == ARG_cache ? cache_buffer(s, a.tensor, v)
+                                      : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
         if (a.role == ARG_place) {
             if (p->nplaces == MG_PLACES_MAX)
                 sched_bug(s, NULL, "more places along axes than a program can ask for");
@@ -76,7 +90,7 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
             p->lr[a.tensor] = b;
         } else if (a.role == ARG_total) {
             vec_push(s->m->arena, &p->totals, b);
-        } else if (a.role > ARG_state && a.role != ARG_place) {
+        } else if (a.role > ARG_state && a.role != ARG_place && a.role != ARG_cache) {
             *slot[a.role] = b;
         }
         if (a.role == ARG_tokens) {
@@ -93,7 +107,9 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
 static bool in_place(FnArg a, FnResult r)
 {
     return a.tensor == r.tensor &&
-           (r.role == RES_total ? a.role == ARG_total : a.role <= ARG_state);
+           (r.role == RES_total   ? a.role == ARG_total
+            : r.role == RES_cache ? a.role == ARG_cache
+                                  : a.role <= ARG_state);
 }
 
 /* The place of a result that has a buffer of its own, and what it is called. */
@@ -128,8 +144,10 @@ void io_results(Sched *s, const Fn *f, const char *prefix, Want *target)
         if (r.role == RES_grad)
             sched_bug(s, NULL, "a gradient that nothing uses");
         target[k] = (Want){.set = true, .free_from = -1};
-        if (r.role == RES_update || r.role == RES_total) {
-            const int *b = r.role == RES_total ? p->totals.data : s->p->tensor_buffer.data;
+        if (r.role == RES_update || r.role == RES_total || r.role == RES_cache) {
+            const int *b = r.role == RES_total   ? p->totals.data
+                           : r.role == RES_cache ? s->p->cache_buffer.data
+                                                 : s->p->tensor_buffer.data;
             target[k].to = loc_dense((uint32_t)b[r.tensor], type_of(s->m, v));
             for (size_t i = 0; i < f->args.n; i++)
                 if (in_place(f->args.data[i], r))

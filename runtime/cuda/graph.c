@@ -109,9 +109,11 @@ static void replay(mg_run *r, const graph *g)
 
 void rt_device_run(mg_run *r, rt_program which)
 {
-    void (*const program[])(mg_run *) = {r->step, r->eval, r->sample, r->round};
+    void (*const program[])(mg_run *) = {
+        r->step, r->eval, r->sample, r->round, r->program->run_prefill, r->program->run_decode};
     const mg_program *p = r->program;
-    const int64_t nodes[] = {p->step.nodes, p->eval.nodes, p->sample.nodes, p->round.nodes};
+    const int64_t nodes[] = {p->step.nodes,  p->eval.nodes,    p->sample.nodes,
+                             p->round.nodes, p->prefill.nodes, p->decode.nodes};
     rt_graphs *all = r->cuda->graphs;
     graph *g = &all->of[which];
     if (r->watch || g->state == FRESH || g->state == PLAIN) {

@@ -98,7 +98,7 @@ void rt_ranks_share(mg_run *r, void *what, int64_t bytes)
 void rt_places_tell(mg_run *r)
 {
     const mg_entry *all[] = {&r->program->step, &r->program->eval, &r->program->sample,
-                             &r->program->round};
+                             &r->program->round, &r->program->prefill, &r->program->decode};
     for (int i = 0; i < RT_PROGRAMS; i++)
         for (int k = 0; k < all[i]->nplaces; k++) {
             int32_t place = rt_place_of(r->program, r->rank, all[i]->place[k].axes);

@@ -132,6 +132,7 @@ static void draw_parts(Bench *b, Case *c)
 {
     const mg_attention_desc *d = &c->d;
     const int64_t rank = draw_int(b, 0, c->parts - 1);
+    c->d.seen[1] = 1;
     for (int p = 0; p < c->parts; p++) {
         const int64_t n = c->begin[p + 1] - c->begin[p];
         if (c->kind == ALL || (c->kind == ANY && draw_int(b, 0, 9) == 0))

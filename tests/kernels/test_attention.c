@@ -22,7 +22,7 @@ typedef struct Case {
     Place q, k, v, o, lse, dq, dk, dv;
     Buffer bq, bk, bv, bo, blse, bdo, bdq, bdk, bdv;
     Buffer bbias, bdbias; /* with d.biased */
-    int32_t *seen;        /* per query: how many keys it sees, or NULL */
+    int32_t *seen;        /* per batch and query: how many keys it sees, or NULL */
     int32_t *first;       /* per batch and query: the first that it may see, or NULL */
 } Case;
 
@@ -130,14 +130,19 @@ static void drop(Case *x)
 /* Keys of another rank: of some queries none, of some all. */
 static void see_some(Case *x, uint64_t *seed)
 {
-    int64_t n = in_range(seed, 0, 1) ? 0 : in_range(seed, 0, x->d.keys);
+    const int64_t own = in_range(seed, 0, 1), queries = x->d.queries; /* batches have their own */
     x->d.causal = false;
-    x->seen = calloc((size_t)x->d.queries, sizeof *x->seen);
-    for (int64_t s = 0; s < x->d.queries; s++) {
-        if (in_range(seed, 0, 20) == 0) /* as where one part of the keys ends and another begins */
-            n = in_range(seed, n, x->d.keys);
-        n += n > 0 && n < x->d.keys ? in_range(seed, 0, 1) : 0;
-        x->seen[s] = (int32_t)n;
+    x->d.seen[1] = in_range(seed, 1, 2);
+    x->d.seen[0] = own * queries * x->d.seen[1];
+    x->seen = calloc((size_t)(x->d.batch * queries * 2), sizeof *x->seen);
+    for (int64_t b = 0; b < (own ? x->d.batch : 1); b++) {
+        int64_t n = in_range(seed, 0, 1) ? 0 : in_range(seed, 0, x->d.keys);
+        for (int64_t s = 0; s < queries; s++) {
+            if (in_range(seed, 0, 20) == 0) /* as where one part ends and another begins */
+                n = in_range(seed, n, x->d.keys);
+            n += n > 0 && n < x->d.keys ? in_range(seed, 0, 1) : 0;
+            x->seen[b * x->d.seen[0] + s * x->d.seen[1]] = (int32_t)n;
+        }
     }
 }
 
@@ -223,7 +228,7 @@ static bool sees(const Case *x, int64_t b, int64_t s, int64_t t)
         return false;
     if (d->window > 0 && t <= s - d->window)
         return false;
-    return x->seen ? t < x->seen[s] : !d->causal || t <= s;
+    return x->seen ? t < x->seen[b * d->seen[0] + s * d->seen[1]] : !d->causal || t <= s;
 }
 
 /* Row (b, s, h, g): probabilities into p, and the slopes of their scores. Returns lse. */
@@ -402,6 +407,46 @@ static void against_loops(mgk_level level, mg_dtype t)
     }
 }
 
+/* One query of each sequence and many keys, as of a token that is generated. */
+static void alone(mgk_level level, mg_dtype t)
+{
+    uint64_t seed = 40 + (uint64_t)t;
+    pool_level(level);
+    for (int i = 0; i < 24; i++) {
+        mg_attention_desc d = {.dtype = t,
+                               .scale = 0.4,
+                               .queries = 1,
+                               .batch = in_range(&seed, 1, 3),
+                               .kv = in_range(&seed, 1, 3),
+                               .group = in_range(&seed, 1, MGK_FEW + 1),
+                               .keys = in_range(&seed, 1, 300),
+                               .head = in_range(&seed, 1, 90),
+                               .vhead = in_range(&seed, 1, 90),
+                               .cap = i % 4 == 1 ? 1.5 : 0};
+        Case x = make(&seed, d);
+        see_some(&x, &seed);
+        if (i % 3 == 1)
+            see_late(&x, &seed);
+        Truth y = truth(&x);
+        run_forward(&x, 1 + i % 3);
+        compare("o", &x.bo, &x.o, y.o, tolerance(t));
+        compare("lse", &x.blse, &x.lse, y.lse, tolerance(mgk_wide(t)));
+        truth_free(&y);
+        drop(&x);
+    }
+}
+
+static void test_alone(void **state)
+{
+    (void)state;
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++) {
+        alone((mgk_level)level, MG_F32);
+        alone((mgk_level)level, MG_F64);
+        alone((mgk_level)level, MG_BF16);
+        alone((mgk_level)level, MG_F16);
+    }
+}
+
 static void test_loops(void **state)
 {
     (void)state;
@@ -556,6 +601,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_alone),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_differences),
         cmocka_unit_test(test_large_scores),

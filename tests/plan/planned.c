@@ -269,6 +269,12 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
         return prog->filled;
     case ARG_before:
         return prog->before;
+    case ARG_begin:
+        return prog->begin;
+    case ARG_count:
+        return prog->count;
+    case ARG_cache:
+        return p->cache_buffer.data[a.tensor];
     case ARG_total:
         return prog->totals.data[a.tensor];
     case ARG_param:
@@ -287,6 +293,7 @@ int buffer_of_result(const Plan *p, const Program *prog, FnResult r)
            : r.role == RES_metric  ? prog->metric[r.tensor]
            : r.role == RES_logits  ? prog->logits
            : r.role == RES_total   ? prog->totals.data[r.tensor]
+           : r.role == RES_cache   ? p->cache_buffer.data[r.tensor]
                                    : p->tensor_buffer.data[r.tensor];
 }
 

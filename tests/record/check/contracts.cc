@@ -443,7 +443,8 @@ static void sight(Contract &c, const mg_attention_desc &d)
     const auto s = c.next<Sees>();
     c.small("queries", d.queries);
     c.small("keys", d.keys);
-    c.place("seen", s.seen, 1, 0, d.queries, 4, "r?");
+    c.place("seen", s.seen, 1, 0,
+            (d.batch - 1) * d.seen[0] + (d.queries - 1) * d.seen[1] + 1, 4, "r?");
     c.place("first", s.first, 1, 0,
             (d.batch - 1) * d.first[0] + (d.queries - 1) * d.first[1] + 1, 4, "r?");
     c.place("bias", s.bias, 1, 0, bias_span(d, d.bias), d.dtype == MG_F64 ? 8 : 4,

@@ -1,0 +1,91 @@
+/* generate.h - a forward function that goes on from where it was; private to generate*.c.
+ *
+ * Values of @generate are of all positions of a window, [batch, seq = S, ...]. @prefill and @decode
+ * compute them of n new positions of each sequence, which begin at `begin` [batch]. A value has two
+ * images:
+ *
+ *   near  its elements at the new positions: seq = n. What depends on the position alone gets the
+ *         dim of the batch, since each sequence is at another one. A dim that is the sequence under
+ *         another name (`k[seq -> t]`) is the sequence again.
+ *   far   of a bias, which has queries and keys: seq = n, and t = S, the keys. Nothing of it may
+ *         depend on tokens along t.
+ *
+ * Only what has a use is built (Generate.live). */
+#ifndef MGC_PASSES_GENERATE_H
+#define MGC_PASSES_GENERATE_H
+
+#include "ir/ir.h"
+
+typedef enum Image { NEAR, FAR, IMAGES } Image;
+
+/* A region of @generate and the one that is made of it, with the frame around. */
+typedef struct Frame {
+    struct Frame *outer;
+    const Region *from;
+    Region *to;
+    Ins *loop; /* whose body `to` is; NULL: it is a function's, or is made within the outer frame's */
+} Frame;
+
+typedef struct Resized {
+    Name name;
+    int64_t size;
+} Resized;
+
+typedef struct Generate {
+    Module *m;
+    Arena *tmp;
+    const Fn *from;
+    Fn *to;
+    Dim batch;              /* the sequences */
+    Name seq, context;      /* the window; all positions that caches have */
+    int64_t window, n;      /* S, and how many are new */
+    bool *live;             /* per value of @generate */
+    size_t known;           /* values there were */
+    ValueMap image[IMAGES]; /* of a value of @generate */
+    ValueMap given;         /* of its arguments but the tokens */
+    VEC(Name) alias;        /* names of the sequence but seq */
+    VEC(Resized) resized;   /* dims that are as long as the sequence is, in some way: rows of experts */
+    Value begin, count;     /* i32[batch]: arguments */
+    Value place[3];         /* [batch, seq] of DT_i32, f32, f64: the positions */
+    Value at;               /* i32[batch, seq]: the same, none beyond the window */
+    Value valid;            /* bool[batch, seq]: is there such a token? */
+    Value fresh, active;    /* bool[batch]: does a text begin here? is there a new token? */
+    VEC(Value) left;        /* results: what becomes of the caches */
+    bool whole;             /* a recurrence: all n positions are new, or none */
+    const Ins *wrong;       /* why it cannot be done, and where; NULL: it can */
+    const char *why;
+} Generate;
+
+/* Says why an instruction has no image; returns 0. */
+Value generate_refuse(Generate *g, const Ins *at, const char *why);
+
+/* The image of a value, built where it belongs; 0: refused. */
+Value generate_image(Generate *g, Frame *f, Value v, Image image);
+/* The frame of the region that a value belongs to. */
+Frame *generate_frame(Frame *f, const Region *home);
+
+/* Dims and attributes of @generate as an image has them. */
+Dim generate_dim(const Generate *g, Dim d, Image image);
+Type generate_type(const Generate *g, const Type *t, Image image);
+Attrs generate_attrs(const Generate *g, const Attrs *a, Image image);
+bool generate_is_alias(const Generate *g, Name d);
+
+/* x with the dim of the batch, outermost. */
+Value generate_each(Generate *g, Builder *b, Value x);
+
+/* At the beginning of the function: positions [batch, seq], and what else is known of them. */
+Value generate_place(Generate *g, DType t);
+void generate_start(Generate *g);
+
+/* What positions before left, of type t, in the frame's region: an argument of the function, sliced by
+ * the loops around; and what the cache of that number becomes. */
+Value generate_cache(Generate *g, Frame *f, const Type *t, size_t *number);
+void generate_leave(Generate *g, Frame *f, size_t number, Value v);
+
+/* generate_ops.c: the image of what an instruction gives, where it looks at other positions. Result k
+ * is entered; false: refused. *done: it was one of these. */
+bool generate_special(Generate *g, Frame *f, const Ins *i, Image image, bool *done);
+/* generate_loop.c: a repeat, over layers or along the sequence. */
+bool generate_loop(Generate *g, Frame *f, const Ins *i);
+
+#endif

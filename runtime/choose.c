@@ -1,0 +1,106 @@
+/* choose.c - a token by its logit: penalty, temperature, then what is left out (top_k, top_p, min_p, in
+ * this order), then one of the rest by its probability.
+ *
+ * Where nothing is left out tokens are added up in their order, else the likeliest first; of equal ones
+ * the first comes first. So the same numbers give the same token anywhere. */
+#include "runtime/sample.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct candidate {
+    double z;
+    int32_t token;
+} candidate;
+
+static int likelier(const void *x, const void *y)
+{
+    const candidate *a = x, *b = y;
+    return a->z > b->z ? -1 : a->z < b->z ? 1 : (a->token > b->token) - (a->token < b->token);
+}
+
+static void penalize(double by, double *z, int64_t n, const rt_text *t)
+{
+    bool *there = rt_alloc((size_t)n, sizeof *there);
+    for (int64_t i = t->from; i < t->n; i++)
+        if (!there[t->token[i]]) {
+            double *of = &z[t->token[i]];
+            *of = *of > 0 ? *of / by : *of * by;
+            there[t->token[i]] = true;
+        }
+    free(there);
+}
+
+static int64_t likeliest(const double *z, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(z[i]))
+            rt_die(RT_FAILED, "--sample: the logit of token %lld is %g", (long long)i, z[i]);
+        best = z[i] > z[best] ? i : best;
+    }
+    return best;
+}
+
+/* Of all, by the order of tokens. z becomes probabilities. */
+static int32_t of_all(double *z, int64_t n, int64_t best, double temperature, double u)
+{
+    const double top = z[best];
+    double sum = 0, at = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += z[i] = exp((z[i] - top) / temperature);
+    u *= sum;
+    for (int64_t i = 0; i < n; i++) {
+        at += z[i];
+        if (u < at)
+            return (int32_t)i;
+    }
+    return (int32_t)best; /* rounding made u as large as the whole sum */
+}
+
+/* How many of the likeliest are kept, of m in order, whose probabilities are p. */
+static int64_t kept(const rt_choice *c, const double *p, int64_t m)
+{
+    double sum = 0, at = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < m; i++)
+        sum += p[i];
+    for (int64_t i = 0; i < m && (c->top_p >= 1 || at < c->top_p * sum); i++, n++)
+        at += p[i];
+    while (n > 1 && p[n - 1] < c->min_p * p[0])
+        n--;
+    return n > 0 ? n : 1;
+}
+
+static int32_t of_likeliest(const rt_choice *c, const double *z, int64_t n, double u)
+{
+    candidate *all = rt_alloc((size_t)n, sizeof *all);
+    for (int64_t i = 0; i < n; i++)
+        all[i] = (candidate){z[i], (int32_t)i};
+    qsort(all, (size_t)n, sizeof *all, likelier);
+    int64_t m = c->top_k > 0 && c->top_k < n ? c->top_k : n, at = 0;
+    double *p = rt_alloc((size_t)m, sizeof *p), sum = 0, so_far = 0;
+    for (int64_t i = 0; i < m; i++)
+        p[i] = exp((all[i].z - all[0].z) / c->temperature);
+    m = kept(c, p, m);
+    for (int64_t i = 0; i < m; i++)
+        sum += p[i];
+    for (at = 0; at + 1 < m && (so_far += p[at]) <= u * sum; at++)
+        ;
+    const int32_t token = all[at].token;
+    free(all);
+    free(p);
+    return token;
+}
+
+int32_t rt_choose(const rt_choice *c, double *z, int64_t n, const rt_text *t, double u)
+{
+    if (c->penalty > 1 || c->penalty < 1)
+        penalize(c->penalty, z, n, t);
+    const int64_t best = likeliest(z, n);
+    if (c->temperature == 0)
+        return (int32_t)best;
+    if (c->top_k == 0 && c->top_p >= 1 && c->min_p <= 0)
+        return of_all(z, n, best, c->temperature, u);
+    return of_likeliest(c, z, n, u);
+}

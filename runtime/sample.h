@@ -1,0 +1,47 @@
+/* sample.h - texts that are generated: private to sample.c, texts.c, choose.c and shown.c. */
+#ifndef MG_SAMPLE_H
+#define MG_SAMPLE_H
+
+#include "runtime/run.h"
+
+/* ---- texts.c: what a model says of the next token ------------------------------------------- */
+
+typedef struct rt_text {
+    int32_t *token; /* of the prompt, then those that were chosen */
+    int64_t n, cap;
+    int64_t from;  /* the program sees tokens from this one on */
+    int64_t known; /* tokens from there that its caches have */
+    double *logit; /* of the next token: [vocab] */
+    bool done;     /* no next token is asked for */
+} rt_text;
+
+/* As many texts as a program goes on at once. */
+int rt_texts_most(const mg_program *p);
+/* Sets logit of each of the n texts that is not done. Text k is sequence k of the program. */
+void rt_texts_next(mg_run *r, rt_text *t, int n);
+void rt_text_push(rt_text *t, int32_t token);
+void rt_text_free(rt_text *t);
+
+/* ---- choose.c: which token is next ---------------------------------------------------------- */
+
+typedef struct rt_choice {
+    double temperature; /* 0: the likeliest */
+    int64_t top_k;      /* of the k likeliest; 0: of all */
+    double top_p;       /* of the likeliest that have this probability together; 1: of all */
+    double min_p;       /* of those with this share of the likeliest's probability; 0: of all */
+    double penalty;     /* logits of tokens that were there are made smaller by it; 1: they are not */
+} rt_choice;
+
+/* u: a number from [0, 1). z[n] may be changed. */
+int32_t rt_choose(const rt_choice *c, double *z, int64_t n, const rt_text *t, double u);
+
+/* ---- shown.c: bytes that are safe for a terminal ---------------------------------------------- */
+
+typedef struct rt_screen { /* bytes of an incomplete character */
+    unsigned char byte[4];
+    int n, want;
+} rt_screen;
+void rt_screen_byte(rt_screen *s, unsigned char c);
+void rt_screen_flush(rt_screen *s);
+
+#endif

@@ -1,0 +1,287 @@
+/* test_generate.c - @prefill and @decode, call after call, give the logits of @sample, which computes the
+ * whole window for each token: for shipped models made small, for every form in which a model may look at
+ * positions before, for prompts of any lengths that take turns; in f64. What looks at later positions is
+ * refused, with the place in the source. */
+#include "grammar/grammar.h"
+#include "tests/passes/model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TEXTS = 3 };
+
+typedef struct Small {
+    const char *file;
+    const char *define[12];
+} Small;
+
+static const Small models[] = {
+    {"gpt2_124m.mg",
+     {"layers=2", "hidden=6", "heads=2", "head=4", "ffn=8", "vocab=11", "seq=9", "batch=4"}},
+    {"llama_mini.mg",
+     {"layers=3", "hidden=4", "kv_heads=2", "head=2", "ffn=5", "vocab=7", "seq=9", "batch=16"}},
+    {"llama3_8b.mg",
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9", "batch=4"}},
+    {"qwen2_0_5b.mg",
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9", "batch=4"}},
+    {"qwen3_0_6b.mg",
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9", "batch=4"}},
+    {"mistral_7b.mg",
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9", "batch=4"}},
+    {"gemma2.mg", {"vocab=13", "seq=16", "batch=8"}},
+    {"gemma3.mg", {"vocab=13", "seq=16", "batch=8"}},
+    {"mixtral_mini.mg", {"vocab=13", "seq=16", "batch=8"}},
+    {"deepseek.mg", {"vocab=13", "seq=16", "batch=8"}},
+    {"deepseek_v3.mg", {"vocab=13", "seq=16", "batch=8"}},
+    {"mamba2.mg", {"vocab=13", "seq=16", "batch=8"}},
+    {"bamba.mg", {"vocab=13", "seq=16", "batch=8"}},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+static Module *elaborate(Model *t, const char *path, const char *text, const char *const *define,
+                         int64_t sequences)
+{
+    const uint32_t file = diag_add_file(t->m->diag, path, text, strlen(text));
+    ElaborateOptions o = {.define = define, .sequences = sequences, .precision = "f64", .prefill = 4};
+    while (define && o.ndefine < 12 && define[o.ndefine])
+        o.ndefine++;
+    Diag *d = t->m->diag;
+    Names *names = names_new(t->a);
+    const Ast *ast = mg_parse(t->a, names, d, file);
+    return ast ? mg_elaborate(t->a, names, d, ast, &o) : NULL;
+}
+
+static void open_model(Model *t, const char *path, const char *text, const char *const *define,
+                       int64_t sequences)
+{
+    model_open(t);
+    t->m = elaborate(t, path, text, define, sequences);
+    if (!t->m)
+        fail_msg("%s: %s", path, model_messages(t));
+    must_pass(t, pass_attention);
+    if (sequences)
+        must_pass(t, pass_generate);
+    must_pass(t, pass_precision);
+}
+
+static int32_t token(int text, int64_t at, int64_t vocab)
+{
+    uint64_t state = (uint64_t)text * 1000 + (uint64_t)at;
+    return draw_int(&state, (int)vocab);
+}
+
+/* Parameters are drawn by their number, so that both programs have the same. */
+static Tensor64 *arguments(Model *t, const Fn *fn)
+{
+    return inputs_for(t, fn, 7, -0.8, 0.8);
+}
+
+static Tensor64 *argument(const Fn *fn, Tensor64 *args, ArgRole role)
+{
+    for (size_t i = 0; i < fn->args.n; i++)
+        if (fn->args.data[i].role == role)
+            return &args[i];
+    return NULL;
+}
+
+static const double *whole(Model *t, int text, int64_t pos)
+{
+    const Fn *fn = module_fn(t->m, "sample");
+    Tensor64 *args = arguments(t, fn);
+    for (int64_t k = 0; k < t->m->seq.size; k++)
+        argument(fn, args, ARG_tokens)->data[k] = token(text, k, t->m->vocab);
+    argument(fn, args, ARG_pos)->data[0] = (double)pos;
+    return run_fn(t, fn, args)[0].data;
+}
+
+/* What the caches of texts have: of @prefill and @decode the same. */
+typedef struct Caches {
+    Tensor64 at[32];
+} Caches;
+
+static Tensor64 *call(Model *t, const Fn *fn, const int64_t *begin, const int64_t *count, Caches *c)
+{
+    Tensor64 *args = arguments(t, fn), *tokens = argument(fn, args, ARG_tokens);
+    const int64_t n = tokens->type.dims[1].size;
+    for (int text = 0; text < TEXTS; text++) {
+        argument(fn, args, ARG_begin)->data[text] = (double)begin[text];
+        argument(fn, args, ARG_count)->data[text] = (double)count[text];
+        for (int64_t k = 0; k < n; k++) /* what is behind is no token, and has no effect */
+            tokens->data[text * n + k] =
+                k < count[text] ? token(text, begin[text] + k, t->m->vocab) : 0;
+    }
+    for (size_t i = 0; i < fn->args.n; i++)
+        if (fn->args.data[i].role == ARG_cache && c->at[fn->args.data[i].tensor].data)
+            args[i].data = c->at[fn->args.data[i].tensor].data;
+    Tensor64 *results = run_fn(t, fn, args);
+    for (size_t i = 0; i < fn->results.n; i++)
+        if (fn->results.data[i].role == RES_cache)
+            c->at[fn->results.data[i].tensor] = results[i];
+    return results;
+}
+
+/* Texts take turns: some go on by some tokens, others by none. */
+static void same_logits(const char *path, const char *text, const char *const *define)
+{
+    Model t, u;
+    open_model(&t, path, text, define, TEXTS);
+    open_model(&u, path, text, define, 0);
+    Caches caches = {0};
+    const Fn *prefill = module_fn(t.m, "prefill"), *decode = module_fn(t.m, "decode");
+    const int64_t most = t.m->seq.size, vocab = t.m->vocab;
+    const int64_t window = argument(prefill, arguments(&t, prefill), ARG_tokens)->type.dims[1].size;
+    int64_t begin[TEXTS] = {0};
+    uint64_t state = 5;
+    double worst = 0;
+    for (int turn = 0; turn < 14; turn++) {
+        const Fn *fn = turn % 3 && !(prefill->whole && turn == 1) ? decode : prefill;
+        int64_t count[TEXTS];
+        for (int k = 0; k < TEXTS; k++) {
+            const int64_t room = most - begin[k];
+            const int64_t some = fn == decode ? draw_int(&state, 4) > 0
+                                 : prefill->whole ? window * draw_int(&state, 2)
+                                                  : draw_int(&state, (int)window + 1);
+            count[k] = some > room ? 0 : some;
+        }
+        const Tensor64 *z = call(&t, fn, begin, count, &caches);
+        for (int k = 0; k < TEXTS; k++) {
+            begin[k] += count[k];
+            if (!count[k])
+                continue;
+            const double *want = whole(&u, k, begin[k] - 1);
+            for (int64_t c = 0; c < vocab; c++)
+                worst = fmax(worst, fabs(z[0].data[k * vocab + c] - want[c]));
+        }
+    }
+    if (!(worst < 1e-12))
+        fail_msg("%s: logits are off by %.1e", path, worst);
+    assert_true(begin[0] + begin[1] + begin[2] > 8);
+    model_close(&t);
+    model_close(&u);
+}
+
+static void shipped(void **state)
+{
+    (void)state;
+    for (int k = 0; k < MODELS; k++) {
+        char path[512], text[1 << 16];
+        snprintf(path, sizeof path, "%s/%s", MODELS_DIR, models[k].file);
+        FILE *f = fopen(path, "rb");
+        if (!f)
+            fail_msg("cannot read %s", path);
+        text[fread(text, 1, sizeof text - 1, f)] = 0;
+        fclose(f);
+        same_logits(models[k].file, text, models[k].define);
+    }
+}
+
+/* ---- forms ------------------------------------------------------------------------------------- */
+
+static const char head[] = "dim seq = 12, batch = 4, vocab = 7, hidden = 6, heads = 2, head = 3\n"
+                           "dim taps = 3, layers = 2, experts = 3, best = 2, slot = 3, rows = 24\n"
+                           "model m(tokens[batch, seq] : token(vocab)) {\n"
+                           "    table : param[vocab, hidden] ~ normal(1)\n"
+                           "    place : param[seq, hidden] ~ normal(1)\n"
+                           "    w : param[taps, hidden] ~ normal(1)\n"
+                           "    wq : param[hidden, heads, head] ~ normal(1)\n"
+                           "    wk : param[hidden, head] ~ normal(1)\n"
+                           "    near : param[heads, seq, seq2] ~ normal(1)\n"
+                           "    router : param[hidden, experts] ~ normal(1)\n"
+                           "    we : param[experts, hidden, wide] ~ normal(1)\n"
+                           "    x = tanh(table[tokens])\n"
+                           "    q = x @ wq over hidden\n"
+                           "    k = x @ wk over hidden\n";
+static const char tail[] = "    loss = cross_entropy(y @ table over hidden, next(tokens))\n"
+                           "         + 0.001 * (sum(place) + sum(w) + sum(near) + sum(wq) + sum(wk)"
+                           " + sum(router) + sum(we) + sum(k) + sum(q))\n}\n"
+                           "train {\n    optimizer sgd()\n    lr constant(peak = 1, steps = 1)\n}\n";
+
+static const char *const forms[] = {
+    "y = x + place",
+    "y = x[seq - 1] + 0.1 * x[seq - 3]",
+    "y = sum(x[seq - taps] * w, over taps)",
+    "y = x * cos(index(seq) * 0.3)",
+    "z = tanh(x[seq - 2]) + place\n y = z[seq - 1] * x",
+    "y = x + sum(attention(q, k, k, along seq, over head, causal), over (heads, head))",
+    "y = x + sum(attention(q, k, k, along seq, over head, causal, window = 4, cap = 2), over (heads, head))",
+    "y = x + sum(attention(q, k[seq -> seq2], k[seq -> seq2], along seq, along seq2, over head, causal,"
+    " bias = near), over (heads, head))",
+    "y = rope(x, along seq, over hidden) + sum(attention(q, k, k, along seq, over head, causal,"
+    " sink = 0.3, window = 3), over (heads, head))",
+    "far = 0.1 * (index(seq2) - index(seq))\n"
+    "y = x + sum(attention(q, k[seq -> seq2], k[seq -> seq2], along seq, along seq2, over head, causal,"
+    " bias = far), over (heads, head))",
+    "s = expand(0, over (batch, hidden))\n scan seq {\n s = tanh(0.5 * s + x)\n y = s * index(seq)\n}\n",
+    "s = expand(1, over (batch, hidden))\n d = sigmoid(x)\n scan seq {\n s = d * s + x\n y = s\n}\n",
+    "s = expand(0, over (hidden))\n scan seq {\n s = 0.9 * s + index(seq)\n y = s + x\n}\n",
+    "y = x\n repeat layers {\n u : param[hidden] ~ normal(1)\n y = tanh(y * u + y[seq - 1])\n}\n",
+    "y = x\n repeat layers {\n p : param[seq, hidden] ~ normal(1)\n"
+    " t = expand(0, over (batch, hidden))\n scan seq {\n t = tanh(t + y + p)\n s = t\n}\n y = y + s\n}\n",
+    "chosen = top(softmax(x @ router over hidden, over experts), experts -> best)\n"
+    "z = dispatch(x, chosen, seq -> (experts, slot))\n"
+    "y = x + combine(tanh(z @ we over hidden)[wide -> hidden], chosen, (experts, slot) -> seq)",
+    "chosen = top(softmax(x @ router over hidden, over experts), experts -> best)\n"
+    "z = dispatch(x, chosen, seq -> rows)\n"
+    "y = x + combine(grouped(z, we, chosen, experts -> rows, over hidden)[wide -> hidden], chosen,"
+    " rows -> seq)",
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static const char *program(Arena *a, const char *form)
+{
+    return arena_printf(a, "dim seq2 = seq, head2 = 3, wide = hidden\n%s%s\n%s", head, form, tail);
+}
+
+static void every_form(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    for (int k = 0; k < FORMS; k++)
+        same_logits(forms[k], program(a, forms[k]), NULL);
+    arena_free(a);
+}
+
+/* What looks at later positions, and a part of what is said. */
+static const char *const refused[][2] = {
+    {"y = x - mean(x, over seq)", "it mixes positions"},
+    {"y = x[seq + 1]", "it reads later positions"},
+    {"y = x + sum(attention(q, k, k, along seq, over head), over (heads, head))", "later positions"},
+    {"s = expand(0, over (batch, hidden))\n scan seq reverse {\n s = tanh(s + x)\n y = s\n}\n",
+     "from the last position to the first"},
+    {"y = x * sum(sum(x[seq -> seq2] * 0.1, over seq2), over hidden)", "positions"},
+    {"y = x + x[seq = 3]", "it mixes positions"},
+    {"y = x + max(x, over seq)", "it mixes positions"},
+};
+enum { REFUSED = sizeof refused / sizeof *refused };
+
+static void later_positions_are_refused(void **state)
+{
+    (void)state;
+    for (int k = 0; k < REFUSED; k++) {
+        Model t;
+        model_open(&t);
+        t.m = elaborate(&t, "refused.mg", program(t.a, refused[k][0]), NULL, 2);
+        if (!t.m)
+            fail_msg("%s: %s", refused[k][0], model_messages(&t));
+        must_pass(&t, pass_attention);
+        Job j = {.m = t.m, .tmp = t.a, .log = stderr};
+        assert_int_equal(pass_generate(&j), PASS_error);
+        const char *said = model_messages(&t);
+        if (!strstr(said, "MG0535") || !strstr(said, refused[k][1]) || !strstr(said, "refused.mg:"))
+            fail_msg("%s: said %s", refused[k][0], said);
+        model_close(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(every_form),
+                                       cmocka_unit_test(later_positions_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
