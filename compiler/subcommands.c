@@ -1,6 +1,6 @@
 /* subcommands.c - mgc explain, fmt, import-hf, tok, pipeline and env: what is no compile. */
 #include "compiler/session.h"
-#include "compiler/tok/tok.h"
+#include "compiler/tok/tok_run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,12 @@ static Exit usage(Session *s, const char *form)
 static bool plain(const Options *o, bool compiles)
 {
     bool front = o->define.n || o->layout || o->device || o->precision || o->adapter ||
-                 o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
-                 o->pieces || o->collectives || o->cpu;
-    return !pipeline_options(o) && !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod &&
-           !o->out && !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion &&
-           !o->report && !o->schedule && !o->trace && !o->memory && !o->print_after.n &&
-           !o->time_passes && !o->from && (compiles || !front);
+                 o->microbatch ||
+                 o->recompute || o->offload || o->optimizer || o->overlap || o->pieces ||
+                 o->collectives || o->cpu;
+    return !pipeline_options(o) && !tok_options(o) && !o->out && !o->emit && !o->with_kernels &&
+           !o->plan && !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace &&
+           !o->memory && !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -88,7 +88,9 @@ static Exit command_import(Session *s)
 static Exit command_tokenize(Session *s)
 {
     Options rest = *s->o;
-    rest.out = rest.tokenizer = rest.json_key = rest.json_prompt = rest.eod = NULL;
+    rest.out = rest.tokenizer = rest.json_key = rest.json_prompt = rest.eod = rest.format = NULL;
+    rest.chat_template = rest.template_name = rest.train_on = rest.max_length = rest.too_long =
+        NULL;
     return s->o->check || !plain(&rest, false)
                ? usage(s, "tok --tokenizer tokenizer.json -o OUT FILE...")
                : command_tok(s);

@@ -79,27 +79,63 @@ int32_t tok_named(const Tokenizer *t,
 typedef struct TokWord { /* of the cache */
     char *key;
     uint32_t length, n;
-    int32_t *id;
+    int32_t *id; /* and where each begins in the key, behind them */
 } TokWord;
 typedef struct TokWorker {
     const Tokenizer *t;
     pcre2_match_data *match;
-    VEC(char) text; /* scratch */
     Arena *cache_arena;
     TokWord *cache;
     size_t cached, cached_bytes;
-    int32_t *id; /* malloc'ed */
+    int32_t *id;  /* malloc'ed */
+    uint32_t *at; /* where in its text each begins, in bytes */
     size_t n, cap;
+    bool lost; /* places of a text could not be followed through its normalization */
 } TokWorker;
 TokWorker *tok_worker_new(const Tokenizer *t);
 void tok_worker_free(TokWorker *w);
-/* Appends the ids of a text. Bytes that are no UTF-8 become U+FFFD. */
+/* Appends the ids of a text of less than 2^32 bytes. Bytes that are no UTF-8 become U+FFFD, and
+ * then places count in the text with those. */
 void tok_encode(TokWorker *w, const char *text, size_t n);
 void tok_push_all(TokWorker *w, const int32_t *id, size_t n);
+/* Whether an added token ends a text. */
+bool tok_ends_added(const Tokenizer *t, const char *text, size_t n);
+/* The length of the longest one that begins it, or 0. */
+size_t tok_begins_added(const Tokenizer *t, const char *text, size_t n);
 
-/* tok_bpe.c: appends the ids of a piece. */
+/* A part of a text on its way to be tokens. Byte i of it comes from byte from[i] of the text, or
+ * base + i where from is NULL. */
+typedef struct TokPiece {
+    const char *p;
+    size_t n;
+    const uint32_t *from;
+    uint32_t base;
+} TokPiece;
+static inline uint32_t tok_origin(const TokPiece *p, size_t i)
+{
+    return p->from ? p->from[i] : p->base + (uint32_t)i;
+}
+static inline TokPiece tok_part(const TokPiece *p, size_t begin, size_t end)
+{
+    return (TokPiece){p->p + begin, end - begin, p->from ? p->from + begin : NULL,
+                      p->base + (uint32_t)begin};
+}
+/* A piece that is being made, in memory of its own. */
+typedef struct TokMade {
+    char *p;
+    uint32_t *from;
+    size_t n, cap;
+} TokMade;
+void tok_made_add(TokMade *m, const char *p, size_t n, uint32_t origin); /* all from one place */
+void tok_made_copy(TokMade *m, const TokPiece *p, size_t begin, size_t end);
+void tok_made_free(TokMade *m);
+
+/* tok_norm.c: the piece normalized; false if it stays as it is. */
+bool tok_normalized(TokWorker *w, const TokNorm *norm, const TokPiece *p, TokMade *m);
+
+/* tok_bpe.c: appends the ids of a piece, with places that count in it. */
 void tok_piece(TokWorker *w, const char *p, size_t n);
-void tok_push(TokWorker *w, int32_t id);
+void tok_push(TokWorker *w, int32_t id, uint32_t at);
 
 /* tok_run.c */
 Exit command_tok(Session *s);

@@ -20,14 +20,16 @@ static const TokMerge *find_merge(const Tokenizer *t, int32_t a, int32_t b)
     return NULL;
 }
 
-void tok_push(TokWorker *w, int32_t id)
+void tok_push(TokWorker *w, int32_t id, uint32_t at)
 {
     if (w->n == w->cap) {
         w->cap = w->cap ? 2 * w->cap : 4096;
         w->id = realloc(w->id, w->cap * sizeof *w->id);
-        if (!w->id)
+        w->at = realloc(w->at, w->cap * sizeof *w->at);
+        if (!w->id || !w->at)
             abort();
     }
+    w->at[w->n] = at;
     w->id[w->n++] = id;
 }
 
@@ -47,7 +49,7 @@ static void first_symbols(TokWorker *w, const char *p, size_t n)
         int32_t id =
             t->byte_level ? t->byte[(unsigned char)p[i]] : tok_table_get(&t->vocab, p + i, k);
         if (id >= 0) {
-            tok_push(w, id);
+            tok_push(w, id, (uint32_t)i);
             unknown = false;
             continue;
         }
@@ -55,14 +57,14 @@ static void first_symbols(TokWorker *w, const char *p, size_t n)
         for (size_t j = 0; bytes && j < k; j++)
             bytes = t->byte[(unsigned char)p[i + j]] >= 0;
         for (size_t j = 0; bytes && j < k; j++)
-            tok_push(w, t->byte[(unsigned char)p[i + j]]);
+            tok_push(w, t->byte[(unsigned char)p[i + j]], (uint32_t)i);
         if (!bytes && t->unk >= 0 && !(unknown && t->fuse_unk))
-            tok_push(w, t->unk);
+            tok_push(w, t->unk, (uint32_t)i);
         unknown = !bytes && t->unk >= 0;
     }
 }
 
-static size_t merge_scanned(const Tokenizer *t, int32_t *id, size_t n)
+static size_t merge_scanned(const Tokenizer *t, int32_t *id, uint32_t *at, size_t n)
 {
     int32_t rank[SCANNED], made[SCANNED];
     for (size_t i = 0; i + 1 < n; i++) {
@@ -79,6 +81,7 @@ static size_t merge_scanned(const Tokenizer *t, int32_t *id, size_t n)
             break;
         id[best] = made[best];
         memmove(id + best + 1, id + best + 2, (n - best - 2) * sizeof *id);
+        memmove(at + best + 1, at + best + 2, (n - best - 2) * sizeof *at);
         memmove(rank + best, rank + best + 1, (n - best - 2) * sizeof *rank);
         memmove(made + best, made + best + 1, (n - best - 2) * sizeof *made);
         n--;
@@ -143,7 +146,7 @@ static void propose(const Tokenizer *t, Heap *h, const int32_t *id, int32_t at, 
         heap_add(h, (Pending){m->rank, at, id[at], id[right], m->id});
 }
 
-static size_t merge_listed(const Tokenizer *t, int32_t *id, size_t n)
+static size_t merge_listed(const Tokenizer *t, int32_t *id, uint32_t *place, size_t n)
 {
     int32_t *next = malloc(2 * n * sizeof *next), *before = next + n;
     Heap h = {0};
@@ -170,8 +173,10 @@ static size_t merge_listed(const Tokenizer *t, int32_t *id, size_t n)
         propose(t, &h, id, p.at, next[p.at]);
     }
     size_t kept = 0;
-    for (int32_t i = 0; i >= 0; i = next[i])
+    for (int32_t i = 0; i >= 0; i = next[i]) {
+        place[kept] = place[i];
         id[kept++] = id[i];
+    }
     free(h.item);
     free(next);
     return kept;
@@ -196,10 +201,12 @@ static void remember(TokWorker *w, TokWord *word, const char *p, size_t n, size_
     word->n = (uint32_t)(w->n - from);
     word->key = arena_alloc(w->cache_arena, n + 1);
     memcpy(word->key, p, n);
-    word->id = NEW_ARRAY(w->cache_arena, int32_t, word->n + 1);
-    if (word->n)
-        memcpy(word->id, w->id + from, word->n * sizeof *word->id);
-    w->cached_bytes += n + word->n * sizeof *word->id;
+    word->id = NEW_ARRAY(w->cache_arena, int32_t, 2 * word->n + 1);
+    for (uint32_t i = 0; i < word->n; i++) {
+        word->id[i] = w->id[from + i];
+        word->id[word->n + i] = (int32_t)w->at[from + i];
+    }
+    w->cached_bytes += n + 2 * word->n * sizeof *word->id;
 }
 
 void tok_piece(TokWorker *w, const char *p, size_t n)
@@ -211,18 +218,19 @@ void tok_piece(TokWorker *w, const char *p, size_t n)
         return;
     if (word && word->key) {
         for (uint32_t i = 0; i < word->n; i++)
-            tok_push(w, word->id[i]);
+            tok_push(w, word->id[i], (uint32_t)word->id[word->n + i]);
         return;
     }
     int32_t whole = t->ignore_merges ? tok_table_get(&t->vocab, p, n) : -1;
     if (whole >= 0) {
-        tok_push(w, whole);
+        tok_push(w, whole, 0);
     } else {
         first_symbols(w, p, n);
         size_t symbols = w->n - from;
         if (symbols) /* not if nothing is known, and there is no token for that */
-            w->n = from + (symbols <= SCANNED ? merge_scanned(t, w->id + from, symbols)
-                                              : merge_listed(t, w->id + from, symbols));
+            w->n =
+                from + (symbols <= SCANNED ? merge_scanned(t, w->id + from, w->at + from, symbols)
+                                           : merge_listed(t, w->id + from, w->at + from, symbols));
     }
     remember(w, word, p, n, from);
 }

@@ -1,17 +1,15 @@
-/* tok_run.c - mgc tok: files of text, tokenized by some threads, into OUT.bin and OUT.idx.
+/* tok_run.c - mgc tok: files of text and records, tokenized by some threads, into OUT.bin and
+ * OUT.idx.
  *
- * A document is a file, or the value of a key of a line of JSON (.jsonl), perhaps after a prompt
- * under another key: OUT.bin.weights then says, a byte a token, which of them are targets (1) and
- * which are only read (0). Documents are read a
- * batch at a time, encoded by all threads and written in their order; memory holds one batch. After
- * each batch OUT.part.json says how far it came: the same command goes on from there. The index is
- * Megatron's (a sequence a document), which says where documents end. */
-#include "base/open.h"
-#include "compiler/tok/tok.h"
+ * Records are read a batch at a time, encoded by all threads and written in their order; memory
+ * holds one batch. After each batch the progress is saved (tok_write.c): the same command goes on
+ * there. */
+#include "compiler/tok/tok_run.h"
+#include "compiler/tok/tok_source.h"
+#include "compiler/tok/tok_write.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,40 +19,18 @@
 
 enum { BATCH_BYTES = 16 << 20, BATCH_DOCUMENTS = 1 << 14, THREADS_MAX = 256 };
 
-typedef struct Document {
-    char *text, *prompt; /* malloc'ed */
-    size_t size, prompt_size;
-    size_t begin, n, unweighed; /* its ids, in those of its worker; the first that are no targets */
-    int worker;
-} Document;
-
-typedef struct Progress {
-    int64_t file, offset;     /* read up to here */
-    int64_t documents, bytes; /* written */
-} Progress;
-
 typedef struct Run {
     Session *s;
-    Tokenizer *t;
     const Options *o;
-    int width, threads;
-    int32_t eod; /* after each document, or -1 */
-    TokWorker *worker[THREADS_MAX];
+    TokPlan plan;
+    TokOutput out;
+    int threads;
+    TokHand hand[THREADS_MAX];
     Document *doc;
-    size_t ndocs;
+    size_t ndocs, bytes;
+    const char *path; /* of the documents */
     atomic_size_t next;
-    Progress done;
-    FILE *bin, *lengths, *weights; /* NULL without prompts */
-    const char *bin_part, *lengths_part, *weights_part, *progress_part;
-    uint64_t key; /* of the command: what is gone on with has to be the same */
-    int64_t tokens;
 } Run;
-
-static Exit failed(Run *r, const char *path, const char *why)
-{
-    diag_error(r->s->diag, (Span){0}, 573, "%s: %s", path, why);
-    return EXIT_tool;
-}
 
 /* ---- encoding ------------------------------------------------------------------------------ */
 
@@ -67,20 +43,9 @@ static void *encode_some(void *ctx)
 {
     const Job *j = ctx;
     Run *r = j->r;
-    TokWorker *w = r->worker[j->number];
     for (size_t i; (i = atomic_fetch_add(&r->next, 1)) < r->ndocs;) {
-        Document *d = &r->doc[i];
-        d->worker = j->number;
-        d->begin = w->n;
-        tok_push_all(w, r->t->before.data, r->t->before.n);
-        if (d->prompt)
-            tok_encode(w, d->prompt, d->prompt_size);
-        d->unweighed = w->n - d->begin;
-        tok_encode(w, d->text, d->size);
-        tok_push_all(w, r->t->after.data, r->t->after.n);
-        if (r->eod >= 0)
-            tok_push(w, r->eod);
-        d->n = w->n - d->begin;
+        r->doc[i].worker = j->number;
+        tok_document(&r->plan, &r->hand[j->number], &r->doc[i]);
     }
     return NULL;
 }
@@ -92,7 +57,7 @@ static void encode_batch(Run *r)
     int started = 0;
     atomic_store(&r->next, 0);
     for (int i = 0; i < r->threads; i++) {
-        r->worker[i]->n = 0;
+        r->hand[i].w->n = 0;
         job[i] = (Job){r, i};
     }
     for (int i = 1; i < r->threads; i++, started++)
@@ -103,206 +68,101 @@ static void encode_batch(Run *r)
         pthread_join(thread[i], NULL);
 }
 
-/* ---- writing ------------------------------------------------------------------------------- */
-
-static bool write_ids(Run *r, const int32_t *id, size_t n)
-{
-    uint16_t narrow[4096];
-    if (r->width == 4)
-        return fwrite(id, 4, n, r->bin) == n;
-    for (size_t i = 0; i < n; i += 4096) {
-        size_t k = n - i < 4096 ? n - i : 4096;
-        for (size_t j = 0; j < k; j++)
-            narrow[j] = (uint16_t)id[i + j];
-        if (fwrite(narrow, 2, k, r->bin) != k)
-            return false;
-    }
-    return true;
-}
-
-static bool write_weights(Run *r, const Document *d)
-{
-    for (size_t i = 0; i < d->n && r->weights; i++)
-        putc(i >= d->unweighed, r->weights);
-    return !r->weights || !ferror(r->weights);
-}
-
-static bool to_disk(FILE *f)
-{
-    return !f || (fflush(f) == 0 && fsync(fileno(f)) == 0);
-}
-
-static Exit save_progress(Run *r)
-{
-    const char *temp = arena_printf(r->s->arena, "%s.tmp", r->progress_part);
-    if (!to_disk(r->bin) || !to_disk(r->lengths) || !to_disk(r->weights))
-        return failed(r, r->bin_part, strerror(errno));
-    FILE *f = open_own(temp, true);
-    if (!f)
-        return failed(r, temp, open_error());
-    fprintf(f,
-            "{\"key\": \"%016" PRIx64 "\", \"file\": %" PRId64 ", \"offset\": %" PRId64
-            ", \"documents\": %" PRId64 ", \"bytes\": %" PRId64 "}\n",
-            r->key, r->done.file, r->done.offset, r->done.documents, r->done.bytes);
-    bool good = fflush(f) == 0 && fsync(fileno(f)) == 0;
-    if (fclose(f) || !good || rename(temp, r->progress_part))
-        return failed(r, r->progress_part, strerror(errno));
-    return EXIT_done;
-}
-
-static Exit write_batch(Run *r)
+static void free_batch(Run *r)
 {
     for (size_t i = 0; i < r->ndocs; i++) {
-        Document *d = &r->doc[i];
-        int32_t length = (int32_t)d->n;
-        free(d->text);
-        free(d->prompt);
-        d->text = d->prompt = NULL;
-        if (d->n > INT32_MAX)
-            return failed(r, r->bin_part, "a document of more than 2^31 tokens");
-        if (!write_ids(r, r->worker[d->worker]->id + d->begin, d->n) ||
-            fwrite(&length, sizeof length, 1, r->lengths) != 1 || !write_weights(r, d))
-            return failed(r, r->bin_part, strerror(errno));
-        r->done.documents++;
-        r->done.bytes += (int64_t)d->n * r->width;
+        free(r->doc[i].text);
+        free(r->doc[i].wrong);
     }
-    r->ndocs = 0;
-    return EXIT_done;
+    r->ndocs = r->bytes = 0;
+}
+
+/* A line of a .jsonl as FILE:LINE, a record of an array by its number. */
+static Exit tell_wrong(Run *r, const Document *d)
+{
+    const ChatTemplate *c = r->plan.chat;
+    bool line = tok_source_form(r->path) == SOURCE_lines;
+    const char *place = !d->number ? r->path
+                        : line
+                            ? arena_printf(r->s->arena, "%s:%" PRId64, r->path, d->number)
+                            : arena_printf(r->s->arena, "%s: record %" PRId64, r->path, d->number);
+    Span at = d->failed ? (Span){c->file[d->failed == c->tools], d->e.at, d->e.end} : (Span){0};
+    diag_error(r->s->diag, at, 574, "%s: %s", place, d->wrong);
+    return EXIT_source;
 }
 
 static Exit flush_batch(Run *r)
 {
-    if (!r->ndocs)
-        return EXIT_done;
-    encode_batch(r);
-    Exit status = write_batch(r);
-    return status ? status : save_progress(r);
+    Exit status = EXIT_done;
+    if (r->ndocs)
+        encode_batch(r);
+    for (size_t i = 0; i < r->ndocs && !status; i++) {
+        const Document *d = &r->doc[i];
+        status = d->wrong ? tell_wrong(r, d)
+                          : tok_output_document(r->s, &r->out, d, &r->hand[d->worker]);
+    }
+    if (r->ndocs && !status)
+        status = tok_output_save(r->s, &r->out);
+    free_batch(r);
+    return status;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static bool is_jsonl(const char *path)
+static Exit add_document(Run *r, const Source *from, const char *text, size_t n)
 {
-    size_t n = strlen(path);
-    return (n > 6 && strcmp(path + n - 6, ".jsonl") == 0) ||
-           (n > 7 && strcmp(path + n - 7, ".ndjson") == 0);
+    Document *d = &r->doc[r->ndocs];
+    *d = (Document){.text = malloc(n + 1), .size = n};
+    if (!d->text)
+        return tok_failed(r->s, r->path, "no memory for a record");
+    memcpy(d->text, text, n);
+    d->number = tok_source_form(r->path) == SOURCE_text ? 0 : tok_source_number(from);
+    r->ndocs++;
+    r->bytes += n;
+    r->out.done.offset = tok_source_at(from);
+    r->out.done.number = tok_source_number(from);
+    return r->bytes >= BATCH_BYTES || r->ndocs == BATCH_DOCUMENTS ? flush_batch(r) : EXIT_done;
 }
 
-static Exit read_text(Run *r, const char *path, FILE *f)
+static Exit read_file(Run *r)
 {
-    struct stat st;
-    if (fstat(fileno(f), &st))
-        return failed(r, path, strerror(errno));
-    Document d = {.text = malloc((size_t)st.st_size + 1)};
-    if (!d.text)
-        return failed(r, path, "no memory to read it whole");
-    d.size = fread(d.text, 1, (size_t)st.st_size, f);
-    r->doc[r->ndocs++] = d;
-    r->done.file++;
-    r->done.offset = 0;
-    return ferror(f) ? failed(r, path, strerror(errno)) : EXIT_done;
-}
-
-static const char *text_key(const Run *r)
-{
-    return r->o->json_key ? r->o->json_key : "text";
-}
-
-/* A line being read, for messages. */
-typedef struct Line {
-    const char *path;
-    int64_t offset;
-    json_t *json;
-} Line;
-
-/* The text under a key; NULL after telling what is wrong with it. */
-static char *line_text(Run *r, const Line *l, const char *key, size_t *size)
-{
-    json_t *text = json_object_get(l->json, key);
-    if (!json_is_string(text)) {
-        diag_error(r->s->diag, (Span){0}, 574,
-                   "%s: the line at byte %" PRId64 ": no text under the key '%s'", l->path,
-                   l->offset, key);
-        return NULL;
-    }
-    *size = json_string_length(text);
-    char *copy = malloc(*size + 1);
-    if (copy)
-        memcpy(copy, json_string_value(text), *size);
-    else
-        failed(r, l->path, "no memory for a line");
-    return copy;
-}
-
-static bool read_line(Run *r, Line *l, const char *line, size_t n, Document *d)
-{
-    json_error_t e;
-    *d = (Document){0};
-    l->json = json_loadb(line, n, JSON_ALLOW_NUL, &e);
-    if (!l->json)
-        diag_error(r->s->diag, (Span){0}, 574, "%s: the line at byte %" PRId64 ": %s", l->path,
-                   l->offset, e.text);
-    bool good = l->json && (d->text = line_text(r, l, text_key(r), &d->size)) != NULL;
-    if (good && r->o->json_prompt)
-        good = (d->prompt = line_text(r, l, r->o->json_prompt, &d->prompt_size)) != NULL;
-    if (!good)
-        free(d->text);
-    json_decref(l->json);
-    return good;
-}
-
-static Exit read_lines(Run *r, const char *path, FILE *f)
-{
-    char *line = NULL;
-    size_t cap = 0, bytes = 0;
-    ssize_t n;
-    Exit status =
-        fseeko(f, (off_t)r->done.offset, SEEK_SET) ? failed(r, path, strerror(errno)) : EXIT_done;
-    while (!status && (n = getline(&line, &cap, f)) > 0) {
-        Line l = {.path = path, .offset = r->done.offset};
-        r->done.offset += n;
-        if (strspn(line, " \t\r\n") == (size_t)n)
-            continue;
-        Document *d = &r->doc[r->ndocs];
-        if (!read_line(r, &l, line, (size_t)n, d)) {
-            status = EXIT_source;
-            break;
-        }
-        r->ndocs++;
-        bytes += d->size + d->prompt_size;
-        if (bytes >= BATCH_BYTES || r->ndocs == BATCH_DOCUMENTS) {
-            status = flush_batch(r);
-            bytes = 0;
-        }
-    }
-    if (!status && ferror(f))
-        status = failed(r, path, strerror(errno));
-    free(line);
-    r->done.file++;
-    r->done.offset = 0;
-    return status ? status : flush_batch(r);
+    const char *why, *text;
+    size_t n;
+    if (r->plan.weighted && tok_source_form(r->path) == SOURCE_text)
+        return tok_failed(r->s, r->path,
+                          r->plan.chat ? "is no .json or .jsonl: it has no conversations"
+                                       : "is no .json or .jsonl: it has no prompts");
+    Source *from = tok_source_open(r->path, &why);
+    if (!from)
+        return tok_failed(r->s, r->path, why);
+    Exit status = EXIT_done;
+    SourceGot got =
+        tok_source_go(from, r->out.done.offset, r->out.done.number) ? SOURCE_record : SOURCE_failed;
+    while (got == SOURCE_record && !status)
+        if ((got = tok_source_next(from, &text, &n)) == SOURCE_record)
+            status = add_document(r, from, text, n);
+    if (got == SOURCE_failed && !status)
+        status = tok_failed(r->s, r->path,
+                            tok_source_form(r->path) == SOURCE_array && tok_source_number(from)
+                                ? arena_printf(r->s->arena, "record %" PRId64 ": %s",
+                                               tok_source_number(from), tok_source_why(from))
+                                : tok_source_why(from));
+    tok_source_close(from);
+    if (status)
+        return status;
+    r->out.done.file++;
+    r->out.done.offset = r->out.done.number = 0;
+    return flush_batch(r);
 }
 
 static Exit read_files(Run *r)
 {
     Exit status = EXIT_done;
-    while (!status && (size_t)r->done.file < r->o->words.n) {
-        const char *path = r->o->words.data[r->done.file];
-        FILE *f = open_file(path);
-        if (!f)
-            return failed(r, path, open_error());
-        if (r->o->json_prompt && !is_jsonl(path))
-            status = failed(r, path, "is no .jsonl: it has no prompts");
-        else
-            status = is_jsonl(path) ? read_lines(r, path, f) : read_text(r, path, f);
-        fclose(f);
-        if (!status && r->ndocs)
-            status = flush_batch(r);
+    while (!status && (size_t)r->out.done.file < r->o->words.n) {
+        r->path = r->o->words.data[r->out.done.file];
+        status = read_file(r);
     }
-    for (size_t i = 0; i < r->ndocs; i++) {
-        free(r->doc[i].text);
-        free(r->doc[i].prompt);
-    }
+    free_batch(r);
     return status;
 }
 
@@ -313,162 +173,89 @@ static uint64_t mixed(uint64_t h, const void *p, size_t n)
     return (h ^ tok_hash(p, n)) * 0x9e3779b97f4a7c15u;
 }
 
-/* Of the arguments, and of the sizes and times of all files. */
-static uint64_t command_key(const Run *r)
+static uint64_t mixed_text(uint64_t h, const char *text)
 {
-    uint64_t h = (uint64_t)(r->eod + 2) * 31 + (uint64_t)r->width;
+    text = text ? text : "\001";
+    return mixed(h, text, strlen(text) + 1);
+}
+
+static uint64_t mixed_file(uint64_t h, const char *path)
+{
     struct stat st;
-    const char *prompt = r->o->json_prompt ? r->o->json_prompt : "";
-    h = mixed(h, text_key(r), strlen(text_key(r)));
-    h = mixed(h, prompt, strlen(prompt));
-    for (size_t i = 0; i <= r->o->words.n; i++) {
-        const char *path = i ? r->o->words.data[i - 1] : r->o->tokenizer;
-        h = mixed(h, path, strlen(path));
-        if (stat(path, &st) == 0)
-            h = mixed(mixed(h, &st.st_size, sizeof st.st_size), &st.st_mtim, sizeof st.st_mtim);
-    }
+    h = mixed_text(h, path);
+    if (path && stat(path, &st) == 0)
+        h = mixed(mixed(h, &st.st_size, sizeof st.st_size), &st.st_mtim, sizeof st.st_mtim);
     return h;
 }
 
-/* The progress that an earlier run of the same command left; empty if there was none. */
-static void find_progress(Run *r)
+/* Of the arguments, of the template, and of the sizes and times of all files. */
+static uint64_t command_key(const Run *r)
 {
-    json_error_t e;
-    char key[20];
-    FILE *f = open_file(r->progress_part);
-    json_t *v = f ? json_loadf(f, 0, &e) : NULL;
-    if (f)
-        fclose(f);
-    snprintf(key, sizeof key, "%016" PRIx64, r->key);
-    const char *has = json_string_value(json_object_get(v, "key"));
-    if (has && strcmp(has, key) == 0) {
-        r->done.file = json_integer_value(json_object_get(v, "file"));
-        r->done.offset = json_integer_value(json_object_get(v, "offset"));
-        r->done.documents = json_integer_value(json_object_get(v, "documents"));
-        r->done.bytes = json_integer_value(json_object_get(v, "bytes"));
-        struct stat b, l, w;
-        if ((r->o->json_prompt &&
-             (stat(r->weights_part, &w) || w.st_size < r->done.bytes / r->width)) ||
-            r->done.file < 0 || r->done.offset < 0 || r->done.documents < 0 || r->done.bytes < 0 ||
-            stat(r->bin_part, &b) || b.st_size < r->done.bytes || stat(r->lengths_part, &l) ||
-            l.st_size < 4 * r->done.documents)
-            r->done = (Progress){0};
-    }
-    json_decref(v);
+    const Options *o = r->o;
+    const ChatTemplate *c = r->plan.chat;
+    const char *const option[] = {o->json_key, o->json_prompt, o->format,   o->template_name,
+                                  o->train_on, o->max_length,  o->too_long, o->eod};
+    uint64_t h = (uint64_t)(r->plan.eod + 2) * 31 + (uint64_t)r->plan.kind;
+    size_t n;
+    for (size_t i = 0; i < sizeof option / sizeof *option; i++)
+        h = mixed_text(h, option[i]);
+    h = mixed_file(h, o->tokenizer);
+    for (int i = 0; c && i < 2; i++)
+        if (c->file[i]) {
+            const char *text = diag_text(r->s->diag, c->file[i], &n);
+            h = mixed(h, text, n);
+        }
+    for (size_t i = 0; i < o->words.n; i++)
+        h = mixed_file(h, o->words.data[i]);
+    return h;
 }
 
-static FILE *open_part(const char *path, int64_t size)
+static Exit run(Run *r)
 {
-    FILE *f = open_own(path, !size);
-    if (f && (ftruncate(fileno(f), (off_t)size) || fseeko(f, (off_t)size, SEEK_SET))) {
-        fclose(f);
-        return NULL;
-    }
-    return f;
-}
-
-static Exit write_index(Run *r, const char *path)
-{
-    const char *temp = arena_printf(r->s->arena, "%s.tmp", path);
-    FILE *in = open_file(r->lengths_part), *f = in ? fopen(temp, "wbe") : NULL;
-    if (!f) {
-        if (in)
-            fclose(in);
-        return failed(r, temp, strerror(errno));
-    }
-    uint64_t version = 1, n = (uint64_t)r->done.documents, ends = n + 1;
-    uint8_t type = r->width == 2 ? 8 : 4;
-    int64_t at = 0;
-    int32_t length;
-    fwrite("MMIDIDX\0", 1, 9, f);
-    fwrite(&version, 8, 1, f);
-    fwrite(&type, 1, 1, f);
-    fwrite(&n, 8, 1, f);
-    fwrite(&ends, 8, 1, f);
-    while (fread(&length, 4, 1, in) == 1)
-        fwrite(&length, 4, 1, f);
-    rewind(in);
-    while (fread(&length, 4, 1, in) == 1) {
-        fwrite(&at, 8, 1, f);
-        at += (int64_t)length * r->width;
-    }
-    for (uint64_t i = 0; i < ends; i++)
-        fwrite(&i, 8, 1, f);
-    bool good = !ferror(f) && !ferror(in) && fflush(f) == 0 && fsync(fileno(f)) == 0;
-    fclose(in);
-    if (fclose(f) || !good || rename(temp, path))
-        return failed(r, path, strerror(errno));
-    return EXIT_done;
-}
-
-/* The index and the weights first: a .bin without them is read as something else. */
-static Exit finish(Run *r, const char *out)
-{
-    Exit status = write_index(r, arena_printf(r->s->arena, "%s.idx", out));
-    if (status)
-        return status;
-    if (r->weights && rename(r->weights_part, arena_printf(r->s->arena, "%s.bin.weights", out)))
-        return failed(r, out, strerror(errno));
-    if (rename(r->bin_part, arena_printf(r->s->arena, "%s.bin", out)))
-        return failed(r, out, strerror(errno));
-    unlink(r->lengths_part);
-    unlink(r->progress_part);
-    printf("%s.bin: %" PRId64 " tokens of %" PRId64 " documents, %d bytes each\n", out,
-           r->done.bytes / r->width, r->done.documents, r->width);
-    return EXIT_done;
-}
-
-static Exit run(Run *r, const char *out)
-{
-    Arena *a = r->s->arena;
-    r->bin_part = arena_printf(a, "%s.part.bin", out);
-    r->lengths_part = arena_printf(a, "%s.part.lengths", out);
-    r->weights_part = arena_printf(a, "%s.part.weights", out);
-    r->progress_part = arena_printf(a, "%s.part.json", out);
-    r->key = command_key(r);
-    find_progress(r);
-    r->bin = open_part(r->bin_part, r->done.bytes);
-    r->lengths = open_part(r->lengths_part, 4 * r->done.documents);
-    if (r->o->json_prompt)
-        r->weights = open_part(r->weights_part, r->done.bytes / r->width);
-    if (!r->bin || !r->lengths || (r->o->json_prompt && !r->weights))
-        return failed(r, r->bin_part, strerror(errno));
-    if (r->done.documents)
-        fprintf(stderr, "mgc: going on after %" PRId64 " documents\n", r->done.documents);
-    r->doc = NEW_ARRAY(a, Document, BATCH_DOCUMENTS + 1);
+    Exit status = tok_output_begin(r->s, &r->out, &r->plan, r->o->out, command_key(r));
+    if (!r->out.done.time)
+        r->out.done.time = time(NULL);
+    if (r->plan.chat)
+        r->plan.chat->now = (time_t)r->out.done.time;
+    r->doc = NEW_ARRAY(r->s->arena, Document, BATCH_DOCUMENTS + 1);
+    json_object_seed(0); /* before there are threads */
     for (int i = 0; i < r->threads; i++)
-        r->worker[i] = tok_worker_new(r->t);
-    Exit status = read_files(r);
-    for (int i = 0; i < r->threads; i++)
-        tok_worker_free(r->worker[i]);
-    bool closed = fclose(r->bin) == 0;
-    closed &= fclose(r->lengths) == 0;
-    closed &= !r->weights || fclose(r->weights) == 0;
-    if (!status && !closed)
-        status = failed(r, r->bin_part, strerror(errno));
-    return status ? status : finish(r, out);
+        r->hand[i].w = tok_worker_new(r->plan.t);
+    if (!status)
+        status = read_files(r);
+    for (int i = 0; i < r->threads; i++) {
+        tok_worker_free(r->hand[i].w);
+        free(r->hand[i].weight);
+    }
+    if (!tok_output_shut(&r->out) && !status)
+        status = tok_failed(r->s, r->out.sink[0].bin_part, strerror(errno));
+    return status ? status : tok_output_finish(r->s, &r->out);
 }
 
 Exit command_tok(Session *s)
 {
     const Options *o = s->o;
-    Run r = {.s = s, .o = o, .eod = -1, .threads = 1};
+    Run *r = NEW(s->arena, Run);
+    *r = (Run){.s = s, .o = o, .threads = 1, .plan = {.o = o, .eod = -1}};
     if (!o->tokenizer || !o->out || !o->words.n) {
         diag_error(s->diag, (Span){0}, 0,
                    "the form is: mgc tok --tokenizer tokenizer.json -o OUT FILE...");
         return EXIT_usage;
     }
-    r.t = tok_read(s, o->tokenizer);
-    if (!r.t)
+    Tokenizer *t = r->plan.t = tok_read(s, o->tokenizer);
+    if (!t)
         return EXIT_source;
-    r.width = r.t->size <= 65536 ? 2 : 4;
-    if (o->eod && (r.eod = tok_named(r.t, o->eod)) < 0) {
+    Exit status = EXIT_done;
+    if (o->eod && (r->plan.eod = tok_named(t, o->eod)) < 0) {
         diag_error(s->diag, (Span){0}, 572, "%s has no token '%s'", o->tokenizer, o->eod);
-        return EXIT_source;
+        status = EXIT_source;
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    r.threads = cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
-    Exit status = run(&r, o->out);
-    tok_free(r.t);
+    r->threads = cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
+    if (!status)
+        status = tok_plan_make(s, &r->plan);
+    if (!status)
+        status = run(r);
+    tok_free(t);
     return status;
 }

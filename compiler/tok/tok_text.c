@@ -1,11 +1,11 @@
-/* tok_text.c - from a document to pieces: added tokens, normalization, the splits in order. */
+/* tok_text.c - from a document to pieces: added tokens, normalization, the splits in order. Each
+ * byte on its way knows which byte of the document it comes from. */
 #include "compiler/tok/tok.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
-static void encode_plain(TokWorker *w, const char *p, size_t n, bool first);
+static void encode_plain(TokWorker *w, TokPiece p, bool first);
 
 /* ---- UTF-8 --------------------------------------------------------------------------------- */
 
@@ -58,141 +58,134 @@ static char *repaired(const char *text, size_t n, size_t *size)
     return copy;
 }
 
+/* ---- pieces -------------------------------------------------------------------------------- */
+
+static void grow(TokMade *m, size_t n)
+{
+    if (m->n + n <= m->cap)
+        return;
+    m->cap = m->n + n > 2 * m->cap ? m->n + n : 2 * m->cap;
+    m->p = realloc(m->p, m->cap);
+    m->from = realloc(m->from, m->cap * sizeof *m->from);
+    if (!m->p || !m->from)
+        abort();
+}
+
+void tok_made_add(TokMade *m, const char *p, size_t n, uint32_t origin)
+{
+    if (!n)
+        return;
+    grow(m, n);
+    memcpy(m->p + m->n, p, n);
+    for (size_t i = 0; i < n; i++)
+        m->from[m->n++] = origin;
+}
+
+void tok_made_copy(TokMade *m, const TokPiece *p, size_t begin, size_t end)
+{
+    if (begin >= end)
+        return;
+    grow(m, end - begin);
+    memcpy(m->p + m->n, p->p + begin, end - begin);
+    for (size_t i = begin; i < end; i++)
+        m->from[m->n++] = tok_origin(p, i);
+}
+
+void tok_made_free(TokMade *m)
+{
+    free(m->p);
+    free(m->from);
+    *m = (TokMade){0};
+}
+
+static TokPiece made(const TokMade *m)
+{
+    return (TokPiece){m->p ? m->p : "", m->n, m->from, 0};
+}
+
 /* ---- splits -------------------------------------------------------------------------------- */
 
-static void split_from(TokWorker *w, size_t at, const char *p, size_t n, bool first);
+static void split_from(TokWorker *w, size_t at, TokPiece p, bool first);
 
-static void regex_split(TokWorker *w, size_t at, const char *p, size_t n, bool first)
+static void regex_split(TokWorker *w, size_t at, TokPiece p, bool first)
 {
     const TokSplit *s = &w->t->split.data[at];
     PCRE2_SIZE *match = pcre2_get_ovector_pointer(w->match);
-    for (size_t from = 0, search = 0; from < n;) {
+    for (size_t from = 0, search = 0; from < p.n;) {
         int found =
-            pcre2_match(s->regex, (PCRE2_SPTR)p, n, search, PCRE2_NO_UTF_CHECK, w->match, NULL);
-        size_t begin = found < 0 ? n : match[0], end = found < 0 ? n : match[1];
+            pcre2_match(s->regex, (PCRE2_SPTR)p.p, p.n, search, PCRE2_NO_UTF_CHECK, w->match, NULL);
+        size_t begin = found < 0 ? p.n : match[0], end = found < 0 ? p.n : match[1];
         if (found >= 0 && begin == end) { /* an empty match cuts nothing */
             search = end + 1;
-            while (search < n && ((unsigned char)p[search] & 0xc0) == 0x80)
+            while (search < p.n && ((unsigned char)p.p[search] & 0xc0) == 0x80)
                 search++;
-            if (search < n)
+            if (search < p.n)
                 continue;
-            begin = end = n;
+            begin = end = p.n;
         }
         if (begin > from && s->gaps)
-            split_from(w, at + 1, p + from, begin - from, first && from == 0);
+            split_from(w, at + 1, tok_part(&p, from, begin), first && from == 0);
         if (end > begin && s->matches)
-            split_from(w, at + 1, p + begin, end - begin, first && begin == 0);
+            split_from(w, at + 1, tok_part(&p, begin, end), first && begin == 0);
         from = search = end;
     }
 }
 
 /* The piece with something before it, or with spaces replaced: in memory of its own. */
-static void metaspace(TokWorker *w, size_t at, const char *p, size_t n, bool first)
+static void metaspace(TokWorker *w, size_t at, TokPiece p, bool first)
 {
     const TokSplit *s = &w->t->split.data[at];
-    size_t k = strlen(s->mark), size = 0;
-    char *copy = malloc((n + 1) * k + n + 1);
-    if (!copy)
-        abort();
-    bool marked = n && (*p == ' ' || (n >= k && memcmp(p, s->mark, k) == 0));
-    if (!marked && (s->scheme == 2 || (s->scheme == 1 && first))) {
-        memcpy(copy, s->mark, k);
-        size = k;
+    size_t k = strlen(s->mark), from = 0;
+    TokMade m = {0};
+    bool marked = p.n && (*p.p == ' ' || (p.n >= k && memcmp(p.p, s->mark, k) == 0));
+    if (!marked && (s->scheme == 2 || (s->scheme == 1 && first)))
+        tok_made_add(&m, s->mark, k, p.n ? tok_origin(&p, 0) : p.base);
+    for (size_t i = 0, end; i < p.n; i = end) {
+        for (end = i; end < p.n && p.p[end] != ' ';)
+            end++;
+        tok_made_copy(&m, &p, i, end);
+        if (end < p.n) {
+            tok_made_add(&m, s->mark, k, tok_origin(&p, end));
+            end++;
+        }
     }
-    for (size_t i = 0; i < n; i++) {
-        memcpy(copy + size, p[i] == ' ' ? s->mark : p + i, p[i] == ' ' ? k : 1);
-        size += p[i] == ' ' ? k : 1;
-    }
-    size_t from = 0;
-    for (size_t i = 1; s->cut && i + k <= size; i++)
-        if (memcmp(copy + i, s->mark, k) == 0) {
-            split_from(w, at + 1, copy + from, i - from, first && !from);
+    TokPiece whole = made(&m);
+    for (size_t i = 1; s->cut && i + k <= whole.n; i++)
+        if (memcmp(whole.p + i, s->mark, k) == 0) {
+            split_from(w, at + 1, tok_part(&whole, from, i), first && !from);
             from = i;
         }
-    split_from(w, at + 1, copy + from, size - from, first && !from);
-    free(copy);
+    split_from(w, at + 1, tok_part(&whole, from, whole.n), first && !from);
+    tok_made_free(&m);
 }
 
-static void prefix_space(TokWorker *w, size_t at, const char *p, size_t n, bool first)
+static void prefix_space(TokWorker *w, size_t at, TokPiece p, bool first)
 {
-    if (!n || *p == ' ') {
-        split_from(w, at + 1, p, n, first);
+    TokMade m = {0};
+    if (!p.n || *p.p == ' ') {
+        split_from(w, at + 1, p, first);
         return;
     }
-    char *copy = malloc(n + 1);
-    if (!copy)
-        abort();
-    *copy = ' ';
-    memcpy(copy + 1, p, n);
-    split_from(w, at + 1, copy, n + 1, first);
-    free(copy);
+    tok_made_add(&m, " ", 1, tok_origin(&p, 0));
+    tok_made_copy(&m, &p, 0, p.n);
+    split_from(w, at + 1, made(&m), first);
+    tok_made_free(&m);
 }
 
-static void split_from(TokWorker *w, size_t at, const char *p, size_t n, bool first)
+static void split_from(TokWorker *w, size_t at, TokPiece p, bool first)
 {
-    if (at == w->t->split.n)
-        tok_piece(w, p, n);
-    else if (w->t->split.data[at].kind == SPLIT_regex)
-        regex_split(w, at, p, n, first);
-    else if (w->t->split.data[at].kind == SPLIT_metaspace)
-        metaspace(w, at, p, n, first);
-    else
-        prefix_space(w, at, p, n, first);
-}
-
-/* ---- normalization ------------------------------------------------------------------------- */
-
-static char *replaced(const char *p, size_t n, const TokNorm *norm, size_t *size)
-{
-    size_t from = strlen(norm->text), to = strlen(norm->by), count = 0;
-    for (size_t i = 0; i + from <= n; i++)
-        if (memcmp(p + i, norm->text, from) == 0) {
-            count++;
-            i += from - 1;
-        }
-    char *out = malloc(n + count * to + 1);
-    if (!out)
-        abort();
-    *size = 0;
-    for (size_t i = 0; i < n;) {
-        bool here = i + from <= n && memcmp(p + i, norm->text, from) == 0;
-        memcpy(out + *size, here ? norm->by : p + i, here ? to : 1);
-        *size += here ? to : 1;
-        i += here ? from : 1;
+    if (at == w->t->split.n) {
+        size_t i = w->n;
+        tok_piece(w, p.p, p.n);
+        for (; i < w->n; i++)
+            w->at[i] = tok_origin(&p, w->at[i]);
+    } else if (w->t->split.data[at].kind == SPLIT_regex) {
+        regex_split(w, at, p, first);
+    } else if (w->t->split.data[at].kind == SPLIT_metaspace) {
+        metaspace(w, at, p, first);
+    } else {
+        prefix_space(w, at, p, first);
     }
-    return out;
-}
-
-static char *normalized(const TokNorm *norm, const char *p, size_t n, size_t *size)
-{
-    if (norm->kind == NORM_replace)
-        return replaced(p, n, norm, size);
-    char *out = NULL;
-    if (norm->kind == NORM_prepend) {
-        size_t k = n ? strlen(norm->text) : 0; /* nothing stays nothing */
-        out = malloc(n + k + 1);
-        if (!out)
-            abort();
-        memcpy(out, norm->text, k);
-        memcpy(out + k, p, n);
-        *size = n + k;
-        return out;
-    }
-    utf8proc_uint8_t *made = NULL;
-    utf8proc_ssize_t made_size = utf8proc_map((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n,
-                                              &made, (utf8proc_option_t)norm->form);
-    if (made_size < 0)
-        abort(); /* the text was checked; no memory */
-    *size = (size_t)made_size;
-    return (char *)made;
-}
-
-static bool is_ascii(const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)p[i] >= 0x80)
-            return false;
-    return true;
 }
 
 /* ---- added tokens -------------------------------------------------------------------------- */
@@ -228,59 +221,79 @@ static const TokAdded *find_added(const Tokenizer *t, const char *p, size_t n, b
     return NULL;
 }
 
-static void cut_added(TokWorker *w, const char *p, size_t n, bool in_normalized, bool first)
+static void cut_added(TokWorker *w, TokPiece p, bool in_normalized, bool first)
 {
     size_t from = 0, at, k;
     for (;;) {
         const TokAdded *a =
-            w->t->added.n ? find_added(w->t, p + from, n - from, in_normalized, &at) : NULL;
-        size_t end = a ? from + at : n, after = a ? end + a->length : n;
-        while (a && a->left && end > from && space_before(p, end, &k))
+            w->t->added.n ? find_added(w->t, p.p + from, p.n - from, in_normalized, &at) : NULL;
+        size_t end = a ? from + at : p.n, after = a ? end + a->length : p.n;
+        uint32_t origin = a ? tok_origin(&p, end) : 0;
+        while (a && a->left && end > from && space_before(p.p, end, &k))
             end -= k;
         if (end > from && in_normalized)
-            split_from(w, 0, p + from, end - from, first && !from);
+            split_from(w, 0, tok_part(&p, from, end), first && !from);
         else if (end > from)
-            encode_plain(w, p + from, end - from, first && !from);
+            encode_plain(w, tok_part(&p, from, end), first && !from);
         if (!a)
             return;
-        tok_push(w, a->id);
-        while (a->right && after < n && space_before(p, after + 1, &k))
+        tok_push(w, a->id, origin);
+        while (a->right && after < p.n && space_before(p.p, after + 1, &k))
             after += k;
         from = after;
     }
 }
 
 /* Text without added tokens of the first kind. */
-static void encode_plain(TokWorker *w, const char *p, size_t n, bool first)
+static void encode_plain(TokWorker *w, TokPiece p, bool first)
 {
     const Tokenizer *t = w->t;
-    char *own = NULL;
+    TokMade own = {0};
     for (size_t i = 0; i < t->norm.n; i++) {
-        if (t->norm.data[i].kind == NORM_form && is_ascii(p, n))
-            continue; /* every form leaves it */
-        size_t size;
-        char *next = normalized(&t->norm.data[i], p, n, &size);
-        free(own);
+        TokMade next = {0};
+        if (!tok_normalized(w, &t->norm.data[i], &p, &next))
+            continue;
+        tok_made_free(&own);
         own = next;
-        p = own;
-        n = size;
+        p = made(&own);
     }
-    cut_added(w, p, n, true, first);
-    free(own);
+    cut_added(w, p, true, first);
+    tok_made_free(&own);
 }
 
 void tok_encode(TokWorker *w, const char *text, size_t n)
 {
     size_t size = n;
     char *copy = repaired(text, n, &size);
-    cut_added(w, copy ? copy : text, size, false, true);
+    cut_added(w, (TokPiece){copy ? copy : text, size, NULL, 0}, false, true);
     free(copy);
+}
+
+bool tok_ends_added(const Tokenizer *t, const char *text, size_t n)
+{
+    for (size_t i = 0; i < t->added.n; i++) {
+        const TokAdded *a = &t->added.data[i];
+        if (a->length <= n && memcmp(text + n - a->length, a->text, a->length) == 0)
+            return true;
+    }
+    return false;
+}
+
+size_t tok_begins_added(const Tokenizer *t, const char *text, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 0; i < t->added.n; i++) {
+        const TokAdded *a = &t->added.data[i];
+        if (a->length <= n && a->length > best && memcmp(text, a->text, a->length) == 0)
+            best = a->length;
+    }
+    return best;
 }
 
 void tok_push_all(TokWorker *w, const int32_t *id, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        tok_push(w, id[i]);
+        tok_push(w, id[i], 0);
 }
 
 TokWorker *tok_worker_new(const Tokenizer *t)
@@ -303,5 +316,6 @@ void tok_worker_free(TokWorker *w)
     arena_free(w->cache_arena);
     free(w->cache);
     free(w->id);
+    free(w->at);
     free(w);
 }

@@ -89,7 +89,7 @@ class Tok(mgctest.Case):
         self.write("none.jsonl", json.dumps({"a": "x"}) + "\n")
         self.assertIn("no text under the key 'q'", self.tok(name, "none.jsonl", options=options, code=1).err)
         self.write("a.txt", "x")
-        self.assertIn("is no .jsonl", self.tok(name, "a.txt", options=options, code=4).err)
+        self.assertIn("is no .json or .jsonl", self.tok(name, "a.txt", options=options, code=4).err)
 
     def test_killed_and_again(self):
         r = random.Random(1)
@@ -152,9 +152,11 @@ class Tok(mgctest.Case):
             self.write("t.json", text)
             self.assertIn(word, self.tok("t.json", "a.txt", code=1).err)
         self.write("t.json", base)
-        for line, word in (('{"text": 3}', "no text under the key 'text'"), ("{", "MG0574"), ("[1]", "no text under")):
+        for line, word in (('{"text": 3}', "no text under the key 'text'"), ("{", "MG0574"), ("[1]", "no JSON object")):
             self.write("b.jsonl", '{"text": "ab"}\n' + line + "\n")
-            self.assertIn("line at byte 15", self.tok("t.json", "b.jsonl", code=1).err)
+            error = self.tok("t.json", "b.jsonl", code=1).err
+            self.assertIn("b.jsonl:2: ", error)
+            self.assertIn(word, error)
         self.assertIn("No such file", self.tok("t.json", "nothing", code=4).err)
         self.tok("t.json", code=2)
         self.assertIn("has no token", self.tok("t.json", "a.txt", options=("--eod", "x"), code=1).err)
