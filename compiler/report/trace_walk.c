@@ -53,7 +53,8 @@ static void walk(Walker *w, int from, int to, double since);
 /* Returns how long it takes. */
 static double walk_loop(Walker *w, const Loop *l, const Action *a, double begin)
 {
-    int64_t iterations = w->stage >= 0 ? pipe_iterations(w->plan, l, w->stage) : l->dim.size;
+    int64_t iterations =
+        w->stage >= 0 ? pipe_iterations(w->plan, w->program, l, w->stage) : l->dim.size;
     TraceSlice s = {.action = a,
                     .loop = l,
                     .iterations = iterations,

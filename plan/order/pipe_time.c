@@ -13,10 +13,14 @@ bool pipe_does(StageSet on, int at, int n)
     return on & (here ? here : AT_MIDDLE);
 }
 
-int64_t pipe_iterations(const Plan *p, const Loop *l, int stage)
+int64_t pipe_iterations(const Plan *p, const Program *g, const Loop *l, int stage)
 {
     const Pipeline *of = &p->module->layout.pipeline;
-    return l->dim.name == of->dim ? of->layers.data[stage] : l->dim.size;
+    bool any = false; /* a loop before the layers is the first stage's alone */
+    for (int i = l->begin + 1; i < l->end && !any; i++)
+        any = !action_is_mark(&g->actions.data[i]) &&
+              pipe_does(g->actions.data[i].on, stage, g->pipe->stages);
+    return !any ? 0 : l->dim.name == of->dim ? of->layers.data[stage] : l->dim.size;
 }
 
 double pipe_adds(const Action *a)
@@ -33,7 +37,7 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
         const Action *a = &g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *loop = &g->loops.data[a->loop];
-            all += (double)pipe_iterations(p, loop, stage) * loop->seconds;
+            all += (double)pipe_iterations(p, g, loop, stage) * loop->seconds;
             i = loop->end;
         } else if (a->kind != ACT_phase && pipe_does(a->on, stage, stages)) {
             all += pipe_adds(a);

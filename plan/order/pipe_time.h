@@ -13,8 +13,9 @@ const PipeClock *pipe_run(const Plan *p, const Program *g, Arena *a);
 /* Is an action done at place `at` of n: in the loop over microbatches stages, outside of it ranks?
  */
 bool pipe_does(StageSet on, int at, int n);
-/* Iterations of a loop that a stage does: of that over layers its share. */
-int64_t pipe_iterations(const Plan *p, const Loop *l, int stage);
+/* Iterations of a loop that a stage does: of that over layers its share; none if nothing in it is
+ * done there. */
+int64_t pipe_iterations(const Plan *p, const Program *g, const Loop *l, int stage);
 /* Seconds that an action of a phase adds to it. */
 double pipe_adds(const Action *a);
 
