@@ -67,10 +67,11 @@ static Exit check_options(Session *s)
                    : usage(s, "no model is given", "mgc F.mg -o train; mgc --help says more");
     if (o->from && (o->words.n || o->define.n || o->layout || o->precision || o->adapter ||
                     o->microbatch || o->recompute || o->offload || o->optimizer || o->generate))
-        return usage(s,
-                     "--from continues from a text: model, -D, --layout, --precision, --adapter, "
-                     "--microbatch, --recompute, --offload, --optimizer and --generate are in it already",
-                     "mgc --from=FILE.mgir -o train");
+        return usage(
+            s,
+            "--from continues from a text: model, -D, --layout, --precision, --adapter, "
+            "--microbatch, --recompute, --offload, --optimizer and --generate are in it already",
+            "mgc --from=FILE.mgir -o train");
     if (o->emit && !strcmp(o->emit, "source") && !o->out)
         return usage(s, "--emit=source writes a directory", "-o DIR");
     if (o->with_kernels && (!o->emit || strcmp(o->emit, "c")))
@@ -230,10 +231,10 @@ static Exit read_generates(Session *s, const char *name, const char *text, int64
                      arena_printf(s->arena, "--generate --%s 8", name));
     const long long value = text ? strtoll(text, &end, 10) : without;
     if (text && (!*text || *end || value < 1 || value > MOST))
-        return usage(s,
-                     arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", name, text,
-                                  MOST),
-                     arena_printf(s->arena, "--%s 8", name));
+        return usage(
+            s,
+            arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", name, text, MOST),
+            arena_printf(s->arena, "--%s 8", name));
     *n = value;
     return EXIT_done;
 }

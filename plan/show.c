@@ -18,14 +18,11 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const owners[OWN_count] = {[OWN_params] = "params",
-                                              [OWN_grads] = "grads",
-                                              [OWN_optimizer] = "optimizer",
-                                              [OWN_activations] = "activations",
-                                              [OWN_comm] = "comm",
-                                              [OWN_workspace] = "workspace",
-                                              [OWN_cache] = "caches",
-                                              [OWN_io] = "io"};
+static const char *const owners[OWN_count] = {
+    [OWN_params] = "params",       [OWN_grads] = "grads",
+    [OWN_optimizer] = "optimizer", [OWN_activations] = "activations",
+    [OWN_comm] = "comm",           [OWN_workspace] = "workspace",
+    [OWN_cache] = "caches",        [OWN_io] = "io"};
 
 const char *plan_owner(Owner o)
 {
