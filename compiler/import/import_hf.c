@@ -33,6 +33,16 @@ static const char *model_text(Import *h, size_t *size)
     return kept;
 }
 
+static long long parameters(const Module *m)
+{
+    long long all = 0;
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        const Tensor *t = &m->tensors.data[i];
+        all += t->slot ? 0 : type_elements(&t->type);
+    }
+    return all;
+}
+
 static Exit write_model(Import *h)
 {
     Session *s = h->s;
@@ -50,6 +60,8 @@ static Exit write_model(Import *h)
         fwrite(formatted, 1, length, out.file);
         status = output_close(s, &out, true);
     }
+    if (!status)
+        diag_note(s->diag, (Span){0}, "%s: %lld parameters", h->family, parameters(m));
     if (!status && !h->tensors)
         diag_note(s->diag, (Span){0}, "%s holds no safetensors: names and shapes were not checked",
                   h->dir);

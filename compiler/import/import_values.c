@@ -48,6 +48,8 @@ const char *import_shown(const Import *h, const json_t *v)
 {
     if (json_is_string(v))
         return arena_printf(h->s->arena, "'%.40s'", json_string_value(v));
+    if (json_is_number(v))
+        return import_number(h, v);
     char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
     const char *kept = arena_printf(h->s->arena, "%.60s%s", text ? text : "",
                                     text && strlen(text) > 60 ? "..." : "");

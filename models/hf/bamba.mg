@@ -32,6 +32,7 @@
 %require attending == null or count(kinds, true) == len(attending), "attn_layer_indices", "has what is no number of a layer"
 %let default_partial = 0.5
 %include "parts/rope_keys.mg"
+%key attn_rotary_emb : whole? = null only turn
 %include "parts/title.mg"
 dim layers = $layers, hidden = $hidden, kv_heads = $kv_heads, group = $(all_heads // kv_heads), head = $head, ffn = $ffn
 %include "parts/mixer_dims.mg"

@@ -18,7 +18,7 @@
 %key use_embedding_sharing : flag = true only true
 %key position_embedding_type : word = "rope_gptj" only "rope_gptj"
 %key rotary_pct : number = 1 only 1
-%ignore order_of_interleaved_layers, layer_switch, cache_implementation
+%ignore use_parallel_embedding, order_of_interleaved_layers, layer_switch, cache_implementation
 %let neighbours = true
 %include "parts/rope_keys.mg"
 %include "parts/title.mg"

@@ -12,6 +12,7 @@
 %key use_bidirectional_attention : flag? = null only false
 %key scaled : positive = 256 from query_pre_attn_scalar as scaled
 %key window : whole? = 4096 from sliding_window
+%key sliding_window_size : whole? = null only window
 %key layer_types : list = [l % 2 == 0 ? "sliding_attention" : "full_attention" for l < layers]
 %include "parts/windows.mg"
 %include "parts/caps.mg"
@@ -25,7 +26,7 @@ const eps = $eps, theta = $theta, std = $std, width = hidden, scaled = $scaled$n
 %let ones = 0, plus = "1 + "
 %include "parts/norm.mg"
 %include "parts/rope.mg"
-%let qkv_bias = attention_bias, out_bias = attention_bias, with = with + score_capped + ", scale = 1 / sqrt(scaled)"
+%let qkv_bias = attention_bias, out_bias = attention_bias, cap_name = score_cap == null ? "" : "score_cap", scale_expr = "1 / sqrt(scaled)"
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"

@@ -43,7 +43,7 @@ block rope_linear(x, along pos, over d, base =, factor =) {
 %let takes = takes + ", factor =", given = given + ", factor = " + (turns_near == "1" ? "1" : turns_near == "0" ? text(factor) : "select(" + turns_near + ", 1, " + factor + ")")
 %let rope_ = "rope_linear(", _rope = ", along seq, over head, base = base, factor = factor)"
 %end
-%let qkv_bias = attention_bias, out_bias = attention_bias, qk_norm = "head", with = with + ", scale = 1 / sqrt(scaled)"
+%let qkv_bias = attention_bias, out_bias = attention_bias, qk_norm = "head", scale_expr = "1 / sqrt(scaled)"
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"

@@ -2,6 +2,7 @@
 %include "parts/any.mg"
 %let default_hidden = 2880, default_layers = 36, default_heads = 64, default_kv_heads = 8, default_vocab = 201088, default_positions = 131072
 %let default_head = 64
+%let drops_attention = false
 %include "parts/sizes.mg"
 %key ffn : whole = 2880 from intermediate_size as ffn
 %key eps : positive = 1e-5 from rms_norm_eps as eps

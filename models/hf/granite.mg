@@ -20,7 +20,7 @@ const times_embed = $times_embed, times_score = $times_score, times_layer = $tim
 
 %include "parts/norm.mg"
 %include "parts/rope.mg"
-%let qkv_bias = attention_bias, out_bias = attention_bias, with = ", scale = times_score"
+%let qkv_bias = attention_bias, out_bias = attention_bias, scale_expr = "times_score"
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"

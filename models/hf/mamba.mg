@@ -15,7 +15,13 @@
 %key conv_bias : flag = true from use_conv_bias
 %key tied : flag = true from tie_word_embeddings
 %ignore residual_in_fp32, time_step_min, time_step_max, time_step_floor, time_step_scale, time_step_init_scheme, rescale_prenorm_residual
-%ignore use_mambapy, use_associative_scan
+%# transformers does not use these.
+%key d_inner : whole = inner_given only inner_given as inner
+%key d_model : whole = hidden only hidden as hidden
+%key n_layer : whole = layers only layers as layers
+%key rms_norm : flag = true only true
+%key ssm_cfg : any = {} only {}
+%ignore use_mambapy, use_associative_scan, fused_add_norm, pad_vocab_size_multiple
 %let few = few_given == "auto" ? -(-hidden // 16) : few_given
 %require few == int(few) and few >= 1, "time_step_rank", "is not a whole number of at least 1"
 %if tied

@@ -20,7 +20,9 @@
 %key rms_norm : flag = true only true
 %key tied : flag = false from tie_word_embeddings
 %key limit : list = [0, null] from time_step_limit
-%ignore residual_in_fp32, time_step_rank, time_step_min, time_step_max, time_step_floor, rescale_prenorm_residual, chunk_size
+%key inner_given : whole = lanes * lane only lanes * lane from intermediate_size as inner
+%# transformers does not use the first.
+%ignore norm_before_gate, time_step_init_scheme, time_step_scale, residual_in_fp32, time_step_rank, time_step_min, time_step_max, time_step_floor, rescale_prenorm_residual, chunk_size
 %require len(limit) == 2, "time_step_limit", "is no pair of numbers"
 %let limit_low = limit[0], limit_high = limit[1]
 %require wide * hidden == lanes * lane, "expand", "times the hidden size is not the number of the mixer's heads times theirs"

@@ -1,6 +1,7 @@
 %# Phi-3 (Microsoft, 2024): queries, keys and values are one tensor, gate and up another.
 %include "parts/any.mg"
 %let default_hidden = 3072, default_vocab = 32064, default_positions = 4096
+%let drops_attention = false
 %include "parts/sizes.mg"
 %key ffn : whole = 8192 from intermediate_size as ffn
 %key eps : positive = 1e-5 from rms_norm_eps as eps
@@ -35,7 +36,7 @@ block attend(x[hidden]) {
     q = $(rope_)x @ wq over hidden$_rope
     k = $(rope_)x @ wk over hidden$_rope
     v = x @ wv over hidden
-    return attention(q, k, v, along seq, over head, causal$with) @ wo over (kv_heads, group, head)
+    return attention(q, k, v, along seq, over head, causal$(window_name == "" ? "" : ", window = " + window_name)) @ wo over (kv_heads, group, head)
 }
 
 %include "parts/activation.mg"

@@ -5,6 +5,7 @@
 %key ffn : whole = 22016 from intermediate_size as ffn
 %key eps : positive = 1e-6 from rms_norm_eps as eps
 %key act_word : word = "silu" from hidden_act
+%key use_mrope : flag = false only false
 %include "parts/windows_from.mg"
 %include "parts/rope_keys.mg"
 %include "parts/title.mg"

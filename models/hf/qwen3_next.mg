@@ -3,6 +3,7 @@
 %include "parts/any.mg"
 %let default_hidden = 2048, default_layers = 48, default_heads = 16, default_kv_heads = 2, default_vocab = 151936, default_positions = 32768
 %let default_head = 256
+%let drops_attention = false
 %include "parts/sizes.mg"
 %let default_experts = 512, default_best = 10, default_wide = 512, default_ffn = 5632, default_norm_topk = true
 %include "parts/sparse_keys.mg"

@@ -7,6 +7,8 @@
 %key eps : positive = 1e-5 from norm_epsilon as eps
 %key act_word : word = "gelu_pytorch_tanh" from hidden_act
 %key use_bias : flag = true
+%# transformers does not use this.
+%ignore activation_function
 %key norm_type : word = "layer_norm" only "layer_norm"
 %key mlp_type : word = "default" only "default"
 %key drop : number = 0 from residual_dropout

@@ -1,8 +1,15 @@
 %# Attention with grouped queries. Before it: qkv_bias, out_bias, out_name (of the last product), qk_norm ("head": queries and keys are normed,
 %# head by head; "all": all heads together; "centered" and "tensors": head by head, also centered, with the gains of all heads in one tensor
 %# or each in its own; "biased": likewise with one gain and bias), sinks (a score beside those of a head's keys), roped (not empty: the number `roped` says whether positions turn), takes
-%# (what the block is given beside x) and with (what attention is given, ", window = window").
+%# (what the block is given beside x), window_name, cap_name, scale_expr (of scores), drop_attention (of what the softmax gives).
+%if drop_attention > 0
+const drop_attention = $drop_attention  # of training
+
+%end
 block attend(x[hidden]$takes) {
+%if drop_attention > 0
+    dim t = seq
+%end
     wq : param[hidden, kv_heads, group, head] ~ normal(std) as "q_proj.weight" [(kv_heads group head), hidden]
 %if qkv_bias
     bq : param[kv_heads, group, head] = 0 as "q_proj.bias" [(kv_heads group head)]
@@ -21,7 +28,6 @@ block attend(x[hidden]$takes) {
 %end
 %if sinks
     sink : param[kv_heads, group] ~ normal(std) as "sinks" [(kv_heads group)]
-%let with = with + ", sink = sink"
 %end
 %let q = qkv_bias ? "x @ wq over hidden + bq" : "x @ wq over hidden"
 %let k = qkv_bias ? "x @ wk over hidden + bk" : "x @ wk over hidden"
@@ -63,6 +69,18 @@ block attend(x[hidden]$takes) {
     k = select(roped, $(rope_)k$(_rope), k)
 %end
     v = x @ wv over hidden$(qkv_bias ? " + bv" : "")
+%if drop_attention > 0
+%let scores = "q @ k[seq -> t] over head" + (scale_expr == "" ? " / sqrt(head)" : " * (" + scale_expr + ")")
+    scores = $(cap_name == "" ? scores : cap_name + " * tanh(" + scores + " / " + cap_name + ")")
+    scores = select(index(t) <= index(seq), scores, -1e30)
+%if window_name != ""
+    scores = select(index(seq) - index(t) < $window_name, scores, -1e30)
+%end
+    y = dropout(softmax(scores, over t), p = drop_attention) @ v[seq -> t] over t
+    return y @ wo over (kv_heads, group, head)$(out_bias ? " + bo" : "")
+%else
+%let with = (window_name == "" ? "" : ", window = " + window_name) + (cap_name == "" ? "" : ", cap = " + cap_name) + (scale_expr == "" ? "" : ", scale = " + scale_expr) + (sinks ? ", sink = sink" : "")
     return attention(q, k, v, along seq, over head, causal$with) @ wo over (kv_heads, group, head)$(out_bias ? " + bo" : "")
+%end
 }
 

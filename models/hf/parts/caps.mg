@@ -8,4 +8,3 @@
 %key logit_cap : positive = 30 from final_logit_softcapping as logit_cap
 %end
 %let caps_const = (score_cap == null ? "" : ", score_cap = " + real(score_cap)) + (logit_cap == null ? "" : ", logit_cap = " + real(logit_cap))
-%let score_capped = score_cap == null ? "" : ", cap = score_cap"

@@ -7,6 +7,6 @@
 %key near : whole from sliding_window as near
 %end
 %let per_layer = sliding != "0" and sliding != "1"
-%let takes = per_layer ? ", window =" : "", with = per_layer ? ", window = window" : sliding == "1" ? ", window = near" : ""
+%let takes = per_layer ? ", window =" : "", window_name = per_layer ? "window" : sliding == "1" ? "near" : ""
 %let given = per_layer ? ", window = select(" + sliding + ", near, seq)" : "", at = per_layer ? " at l" : ""
 %let near_const = sliding == "0" ? "" : ", near = " + near

@@ -25,7 +25,7 @@ DEEPSEEK3 = {**DEEPSEEK2, "n_shared_experts": 1, "n_routed_experts": 8, "n_group
 
 MAMBA = {"vocab_size": 72, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "bos_token_id": 0, "eos_token_id": 1,
          "pad_token_id": 0}
-QWEN_NEXT = {**QWEN_MOE, "num_hidden_layers": 4, "head_dim": 16, "shared_expert_intermediate_size": 20, "linear_key_head_dim": 16,
+QWEN_NEXT = {**QWEN_MOE, "num_hidden_layers": 4, "head_dim": 16, "shared_expert_intermediate_size": 20, "linear_key_head_dim": 16, "rms_norm_eps": 0.01,
              "linear_value_head_dim": 12, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
 
 # family: {case: keys}
@@ -63,12 +63,13 @@ CONFIGS = {
     },
     "phi3": {
         "plain": SIZES,
-        "partial-window-tied": {**SIZES, "hidden_size": 64, "tie_word_embeddings": True, "sliding_window": 6, "rope_parameters": {
+        "partial-window-tied": {**SIZES, "hidden_size": 64, "resid_pdrop": 0.1, "tie_word_embeddings": True, "sliding_window": 6, "rope_parameters": {
             "rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.75}},
         "longrope": {**SIZES, "original_max_position_embeddings": 12, "rope_parameters": {**LONG, "original_max_position_embeddings": 12}},
     },
     "gpt2": {
         "plain": GPT2,
+        "dropout": {**GPT2, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1, "tie_word_embeddings": False},
         "other": {**GPT2, "activation_function": "relu", "n_inner": 40, "scale_attn_weights": False},
     },
     "mamba2": {
@@ -87,11 +88,14 @@ CONFIGS = {
     "gemma2": {
         "plain": {**SIZES, "num_hidden_layers": 3, "head_dim": 12, "query_pre_attn_scalar": 10, "sliding_window": 6,
                   "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0},
+        "dropout": {**SIZES, "num_hidden_layers": 2, "head_dim": 12, "query_pre_attn_scalar": 10, "sliding_window": 6,
+                    "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "attention_dropout": 0.2},
         "uncapped": {**SIZES, "num_hidden_layers": 3, "head_dim": 8, "query_pre_attn_scalar": 8, "attn_logit_softcapping": None,
                      "final_logit_softcapping": None, "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
                      "sliding_window": 5, "tie_word_embeddings": False},
     },
     "granite": {
+        "dropout": {**SIZES, "attention_multiplier": 0.2, "attention_dropout": 0.1},
         "plain": {**SIZES, "embedding_multiplier": 3.0, "attention_multiplier": 0.2, "residual_multiplier": 0.5, "logits_scaling": 2.0},
         "biases-tied": {**SIZES, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "attention_multiplier": 0.3},
     },
@@ -118,11 +122,12 @@ CONFIGS = {
     },
     "starcoder2": {
         "plain": {**SIZES, "sliding_window": 6},
+        "dropout": {**SIZES, "sliding_window": 6, "attention_dropout": 0.1, "residual_dropout": 0.1, "embedding_dropout": 0.1},
         "no-biases": {**SIZES, "use_bias": False, "tie_word_embeddings": False, "hidden_act": "gelu"},
     },
     "stablelm": {
         "plain": {**SIZES, "partial_rotary_factor": 0.5},
-        "parallel-norms": {**SIZES, "use_qkv_bias": True, "qk_layernorm": True, "use_parallel_residual": True, "hidden_size": 64},
+        "parallel-norms": {**SIZES, "hidden_dropout": 0.1, "use_qkv_bias": True, "qk_layernorm": True, "use_parallel_residual": True, "hidden_size": 64},
         "tied": {**SIZES, "partial_rotary_factor": 1.0, "num_key_value_heads": 4, "tie_word_embeddings": True},
     },
     "smollm3": {
@@ -146,20 +151,20 @@ CONFIGS = {
     },
     "phi": {
         "plain": {**SIZES, "partial_rotary_factor": 0.5, "num_key_value_heads": 4},
-        "norms-tied": {**SIZES, "qk_layernorm": True, "hidden_size": 64, "tie_word_embeddings": True},
+        "norms-tied": {**SIZES, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "qk_layernorm": True, "hidden_size": 64, "tie_word_embeddings": True},
     },
     "gptj": {
         "plain": {**GPT2, "rotary_dim": 4},
-        "whole-tied": {**GPT2, "rotary_dim": 8, "tie_word_embeddings": True, "n_inner": 40, "activation_function": "relu"},
+        "whole-tied": {**GPT2, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "rotary_dim": 8, "tie_word_embeddings": True, "n_inner": 40, "activation_function": "relu"},
     },
     "gpt_neox": {
         "plain": {**NEOX, "hidden_size": 64},
-        "serial": {**NEOX, "rotary_pct": 1.0, "use_parallel_residual": False, "attention_bias": False, "tie_word_embeddings": True},
+        "serial": {**NEOX, "hidden_dropout": 0.1, "rotary_pct": 1.0, "use_parallel_residual": False, "attention_bias": False, "tie_word_embeddings": True},
     },
     "falcon": {
         "one-key": {**FALCON, "ffn_hidden_size": 48},
         "groups": {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "bias": True, "tie_word_embeddings": False},
-        "one-norm": {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
+        "one-norm": {**FALCON, "hidden_dropout": 0.1, "new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
         "serial": {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True},
     },
     "deepseek_v2": {

@@ -1,15 +1,17 @@
 """Golden files of families, from transformers: generate.py [FAMILY...]. Needs torch and transformers; run by hand.
 
-With --export it writes nothing: each case is imported and compiled, a checkpoint of step 0 has the tensors of the source bit by bit,
+With --published it writes the numbers of parameters of published models (published.py) instead. With --export it writes nothing: each case is imported and compiled, a checkpoint of step 0 has the tensors of the source bit by bit,
 AutoModelForCausalLM loads it, and both give the same logits.
 """
 
+import contextlib
 import json
 import os
 import sys
 import tempfile
 
 import configs
+import published
 import test_families as mgc
 import tiny
 import torch
@@ -17,6 +19,20 @@ import transformers as hf
 from safetensors.torch import load_file
 
 PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}  # which take float64
+
+
+@contextlib.contextmanager
+def all_in_float64():
+    """What transformers computes in float32 whatever a model's type is (rates of rotary positions, recurrences, scores) is float64, too."""
+    was = torch.float32, torch.float, torch.Tensor.float
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = was
+        torch.set_default_dtype(torch.float32)
 
 
 def source(family, keys, folder):
@@ -27,8 +43,8 @@ def source(family, keys, folder):
         config = json.load(f)
     shapes = {n: [list(t.shape), round(float(t.float().mean()), 2) if t.ndim < 2 else 0]
               for n, t in sorted(load_file(f"{folder}/init/model.safetensors").items())}
-    os.mkdir(f"{folder}/source")
     tiny.directory(f"{folder}/source", config, shapes)
+    tiny.directory(f"{folder}/exact", config, shapes, "F64")  # torch.float32 is another type below
     return config, shapes
 
 
@@ -63,7 +79,7 @@ def gradients(model, folder):
 
 
 def numbers(folder, vocab):
-    model = hf.AutoModelForCausalLM.from_pretrained(f"{folder}/source", dtype=torch.float64, **PLAIN)
+    model = hf.AutoModelForCausalLM.from_pretrained(f"{folder}/exact", dtype=torch.float64, **PLAIN)
     model.eval()
     rows = torch.tensor(tiny.tokens(vocab))
     loss = loss_of(model, rows)
@@ -92,10 +108,27 @@ def generate(family):
     for name, keys in configs.CONFIGS[family].items():
         with tempfile.TemporaryDirectory() as folder:
             config, shapes = source(family, keys, folder)
-            cases[name] = {"config": config, "tensors": shapes, **numbers(folder, config["vocab_size"])}
+            cases[name] = {"config": config, "tensors": shapes}
+            with all_in_float64():
+                cases[name].update(numbers(folder, config["vocab_size"]))
     text = json.dumps(cases, separators=(",", ":")).replace('},"', '},\n"').replace('],"', '],\n"')
     with open(os.path.join(mgc.HERE, "golden", family + ".json"), "w", encoding="utf-8") as f:
         f.write(text + "\n")
+
+
+def count(config):
+    """Parameters of a published model, which needs no memory for them."""
+    config = hf.AutoConfig.for_model(**{k: v for k, v in config.items() if k != "architectures"})
+    with torch.device("meta"):
+        model = hf.AutoModelForCausalLM.from_config(config)
+    corrections = sum(b.numel() for n, b in model.named_buffers() if n.endswith("e_score_correction_bias"))  # parameters in mgc
+    return sum(p.numel() for p in model.parameters()) + corrections
+
+
+def publish():
+    cases = {n: {"config": c, "parameters": count(c)} for n, c in published.CONFIGS.items()}
+    with open(os.path.join(mgc.HERE, "golden", "published.json"), "w", encoding="utf-8") as f:
+        f.write(json.dumps(cases, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
 def export(family):
@@ -124,9 +157,12 @@ def main():
     torch.set_num_threads(1)
     hf.logging.set_verbosity_error()
     hf.utils.logging.disable_progress_bar()
-    names = [a for a in sys.argv[1:] if a != "--export"] or list(configs.CONFIGS)
+    names = [a for a in sys.argv[1:] if not a.startswith("--")] or list(configs.CONFIGS)
     if "--export" in sys.argv:
         sys.exit(0 if all([export(n) for n in names]) else 1)
+    if "--published" in sys.argv:
+        publish()
+        return
     for n in names:
         generate(n)
 

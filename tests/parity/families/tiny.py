@@ -3,6 +3,7 @@
 import array
 import json
 import math
+import os
 import random
 import struct
 
@@ -54,9 +55,10 @@ def read_header(path):
     return header, 8 + n
 
 
-def directory(folder, config, shapes):
-    """What import-hf and transformers read. shapes: name -> [shape, base]"""
+def directory(folder, config, shapes, kind="F32"):
+    """What import-hf and transformers read. shapes: name -> [shape, base]; kind: F32, or F64 with the same values."""
+    os.mkdir(folder)
     with open(f"{folder}/config.json", "w", encoding="utf-8") as f:
         json.dump(config, f)
     write_safetensors(f"{folder}/model.safetensors",
-                      {n: ("F32", s, weights(n, s, b).tobytes()) for n, (s, b) in shapes.items()})
+                      {n: (kind, s, array.array("f" if kind == "F32" else "d", weights(n, s, b)).tobytes()) for n, (s, b) in shapes.items()})
