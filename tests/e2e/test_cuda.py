@@ -12,6 +12,7 @@ import subprocess
 import mgctest
 import shim
 from mgctest import FULL, TINY, TURN, some
+from test_data import megatron
 
 SEEDS = range(20) if FULL else (2 * TURN, 2 * TURN + 1)
 SHIPPED = ["gpt2_124m.mg", "llama3_8b.mg", "llama3_405b.mg", "llama7b.mg", "mistral_7b.mg", "qwen2_0_5b.mg", "qwen3_0_6b.mg"]
@@ -19,6 +20,7 @@ PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 GPT2 = os.path.join(PARITY, "gpt2_small.mg")
 LLAMA = os.path.join(PARITY, "llama_small.mg")
 MASK = os.path.join(mgctest.SOURCE, "tests/golden/attention_mask.mg")
+PACKED = os.path.join(mgctest.MODELS, "llama_packed.mg")
 TWO = os.path.join(mgctest.SOURCE, "tests/golden/attention_two.mg")
 MLP = os.path.join(PARITY, "mlp_small.mg")
 MIXTRAL = os.path.join(PARITY, "mixtral_small.mg")
@@ -75,6 +77,22 @@ class Cuda(shim.Case):
         for got in (ring, self.losses("./gpu", "--steps", 8)):
             for a, (b, _) in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
+
+    def test_packing(self):
+        """Documents that the data pack into windows: the losses of processors, in a ring and by heads too, with tensor cores and without."""
+        r = random.Random(TURN)
+        index, data = megatron([[r.randrange(256) for _ in range(r.choice((2, 7, 20, 33, 64, 65, 90)))] for _ in range(80)])
+        self.write("corpus.idx", index)
+        self.write("corpus.bin", data)
+        precision, within, head = some((("f32", 1e-6, 8), ("bf16", 1e-3, 64)))[0]
+        sizes = ("-D", "seq=64", "-D", "batch=4", "-D", "layers=2", "-D", "hidden=32", "-D", "kv_heads=2", "-D", "ffn=64",
+                 "-D", f"head={head}", "--precision", precision)
+        self.both(PACKED, *sizes, "--microbatch", 4)
+        want = [loss for loss, _ in self.losses("./cpu", "--steps", 6, data="corpus.bin")]
+        for gpus, rows, more in some(((1, 4, ()), (2, 4, ("-D", "cp=2")), (4, 2, ("-D", "dp=2", "-D", "cp=2"))), 3 if FULL else 2):
+            self.gpu(PACKED, *sizes, *more, "--microbatch", rows)
+            for a, (b, _) in zip(want, self.losses("./gpu", "--steps", 6, data="corpus.bin", SHIM_GPUS=str(gpus)), strict=True):
+                self.assertLess(abs(a - b), within * a, more)
 
     def test_sequences(self):
         """Attention between two sequences, with a bias, and with a sink: the losses of processors, over four GPUs too."""

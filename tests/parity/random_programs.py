@@ -14,12 +14,14 @@ rounding, by a comparison of numbers that are nearly equal, is drawn again.
 
 import argparse
 import collections
+import itertools
 import json
 import math
 import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -60,7 +62,7 @@ CONSTRUCTS = {  # what --stats counts, as it stands in a text
     "stride": r"\[\w+ = [23] \* ", "dilation": r"\[\w+ = [^\]]*\+ 2 \* ", "pool": r"(max|mean|sum)\(\w+\[\w+ = [^\]]*\], over", "join of two": r"join\(\w+, \w+, \(",
     "join of three": r"join\(\w+, \w+, \w+, \(", "range": r"\[\w+ = \d+ \.\.", "one element": r"\[\w+ = \d+\]", "split": r"\[\w+ -> \(", "merge": r"\[\(\w+, \w+\) -> ",
     "shift": r"\[\w+ - \w+\]", "look-up": r"\w\[(tokens|id\d+|v\d+)\]", "top": r"top\(", "select of indices": r"\[select\(\w+ == \d+, \d+, \w+\)\]", "stop": r"stop\(",
-    "next, further": r"next\(tokens, by", "next by name": r"next\(id", "weights of tokens": r"next\(weight|, weight\)", "documents": r"document_start\(",
+    "next, further": r"next\(tokens, by", "next by name": r"next\(id", "weights of tokens": r"next\(weight|, weight\)", "documents": r"document_start\(", "documents of the data": r"document_start\(tokens, along seq\)",
     "attention": r" attention\(|\(attention\(", "window": r"window = ", "cap": r"cap = ", "start": r"attention\([^\n]*, v\d+, along \w+, over [^\n]*causal", "rope with a start": r"rope\(\w+, v\d+, along",
     "experts": r"combine\(", "sorted rows": r"grouped\(", "several losses": r"^train \w+ where", "own optimizer": r"^optimizer", "schedule": r"lr +constant", "clip": r"clip ", "average": r"average ",
     "rate of some": r"^ +rate", "decay of some": r"^ +decay", "frozen": r"^ +frozen", "metric": r"^ +metric",
@@ -83,7 +85,7 @@ class Drawn:
         furthest = max([int(k or 1) for k in re.findall(r"next\(tokens(?:, by = (\d+))?\)", self.text)], default=1)
         furthest = max([furthest, *(int(k or 1) + 1 for k in re.findall(r"next\(weight(?:, by = (\d+))?\)", self.text))])
         for n, x in p.data.items():
-            whole = p.size["seq"] + furthest if n in ("tokens", "weights") else x.shape[-1]
+            whole = p.size["seq"] + furthest if n in ("tokens", "weights", "documents") else x.shape[-1]
             if n in p.longer and f"next({n})" not in self.text:
                 whole -= 1
             found[n] = x[..., :whole] if x.ndim > 1 else x
@@ -144,10 +146,22 @@ class Check:
         back = [rows.index(i) for i in range(len(rows))]
         write_safetensors(self.path("data.safetensors"), {n: raw(x[back]) for n, x in data.items()})
         for word, end in (("tokens", ""), ("weights", ".weights")):
-            for i, k in enumerate(back if word in data else []):
+            for i, k in enumerate(back if word in data and not d.program.documents else []):
                 with open(self.path(f"{i:02d}.window{end}"), "wb") as f:
                     f.write(bytes(data[word][k].tolist()))
-        self.source = "u8:??.window" if d.program.tokens else "data.safetensors"
+        self.source = self.packed(d) if d.program.documents else "u8:??.window" if d.program.tokens else "data.safetensors"
+
+    def packed(self, d):
+        """A Megatron file of the documents, and what their tokens weigh."""
+        lengths = [len(t) for t, _ in d.program.documents]
+        n, at = len(lengths), [0, *itertools.accumulate(lengths)]
+        with open(self.path("packed.idx"), "wb") as f:
+            f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 1, n, n + 1) + struct.pack(f"<{n}i", *lengths)
+                    + struct.pack(f"<{n}q", *at[:n]) + struct.pack(f"<{n + 1}q", *range(n + 1)))
+        for k, name in enumerate(("packed.bin", "packed.bin.weights")):
+            with open(self.path(name), "wb") as f:
+                f.write(b"".join(bytes(x[k].tolist()) for x in d.program.documents))
+        return "packed.bin"
 
     def interpret(self):
         r = self.run(os.path.join(BUILD, "bin/parity-interpret"), "m.mg", "golden.safetensors", "golden.json")

@@ -141,9 +141,19 @@ static double draw_input(const Module *m, uint32_t input, uint64_t *state)
 /* Parameters, inputs and tokens each have a stream of their own; a copy has its parameter's. */
 static uint64_t stream_of(const Module *m, const FnArg *a)
 {
-    return a->role <= ARG_rounded ? m->tensors.data[a->tensor].parameter
-           : a->role == ARG_input ? 900 + a->tensor
-                                  : 999;
+    return a->role <= ARG_rounded     ? m->tensors.data[a->tensor].parameter
+           : a->role == ARG_input     ? 900 + a->tensor
+           : a->role == ARG_documents ? 998
+                                      : 999;
+}
+
+/* Documents of any length, and some that fill up, one behind the other in each row. */
+static void draw_documents(Tensor64 *to, uint64_t *state)
+{
+    const int64_t window = to->type.dims[to->type.rank - 1].size;
+    for (int64_t k = 0; k < type_elements(&to->type); k++)
+        to->data[k] =
+            k % window == 0 || draw_int(state, 4) == 0 ? (double)(k % window) : to->data[k - 1];
 }
 
 Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double high)
@@ -159,7 +169,9 @@ Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double h
         args[i].type = *type_of(t->m, fn->body->args.data[i]);
         int64_t n = type_elements(&args[i].type);
         args[i].data = NEW_ARRAY(t->a, double, n);
-        for (int64_t k = 0; k < n; k++)
+        if (role == ARG_documents)
+            draw_documents(&args[i], &state);
+        for (int64_t k = 0; k < n && role != ARG_documents; k++)
             args[i].data[k] = role <= ARG_rounded  ? draw(&state, low, high)
                               : role == ARG_tokens ? draw_int(&state, (int)t->m->vocab)
                               : role == ARG_weight ? draw_int(&state, 4) * 0.5

@@ -17,6 +17,8 @@ def document_starts(s):
     ids = [i for i in s.indices if i.dims == ("batch", "seq") and "select" not in i.text and "v" not in i.text[:1]]
     if not ids or "seq" in s.scanned:
         return None
+    if s.p.start and any(i.text == "tokens" for i in ids) and s.r.random() < 0.6:
+        return s.p.start
     i = s.r.choice(ids)
     n, end = s.p.size["seq"], s.r.randrange(s.p.size[i.of])
     return s.assign(call("document_start", [i.text, "along seq", f"separator = {end}"], i.dims, n,

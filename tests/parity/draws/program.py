@@ -5,6 +5,7 @@ import math
 import named
 import torch
 from named import T
+from twins.noise import mix, order, permutation
 
 from . import blocks, elements, experts, layers, loops, noise, places, windows
 from .scope import CALL, TIMES, E, Env, Program, Scope, call
@@ -43,19 +44,67 @@ def weights(text, w, dims):
     return E(text, CALL, dims, 2, lambda env: T(w.double(), dims))
 
 
+def first_fit(lengths, capacity):
+    """Pieces by falling length, each in the first window that has room."""
+    windows = []
+    for k in sorted(range(len(lengths)), key=lambda k: -lengths[k]):
+        fits = [w for w in windows if sum(lengths[i] for i in w) + lengths[k] <= capacity]
+        (fits[0] if fits else windows.append([]) or windows[-1]).append(k)
+    return windows
+
+
+def pack(p):
+    """Documents that fill the windows of the first epoch, which are the batch; False: none of those drawn do. Of one length each is
+    where the epoch's permutation has it, and of all windows each is the row that this makes of it."""
+    n, batch, data = p.size["seq"], p.size["batch"], p.data
+    for _ in range(20):
+        lengths = [p.r.randint(2, n + 1) for _ in range(p.r.randint(batch, 3 * batch))]
+        windows = first_fit(lengths, n + 1)
+        if len(windows) == batch:
+            break
+    else:
+        return False
+    tokens = [torch.randint(0, p.size["vocab"], (k,), generator=p.draw) for k in lengths]
+    weights = [torch.randint(1, 4, (k,), generator=p.draw) for k in lengths]
+    where = {}
+    for k in set(lengths):
+        alike = [i for i, x in enumerate(lengths) if x == k]
+        where |= {alike[i]: alike[j] for i, j in enumerate(permutation(mix(mix(mix(0)) ^ k), len(alike)))}
+    for name, x in (("tokens", 0), ("weights", 0), ("documents", torch.arange(n + p.ahead))):
+        data[name] = torch.zeros((batch, n + p.ahead), dtype=torch.long) + x
+    for row, window in enumerate(order(batch, 0)):
+        at = 0
+        for k in windows[window]:
+            here = slice(at, at + lengths[k])
+            data["tokens"][row, here], data["weights"][row, here], data["documents"][row, here] = tokens[where[k]], weights[where[k]], at
+            at += lengths[k]
+    p.documents, p.ordered = list(zip(tokens, weights)), True  # an evaluation has them in the order of the file
+    return True
+
+
+def counted(p, by):
+    """The weights of the tokens so much further: 0 of those of another document."""
+    n = p.size["seq"]
+    w = p.data["weights"][:, by:by + n]
+    return w * (p.data["documents"][:, by:by + n] <= torch.arange(n)) if p.documents else w
+
+
 def token_inputs(p, scope):
     """Windows of tokens, perhaps with weights; targets are one position further or more."""
     r, size, dims, targets = p.r, p.size, ("batch", "seq"), []
     n, p.tokens, p.ahead = size["seq"], True, r.choice((1, 1, 2, 3))
-    t = torch.randint(0, size["vocab"], (size["batch"], n + p.ahead), generator=p.draw)
-    p.data["tokens"] = t
-    scope.indices.append(indices("tokens", t[:, :n], dims, "vocab"))
-    weigh = r.random() < 0.25
+    p.data["tokens"] = torch.randint(0, size["vocab"], (size["batch"], n + p.ahead), generator=p.draw)
+    weigh = r.random() < 0.4
     if weigh:
-        p.data["weights"] = torch.randint(0, 3, t.shape, generator=p.draw)
+        p.data["weights"] = torch.randint(0, 3, p.data["tokens"].shape, generator=p.draw)
+    packed, t = weigh and r.random() < 0.5 and pack(p), p.data["tokens"]
+    scope.indices.append(indices("tokens", t[:, :n], dims, "vocab"))
+    if packed:
+        start = p.data["documents"][:, :n].double()
+        p.start = scope.assign(call("document_start", ["tokens", "along seq"], dims, n, lambda env: T(start, dims)))
     for by in sorted({1, p.ahead}):
         after = indices("next(tokens)" if by == 1 else f"next(tokens, by = {by})", t[:, by:by + n], dims, "vocab")
-        w = weights("weight" if by == 1 else f"next(weight, by = {by - 1})" if by > 2 else "next(weight)", p.data["weights"][:, by:by + n], dims) if weigh else None
+        w = weights("weight" if by == 1 else f"next(weight, by = {by - 1})" if by > 2 else "next(weight)", counted(p, by), dims) if weigh else None
         targets.append((after, w))
         if r.random() < 0.3:
             scope.indices.append(after)

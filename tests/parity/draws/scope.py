@@ -114,6 +114,7 @@ class Program:
         self.sites, self.drawn = {}, {}  # of noise: its key, and how often a key was wanted
         self.longer = []  # inputs by name whose rows have one position more
         self.ahead = 1  # tokens that a window has more than seq
+        self.documents, self.start = [], None  # documents that fill the windows, and where each token's begins
         self.tokens = self.ordered = False  # ordered: it matters which row of the batch is where
         self.draws = False  # noise
 

@@ -6,6 +6,7 @@ import collections
 import random
 import re
 import unittest
+from unittest import mock
 
 from zoo import MODELS, Golden, mgctest, random_layouts
 
@@ -23,6 +24,18 @@ def dims_of(source):
     attends = "attention(" in re.sub(r"block \w+", "", text)
     return random_layouts.Dims(free, seq="seq" if "seq" in names else "", zigzag=attends, heads=attends, layers=layers,
                                most_rules=3, two_axes=0.15, thirds=("tp", "tp", "cp"))
+
+
+PACKING = (  # of documents packed into windows: each way that attention runs along a sequence, and what cuts the batch or the layers
+    ("mesh dp = 2", "batch -> dp", "state, grads -> dp", "microbatch 1", "recompute all"),
+    ("mesh cp = 2", "seq -> cp (ring)", "microbatch 2", "recompute none"),
+    ("mesh cp = 2", "seq -> cp (ring, zigzag)", "microbatch 4", "recompute all"),
+    ("mesh cp = 2", "seq -> cp (heads)", "microbatch 2", "recompute auto"),
+    ("mesh cp = 3", "seq -> cp (ring)", "microbatch 2", "recompute all"),
+    ("mesh tp = 2", "kv_heads, ffn, vocab -> tp", "seq -> tp", "microbatch 2", "recompute none"),
+    ("mesh pp = 2", "layers -> pp (schedule = 1f1b)", "microbatch 1", "recompute all"),
+    ("mesh pp = 2, cp = 2", "layers -> pp (schedule = zb-h1)", "seq -> cp (zigzag)", "microbatch 2", "recompute none"),
+    ("mesh dp = 2, cp = 2", "batch -> dp", "seq -> cp (ring, zigzag)", "state, grads, params -> dp", "microbatch 1", "recompute auto"))
 
 
 class Layouts(mgctest.Case):
@@ -51,6 +64,15 @@ class Layouts(mgctest.Case):
                 refused.update([code] if code else [])
         print(f"{name}: {ran} layouts follow, {sum(refused.values())} refused ({dict(refused)})", flush=True)
         self.assertGreater(ran, 0, "every layout is refused: nothing was tested")
+
+    def test_packing(self):
+        """Losses, norms and gradients of packed documents are the sums of those of each alone, to 1e-12, under every kind of layout."""
+        golden = Golden("packing")
+        data = golden.prepare(self)
+        with mock.patch.multiple("zoo", LOSS=1e-12, NORM=1e-12, GRADIENT=1e-12):
+            for seed, lines in enumerate(mgctest.some(PACKING, 3)):
+                with self.subTest(layout=lines):
+                    self.assertEqual(self.one(golden, data, lines, seed), "")
 
     def test_random_layouts(self):
         for name in mgctest.some(MODELS, 4):

@@ -32,8 +32,13 @@ def mix(x):
 
 
 def order(n, epoch):
-    """The order of the rows in an epoch of a run with seed 0 (runtime/data/shuffle.c)."""
-    key, half = mix(mix(0) ^ epoch), 1
+    """The order of the rows in an epoch of a run with seed 0."""
+    return permutation(mix(mix(0) ^ epoch), n)
+
+
+def permutation(key, n):
+    """Where each number below n goes (runtime/data/shuffle.c)."""
+    half = 1
     while half < 32 and n - 1 >> 2 * half:
         half += 1
     mask, rows = (1 << half) - 1, []
