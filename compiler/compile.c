@@ -61,6 +61,9 @@ static Exit check_options(Session *s)
             "--ranks, --microbatches, --chunks, --group, --costs, --hidden, --comms and --grid are "
             "options of mgc pipeline",
             "-D NAME=VALUE sets a size of the model's mesh");
+    if (o->lora || o->dora || o->on)
+        return usage(s, "--lora, --dora and --on are options of mgc tune",
+                     "a .mg file has a line: adapter lora(rank = 16) on \"*.q_proj.weight\"");
     if (!o->from && o->words.n != 1)
         return o->words.n
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")

@@ -12,7 +12,7 @@
 
 /* Options of the command line; NULL: as it is. */
 typedef struct Change {
-    const char *microbatch, *recompute, *offload, *precision, *define, *device;
+    const char *microbatch, *recompute, *offload, *precision, *define, *device, *adapter;
     Narrow narrow; /* edits of the source */
     bool roomy;    /* the device has room for all: for comparison */
 } Change;
@@ -75,6 +75,8 @@ static Planned plan_with(const Search *q, const Change *c)
         o.precision = c->precision;
     if (c->device)
         o.device = c->device;
+    if (c->adapter)
+        o.adapter = c->adapter;
     if (c->define) {
         o.define = (Words){0};
         for (size_t i = 0; i < q->s->o->define.n; i++)
@@ -354,6 +356,17 @@ static void tell(Search *q)
               "smaller, or "
               "name a device with more memory",
               (long long)p->persistent_bytes, text_bytes(s->arena, (double)p->persistent_bytes));
+}
+
+int64_t unfrozen_bytes(Session *s, const Plan *p)
+{
+    const Search q = {.s = s, .plan = p, .nowhere = fopen("/dev/null", "w")};
+    const Change all = {.adapter = "none", .offload = "none", .roomy = true};
+    if (!q.nowhere)
+        return 0;
+    const Planned r = s->o->from ? (Planned){0} : plan_with(&q, &all);
+    fclose(q.nowhere);
+    return r.fits ? r.bytes : 0;
 }
 
 void remedies_tell(Session *s, const Plan *p, const char *missing)

@@ -49,6 +49,9 @@ Exit env_print(Session *s);
 /* import_hf.c: writes the model of a Hugging Face directory to -o or standard output. */
 Exit command_import_hf(Session *s, const char *dir);
 
+/* tune.c: that with an adapter, and its program. */
+Exit command_tune(Session *s);
+
 /* calibrate.c: measures this machine, or its GPU (--device), and writes the description to -o, or
  * standard output. */
 Exit command_calibrate(Session *s);
@@ -91,6 +94,10 @@ const char **device_names(Arena *a, size_t *count);
 /* remedies.c: helps of the error that a plan does not fit: what would, its bytes and its speed.
  * missing: what it lacks though all is offloaded that can be; NULL: nobody tried. */
 void remedies_tell(Session *s, const Plan *p, const char *missing);
+
+/* ... bytes of a plan's program with all parameters trained, on a device with room for it; 0: it
+ * cannot be planned. */
+int64_t unfrozen_bytes(Session *s, const Plan *p);
 
 /* proposals.c: remedies that messages propose are tried before they are told. */
 void proposals_try(Session *s);

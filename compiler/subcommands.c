@@ -1,4 +1,4 @@
-/* subcommands.c - mgc explain, fmt, import-hf, tok, pipeline and env: what is no compile. */
+/* subcommands.c - mgc explain, fmt, import-hf, tune, tok, pipeline and env: what is no compile. */
 #include "compiler/session.h"
 #include "compiler/tok/tok_run.h"
 
@@ -18,7 +18,7 @@ static bool plain(const Options *o, bool compiles)
     bool front = o->define.n || o->layout || o->device || o->precision || o->adapter ||
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
                  o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
-    return !pipeline_options(o) && !tok_options(o) && !o->out && !o->emit && !o->with_kernels &&
+    return !pipeline_options(o) && !tok_options(o) && !o->lora && !o->dora && !o->on && !o->out && !o->emit && !o->with_kernels &&
            !o->plan && !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace &&
            !o->memory && !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
 }
@@ -137,6 +137,7 @@ Exit command_run(Session *s)
            : !strcmp(c, "fmt")       ? command_fmt(s)
            : !strcmp(c, "tok")       ? command_tokenize(s)
            : !strcmp(c, "import-hf") ? command_import(s)
+           : !strcmp(c, "tune")      ? command_tune(s)
            : !strcmp(c, "report")    ? command_measured(s)
            : !strcmp(c, "pipeline")  ? command_schedule(s)
            : !strcmp(c, "calibrate") ? command_measure(s)

@@ -144,6 +144,8 @@ static Exit write_memory(Session *s, const Plan *p)
 Exit write_outputs(Session *s, const Compiled *c)
 {
     const Options *o = s->o;
+    if (o->plan && c->module->adapter)
+        c->plan->unfrozen_bytes = unfrozen_bytes(s, c->plan);
     if (o->plan)
         (*o->plan ? plan_print_json : plan_print)(c->plan, stdout);
     if (o->schedule)

@@ -81,7 +81,8 @@ static void unknown_adapter(Elab *e, const char *wanted)
 {
     const char *all = "";
     for (size_t i = 0; i < e->adapters.n; i++)
-        if (e->adapters.data[i]->name)
+        if (e->adapters.data[i]->name &&
+            (!i || e->adapters.data[i]->name != e->adapters.data[i - 1]->name))
             all = arena_printf(e->arena, "%s%s, ", all, text(e, e->adapters.data[i]->name));
     const Span at = e->adapters.n ? e->adapters.data[0]->node->at : (Span){e->ast->file, 0, 0};
     fail(e, at, 318, "--adapter %s: the file has no adapter of this name", wanted);

@@ -360,8 +360,9 @@ static inline bool tensor_is_rounded(const Tensor *t)
 }
 
 /* The type that a parameter, or state, is kept in where that is not the one that the program
- * computes in; else DT_none. Followers, state of one number and parameters of one are kept as they
- * are. */
+ * computes in; else DT_none. The matrices of an adapter's base are kept in bf16 where products read
+ * that; they do not change, so nothing is lost. Followers, state of one number and parameters of
+ * one are kept as they are. */
 DType tensor_kept(const Module *m, const Tensor *t);
 
 /* The class by whose rules a tensor is split. A master is only read where its state is: where there

@@ -158,8 +158,9 @@ DType tensor_kept(const Module *m, const Tensor *t)
     const Goal *g = &m->train.goal[t->goal];
     if (t->rounded || t->follows || !t->external_rank)
         return DT_none;
+    const bool base = m->adapter && t->frozen && t->external_rank >= 2;
     if (!t->slot)
-        return m->train.master;
+        return base && m->train.half == DT_bf16 ? DT_bf16 : m->train.master;
     return strcmp(name_str(m->names, t->slot), ROUNDED_SLOT) && !dtype_is_dynamic(g->state)
                ? g->state
                : DT_none;

@@ -348,6 +348,8 @@ typedef struct Plan {
     int64_t scratch_bytes;            /* per thread, beside the arena */
     Outside outside;
     int64_t memory[OWN_count]; /* bytes by owner at the peak */
+    int64_t unfrozen_bytes;    /* for people, beside an adapter: of the program that trains all
+                                * parameters, on a device with room for it; 0: unknown */
     uint32_t nactions;
 } Plan;
 

@@ -4,9 +4,10 @@
  *   after:   @train(m: bf16, ...) { %wide = cast %m ... %new: f32 = ...,
  *              %kept: bf16 = stochastic_round %new, %row, %col, %seed, %step }  -> update m
  *
- * Optimizer state is kept so by `state = bf16`, parameters by `master = bf16`. What is read is
- * widened, exactly; what is written is rounded: up or down at random, so that on average it is what
- * was computed, however small the change is (state may ask for the nearest instead).
+ * Optimizer state is kept so by `state = bf16`, parameters by `master = bf16`, and the matrices of
+ * an adapter's base where products read bf16: these are never written. What is read is widened,
+ * exactly; what is written is rounded: up or down at random, so that on average it is what was
+ * computed, however small the change is (state may ask for the nearest instead).
  *
  * why here: updates are written, in the type of computation; before round, which makes no copies of
  * parameters that are kept as they are multiplied, and before shard, which moves fewer bytes. */
@@ -194,7 +195,7 @@ PassStatus pass_narrow(Job *j)
         if (!tensor_kept(m, &m->tensors.data[t]))
             continue;
         any = true;
-        if (!rounding_fits(m, &m->tensors.data[t]))
+        if (!m->tensors.data[t].frozen && !rounding_fits(m, &m->tensors.data[t]))
             return PASS_error;
     }
     for (size_t f = 0; any && f < m->fns.n; f++) {

@@ -31,21 +31,6 @@ typedef struct manifest {
     unsigned seen;
 } manifest;
 
-bool rt_read_at(int fd, void *to, size_t n, int64_t at)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(fd, (char *)to + done, n - done, at + (int64_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            errno = got ? errno : 0;
-            return false;
-        }
-        done += (size_t)got;
-    }
-    return true;
-}
-
 /* ---- state.json --------------------------------------------------------------------------- */
 
 static bool hex(rt_json *j, int digits, uint64_t *v)
@@ -79,17 +64,20 @@ static bool parse_seal(rt_json *j, file_seal *s)
     return !j->error && (s->given || rt_json_fail(j, "a file without bytes and crc32c"));
 }
 
+static const char *config_name(const mg_program *p)
+{
+    return p->adapter_json ? RT_ADAPTER_CONFIG : RT_CONFIG_FILE;
+}
+
 static bool parse_files(rt_json *j, manifest *m)
 {
     if (!rt_json_enter(j, '{'))
         return false;
     while (rt_json_key(j)) {
-        const char *model = rt_checkpoint_tensors(m->program);
-        const char *config = m->program->adapter_json ? RT_ADAPTER_CONFIG : RT_CONFIG_FILE;
-        file_seal *s = strcmp(j->text, model) == 0           ? &m->model
-                       : strcmp(j->text, RT_SLOTS_FILE) == 0 ? &m->slots
-                       : strcmp(j->text, config) == 0        ? &m->config
-                                                             : NULL;
+        file_seal *s = !strcmp(j->text, rt_checkpoint_tensors(m->program)) ? &m->model
+                       : !strcmp(j->text, RT_SLOTS_FILE)                   ? &m->slots
+                       : !strcmp(j->text, config_name(m->program))         ? &m->config
+                                                                           : NULL;
         if (!s)
             return rt_json_fail(j, "an unknown file");
         if (!parse_seal(j, s))
@@ -417,7 +405,7 @@ static char *check_file(int at, const char *dir, const char *file, const file_se
     return why;
 }
 
-/* Checks config.json: nothing here reads it, but a checkpoint is valid only as a whole. */
+/* Nothing here reads it, but a checkpoint is valid only as a whole. */
 static char *check_config(int at, const char *dir, const char *name, const file_seal *seal)
 {
     char *path = rt_printf("%s/%s", dir, name);
@@ -445,8 +433,7 @@ char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
     if (!why)
         why = check_file(at, dir, RT_SLOTS_FILE, &m.slots, &r->slots, f);
     if (!why && m.config.given)
-        why = check_config(at, dir, r->program->adapter_json ? RT_ADAPTER_CONFIG : RT_CONFIG_FILE,
-                           &m.config);
+        why = check_config(at, dir, config_name(r->program), &m.config);
     fclose(f);
     if (at >= 0)
         close(at);

@@ -589,7 +589,7 @@ void write_model(Gen *g)
 {
     g->extra = -1;
     g->fixed = bit(g->batch);
-    g->nvalues = g->nexternal = g->ninner = g->ninstances = 0;
+    g->nmatrices = g->nvalues = g->nexternal = g->ninner = g->ninstances = 0;
     g->repeated = 0;
     g->model = bit(g->batch) | (g->named ? 0 : bit(g->seq));
     if (g->named)

@@ -304,6 +304,40 @@ static const char *reduction(Gen *g, Dims want, int depth)
              : NULL;
 }
 
+/* "(a b)", or "a" */
+static const char *merged(Gen *g, Dims dims)
+{
+    const char *s = "";
+    int n = 0;
+    for (int i = 0; i < g->ndims; i++)
+        if (dims & bit(i))
+            s = TEXT("%s%s%s", s, n++ ? " " : "", dim_name(g, i));
+    return n > 1 ? TEXT("(%s)", s) : s;
+}
+
+/* A parameter that this product alone reads, and that is a matrix in files: one that may have an
+ * adapter. */
+static const char *declare_matrix(Gen *g, Dims out, Dims in)
+{
+    const char *name = new_name(g, "m");
+    const bool turned = draw_one_in(g, 3);
+    Text *to = g->out;
+    const int indent = g->indent;
+    if (g->scanned >= 0)
+        g->out = g->before, g->indent = g->before_indent;
+    line(g, "%s : param[%s] ~ normal(0.5) as \"%s.weight\" [%s, %s]", name,
+         dim_list(g, out | in, ", "), name, merged(g, turned ? in : out),
+         merged(g, turned ? out : in));
+    g->out = to;
+    g->indent = indent;
+    g->used |= out | in;
+    g->model |= out | in;
+    if (g->nmatrices < 16)
+        g->matrix[g->nmatrices++] = name;
+    g->nparams++;
+    return name;
+}
+
 static const char *product(Gen *g, Dims want, int depth)
 {
     Dims d = fresh(g, want, 2), right = subset(g, want);
@@ -315,6 +349,8 @@ static const char *product(Gen *g, Dims want, int depth)
     if (g->fixed & left & ~reach(g))
         return NULL;
     const char *x = term(g, left | d, depth - 1);
+    if (right && !(right & (left | g->fixed)) && draw_below(g, 3))
+        return TEXT("%s @ %s over %s", x, declare_matrix(g, right, d), over_list(g, d));
     const char *w = !(right & g->fixed) && draw_below(g, 3) ? declare_param(g, right | d, "w")
                                                             : term(g, right | d, depth - 1);
     return draw_below(g, 4) ? TEXT("%s @ %s over %s", x, w, over_list(g, d))

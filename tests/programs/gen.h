@@ -109,7 +109,8 @@ typedef struct Gen {
     Dims fixed, used;         /* dims that nothing sums over; dims that the body has used */
     int budget;               /* expressions that may still be drawn */
     const char *external[64]; /* names of parameters, for rules */
-    int nexternal, nparams;
+    const char *matrix[16];   /* ... of such that may have an adapter */
+    int nexternal, nparams, nmatrices;
     const char *other;     /* a loss beside the first, or NULL */
     const char *own;       /* the optimizers that the file declares, or NULL */
     bool own_ranges;       /* with ranges of their settings */

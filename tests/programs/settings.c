@@ -94,6 +94,20 @@ static void write_goal(Gen *g, bool ready)
     line(g, "}");
 }
 
+/* Of one matrix or a few, now and then of what may be none. */
+static void write_adapter(Gen *g)
+{
+    const char *of = "";
+    for (int i = draw_below(g, g->nmatrices); i < g->nmatrices && (!*of || draw_below(g, 2)); i++)
+        of = TEXT("%s%s\"*%s.weight\"", of, *of ? ", " : "", g->matrix[i]);
+    if (draw_one_in(g, 12))
+        of = TEXT("\"*%s*\"", g->external[draw_below(g, g->nexternal)]);
+    const char *name = ANY("", "", "fast ");
+    line(g, "adapter %s%s(rank = %s, alpha = %s%s%s) on %s", name, ANY("lora", "lora", "dora"),
+         ANY("1", "1", "1", "2"), ANY("1", "3", "0.5"), ANY("", "", ", dropout = 0.25"),
+         ANY("", "", ", rank_stabilized = 1, ratio = 4"), of);
+}
+
 void write_train(Gen *g)
 {
     line(g, "train {");
@@ -123,6 +137,8 @@ void write_train(Gen *g)
                           : "frozen where %s",
              which == 2 && (!strncmp(s, "rank", 4) || strchr(s, '[')) ? "\"*[12]\"" : s);
     }
+    if (!g->other && g->nmatrices && g->nexternal && draw_below(g, 4))
+        write_adapter(g);
     g->indent = 0;
     line(g, "}");
     if (g->other)

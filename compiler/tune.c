@@ -1,0 +1,105 @@
+/* tune.c - mgc tune DIR: the model of a Hugging Face directory with an adapter's line in its train
+ * block, and the program of that. */
+#include "compiler/session.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "rank=16,alpha=32" as the settings of an adapter; NULL: something else stands there. */
+static const char *settings(Arena *a, const char *given)
+{
+    const char *text = "";
+    for (const char *s = given; *s; s++) {
+        if (!isalnum((unsigned char)*s) && !strchr("_=,.", *s))
+            return NULL;
+        text = arena_printf(a, *s == '=' ? "%s = " : *s == ',' ? "%s, " : "%s%c", text, *s);
+    }
+    return text;
+}
+
+/* "q_proj,v_proj" as selectors. */
+static const char *selectors(Arena *a, const char *names)
+{
+    const char *text = "";
+    while (*names) {
+        const size_t n = strcspn(names, ",");
+        text = arena_printf(a, "%s%s\"*.%.*s.weight\"", text, *text ? ", " : "", (int)n, names);
+        names += n + (names[n] == ',');
+    }
+    return text;
+}
+
+/* The imported text with the line at the end of its train block, in the one form. */
+static char *with_line(Session *s, const char *path, const char *line, size_t *length)
+{
+    char *formatted = NULL;
+    size_t size = 0;
+    FILE *in = fopen(path, "rb"), *f = open_memstream(&formatted, length);
+    char *text = NULL;
+    if (in && getdelim(&text, &size, '\0', in) > 0) {
+        const char *train = strstr(text, "\ntrain {"), *end = train ? strstr(train, "\n}") : NULL;
+        const char *all =
+            end ? arena_printf(s->arena, "%.*s\n    %s%s", (int)(end - text), text, line, end)
+                : text;
+        uint32_t file = diag_add_file(s->diag, path, arena_strdup(s->arena, all), strlen(all));
+        const Ast *ast = mg_parse(s->arena, s->names, s->diag, file);
+        if (ast)
+            mg_fmt(ast, f);
+    }
+    fclose(f);
+    free(text);
+    if (in)
+        fclose(in);
+    if (*length)
+        return formatted;
+    free(formatted);
+    return NULL;
+}
+
+static Exit write_source(Session *s, const char *path, const char *line)
+{
+    size_t length = 0;
+    Output out;
+    char *text = with_line(s, path, line, &length);
+    Exit status = text ? output_open(s, &out, path) : EXIT_source;
+    if (!status) {
+        fwrite(text, 1, length, out.file);
+        status = output_close(s, &out, true);
+    }
+    free(text);
+    return status;
+}
+
+Exit command_tune(Session *s)
+{
+    const Options *o = s->o;
+    const char *kind = o->dora ? "dora" : "lora", *given = o->dora ? o->dora : o->lora;
+    const char *numbers = given ? settings(s->arena, given) : NULL;
+    if (o->words.n != 1 || !o->out || !numbers || (o->lora && o->dora)) {
+        diag_error(
+            s->diag, (Span){0}, 0,
+            "the form is: mgc tune DIR --lora rank=16,alpha=32 [--on q_proj,v_proj] -o train");
+        diag_help(s->diag, "it writes train.mg, which says the same in a line of its train block, "
+                           "and makes ./train of it");
+        return EXIT_usage;
+    }
+    const char *path = arena_printf(s->arena, "%s.mg", o->out);
+    const char *on = selectors(s->arena, o->on ? o->on : "q_proj,v_proj");
+    Options import = {.out = path}, rest = *o;
+    Session first = *s;
+    first.o = &import;
+    Exit status = command_import_hf(&first, o->words.data[0]);
+    if (!status)
+        status = write_source(s, path,
+                              arena_printf(s->arena, "adapter %s(%s) on %s", kind, numbers, on));
+    if (status)
+        return status;
+    rest.command = rest.lora = rest.dora = rest.on = NULL;
+    rest.words = (Words){0};
+    vec_push(s->arena, &rest.words, path);
+    Session second = *s;
+    second.o = &rest;
+    return compile(&second);
+}
