@@ -1,6 +1,7 @@
 /* gather.c - copies rows of a table by index, and sums rows back into it. Both move each number
  * once, so memory limits them. */
 #include "kernels/isa.h"
+#include "runtime/half.h"
 
 #include <string.h>
 
@@ -49,14 +50,19 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
         mg_output(r, action, y, d->indices * d->outer * d->inner, d->dtype);
 }
 
-static void add(char *to, const char *from, int64_t count, bool f64)
+/* Halves are added in float, and rounded. */
+static void add(char *to, const char *from, int64_t count, mg_dtype t)
 {
-    if (f64)
-        for (int64_t j = 0; j < count; j++)
-            ((double *)to)[j] += ((const double *)from)[j];
-    else
-        for (int64_t j = 0; j < count; j++)
-            ((float *)to)[j] += ((const float *)from)[j];
+    uint16_t *half = (uint16_t *)to;
+    const uint16_t *more = (const uint16_t *)from;
+    for (int64_t j = 0; t == MG_F64 && j < count; j++)
+        ((double *)to)[j] += ((const double *)from)[j];
+    for (int64_t j = 0; t == MG_F32 && j < count; j++)
+        ((float *)to)[j] += ((const float *)from)[j];
+    for (int64_t j = 0; t == MG_BF16 && j < count; j++)
+        half[j] = mg_to_bf16(mg_from_bf16(half[j]) + mg_from_bf16(more[j]));
+    for (int64_t j = 0; t == MG_F16 && j < count; j++)
+        half[j] = mg_to_f16(mg_from_f16(half[j]) + mg_from_f16(more[j]));
 }
 
 /* Cuts the columns of the table into strips, so that all threads have equal work however often an
@@ -91,7 +97,7 @@ static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
             if (n >= low && n < high)
                 add(w->to + (((table * d->outer + o) * d->n + n) * d->inner + j) * bytes,
                     w->from + ((i * d->outer + o) * d->inner + j) * bytes, count,
-                    d->dtype == MG_F64);
+                    d->dtype);
         }
     }
 }
@@ -108,7 +114,7 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
                     const int32_t *index, void *dtable, void *work)
 {
     (void)work;
-    mgk_real(d->dtype, "mg_scatter_add");
+    mgk_float(d->dtype, "mg_scatter_add");
     Rows w = {.d = d, .from = dy, .index = index, .to = dtable, .each = d->indices / d->tables};
     mg_begin(r, action);
     if (!d->accumulate)

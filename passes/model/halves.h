@@ -7,4 +7,7 @@
 /* Rounds what products read and give, and what is kept, in all functions of m, to m->train.half. */
 void halves_module(Module *m, Arena *tmp);
 
+/* Caches that are read in halves alone are kept in them. */
+void halved_caches(Module *m, Arena *tmp);
+
 #endif

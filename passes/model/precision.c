@@ -55,6 +55,11 @@ PassStatus pass_precision(Job *j)
                         dtype_name(m->train.compute));
     } else if (m->train.half) {
         halves_module(m, j->tmp);
+        halved_caches(m, j->tmp);
+        ValueMap map = {0};
+        for (size_t f = 0; f < m->fns.n; f++)
+            if (m->fns.data[f]->halved)
+                drop_casts(m, m->fns.data[f]->body, &map);
     }
     return PASS_ok;
 }

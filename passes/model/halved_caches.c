@@ -1,0 +1,116 @@
+/* halved_caches.c - caches of keys and values are kept in halves, as attention reads them; part of the
+ * pass precision.
+ *
+ *   before:  %c: f32 = scatter_add %x, %at, %cache    after:  %x2: bf16 = cast %x
+ *            %c2: bf16 = cast %c                              %c2: bf16 = scatter_add %x2, %at, %cache
+ *            attention %q, %c2, ...                           attention %q, %c2, ...
+ *
+ * What is added is added to 0 (passes/model/generate_ops.c), so it is rounded once either way. A cache
+ * that anything reads in f32 stays f32, in both functions. */
+#include "passes/model/halves.h"
+#include "passes/walk.h"
+
+typedef struct Caches {
+    Module *m;
+    bool *member; /* per value: what becomes of one cache */
+    bool changed, good;
+} Caches;
+
+static bool is(const Caches *c, Value v)
+{
+    return c->member[v];
+}
+
+static void join(Caches *c, Value from, Value to)
+{
+    c->changed |= c->member[from] && !c->member[to];
+    c->member[to] |= c->member[from];
+}
+
+static void follow(void *ctx, Ins *i)
+{
+    Caches *c = ctx;
+    const uint32_t carried = (uint32_t)i->attrs.carried;
+    if (i->op == OP_scatter_add && i->nin == 3)
+        join(c, i->in[2], i->out[0]);
+    for (uint32_t k = carried; i->op == OP_repeat && k < i->nin; k++)
+        join(c, i->in[k], i->body->args.data[k]);
+    for (uint32_t k = carried; i->op == OP_repeat && k < i->nout; k++)
+        join(c, i->body->results.data[k], i->out[k]);
+}
+
+static void look(void *ctx, Ins *i)
+{
+    Caches *c = ctx;
+    const uint32_t carried = (uint32_t)i->attrs.carried;
+    for (uint32_t k = 0; k < i->nin; k++)
+        if (is(c, i->in[k]))
+            c->good &= (i->op == OP_repeat && k >= carried) || (i->op == OP_scatter_add && k == 2) ||
+                       (i->op == OP_cast && type_of(c->m, i->out[0])->dtype == c->m->train.half);
+    for (uint32_t k = 0; i->op == OP_repeat && k < carried; k++)
+        c->good &= !is(c, i->body->results.data[k]);
+}
+
+/* A value per function is the cache; which values it becomes. */
+static void find(Caches *c, const Fn *fn, uint32_t number)
+{
+    bool found = false;
+    for (size_t k = 0; k < fn->args.n; k++)
+        if (fn->args.data[k].role == ARG_cache && fn->args.data[k].tensor == number) {
+            c->member[fn->body->args.data[k]] = found = true;
+            c->good &= type_of(c->m, fn->body->args.data[k])->dtype == DT_f32;
+        }
+    do {
+        c->changed = false;
+        each_ins(fn->body, follow, c);
+    } while (c->changed);
+    each_ins(fn->body, look, c);
+    for (size_t k = 0; k < fn->results.n; k++)
+        if (is(c, fn->body->results.data[k]))
+            c->good &= fn->results.data[k].role == RES_cache && fn->results.data[k].tensor == number;
+    c->good &= found;
+}
+
+/* What is added to a member is rounded before it. */
+static void round_added(Caches *c, Region *r)
+{
+    Ins **old = r->ins.data;
+    const size_t n = r->ins.n;
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < n; k++) {
+        Ins *i = old[k];
+        Builder b = builder_at(c->m, r, i);
+        if (i->body)
+            round_added(c, i->body);
+        if (i->op == OP_scatter_add && i->nin == 3 && is(c, i->in[2]))
+            i->in[0] = build_cast(&b, i->in[0], c->m->train.half);
+        vec_push(c->m->arena, &r->ins, i);
+    }
+}
+
+void halved_caches(Module *m, Arena *tmp)
+{
+    enum { FUNCTIONS = 2 };
+    const char *const names[FUNCTIONS] = {"prefill", "decode"};
+    Fn *fn[FUNCTIONS];
+    size_t caches = 0;
+    for (int f = 0; f < FUNCTIONS; f++) {
+        fn[f] = module_fn(m, names[f]);
+        if (!fn[f] || !fn[f]->halved)
+            return;
+    }
+    for (size_t k = 0; k < fn[0]->args.n; k++)
+        caches += fn[0]->args.data[k].role == ARG_cache;
+    for (uint32_t number = 0; number < caches; number++) {
+        const size_t values = m->values.n;
+        Caches c = {.m = m, .member = NEW_ARRAY(tmp, bool, values), .good = true};
+        for (int f = 0; f < FUNCTIONS; f++)
+            find(&c, fn[f], number);
+        for (int f = 0; f < FUNCTIONS && c.good; f++)
+            round_added(&c, fn[f]->body);
+        for (size_t v = 0; v < values && c.good; v++)
+            if (c.member[v])
+                m->values.data[v].type.dtype = m->train.half;
+    }
+}
