@@ -98,9 +98,8 @@ void tok_worker_free(TokWorker *w);
  * then places count in the text with those. */
 void tok_encode(TokWorker *w, const char *text, size_t n);
 void tok_push_all(TokWorker *w, const int32_t *id, size_t n);
-/* Whether an added token ends a text. */
-bool tok_ends_added(const Tokenizer *t, const char *text, size_t n);
-/* The length of the longest one that begins it, or 0. */
+/* The length of the longest added token that ends a text, or begins it; 0: none does. */
+size_t tok_ends_added(const Tokenizer *t, const char *text, size_t n);
 size_t tok_begins_added(const Tokenizer *t, const char *text, size_t n);
 
 /* A part of a text on its way to be tokens. Byte i of it comes from byte from[i] of the text, or

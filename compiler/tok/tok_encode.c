@@ -18,6 +18,8 @@ static void wrong(Document *d, const char *fmt, ...)
 /* Gives the ids from `from` on a weight. */
 static void weigh(TokHand *h, size_t from, uint8_t weight)
 {
+    if (!h->weighted)
+        return;
     if (h->w->n > h->cap) {
         h->cap = h->w->cap;
         h->weight = realloc(h->weight, h->cap);
@@ -31,7 +33,7 @@ static void weigh(TokHand *h, size_t from, uint8_t weight)
 static void count_learnt(const TokHand *h, Document *d, int part)
 {
     d->part[part].learnt = 0;
-    for (size_t i = 0; i < d->part[part].n; i++)
+    for (size_t i = 0; h->weighted && i < d->part[part].n; i++)
         d->part[part].learnt += h->weight[d->part[part].begin + i] != 0;
 }
 

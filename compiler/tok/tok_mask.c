@@ -164,6 +164,20 @@ static size_t turn_end(const Mask *k, const JinText *last, const JinText *next)
     return token == last->n ? tok_begins_added(k->t, next->text, next->n) : 0;
 }
 
+/* Whether a turn ends as the one of the stand-in does, which ends with n bytes: with all of them,
+ * or with the added token at their end (before it the two may have other line ends around calls).
+ */
+static bool ends_alike(const Mask *k, const char *stand_in, size_t n, const char *turn, size_t size)
+{
+    size_t same = 0, space = 0;
+    while (same < n && same < size && stand_in[n - 1 - same] == turn[size - 1 - same])
+        same++;
+    while (space < n && strchr(" \t\r\n", stand_in[n - 1 - space]))
+        space++;
+    size_t token = tok_ends_added(k->t, stand_in, n - space);
+    return same == n || (token && same >= space + token);
+}
+
 static bool end_by_stand_in(Mask *k, size_t i, size_t begin, size_t *end)
 {
     const char *name = "answer0";
@@ -176,10 +190,11 @@ static bool end_by_stand_in(Mask *k, size_t i, size_t begin, size_t *end)
         is_prefix(k, &real) && render(k, jin_first_items(k->a, list, i + 1), false, &alone, &e);
     good = good && render(k, jin_first_items(k->a, list, i + 2), false, &next, &e);
     if (good && behind(&alone, name, &last) && behind(&next, name, &rest)) {
-        size_t n = turn_end(k, &last, &rest);
-        good = (n || !last.n) && real.n >= begin + rest.n &&
-               memcmp(real.text + real.n - rest.n, rest.text, rest.n) == 0;
-        *end = good ? real.n - rest.n + n : 0;
+        size_t n = turn_end(k, &last, &rest), after = rest.n - n;
+        good = (n || !last.n) && real.n >= begin + after &&
+               memcmp(real.text + real.n - after, rest.text + n, after) == 0;
+        *end = good ? real.n - after : 0;
+        good = good && ends_alike(k, rest.text, n, real.text + begin, *end - begin);
     } else {
         good = false;
     }
@@ -215,14 +230,14 @@ static bool find_end(Mask *k, size_t i, size_t begin, size_t *end)
 static bool ends_with_prompt(Mask *k, size_t i, size_t begin)
 {
     JinText asked = prefix(k, i, true), plain = prefix(k, i, false);
-    bool same = plain.n && common(&asked, &plain) == plain.n, found = false;
-    size_t n = same ? asked.n - plain.n : 0, end = begin;
+    size_t shared = common(&asked, &plain), n = asked.n - shared, end = begin;
+    bool found = false;
     for (size_t m = n; m && !found; m--)
-        found = m <= begin && memcmp(k->whole.text + begin - m, asked.text + plain.n, m) == 0 &&
+        found = m <= begin && memcmp(k->whole.text + begin - m, asked.text + shared, m) == 0 &&
                 (m == n || tok_ends_added(k->t, k->whole.text, begin));
     while (end && strchr(" \t\r\n", k->whole.text[end - 1]))
         end--;
-    found |= same && !n && tok_ends_added(k->t, k->whole.text, end);
+    found |= plain.n && !n && tok_ends_added(k->t, k->whole.text, end);
     free(asked.text);
     free(plain.text);
     return found;
@@ -237,8 +252,7 @@ static bool by_content(Mask *k, size_t i, JinPart *part)
     size_t n = json_string_length(content);
     JinError e;
     JinText other = {0}, tail;
-    bool plain =
-        n && !memmem(text, n, "think>", 6) && !json_array_size(json_object_get(m, "tool_calls"));
+    bool plain = n && !json_array_size(json_object_get(m, "tool_calls"));
     static const char *const thinking[] = {"reasoning_content", "reasoning", "thinking"};
     for (int j = 0; j < 3; j++)
         plain = plain && !json_object_get(m, thinking[j]);
@@ -250,6 +264,8 @@ static bool by_content(Mask *k, size_t i, JinPart *part)
     size_t head = good ? (size_t)(tail.text - other.text) - strlen(name) : 0, space = 0;
     good = good && head + tail.n < k->whole.n && common(&other, &k->whole) >= head &&
            memcmp(k->whole.text + k->whole.n - tail.n, tail.text, tail.n) == 0;
+    good = good && (!memmem(text, n, "think>", 6) || /* the thinking is written as it is */
+                    memmem(k->whole.text + head, k->whole.n - tail.n - head, text, n));
     while (good && space < tail.n && strchr(" \t\r\n", tail.text[space]))
         space++;
     size_t token = good ? tok_begins_added(k->t, tail.text + space, tail.n - space) : 0;

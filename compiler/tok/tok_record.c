@@ -85,20 +85,25 @@ static json_t *joined_parts(Record *r, const json_t *parts, size_t number)
     return v;
 }
 
-/* The call with its arguments as an object, where they are JSON in a string. */
-static json_t *parsed_call(const json_t *call)
+/* The call with its arguments as an object, where they are JSON in a string, or the other way. */
+static json_t *with_arguments(const json_t *call, bool parsed)
 {
     json_t *out = json_copy((json_t *)call), *f = json_object_get(call, "function");
     json_t *holder = json_is_object(f) ? json_copy(f) : json_incref(out);
-    json_t *text = json_object_get(holder, "arguments");
-    json_t *v = json_is_string(text) ? json_loadb(json_string_value(text), json_string_length(text),
-                                                  JSON_ALLOW_NUL, NULL)
-                                     : NULL;
-    if (json_is_object(v))
-        json_object_set(holder, "arguments", v);
+    json_t *given = json_object_get(holder, "arguments"), *made = NULL;
+    if (parsed && json_is_string(given))
+        made =
+            json_loadb(json_string_value(given), json_string_length(given), JSON_ALLOW_NUL, NULL);
+    if (!parsed && json_is_object(given)) {
+        char *text = json_dumps(given, 0);
+        made = json_string_nocheck(text ? text : "");
+        free(text);
+    }
+    if (made && json_is_object(made) == parsed)
+        json_object_set(holder, "arguments", made);
     if (json_is_object(f))
         json_object_set(out, "function", holder);
-    json_decref(v);
+    json_decref(made);
     json_decref(holder);
     return out;
 }
@@ -113,7 +118,7 @@ static bool set_calls(Record *r, json_t *m, json_t *calls, size_t number, bool p
             json_decref(list);
             return bad(r, "message %zu has a tool call without a name", number);
         }
-        json_array_append_new(list, parsed ? parsed_call(call) : json_incref(call));
+        json_array_append_new(list, with_arguments(call, parsed));
     }
     json_object_set_new(m, "tool_calls", list);
     return true;
@@ -241,15 +246,9 @@ static bool add_function_call(Record *r, Talk *t, const json_t *value, bool pars
     if (json_is_object(v))
         json_array_append(list, v);
     json_array_foreach(list, i, one) {
-        json_t *call = json_object(), *f = json_copy(one),
-               *arguments = json_object_get(one, "arguments");
-        if (!parsed && json_is_object(arguments)) {
-            char *text = json_dumps(arguments, JSON_ENCODE_ANY);
-            json_object_set_new(f, "arguments", json_string_nocheck(text ? text : ""));
-            free(text);
-        }
+        json_t *call = json_object();
         json_object_set_new(call, "type", json_string("function"));
-        json_object_set_new(call, "function", f);
+        json_object_set(call, "function", one);
         json_array_append_new(calls, call);
     }
     json_object_set_new(m, "role", json_string("assistant"));

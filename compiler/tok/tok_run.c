@@ -220,7 +220,7 @@ static Exit run(Run *r)
     r->doc = NEW_ARRAY(r->s->arena, Document, BATCH_DOCUMENTS + 1);
     json_object_seed(0); /* before there are threads */
     for (int i = 0; i < r->threads; i++)
-        r->hand[i].w = tok_worker_new(r->plan.t);
+        r->hand[i] = (TokHand){tok_worker_new(r->plan.t), r->plan.weighted, NULL, 0};
     if (!status)
         status = read_files(r);
     for (int i = 0; i < r->threads; i++) {

@@ -21,7 +21,8 @@ typedef struct TokPlan {
 /* The tools of a thread. */
 typedef struct TokHand {
     TokWorker *w;
-    uint8_t *weight; /* malloc'ed: of each id of w */
+    bool weighted;
+    uint8_t *weight; /* malloc'ed, where tokens are weighted: of each id of w */
     size_t cap;
 } TokHand;
 

@@ -269,14 +269,16 @@ void tok_encode(TokWorker *w, const char *text, size_t n)
     free(copy);
 }
 
-bool tok_ends_added(const Tokenizer *t, const char *text, size_t n)
+size_t tok_ends_added(const Tokenizer *t, const char *text, size_t n)
 {
+    size_t best = 0;
     for (size_t i = 0; i < t->added.n; i++) {
         const TokAdded *a = &t->added.data[i];
-        if (a->length <= n && memcmp(text + n - a->length, a->text, a->length) == 0)
-            return true;
+        if (a->length <= n && a->length > best &&
+            memcmp(text + n - a->length, a->text, a->length) == 0)
+            best = a->length;
     }
-    return false;
+    return best;
 }
 
 size_t tok_begins_added(const Tokenizer *t, const char *text, size_t n)

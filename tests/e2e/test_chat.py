@@ -155,6 +155,16 @@ class Chat(mgctest.Case):
         self.assertEqual(self.one({"messages": talk}), want)
         self.assertEqual(self.one({"messages": TALK}), self.WHOLE.replace("{Ja", "{<think>\n\n</think>\n\nJa"))
 
+    def test_rearranged(self):
+        """Templates whose earlier text changes when messages follow: a system's words go to the last question (Mistral), and the
+        whole ends with a token unless an answer is asked for (Phi)."""
+        self.template("{% set system = messages[0].content %}<s>{% for m in messages[1:] %}{% if m.role == 'user' %}[{{ system + ': ' "
+                      "if loop.index0 >= messages | length - 3 }}{{ m.content }}]<think>{% else %} {{ m.content }}</s>{% endif %}{% endfor %}")
+        self.assertEqual(self.one({"messages": TALK}), "<s>[Hi]<think> {Hello</s>}[Be brief.: Zürich?]<think> {Ja</s>}"
+                         .replace("[Be brief.: Zürich?]<think> {Ja", "[Be brief.: Zürich?]<think>{ Ja"))
+        self.template(CHATML.replace("{% endif %}", "{% else %}{{ eos_token }}{% endif %}"))
+        self.assertEqual(self.one({"messages": TALK}), self.WHOLE.replace("{Ja<|im_end|>}\n", "{Ja<|im_end|>\n</s>}"))
+
     def test_not_found(self):
         """A template that numbers its messages from the end: no prefix is one, and nothing is guessed."""
         self.template("{% for m in messages %}{{ m.role ~ loop.revindex ~ m.content }}{% endfor %}")
@@ -204,6 +214,13 @@ class Chat(mgctest.Case):
         self.tok("a.jsonl")
         self.assertEqual(self.read("out.labels"), bytes(i % 3 == 0 for i in range(10)))
         self.assertEqual(self.documents("out", "out.weights.bin"), [self.WHOLE.replace("{Hello<|im_end|>}", "Hello<|im_end|>")] * 10)
+        self.write("m.mg", mgctest.TINY.replace("tokens[batch, seq] : token(vocab)", "tokens[batch, seq] : token(vocab), "
+                                                "mask[batch, seq] : token(marks), good[batch, one] : token(marks)")
+                   .replace("dim hidden", "dim marks = 2, one = 1, hidden")
+                   .replace("next(tokens))", "next(tokens), select(next(mask) == 0, 0, 1) * mean(select(good == 0, 0.5, 1), over one))"))
+        self.compiles("m.mg", "-D", "vocab=262", "-D", "seq=200", "-o", "train")
+        self.trains("./train", "--data", "tokens=0:out.bin", "--data", "mask=0:out.weights.bin", "--data", "good=u8:out.labels",
+                    "--steps", 2, "--out", "r")
         self.write("a.jsonl", lines([{"prompt": "Hi", "completion": "yes", "label": True}, {"messages": TALK}]))
         self.assertIn("a.jsonl:2: is a conversation, and the first record", self.tok("a.jsonl", code=1).err)
 
