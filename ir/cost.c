@@ -11,7 +11,8 @@ static double bytes_of(const Module *m, Value v)
     return (double)type_bytes(type_of(m, v));
 }
 
-/* Rows that are sent or fetched: one a choice, read and written; the slots are zeroed first. */
+/* Rows that are sent or fetched, one a choice; what positions have is read or written once, since
+ * one position's choices are moved one after the other. A dispatch zeroes its slots first. */
 static double sent_traffic(const Module *m, const Ins *i)
 {
     double rows = bytes_of(m, i->op == OP_combine_weight ? i->in[1]
@@ -22,7 +23,7 @@ static double sent_traffic(const Module *m, const Ins *i)
     for (int k = 0; k < i->attrs.over.n; k++)
         choices *= (double)i->attrs.over.dim[k].size;
     return (1 + choices) * rows + 2 * bytes_of(m, choice) +
-           (i->op == OP_dispatch ? bytes_of(m, i->out[0]) + choices * rows : 0);
+           (i->op == OP_dispatch ? bytes_of(m, i->out[0]) : 0);
 }
 
 /* Each operand read once, each result written once; of a table only the rows that are looked up, of

@@ -1,6 +1,6 @@
 """describe - the table of attention of a device description, from the machine code of its kernels.
 
-Each row is the rate that bounds.py expects of the kernels of mgc, times the factor of their class (FACTORS): published rates of other
+Each row is what a card measured (MEASURED), or else the rate that bounds.py expects of the kernels of mgc, times the factor of their class (FACTORS): published rates of other
 kernels by those that are expected of their machine code (docs/gpu_bounds.md). Shapes are those of the published tables: 16384
 positions, heads times their size 2048, a causal mask."""
 
@@ -12,6 +12,10 @@ from . import bounds, build, cards, machine
 
 # Published rate by expected rate. No kernel of tf32 or of float32 was found: that of flash is assumed.
 FACTORS = {"flash_sm90": (0.82, 0.82), "flash": (0.91, 0.87), "flash_tf32": (0.91, 0.87), "flash_f32": (0.91, 0.87)}
+# What an H100 measured, forward and gradient, of its peak: bench/results/h100.md, "Attention alone" (causal; heads of 64 with 64 sequences of
+# 1024 and 4 of 4096, of 128 with 4 of 1024 and 4096, and one of 16384).
+MEASURED = {90: {("flash_sm90", 64, 1024): (0.269, 0.214), ("flash_sm90", 64, 4096): (0.362, 0.274), ("flash_sm90", 128, 1024): (0.276, 0.227),
+                 ("flash_sm90", 128, 4096): (0.44, 0.383), ("flash_sm90", 128, 16384): (0.516, 0.43)}}
 POSITIONS, HIDDEN = 16384, 2048
 LENGTHS, FEW = (512, 1024, 4096), (1024,)
 BLOCKS = 3  # that are run: under a mask a block takes as long as it is far from the first
@@ -23,8 +27,9 @@ PEAK = {"flash_tf32": "flops_tf32_per_thread", "flash_f32": "flops_f32_per_threa
 def wanted(card):
     """(class, head, lengths) of the rows of a card."""
     best = "flash_sm90" if card.description.get("warpgroups") else "flash"
-    longer = [(best, 192, LENGTHS)] if best == "flash_sm90" else []
-    return [(best, 64, LENGTHS), (best, 128, LENGTHS), *longer, ("flash", 256, FEW), ("flash_tf32", 128, FEW), ("flash_f32", 128, FEW)]
+    lengths = (*LENGTHS, 16384) if best == "flash_sm90" else LENGTHS
+    longer = [(best, 192, lengths)] if best == "flash_sm90" else []
+    return [(best, 64, lengths), (best, 128, lengths), *longer, ("flash", 256, FEW), ("flash_tf32", 128, FEW), ("flash_f32", 128, FEW)]
 
 
 class Attention:
@@ -75,9 +80,9 @@ def rows(card, folder):
     for kernels, head, lengths in wanted(card):
         attention, factor = Attention(card, kernels, head, folder), FACTORS[kernels]
         for keys in lengths:
-            share = attention.share(keys)
-            row = {"kernels": kernels, "head": head, "keys": keys}
-            row.update((name, capped(card, kernels, s * f)) for name, s, f in zip(("forward", "gradient"), share, factor))
+            share = MEASURED.get(card.machine, {}).get((kernels, head, keys))
+            share = share or [capped(card, kernels, s * f) for s, f in zip(attention.share(keys), factor)]
+            row = {"kernels": kernels, "head": head, "keys": keys, **dict(zip(("forward", "gradient"), share))}
             yield row
 
 

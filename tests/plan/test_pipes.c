@@ -1,6 +1,7 @@
 /* Plans of pipelines: all ranks in one process, by their tables, with messages that are taken as
  * late as they may be, compute what one rank does; and what would have ranks meet at different
  * things, or never, is not proved, by those that stand for all and by all alike. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "plan/check/check_run.h"
+#include "plan/order/pipe_time.h"
 #include "passes/passes.h"
 #include "tests/plan/sharded.h"
 #include "plan/check/check.h"
@@ -46,6 +48,14 @@ static const Small together = {
 static const Small ends = {
     MODELS_DIR "/../tests/plan/ends.mg", 0, {"layers=5", "vocab=16", "batch=8"}};
 
+/* The first two layers are of another kind, and a loop of their own on the first rank; the others
+ * are named layers_3. */
+static const Small dense = {MODELS_DIR "/../bench/published/deepseek.mg",
+                            0,
+                            {"layers=6", "dense=2", "hidden=8", "heads=2", "still=4", "turn=4",
+                             "value=4", "latent=4", "narrow=4", "wide=8", "ffn=4", "experts=4",
+                             "best=2", "vocab=16", "seq=8", "batch=8"}};
+
 typedef struct Case {
     const Small *model;
     const char *schedule, *spec;
@@ -69,6 +79,8 @@ static const Case cases[] = {
     {&together, "interleaved", "dp=2 pp=2; layers pp:2; batch dp; state dp; grads dp", 2},
     {&ends, "zb-h1", "pp=2 dp=2; layers pp; batch dp; state dp; grads dp; params dp", 2},
     {&ends, "interleaved", "pp=2; layers pp:2", 1},
+    {&dense, "interleaved", "pp=2; layers_3 pp:2", 2},
+    {&dense, "1f1b", "pp=2 ep=2; layers_3 pp; experts ep; batch ep", 4},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -105,6 +117,42 @@ static void runs(void **state)
                 fail_msg("%s, layout %s: @%s: %s is off by %g", c->schedule, c->spec,
                          sharded_functions[f], x.where, x.worst);
         }
+        model_close(&t);
+        model_close(&r.t);
+    }
+}
+
+/* Ranks are busy as long as the actions of the loop over microbatches take, as often as each is
+ * done: what one stage does takes no time on others. */
+static void times(void **state)
+{
+    (void)state;
+    Device host = test_device;
+    host.streams = 1;
+    for (int k = 0; k < CASES; k++) {
+        Reference r;
+        Model t;
+        Lies l[3];
+        if (!sampled((uint64_t)k, SANITIZED ? 4 : 1))
+            continue;
+        open_reference(&r, cases[k].model, cases[k].at_once);
+        assert_true(open_local(&t, &r, cases[k].spec, l));
+        const Plan *p = planned(&t, &cases[k], &host);
+        const Program *g = p->train;
+        const Loop *micro = &g->loops.data[g->pipe->loop];
+        Arena *tmp = arena_new();
+        const PipeClock *clock = pipe_run(p, g, tmp);
+        double busy = 0, take = 0;
+        for (int rank = 0; rank < g->pipe->ranks; rank++)
+            busy += clock->busy[rank];
+        for (int i = micro->begin + 1; i < micro->end; i++) {
+            const Action *a = &g->actions.data[i];
+            take += action_is_mark(a) ? 0 : pipe_adds(a) * a->times * g->pipe->ranks;
+        }
+        if (!(fabs(busy - take) <= 1e-9 * take))
+            fail_msg("%s, layout %s: ranks are busy for %g, and actions take %g", cases[k].schedule,
+                     cases[k].spec, busy, take);
+        arena_free(tmp);
         model_close(&t);
         model_close(&r.t);
     }
@@ -373,8 +421,11 @@ static void other_stages(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs), cmocka_unit_test(faults), cmocka_unit_test(fewer_layers),
-        cmocka_unit_test(total_of_each_stage), cmocka_unit_test(other_stages)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(runs),
+                                       cmocka_unit_test(times),
+                                       cmocka_unit_test(faults),
+                                       cmocka_unit_test(fewer_layers),
+                                       cmocka_unit_test(total_of_each_stage),
+                                       cmocka_unit_test(other_stages)};
     return cmocka_run_group_tests_name("pipes", tests, NULL, NULL);
 }
