@@ -75,8 +75,8 @@ static void price(PipeCuts *c, const int64_t *layers)
             c->cost[k][s] = c->of[k][s].rest + (double)layers[s] * c->of[k][s].layer;
 }
 
-/* What phases and messages take, and the graph that says who waits for whom, with a queue each for
- * computing, sending and receiving. NULL: it cannot be run, which its proof excludes. */
+/* The times of phases and messages, and the graph that says who waits for whom, with a queue each
+ * for computing, sending and receiving. NULL: it cannot be run, which its proof excludes. */
 static PipeCuts *cuts_of(const Plan *p, const Program *g, Arena *a)
 {
     const Pipe *pipe = g->pipe;
