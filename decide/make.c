@@ -1,6 +1,6 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Nine rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Eleven rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
@@ -9,19 +9,19 @@
  *   context    after context, up to timeline: the same, of @train alone.
  *   experts    after experts, up to timeline: the same, of @train alone.
  *   turns      after turns, up to timeline: the same, of @train alone.
- *   offload    the decision of frontier, and after frontier up to place; then streams and timeline.
- *              Where nothing is said of it, first the decision of frontier, and if that does not
- *              fit, after frontier up to place, with the decisions on the way.
- *   frontier   after frontier, up to place: what a choice needs, and the sum of what it takes. The
- *              decision behind it is not made yet, and is taken as "nothing beside the rest".
- *   once       after frontier, up to place, and from there up to timeline; as if with overlap.
- *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
- *              timeline. What the backward part keeps is in the module already.
+ *   stages     after stages, up to shard; and after stages up to timeline, with the decisions on
+ * the way. offload    the decision of frontier, and after frontier up to place; then streams and
+ * timeline. Where nothing is said of it, first the decision of frontier, and if that does not fit,
+ * after frontier up to place, with the decisions on the way. frontier   after frontier, up to
+ * place: what a choice needs, and the sum of what it takes. The decision behind it is not made yet,
+ * and is taken as "nothing beside the rest". once       after frontier, up to place, and from there
+ * up to timeline; as if with overlap. overlap    after overlap, up to place; then, with collectives
+ * that are late, from there up to timeline. What the backward part keeps is in the module already.
  *   optimizer  after optimizer, up to place; then from there up to timeline. The decision behind it
  *              is not made yet.
  *   logits     after logits, up to timeline. All else is in the module already.
  *
- * So runs are three deep at the most, and but for offload, which asks frontier and whether anything
+ * So runs are four deep at the most, and but for stages and offload, which ask whether anything
  * fits, a decision depends on no later one. */
 #include "decide/make.h"
 
@@ -35,6 +35,7 @@
 #include "decide/optimizer.h"
 #include "decide/overlap.h"
 #include "decide/pieces.h"
+#include "decide/stages.h"
 #include "plan/asserts.h"
 #include "plan/check/check.h"
 #include "plan/order/order.h"
@@ -68,6 +69,12 @@ static PassStatus decide_experts(PlanJob *j)
 static PassStatus decide_turns(PlanJob *j)
 {
     pieces_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_stages(PlanJob *j)
+{
+    stages_decide(j->m, j->d);
     return PASS_ok;
 }
 

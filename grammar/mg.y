@@ -51,7 +51,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %left '*' '/'
 %precedence NEGATED
 
-%type <node> limit follows declaration slot first json member selector item binding parameter parent statement number atom entry axis option pad direction
+%type <node> limit follows declaration slot first json member selector item binding parameter parent statement number atom entry axis option list pad direction
 %type <node> expr sum term unary dot postfix primary call argument subscript group whole name
 %type <list> rule slots selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
 %type <list> several entries values pads exprs axes options option_list arguments argument_list subscripts dims
@@ -288,6 +288,9 @@ option_list: option             { $$ = list_new(p, $1); }
 option: argument
       | IDENT '=' STRING        { $$ = MAKE(@$, NAMED, .name = $1, .at = @1,
                                             .a = MAKE(@3, STRING, .text = $3)); }
+      | IDENT '=' list          { $$ = MAKE(@$, NAMED, .name = $1, .at = @1, .a = $3); }
+
+list: '[' exprs ']'             { $$ = MAKE(@$, LIST, .list = *$2); }
 
 /* ---- config ------------------------------------------------------------------------------- */
 

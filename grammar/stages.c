@@ -74,6 +74,15 @@ static void interleaved_or_without(Elab *e, const NodeList *options, const Node 
     remedy(e, entry_with_comma(e->diag, number->span), "", "without '%s'", name);
 }
 
+/* Each number of layers is one. */
+static void check_cut(Elab *e, const NodeList *options)
+{
+    const Node *cut = option(e, options, "stages");
+    int64_t n;
+    for (size_t i = 0; cut && i < cut->a->list.n; i++)
+        config_integer(e, cut->a->list.data[i], 0, &n, 341);
+}
+
 /* chunks and group are of schedules that have several chunks a rank. */
 static void check_numbers(Elab *e, const NodeList *options, int schedule)
 {
@@ -137,35 +146,48 @@ static void check_rows(Elab *e, const Node *axis)
     }
 }
 
+/* Of the options of an axis: words, then those with a value, of which the last is a list. */
+enum { HEADS = 1, RING, ROWS, GATHER, WORDS, STAGES = WORDS + 4 };
+static const char *const axis_options[] = {"zigzag", "heads",    "ring",   "rows",
+                                           "gather", "schedule", "chunks", "group",
+                                           "bound",  "stages",   NULL};
+
+/* Is an option's value there, and of its kind? Else told. */
+static bool check_value(Elab *e, const Node *o, int which)
+{
+    static const char *const examples[] = {"1f1b", "2", "4", "1.5", "[3, 2]"};
+    if (which < WORDS && o->kind == N_NAMED)
+        fail(e, o->at, 324, "'%s' takes no value", axis_options[which]);
+    else if (which >= WORDS && o->kind != N_NAMED)
+        fail(e, o->at, 324, "'%s' needs a value: %s = %s", axis_options[which], axis_options[which],
+             examples[which - WORDS]);
+    else if (which >= WORDS && (which == STAGES) != (o->a->kind == N_LIST))
+        fail(e, o->a->span, 324, "'%s' takes %s: %s = %s", axis_options[which],
+             which == STAGES ? "a list of numbers of layers" : "one value", axis_options[which],
+             examples[which - WORDS]);
+    else
+        return true;
+    return false;
+}
+
 void check_axis_options(Elab *e, const Node *axis)
 {
-    enum { HEADS = 1, RING, ROWS, GATHER, WORDS }; /* WORDS: the first option with a value */
-    static const char *const options[] = {"zigzag",   "heads",  "ring",  "rows",  "gather",
-                                          "schedule", "chunks", "group", "bound", NULL};
-    static const char *const examples[] = {"", "", "", "", "", "1f1b", "2", "4", "1.5"};
     const Node *heads = NULL, *other = NULL; /* `heads`, and what it cannot be together with */
     int schedule = S_1F1B;
     for (size_t i = 0; i < axis->list.n; i++) {
         const Node *o = axis->list.data[i];
         int which = config_choice(
             e, o->kind == N_NAMED ? &(Node){.kind = N_NAME, .name = o->name, .at = o->at} : o,
-            "option of a rule", options, 324);
+            "option of a rule", axis_options, 324);
         if (which < 0)
             return;
         if (which == HEADS)
             heads = o;
         else if (which <= RING)
             other = o;
-        if (which < WORDS && o->kind == N_NAMED)
-            fail(e, o->at, 324, "'%s' takes no value", options[which]);
-        else if (which >= WORDS && o->kind != N_NAMED)
-            fail(e, o->at, 324, "'%s' needs a value: %s = %s", options[which], options[which],
-                 examples[which]);
-        else if (which == WORDS)
-            schedule = schedule_of(e, o->a);
-        else
-            continue;
-        if (schedule < 0 || which > WORDS)
+        if (!check_value(e, o, which))
+            return;
+        if (which == WORDS && (schedule = schedule_of(e, o->a)) < 0)
             return;
         for (size_t k = 0; k < i; k++)
             if (axis->list.data[k]->kind == N_NAMED && o->kind == N_NAMED &&
@@ -183,6 +205,7 @@ void check_axis_options(Elab *e, const Node *axis)
     }
     check_rows(e, axis);
     check_numbers(e, &axis->list, schedule);
+    check_cut(e, &axis->list);
 }
 
 void read_axis_word(Elab *e, const Node *option, Axes axis, LayoutRule *rule)
@@ -228,6 +251,17 @@ static bool is_repeated(const Elab *e, Name dim)
 static bool is_pipeline_option(const Elab *e, const Node *o)
 {
     return o->kind == N_NAMED && strcmp(text(e, o->name), "bound") != 0;
+}
+
+/* The numbers of layers that a list says. */
+static void read_cut(Elab *e, const Node *list, Pipeline *p)
+{
+    p->cut_span = list->span;
+    for (size_t i = 0; i < list->list.n; i++) {
+        int64_t n;
+        if (config_integer(e, list->list.data[i], 0, &n, 341))
+            vec_push(e->arena, &p->layers, n);
+    }
 }
 
 void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l)
@@ -276,6 +310,9 @@ void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, La
                              .chunks = (int)v,
                              .group = (int)n,
                              .span = kept->span};
+    const Node *cut = option(e, options, "stages");
+    if (cut)
+        read_cut(e, cut->a, &l->pipeline);
 }
 
 /* The longest one: the iterations before it are computed by the first stage, those after it by the

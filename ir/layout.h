@@ -101,11 +101,15 @@ typedef struct Pipeline {
     const char *table; /* the file of a schedule in PyTorch's grammar, or NULL */
     int chunks;        /* 1 or more */
     int group;         /* interleaved; 0: as many as ranks */
-    /* Set by pass shard: per stage, how many layers; the largest of those. A rank has room for
-     * `max_layers` layers of each of its chunks: the dim is chunks * max_layers long there. */
+    /* Per stage, how many layers. Before pass shard: as the layout says, or decision `stages`;
+     * none: as the pass finds it. */
     VEC(int64_t) layers;
+    /* Set by pass shard: the largest of those. A rank has room for `max_layers` layers of each of
+     * its chunks: the dim is chunks * max_layers long there. */
     int64_t max_layers;
-    Span span;
+    double compared[2];  /* seconds of a step as that cuts and as it was chosen, by the plans of
+                            decision `stages`, for people; 0: it took no other */
+    Span span, cut_span; /* cut_span: of the list that says them; no place: none does */
 } Pipeline;
 
 /* How a scan of the source goes along its dim, for people. */

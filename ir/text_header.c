@@ -170,6 +170,20 @@ void text_read_layout(Reader *r)
     read_assert(r, "assert_disk", &l->assert_level[LEVEL_disk], &l->assert_level_span[LEVEL_disk]);
 }
 
+/* The numbers of layers of stages; returns the largest. */
+static int64_t read_cut(Reader *r, Pipeline *p)
+{
+    int64_t max = 0;
+    text_want_mark(r, '[');
+    do {
+        int64_t n = text_want_int(r, 0, INT32_MAX);
+        vec_push(r->m->arena, &p->layers, n);
+        max = n > max ? n : max;
+    } while (text_take_mark(r, ','));
+    text_want_mark(r, ']');
+    return max;
+}
+
 static void read_pipeline(Reader *r)
 {
     Pipeline *p = &r->m->layout.pipeline;
@@ -189,15 +203,11 @@ static void read_pipeline(Reader *r)
     text_want_word(r, "group");
     p->group = (int)text_want_int(r, 0, MAX_STAGES);
     s = r->t.span;
-    if (text_take_word(r, "layers")) {
-        text_want_mark(r, '[');
-        do {
-            int64_t n = text_want_int(r, 0, INT32_MAX);
-            vec_push(r->m->arena, &p->layers, n);
-            p->max_layers = n > p->max_layers ? n : p->max_layers;
-        } while (text_take_mark(r, ','));
-        text_want_mark(r, ']');
-        if (p->layers.n != (size_t)mesh_stages(r->m) || !p->max_layers)
+    const bool cut = text_take_word(r, "layers");
+    if (cut || text_take_word(r, "stages")) {
+        const int64_t max = read_cut(r, p);
+        p->max_layers = cut ? max : 0;
+        if (p->layers.n != (size_t)mesh_stages(r->m) || !max)
             text_wrong(r, s, 403, "there are not %s of layers as there are stages",
                        "as many numbers");
     }

@@ -78,7 +78,11 @@ static void print_pipeline(const Module *m, FILE *out)
         print_text(" table", p->table, out);
     fprintf(out, " chunks %d group %d", p->chunks, p->group);
     for (size_t s = 0; s < p->layers.n; s++)
-        fprintf(out, "%s%lld", s ? ", " : " layers [", (long long)p->layers.data[s]);
+        fprintf(out, "%s%lld",
+                s               ? ", "
+                : p->max_layers ? " layers ["
+                                : " stages [",
+                (long long)p->layers.data[s]);
     fputs(p->layers.n ? "]" : "", out);
     text_print_place(m, p->span, out);
     fputc('\n', out);

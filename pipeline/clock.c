@@ -32,47 +32,62 @@ static double length_of(const PipeCosts *c, const PipeOps *ops, size_t i)
 }
 
 /* The graph in its order, so that a run goes through memory once. */
-typedef struct Walk {
+typedef struct PipeWalk {
+    const PipeGraph *graph;
     size_t nodes;
     uint32_t *first, *next; /* as in the graph, of positions */
     uint32_t *position;     /* of a node */
     double *length;         /* of what ends here; what starts takes no time */
     int16_t *rank;          /* that computes what ends here; NOBODY */
     double *time;           /* when it is reached */
-} Walk;
+} PipeWalk;
 
 enum { NOBODY = -1 };
 
-static Walk walk_of(Arena *a, const PipeGraph *g, const PipeCosts *c)
+PipeWalk *pipe_walk(Arena *a, const PipeGraph *g)
 {
     size_t n = g->nodes, edges = 0;
-    Walk w = {.nodes = n,
-              .first = NEW_ARRAY(a, uint32_t, n + 1),
-              .next = NEW_ARRAY(a, uint32_t, g->first[n]),
-              .position = NEW_ARRAY(a, uint32_t, n),
-              .length = NEW_ARRAY(a, double, n),
-              .rank = NEW_ARRAY(a, int16_t, n),
-              .time = NEW_ARRAY(a, double, n)};
+    PipeWalk *w = NEW(a, PipeWalk);
+    *w = (PipeWalk){.graph = g,
+                    .nodes = n,
+                    .first = NEW_ARRAY(a, uint32_t, n + 1),
+                    .next = NEW_ARRAY(a, uint32_t, g->first[n]),
+                    .position = NEW_ARRAY(a, uint32_t, n),
+                    .length = NEW_ARRAY(a, double, n),
+                    .rank = NEW_ARRAY(a, int16_t, n),
+                    .time = NEW_ARRAY(a, double, n)};
     for (size_t i = 0; i < n; i++)
-        w.position[g->order[i]] = (uint32_t)i;
+        w->position[g->order[i]] = (uint32_t)i;
     for (size_t i = 0; i < n; i++) {
         Node x = g->order[i];
         Place at = g->place[x / 2];
         const PipeOp *op = &g->program->rank[at.rank].data[at.op];
-        w.rank[i] = NOBODY;
-        if (x % 2) {
-            w.length[i] = length_of(c, &g->program->rank[at.rank], at.op);
-            w.rank[i] = op->step == PIPE_COMPUTE ? (int16_t)at.rank : NOBODY;
-        }
+        w->rank[i] = x % 2 && op->step == PIPE_COMPUTE ? (int16_t)at.rank : NOBODY;
         for (uint32_t k = g->first[x]; k < g->first[x + 1]; k++)
-            w.next[edges++] = w.position[g->next[k]];
-        w.first[i + 1] = (uint32_t)edges;
+            w->next[edges++] = w->position[g->next[k]];
+        w->first[i + 1] = (uint32_t)edges;
     }
     return w;
 }
 
+static void set_lengths(PipeWalk *w, const PipeCosts *c)
+{
+    const PipeGraph *g = w->graph;
+    for (size_t i = 0; i < g->nodes / 2; i++) {
+        const Place at = g->place[i];
+        w->length[w->position[2 * i + 1]] = length_of(c, &g->program->rank[at.rank], at.op);
+    }
+}
+
+static PipeWalk *walk_of(Arena *a, const PipeGraph *g, const PipeCosts *c)
+{
+    PipeWalk *w = pipe_walk(a, g);
+    set_lengths(w, c);
+    return w;
+}
+
 /* The time of the last; a rank takes `factor` as long to compute. */
-static double run(const Walk *w, int rank, double factor)
+static double run(const PipeWalk *w, int rank, double factor)
 {
     double step = 0;
     for (size_t i = 0; i < w->nodes; i++)
@@ -88,13 +103,19 @@ static double run(const Walk *w, int rank, double factor)
     return step;
 }
 
+double pipe_walk_step(PipeWalk *w, const PipeCosts *c)
+{
+    set_lengths(w, c);
+    return run(w, NOBODY, 1);
+}
+
 PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c)
 {
     Arena *tmp = arena_new();
     int ranks = g->program->table->ranks;
-    Walk w = walk_of(tmp, g, c);
+    PipeWalk *w = walk_of(tmp, g, c);
     PipeClock *k = NEW(a, PipeClock);
-    k->step = run(&w, NOBODY, 1);
+    k->step = run(w, NOBODY, 1);
     k->busy = NEW_ARRAY(a, double, ranks);
     k->begin = NEW_ARRAY(a, double *, ranks);
     k->end = NEW_ARRAY(a, double *, ranks);
@@ -105,12 +126,12 @@ PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c)
     double busy = 0;
     for (size_t i = 0; i < g->nodes / 2; i++) {
         Place at = g->place[i];
-        uint32_t end = w.position[2 * i + 1];
-        k->begin[at.rank][at.op] = w.time[w.position[2 * i]];
-        k->end[at.rank][at.op] = w.time[end];
-        if (w.rank[end] != NOBODY) {
-            k->busy[at.rank] += w.length[end];
-            busy += w.length[end];
+        uint32_t end = w->position[2 * i + 1];
+        k->begin[at.rank][at.op] = w->time[w->position[2 * i]];
+        k->end[at.rank][at.op] = w->time[end];
+        if (w->rank[end] != NOBODY) {
+            k->busy[at.rank] += w->length[end];
+            busy += w->length[end];
         }
     }
     k->bubble = fmax(0, 1 - busy / (k->step * ranks));
@@ -140,17 +161,17 @@ PipeSlower pipe_slower(Arena *a, const PipeGraph *g, const PipeCosts *c, const P
     Arena *tmp = arena_new();
     int ranks = g->program->table->ranks;
     double *longer = NEW_ARRAY(a, double, ranks);
-    Walk w = walk_of(tmp, g, c);
+    PipeWalk *w = walk_of(tmp, g, c);
     uint64_t work = 0;
     const bool *try = tried(tmp, k, ranks);
     for (int rank = 0; rank < ranks; rank++) {
         longer[rank] = NAN;
         if (!try[rank])
             continue;
-        work += w.first[w.nodes];
+        work += w->first[w->nodes];
         /* For the derivative so little that the longest way stays the longest. */
         double more = factor > 0 ? k->busy[rank] * factor : k->step * 0x1p-24;
-        longer[rank] = (run(&w, rank, 1 + more / k->busy[rank]) - k->step) / more;
+        longer[rank] = (run(w, rank, 1 + more / k->busy[rank]) - k->step) / more;
     }
     arena_free(tmp);
     return (PipeSlower){longer, work};

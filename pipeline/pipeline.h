@@ -286,6 +286,10 @@ typedef struct PipeClock {
 
 /* A run in which everything begins as soon as it can. */
 PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c);
+/* The time of such a run alone, for one graph and many costs. */
+typedef struct PipeWalk PipeWalk;
+PipeWalk *pipe_walk(Arena *a, const PipeGraph *g);
+double pipe_walk_step(PipeWalk *w, const PipeCosts *c);
 /* How much longer the step gets where one rank computes slower, by rank: of each second by which it
  * is busy longer, so much. It computes slower by the factor, such as 0.1; 0: by very little. Each
  * rank is a run of its own, so that only so many are tried, lest the time grow with the square of

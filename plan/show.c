@@ -460,6 +460,7 @@ void plan_print(const Plan *p, FILE *out)
     plan_print_pieces(p, out);
     plan_print_context(p, out);
     plan_print_experts(p, out);
+    plan_print_stages(p, out);
     print_recompute(p, out);
     seconds_by_kind(p->train, by_kind);
     fputs("step time by kind\n", out);
@@ -542,6 +543,7 @@ void plan_print_json(const Plan *p, FILE *out)
                                       "half_ms", whole.half * 1e3, "most_ms", whole.most * 1e3));
     plan_context_json(m, o);
     plan_experts_json(m, o);
+    plan_stages_json(m, o);
     json_object_set_new(o, "kept", kept_json(m));
     json_object_set_new(o, "levels", levels_json(p));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));

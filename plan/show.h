@@ -35,6 +35,10 @@ void plan_context_json(const Module *m, struct json_t *to);
 /* Of rules for experts of grouped products that say, or were decided, what is moved: the same. */
 void plan_print_experts(const Plan *p, FILE *out);
 void plan_experts_json(const Module *m, struct json_t *to);
+/* show_stages.c: of a pipeline how many layers its stages have, and what that was compared with:
+ * one line; added as "stages", an object. */
+void plan_print_stages(const Plan *p, FILE *out);
+void plan_stages_json(const Module *m, struct json_t *to);
 
 /* show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most MAX_AXES,
  * how many. */

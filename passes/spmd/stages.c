@@ -6,7 +6,8 @@
  *
  * Each chunk has room for the layers of the largest stage. So with several chunks a rank no stage
  * has more layers than it must: one more in one of them would take a layer's memory in each chunk
- * of each rank, twice as much where stages are of one layer. */
+ * of each rank, twice as much where stages are of one layer. Whether that memory is worth it, plans
+ * say (decide/stages.c), and a layout may say the numbers itself. */
 #include "ir/cost.h"
 #include "pipeline/pipeline.h"
 #include "passes/spmd/shard.h"
@@ -22,6 +23,9 @@ typedef struct Weight {
     double layer, before, after; /* of one layer; outside of them on the first and the last rank */
     int64_t layers;
 } Weight;
+
+/* Per stage, how many layers. */
+typedef VEC(int64_t) Cut;
 
 static double weight_of(const Module *m, const Ins *i)
 {
@@ -93,23 +97,73 @@ static void share_out(const Weight *w, int64_t ranks, int chunks, int64_t most, 
 
 /* The stages of a rank have as many layers each; the first and the last of all have fewer where
  * that does not come out even. */
-static void cut(Module *m, const Weight *w, int64_t *of_rank)
+static void cut(const Module *m, const Weight *w, Cut *c, Arena *a)
 {
-    Pipeline *p = &m->layout.pipeline;
-    int64_t ranks = mesh_size(m, p->axis);
-    const int64_t stages = mesh_stages(m), even = (w->layers + stages - 1) / stages;
+    const Pipeline *p = &m->layout.pipeline;
+    const int64_t ranks = mesh_size(m, p->axis), stages = mesh_stages(m),
+                  even = (w->layers + stages - 1) / stages;
+    int64_t *of_rank = NEW_ARRAY(a, int64_t, ranks);
     share_out(w, ranks, p->chunks, p->chunks > 1 ? p->chunks * even : w->layers, of_rank);
-    p->layers.n = 0;
-    p->max_layers = 0;
-    for (int s = 0; s < mesh_stages(m); s++) {
+    for (int s = 0; s < stages; s++) {
         const int rank = mg_rank_of_stage(MG_LOOP, (int)ranks, s);
         int64_t n = of_rank[rank], chunk = s / ranks, rest = n % p->chunks;
         bool more = rank == 0 ? chunk >= p->chunks - rest : chunk < rest;
-        int64_t mine = n / p->chunks + more;
-        vec_push(m->arena, &p->layers, mine);
-        p->max_layers = mine > p->max_layers ? mine : p->max_layers;
+        vec_push(a, c, n / p->chunks + more);
     }
 }
+
+static void take(Module *m, const int64_t *layers, size_t stages)
+{
+    Pipeline *p = &m->layout.pipeline;
+    p->layers.data = NULL; /* what it was may be another module's, too */
+    p->layers.n = p->layers.cap = 0;
+    p->max_layers = 0;
+    for (size_t s = 0; s < stages; s++) {
+        vec_push(m->arena, &p->layers, layers[s]);
+        p->max_layers = layers[s] > p->max_layers ? layers[s] : p->max_layers;
+    }
+}
+
+/* ---- numbers that the layout says ------------------------------------------------------------ */
+
+/* Proposes the numbers of a cut. */
+static void propose_cut(const Module *m, const Cut *c, Arena *tmp)
+{
+    const char *text = "[";
+    for (size_t s = 0; s < c->n; s++)
+        text = arena_printf(tmp, "%s%s%lld", text, s ? ", " : "", (long long)c->data[s]);
+    text = arena_printf(tmp, "%s]", text);
+    if (m->layout.pipeline.cut_span.file)
+        diag_remedy(m->diag, &(Remedy){1, {{m->layout.pipeline.cut_span, text}}}, "stages = %s",
+                    text);
+}
+
+/* As many numbers as stages, and as many layers in them as there are. */
+static bool is_a_cut(const Module *m, const Weight *w, const Cut *own, Arena *tmp)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    const Span at = p->cut_span.file ? p->cut_span : p->span;
+    const int stages = mesh_stages(m);
+    const char *dim = name_str(m->names, p->dim);
+    int64_t sum = 0;
+    for (size_t s = 0; s < p->layers.n; s++)
+        sum += p->layers.data[s] < INT64_MAX - sum ? p->layers.data[s] : INT64_MAX - sum;
+    if (p->layers.n != (size_t)stages)
+        diag_error(m->diag, at, 344,
+                   "%zu numbers of layers for %d stages: %lld ranks of %d chunk%s", p->layers.n,
+                   stages, (long long)mesh_size(m, p->axis), p->chunks, p->chunks == 1 ? "" : "s");
+    else if (sum != w->layers)
+        diag_error(m->diag, at, 344, "%lld layers in stages, and '%s' has %lld", (long long)sum,
+                   dim, (long long)w->layers);
+    else
+        return true;
+    propose_cut(m, own, tmp);
+    if (p->layers.n == (size_t)stages)
+        propose_size(m->diag, dim, sum);
+    return false;
+}
+
+/* ---- schedules ------------------------------------------------------------------------------- */
 
 /* Another size of microbatches, the nearest first; else another batch. */
 static void propose_microbatches(const Module *m, const PipeForm *f)
@@ -173,18 +227,24 @@ bool stages_choose(Module *m)
     if (!p->axis)
         return true;
     Arena *tmp = arena_new();
-    Weight w = weights(m, tmp);
-    int64_t ranks = mesh_size(m, p->axis);
+    const Weight w = weights(m, tmp);
     const int n = mesh_stages(m);
-    bool enough = n <= MAX_STAGES && w.layers > 1 && w.layers >= n - 2;
-    if (enough)
-        cut(m, &w, NEW_ARRAY(tmp, int64_t, ranks));
-    else
+    const bool said = p->layers.n > 0;
+    bool enough = n <= MAX_STAGES && w.layers > 1 && (said || w.layers >= n - 2);
+    Cut own = {0};
+    if (!enough) {
         diag_error(m->diag, p->span, 344,
                    "%d stages of %lld layer%s: all but the first and the last have one", n,
                    (long long)w.layers, w.layers == 1 ? "" : "s");
-    if (!enough)
         propose_stages(m, &w, n);
+    } else {
+        cut(m, &w, &own, tmp);
+        enough = !said || is_a_cut(m, &w, &own, tmp);
+    }
+    if (enough && said)
+        take(m, p->layers.data, p->layers.n);
+    else if (enough)
+        take(m, own.data, own.n);
     arena_free(tmp);
     return enough && (!module_fn(m, "train") || has_schedule(m));
 }

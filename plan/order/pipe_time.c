@@ -13,14 +13,22 @@ bool pipe_does(StageSet on, int at, int n)
     return on & (here ? here : AT_MIDDLE);
 }
 
-int64_t pipe_iterations(const Plan *p, const Program *g, const Loop *l, int stage)
+/* A loop before the layers is the first stage's alone. */
+static bool pipe_has(const Program *g, const Loop *l, int stage)
 {
-    const Pipeline *of = &p->module->layout.pipeline;
-    bool any = false; /* a loop before the layers is the first stage's alone */
+    bool any = false;
     for (int i = l->begin + 1; i < l->end && !any; i++)
         any = !action_is_mark(&g->actions.data[i]) &&
               pipe_does(g->actions.data[i].on, stage, g->pipe->stages);
-    return !any ? 0 : l->dim.name == of->dim ? of->layers.data[stage] : l->dim.size;
+    return any;
+}
+
+int64_t pipe_iterations(const Plan *p, const Program *g, const Loop *l, int stage)
+{
+    const Pipeline *of = &p->module->layout.pipeline;
+    if (!pipe_has(g, l, stage))
+        return 0;
+    return l->dim.name == of->dim ? of->layers.data[stage] : l->dim.size;
 }
 
 double pipe_adds(const Action *a)
@@ -28,19 +36,27 @@ double pipe_adds(const Action *a)
     return a->stream ? a->exposed : a->seconds;
 }
 
-/* Seconds of the actions [from, to) that a stage does; of the layers' loops, its share. */
-static double phase_seconds(const Plan *p, const Program *g, int from, int to, int stage)
+/* Seconds of the actions [from, to) that a stage does: of each layer that it has, and of the rest.
+ */
+typedef struct PhaseTime {
+    double layer, rest;
+} PhaseTime;
+
+static PhaseTime phase_time(const Plan *p, const Program *g, int from, int to, int stage)
 {
     const int stages = g->pipe->stages;
-    double all = 0;
+    PhaseTime all = {0};
     for (int i = from; i < to; i++) {
         const Action *a = &g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *loop = &g->loops.data[a->loop];
-            all += (double)pipe_iterations(p, g, loop, stage) * loop->seconds;
+            if (loop->dim.name == p->module->layout.pipeline.dim)
+                all.layer += pipe_has(g, loop, stage) ? loop->seconds : 0;
+            else
+                all.rest += (double)pipe_iterations(p, g, loop, stage) * loop->seconds;
             i = loop->end;
         } else if (a->kind != ACT_phase && pipe_does(a->on, stage, stages)) {
-            all += pipe_adds(a);
+            all.rest += pipe_adds(a);
         }
     }
     return all;
@@ -53,30 +69,75 @@ double pipe_message(const Plan *p, const Pipe *pipe)
     return network_message(p->module, p->device, p->module->layout.pipeline.axis, (double)bytes);
 }
 
-/* The costs of a table's phases and messages, and the graph that says who waits for whom, with a
- * queue each for computing, sending and receiving. NULL: it cannot be run, which its proof
- * excludes. */
-static const PipeGraph *graph_of(const Plan *p, const Program *g, Arena *a, PipeCosts *c)
+struct PipeCuts {
+    const Plan *plan;
+    const Pipe *pipe;
+    PhaseTime *of[PIPE_PHASES]; /* of a stage */
+    double *cost[PIPE_PHASES];  /* ... with its layers */
+    PipeCosts costs;
+    PipeWalk *walk; /* of pipe_cuts() alone */
+    const PipeGraph *graph;
+};
+
+/* The costs of a table's phases with so many layers in each stage. */
+static void price(PipeCuts *c, const int64_t *layers)
+{
+    for (int k = 0; k < PIPE_PHASES; k++)
+        for (int s = 0; s < c->pipe->stages; s++)
+            c->cost[k][s] = c->of[k][s].rest + (double)layers[s] * c->of[k][s].layer;
+}
+
+/* The times of phases and messages, and the graph that says who waits for whom, with a queue each
+ * for computing, sending and receiving. NULL: it cannot be run, which its proof excludes. */
+static PipeCuts *cuts_of(const Plan *p, const Program *g, Arena *a)
 {
     const Pipe *pipe = g->pipe;
     const Loop *micro = &g->loops.data[pipe->loop];
-    double *cost[PIPE_PHASES];
+    PipeCuts *c = NEW(a, PipeCuts);
+    *c = (PipeCuts){.plan = p, .pipe = pipe};
     for (int k = 0; k < PIPE_PHASES; k++) {
         int to = k + 1 < pipe->phases ? pipe->begin[k + 1] : micro->end;
-        cost[k] = NEW_ARRAY(a, double, pipe->stages);
+        c->of[k] = NEW_ARRAY(a, PhaseTime, pipe->stages);
+        c->cost[k] = NEW_ARRAY(a, double, pipe->stages);
         for (int s = 0; s < pipe->stages && k < pipe->phases; s++)
-            cost[k][s] = phase_seconds(p, g, pipe->begin[k], to, s);
+            c->of[k][s] = phase_time(p, g, pipe->begin[k], to, s);
     }
-    *c = (PipeCosts){cost[0], cost[1], cost[2], pipe_message(p, pipe), 0};
+    c->costs = (PipeCosts){c->cost[0], c->cost[1], c->cost[2], pipe_message(p, pipe), 0};
+    price(c, p->module->layout.pipeline.layers.data);
     PipeProof proof;
-    return pipe_prove(a, pipe->program, p->module->diag, &proof) ? proof.graph[PIPE_BY_KIND] : NULL;
+    if (!pipe_prove(a, pipe->program, p->module->diag, &proof))
+        return NULL;
+    c->graph = proof.graph[PIPE_BY_KIND];
+    return c;
+}
+
+PipeCuts *pipe_cuts(const Plan *p, Arena *a)
+{
+    PipeCuts *c = p->train->pipe ? cuts_of(p, p->train, a) : NULL;
+    if (c)
+        c->walk = pipe_walk(a, c->graph);
+    return c;
+}
+
+double pipe_cut_seconds(PipeCuts *c, const int64_t *layers)
+{
+    price(c, layers);
+    return c->plan->train->seconds - c->pipe->step + pipe_walk_step(c->walk, &c->costs);
+}
+
+double pipe_cut_work(const PipeCuts *c, const int64_t *layers, int rank)
+{
+    double all = 0;
+    for (int s = rank; s < c->pipe->stages; s += c->pipe->ranks)
+        for (int k = 0; k < PIPE_PHASES; k++)
+            all += c->of[k][s].rest + (double)layers[s] * c->of[k][s].layer;
+    return all;
 }
 
 const PipeClock *pipe_run(const Plan *p, const Program *g, Arena *a)
 {
-    PipeCosts c;
-    const PipeGraph *graph = graph_of(p, g, a, &c);
-    return graph ? pipe_clock(a, graph, &c) : NULL;
+    const PipeCuts *c = cuts_of(p, g, a);
+    return c ? pipe_clock(a, c->graph, &c->costs) : NULL;
 }
 
 /* Computing actions have the same order in a program's row as in the table it was made from. */
@@ -104,11 +165,10 @@ void pipe_time(Plan *p, Program *g)
 {
     const Loop *micro = &g->loops.data[g->pipe->loop];
     Arena *tmp = arena_new();
-    PipeCosts c;
-    const PipeGraph *graph = graph_of(p, g, tmp, &c);
-    if (graph) {
-        const PipeClock *k = pipe_clock(tmp, graph, &c);
-        g->pipe->message_seconds = c.send;
+    const PipeCuts *c = cuts_of(p, g, tmp);
+    if (c) {
+        const PipeClock *k = pipe_clock(tmp, c->graph, &c->costs);
+        g->pipe->message_seconds = c->costs.send;
         g->pipe->step = k->step;
         g->pipe->bubble = k->bubble;
         tell_times(g->pipe, k, g->actions.data[micro->begin].begin);
@@ -120,12 +180,11 @@ void pipe_time(Plan *p, Program *g)
 double pipe_slowest(const Plan *p, const Program *g, double factor)
 {
     Arena *tmp = arena_new();
-    PipeCosts c;
     double worst = 0;
-    const PipeGraph *graph = graph_of(p, g, tmp, &c);
-    if (graph) {
-        const PipeClock *k = pipe_clock(tmp, graph, &c);
-        const double *by = pipe_slower(tmp, graph, &c, k, factor).longer;
+    const PipeCuts *c = cuts_of(p, g, tmp);
+    if (c) {
+        const PipeClock *k = pipe_clock(tmp, c->graph, &c->costs);
+        const double *by = pipe_slower(tmp, c->graph, &c->costs, k, factor).longer;
         for (int rank = 0; rank < g->pipe->ranks; rank++)
             worst = fmax(worst, by[rank] * factor * k->busy[rank]);
     }

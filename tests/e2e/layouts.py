@@ -60,6 +60,8 @@ LAYOUTS |= {
     "tp2_pp2_zb": ("tp = 2, pp = 2", TP + PP("zb-h1")),
     "pp2_cp2_zigzag": ("pp = 2, cp = 2", ZIGZAG + PP("1f1b")),
     "pp2_cp2_heads": ("pp = 2, cp = 2", HEADS + PP("1f1b")),
+    "pp2_said": ("pp = 2", PP("1f1b, stages = [layers, 0]")),
+    "pp2_chunks_said_dp2_zero1": ("pp = 2, dp = 2", DP + PP("interleaved, chunks = 2, stages = [0, layers - 1, 1, 0]") + Z1),
     "pp2_dp2_tp2": ("pp = 2, dp = 2, tp = 2", DP + SP + PP("1f1b") + Z2),
 }
 EP = "    experts -> ep\n    batch -> dp, ep\n"

@@ -56,8 +56,20 @@ def rules_of(r, dims, mesh):
 
 def stages_of(r, dims):
     schedule = r.choice(("1f1b", "gpipe", "zb-h1", "interleaved"))
+    layers = r.choice(dims.layers)
     chunks = ", chunks = 2" if schedule == "interleaved" else ""
-    return f"{r.choice(dims.layers)} -> pp (schedule = {schedule}{chunks})"
+    said = f", stages = {cut_of(r, layers, 4 if chunks else 2)}" if r.random() < 0.4 else ""
+    return f"{layers} -> pp (schedule = {schedule}{chunks}{said})"
+
+
+def cut_of(r, layers, stages):
+    """So many layers for each stage, of a dim of any size: one layer in some, the rest in one, none in others."""
+    ones = r.randint(0, 1 if r.random() < 0.8 else 2)
+    ones = min(ones, stages - 1)
+    of = [f"{layers} - {ones}" if ones else layers, *["1"] * ones]
+    of += ["0"] * (stages - len(of))
+    r.shuffle(of)
+    return f"[{', '.join(of)}]"
 
 
 def offload_of(r):

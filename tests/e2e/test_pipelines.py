@@ -14,6 +14,17 @@ from mgctest import FULL, some
 KINDS = ("gpipe", "1f1b", "interleaved, chunks = 2", "zb-h1")
 EVERY = [(kind, pp, m) for kind in KINDS for pp in (2, 4) for m in (1, 3, 4, 8)]
 
+# Layers of the stages of eight that are said.
+SAID = (
+    ("1f1b, stages = [layers, 0]", 2),
+    ("gpipe, stages = [1, 7]", 2),
+    ("interleaved, chunks = 2, stages = [3, 2, 3, 0]", 2),
+    ("zb-h1, stages = [0, 4, 4, 0]", 4),
+    ("interleaved, chunks = 2, stages = [0, 4, 4, 0]", 2),
+    ("1f1b, stages = [5, 0, 0, 3]", 4),
+    ("interleaved, chunks = 2, stages = [0, 0, 8, 0]", 2),
+)
+
 # Of eight layers the model's own peak of 3e-3 makes one rank's training leap (gradient norms of 17 among 0.4), and a leap
 # makes 1e-5 of any rounding; at this one no seed's does.
 RATE = ("--lr", 1e-3)
@@ -136,6 +147,20 @@ class Pipelines(mgctest.Case):
                 want = self.runs(self.make(f"one{layers}", "dp = 1", "", 8, layers=layers), f"out_one{layers}")
                 name = f"u{layers}"
                 self.assertEqual(self.runs(self.make(name, f"pp = {pp}", PP(kind), 8, layers=layers), f"out_{name}"), want)
+
+    def test_said(self):
+        """Layers of stages that are said, none in some: the bits of one rank; and what one cut saved another goes on from."""
+        self.text(6000)
+        want = self.runs(self.make("one", "dp = 1", "", 8), "out_one")
+        before = None
+        for n, (kind, pp) in enumerate(some(SAID, 2)):
+            with self.subTest(kind=kind, pp=pp):
+                program = self.make(f"said{n}", f"pp = {pp}", PP(kind), 8)
+                self.assertEqual(self.runs(program, f"out_said{n}"), want)
+                self.run_one(before or "./one", 1, f"from{n}", "--save-every", 1)
+                self.run_one(program, 3, f"from{n}", "--resume", "--save-every", 3)
+                self.assertEqual(self.tensors(f"from{n}", 3), want[1])
+                before = program
 
     def test_poison(self):
         """No stage reads what is dead, or what another rank has at that place."""

@@ -31,14 +31,19 @@ static bool has_dim(const Module *m, Name dim)
     return false;
 }
 
-/* A rule on the axis pp: "layers pp", "layers pp:2" with two chunks a rank. */
-static void lay_stages(Model *t, const LayoutRule *r, int64_t chunks)
+/* A rule on the axis pp: "layers pp", "layers pp:2" with two chunks a rank, "layers pp:2=3,2,3,0"
+ * with so many layers in each stage. of: from the ':' on, or NULL. */
+static void lay_stages(Model *t, const LayoutRule *r, const char *of)
 {
     Module *m = t->m;
+    char *at = NULL;
+    const int64_t chunks = of ? strtoll(of + 1, &at, 10) : 1;
     m->layout.pipeline = (Pipeline){.axis = (Axes)1 << r->axis[0],
                                     .dim = r->dim,
                                     .schedule = name_intern(m->names, "table"),
                                     .chunks = (int)chunks};
+    while (at && *at)
+        vec_push(t->a, &m->layout.pipeline.layers, strtoll(at + 1, &at, 10));
 }
 
 void lay_out(Model *t, const char *spec)
@@ -79,7 +84,7 @@ void lay_out(Model *t, const char *spec)
             if (!strcmp(dim, classes[c]))
                 r.of = (TensorClass)c;
         r.dim = r.of ? 0 : name_intern(m->names, dim);
-        int64_t chunks = strchr(part, ':') ? strtoll(strchr(part, ':') + 1, NULL, 10) : 1;
+        const char *stages = strchr(part, ':') ? arena_printf(t->a, "%s", strchr(part, ':')) : NULL;
         part[strcspn(part, ":")] = '\0';
         for (char *at = part + n; *at;) {
             at += strspn(at, " ");
@@ -104,7 +109,7 @@ void lay_out(Model *t, const char *spec)
         if (r.n && (r.of || has_dim(m, r.dim)))
             vec_push(t->a, &l->rules, r);
         if (r.n && axis_named(l, m->names, "pp") == r.axis[0])
-            lay_stages(t, &r, chunks);
+            lay_stages(t, &r, stages);
     }
 }
 
@@ -533,6 +538,25 @@ static const char *layers_of(const Reference *r)
     return NULL;
 }
 
+/* "=1,3,0,2": the layers, each in some stage. */
+static const char *random_cut(const Reference *r, Arena *a, int stages, uint64_t *rng)
+{
+    enum { MOST = 16 };
+    int64_t of[MOST] = {0};
+    const char *s = "";
+    for (size_t k = 0; k < r->t.m->tensors.n; k++) {
+        const Tensor *t = &r->t.m->tensors.data[k];
+        if (t->stacked <= t->numbered)
+            continue;
+        for (int64_t n = 0; n < t->type.dims[0].size; n++)
+            of[draw_int(rng, stages)]++;
+        break;
+    }
+    for (int k = 0; k < stages; k++)
+        s = arena_printf(a, "%s%c%lld", s, k ? ',' : '=', (long long)of[k]);
+    return s;
+}
+
 const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
 {
     static const char *const axes[] = {"dp", "cp", "tp"};
@@ -554,7 +578,8 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
         int stages = draw_int(rng, 3) ? 2 : 4, chunks = 1 + draw_int(rng, 2);
         s = draw_int(rng, 2) ? arena_printf(a, "pp=%d %s", stages, s)
                              : arena_printf(a, "%s pp=%d", s, stages);
-        s = arena_printf(a, "%s; %s pp:%d", s, layers, chunks);
+        s = arena_printf(a, "%s; %s pp:%d%s", s, layers, chunks,
+                         draw_int(rng, 2) ? "" : random_cut(r, a, stages * chunks, rng));
     }
     for (size_t i = 0; i < dims.n; i++) {
         size_t k = (size_t)draw_int(rng, (int)i + 1);

@@ -81,6 +81,12 @@ static const Case cases[] = {
     {&ends, "interleaved", "pp=2; layers pp:2", 1},
     {&dense, "interleaved", "pp=2; layers_3 pp:2", 2},
     {&dense, "1f1b", "pp=2 ep=2; layers_3 pp; experts ep; batch ep", 4},
+    {&llama, "interleaved", "pp=2; layers pp:2=3,1,3,0", 1},
+    {&llama, "interleaved", "pp=2; layers pp:2=0,4,3,0", 1},
+    {&llama, "zb-h1", "pp=4; layers pp:1=0,4,3,0", 1},
+    {&llama, "1f1b", "dp=2 pp=4; layers pp:1=3,0,4,0; batch dp; state dp", 2},
+    {&gpt2, "gpipe", "pp=2; layers pp:1=5,0", 1},
+    {&ends, "interleaved", "pp=2; layers pp:2=0,0,5,0", 1},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -73,6 +73,30 @@ static int split_scan(Gen *g, const Mesh *m, Dims *left)
     return axis;
 }
 
+/* ", stages = [1, 0, 2]": the layers, each in some stage; seldom one more. */
+static const char *cut(Gen *g, int stages, int layers)
+{
+    enum { MOST = 16 };
+    int of[MOST] = {0};
+    const char *all = "";
+    for (int n = layers + (draw_below(g, 20) == 0); n > 0; n--)
+        of[draw_below(g, stages)]++;
+    for (int s = 0; s < stages; s++)
+        all = TEXT("%s%s%d", all, s ? ", " : "", of[s]);
+    return TEXT(", stages = [%s]", all);
+}
+
+static const char *stage_options(Gen *g, int ranks, int layers)
+{
+    static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1", "interleaved, chunks = 2",
+                                            "interleaved, chunks = 2, group = 2"};
+    const int which = draw_below(g, 6), chunks = which > 3 ? 2 : 1;
+    if (!which)
+        return "";
+    return TEXT(" (schedule = %s%s)", schedules[which - 1],
+                draw_below(g, 3) ? "" : cut(g, ranks * chunks, layers));
+}
+
 static void write_rules(Gen *g, const Mesh *m)
 {
     bool any = draw_one_in(g, 30), split[AXES] = {false};
@@ -132,10 +156,7 @@ static void write_rules(Gen *g, const Mesh *m)
             iterations = i;
     if (m->stages)
         line(g, "%s -> pp%s", dim_name(g, iterations < 0 ? g->batch : iterations),
-             iterations < 0 ? ""
-                            : ANY("", " (schedule = 1f1b)", " (schedule = gpipe)",
-                                  " (schedule = zb-h1)", " (schedule = interleaved, chunks = 2)",
-                                  " (schedule = interleaved, chunks = 2, group = 2)"));
+             iterations < 0 ? "" : stage_options(g, m->stages, g->dim[iterations].size));
 }
 
 static void write_pad(Gen *g)

@@ -41,7 +41,7 @@ train g where "a.*" ,rank>=2,b{optimizer sgd()
 layout{ device h100 x 8
 mesh tp=1,dp=2
 a,b->tp,dp(zigzag,k=1f1b)
-l->pp(schedule = zb - h1)
+l->pp(schedule = zb - h1,stages=[ 2,l-2 ,0])
 state->dp
 pad a to 5,b to 6
 assert peak<76   GB,e<=10%,s<5 ms
