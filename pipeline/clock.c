@@ -1,5 +1,6 @@
 /* clock.c - how long a step takes, by running it: each operation begins as soon as what it waits
- * for is complete, which is the longest way through the graph of the proof. */
+ * for is complete, which is the longest way through the graph of the proof. What is gathered and
+ * reduced beside makes what computes meanwhile slower. */
 #include "pipeline/graph.h"
 
 #include <math.h>
@@ -7,11 +8,13 @@
 static double cost_of(const PipeCosts *c, PipeAction a)
 {
     double input = c->input[a.stage], weight = c->weight[a.stage];
-    return a.kind == PIPE_F   ? c->forward[a.stage]
-           : a.kind == PIPE_B ? input + weight
-           : a.kind == PIPE_I ? input
-           : a.kind == PIPE_W ? weight
-                              : c->send;
+    return a.kind == PIPE_F         ? c->forward[a.stage]
+           : a.kind == PIPE_B       ? input + weight
+           : a.kind == PIPE_I       ? input
+           : a.kind == PIPE_W       ? weight
+           : a.kind == PIPE_UNSHARD ? c->unshard[a.stage]
+           : a.kind == PIPE_REDUCE  ? c->reduce[a.stage]
+                                    : c->send;
 }
 
 PipePair pipe_pair(const PipeCosts *c, const PipeAction *of)
@@ -31,14 +34,30 @@ static double length_of(const PipeCosts *c, const PipeOps *ops, size_t i)
     return cost_of(c, a) * (1 - c->hidden / (pair.forward + pair.back));
 }
 
+/* What goes beside before an operation that computes, and behind the one before. */
+static double beside(const PipeCosts *c, const PipeOps *ops, size_t i)
+{
+    double seconds = 0;
+    if (ops->data[i].step != PIPE_COMPUTE)
+        return 0;
+    while (i-- > 0 && ops->data[i].step != PIPE_COMPUTE)
+        if (ops->data[i].step == PIPE_BESIDE)
+            seconds += cost_of(c, ops->data[i].action);
+    return seconds;
+}
+
 /* The graph in its order, so that a run goes through memory once. */
 typedef struct Walk {
     size_t nodes;
+    int ranks;
     uint32_t *first, *next; /* as in the graph, of positions */
     uint32_t *position;     /* of a node */
     double *length;         /* of what ends here; what starts takes no time */
     int16_t *rank;          /* that computes what ends here; NOBODY */
     double *time;           /* when it is reached */
+    /* Of what computes: seconds of what goes beside before it, and behind what computes before it;
+     * by rank, until when something is beside, and since when nothing computes. */
+    double slows, *beside, *busy, *free;
 } Walk;
 
 enum { NOBODY = -1 };
@@ -47,12 +66,17 @@ static Walk walk_of(Arena *a, const PipeGraph *g, const PipeCosts *c)
 {
     size_t n = g->nodes, edges = 0;
     Walk w = {.nodes = n,
+              .ranks = g->program->table->ranks,
               .first = NEW_ARRAY(a, uint32_t, n + 1),
               .next = NEW_ARRAY(a, uint32_t, g->first[n]),
               .position = NEW_ARRAY(a, uint32_t, n),
               .length = NEW_ARRAY(a, double, n),
               .rank = NEW_ARRAY(a, int16_t, n),
-              .time = NEW_ARRAY(a, double, n)};
+              .time = NEW_ARRAY(a, double, n),
+              .slows = c->slows,
+              .beside = NEW_ARRAY(a, double, n),
+              .busy = NEW_ARRAY(a, double, g->program->table->ranks),
+              .free = NEW_ARRAY(a, double, g->program->table->ranks)};
     for (size_t i = 0; i < n; i++)
         w.position[g->order[i]] = (uint32_t)i;
     for (size_t i = 0; i < n; i++) {
@@ -63,6 +87,7 @@ static Walk walk_of(Arena *a, const PipeGraph *g, const PipeCosts *c)
         if (x % 2) {
             w.length[i] = length_of(c, &g->program->rank[at.rank], at.op);
             w.rank[i] = op->step == PIPE_COMPUTE ? (int16_t)at.rank : NOBODY;
+            w.beside[i] = beside(c, &g->program->rank[at.rank], at.op);
         }
         for (uint32_t k = g->first[x]; k < g->first[x + 1]; k++)
             w.next[edges++] = w.position[g->next[k]];
@@ -71,14 +96,29 @@ static Walk walk_of(Arena *a, const PipeGraph *g, const PipeCosts *c)
     return w;
 }
 
+/* How long something takes to compute that begins now, on a rank: slower while something is beside.
+ */
+static double lasts(const Walk *w, size_t i, double seconds)
+{
+    double *busy = &w->busy[w->rank[i]], now = w->time[i];
+    *busy = w->beside[i] > 0 ? fmax(*busy, w->free[w->rank[i]]) + w->beside[i] : *busy;
+    const double meanwhile = fmax(0, *busy - now), most = seconds / (1 - fmin(1, w->slows));
+    const double all = fmin(seconds + meanwhile * w->slows, most);
+    w->free[w->rank[i]] = now + all;
+    return all;
+}
+
 /* The time of the last; a rank takes `factor` as long to compute. */
 static double run(const Walk *w, int rank, double factor)
 {
     double step = 0;
     for (size_t i = 0; i < w->nodes; i++)
         w->time[i] = 0;
+    for (int k = 0; k < w->ranks; k++)
+        w->busy[k] = w->free[k] = 0;
     for (size_t i = 0; i < w->nodes; i++) {
-        double t = w->time[i] + w->length[i] * (w->rank[i] == rank ? factor : 1);
+        const double seconds = w->length[i] * (w->rank[i] == rank ? factor : 1);
+        double t = w->time[i] + (w->rank[i] == NOBODY ? seconds : lasts(w, i, seconds));
         w->time[i] = t;
         step = t > step ? t : step;
         for (uint32_t k = w->first[i]; k < w->first[i + 1]; k++)
@@ -109,8 +149,9 @@ PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c)
         k->begin[at.rank][at.op] = w.time[w.position[2 * i]];
         k->end[at.rank][at.op] = w.time[end];
         if (w.rank[end] != NOBODY) {
-            k->busy[at.rank] += w.length[end];
-            busy += w.length[end];
+            const double lasted = w.time[end] - w.time[w.position[2 * i]];
+            k->busy[at.rank] += lasted;
+            busy += lasted;
         }
     }
     k->bubble = fmax(0, 1 - busy / (k->step * ranks));
