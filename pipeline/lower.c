@@ -57,9 +57,9 @@ typedef struct Lower {
     Cells *started;        /* 1 + the operation that starts a receive */
     Sending (*sending)[2]; /* a rank, by direction */
     uint32_t *issues;      /* of a rank so far */
-    uint32_t *gathers;     /* 1 + the operation that begins to gather a stage; 0: it was waited for */
-    size_t *left;          /* actions of a stage that still have to come */
-    int32_t *through;      /* when all ranks are through with a chunk; NULL: no run says it */
+    uint32_t *gathers; /* 1 + the operation that begins to gather a stage; 0: it was waited for */
+    size_t *left;      /* actions of a stage that still have to come */
+    int32_t *through;  /* when all ranks are through with a chunk; NULL: no run says it */
     /* The stages that a rank is through with, in that order, and how many of these are reduced. */
     int **done, *ndone, *reduced;
 } Lower;

@@ -78,12 +78,12 @@ typedef struct PipeTable {
     mg_placement placement;          /* MG_V: stages are 2 ranks */
     bool comms;                      /* sends and receives are in it */
     bool forward;                    /* nothing goes back: of each cell F alone */
-    /* Each stage's parameters are gathered before its first F, its gradients reduced behind its last
-     * B or W, beside what the rank computes: lower.c puts that in. */
+    /* Each stage's parameters are gathered before its first F, its gradients reduced behind its
+     * last B or W, beside what the rank computes: lower.c puts that in. */
     bool unshards, reduces;
-    uint32_t file;                   /* 0: made, not read */
-    PipeRow *row;                    /* a rank */
-    uint32_t *row_at;                /* byte of the file where it begins */
+    uint32_t file;    /* 0: made, not read */
+    PipeRow *row;     /* a rank */
+    uint32_t *row_at; /* byte of the file where it begins */
 } PipeTable;
 
 /* "2SEND_F5" for messages. */

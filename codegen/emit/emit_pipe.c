@@ -138,8 +138,9 @@ void emit_pipe_end(Writer *w, int depth)
 
 static void emit_op(const Emitter *e, const mg_pipe_op *o)
 {
-    static const char *const steps[] = {"END",    "F",      "B",      "I",      "W",
-                                        "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT"};
+    static const char *const steps[] = {"END",    "F",      "B",         "I",
+                                        "W",      "SEND_F", "RECV_F",    "SEND_B",
+                                        "RECV_B", "WAIT",   "UNSHARDED", "REDUCE"};
     fprintf(e->out, "    {.step = MG_PIPE_%s", steps[o->step]);
     if (o->of)
         fprintf(e->out, ", .of = MG_PIPE_%s", steps[o->of]);

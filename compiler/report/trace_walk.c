@@ -141,7 +141,8 @@ static void walk_beside(Walker *w, PipeAction of, double begin)
     const Loop *micro = &w->program->loops.data[pipe->loop];
     const bool gathers = of.kind == PIPE_UNSHARD;
     double now = begin;
-    for (int i = gathers ? 0 : micro->end + 1; i < (gathers ? pipe->ahead : pipe_behind(w->program)); i++) {
+    for (int i = gathers ? 0 : micro->end + 1;
+         i < (gathers ? pipe->ahead : pipe_behind(w->program)); i++) {
         const Action *a = &w->program->actions.data[i];
         if (a->chunk - 1 != of.stage / pipe->ranks || !is_done_here(w, a))
             continue;

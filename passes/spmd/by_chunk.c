@@ -1,12 +1,10 @@
 /* by_chunk.c - where a pipeline's ranks have several chunks, what a step gathers and reduces of all
  * layers is cut by chunk; part of passes gather_once and prefetch_gathers.
  *
- *   before:  x = repeat micro[8] (g) { ... repeat layers[6] relay (slice w) { a = all_gather w ... } }
- *            r = reduce_scatter g
- *   after:   a0 = all_gather (window w [0, 3));  a1 = all_gather (window w [3, 6));  a = join a0, a1
- *            x = repeat micro[8] (g) { ... repeat layers[6] relay (slice a) { ... } }
- *            r1 = reduce_scatter (window g [3, 6));  r0 = reduce_scatter (window g [0, 3))
- *            r = join r0, r1
+ *   before:  x = repeat micro[8] (g) { ... repeat layers[6] relay (slice w) { a = all_gather w ...
+ * } } r = reduce_scatter g after:   a0 = all_gather (window w [0, 3));  a1 = all_gather (window w
+ * [3, 6));  a = join a0, a1 x = repeat micro[8] (g) { ... repeat layers[6] relay (slice a) { ... }
+ * } r1 = reduce_scatter (window g [3, 6));  r0 = reduce_scatter (window g [0, 3)) r = join r0, r1
  *
  * So written they stand before and behind all microbatches. But a chunk needs its own parameters
  * alone, with its first microbatch, and has its gradients with its last one: the planner lets them
@@ -33,11 +31,8 @@ typedef struct ByChunk {
 static bool begin(ByChunk *u, Module *m, Arena *tmp)
 {
     const Pipeline *l = &m->layout.pipeline;
-    *u = (ByChunk){.m = m,
-                   .tmp = tmp,
-                   .layers = l->dim,
-                   .chunks = l->chunks,
-                   .of_chunk = l->max_layers};
+    *u = (ByChunk){
+        .m = m, .tmp = tmp, .layers = l->dim, .chunks = l->chunks, .of_chunk = l->max_layers};
     return l->axis && l->chunks <= PARTS;
 }
 

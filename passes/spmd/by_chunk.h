@@ -7,8 +7,8 @@
 /* The loop over the microbatches of a pipeline. */
 bool is_rounds(const Ins *i);
 
-/* All layers of a tensor, gathered at the builder's end as `last`, the last gather of a row of them,
- * does it with a slice. 0: it is not so. */
+/* All layers of a tensor, gathered at the builder's end as `last`, the last gather of a row of
+ * them, does it with a slice. 0: it is not so. */
 Value gather_by_chunk(Module *m, Builder *b, Value tensor, const Ins *last, Arena *tmp);
 
 /* Sums of gradients over ranks, of at least so many bytes of a chunk; 0: none. */

@@ -266,7 +266,8 @@ static void gather_before(Once *o, Builder *b, const Region *rounds)
                 continue;
             const Value all = gather_by_chunk(o->m, b, g.tensor, g.ins, o->tmp);
             if (all)
-                vec_push(o->tmp, &o->stacks, ((Stack){{g.ins, g.tensor, 0, layers_of(o, &g)}, all}));
+                vec_push(o->tmp, &o->stacks,
+                         ((Stack){{g.ins, g.tensor, 0, layers_of(o, &g)}, all}));
         }
     }
 }

@@ -1,4 +1,5 @@
-/* check_beside.c - P7, P8: what a step gathers and reduces once may run beside its pipeline's table.
+/* check_beside.c - P7, P8: what a step gathers and reduces once may run beside its pipeline's
+ * table.
  *
  * The program in its order, which check_run.c executes, gathers before all microbatches and reduces
  * behind them. It means the same that a chunk's gathers end before its first phase, and its

@@ -10,11 +10,11 @@
  * waits for its first microbatch, or for the ranks behind it. Without chunks only the latter is
  * left.
  *
- * In the program they stay where they are, so that its order still is its meaning: the gathers first
- * of all, the reductions right behind the loop. A collective may leave its place if it touches what
- * the phases of one chunk alone touch (Action.chunk), and nothing else runs along its axes
- * meanwhile, for one communicator takes one thing after the other. The table says when (lower.c).
- * check_beside.c proves it, and shares nothing with this file. */
+ * In the program they stay where they are, so that its order still is its meaning: the gathers
+ * first of all, the reductions right behind the loop. A collective may leave its place if it
+ * touches what the phases of one chunk alone touch (Action.chunk), and nothing else runs along its
+ * axes meanwhile, for one communicator takes one thing after the other. The table says when
+ * (lower.c). check_beside.c proves it, and shares nothing with this file. */
 #include "plan/order/order.h"
 #include "plan/order/streams.h"
 #include "pipeline/pipeline.h"

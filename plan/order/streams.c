@@ -149,9 +149,8 @@ static size_t meeting(const Stretch *s)
     if (!s->from)
         return NONE;
     const Action *a = &g->actions.data[s->from - 1];
-    const bool rounds =
-        g->pipe && (a->kind == ACT_phase || a->chunk ||
-                    (action_is_mark(a) && (int)a->loop == g->pipe->loop));
+    const bool rounds = g->pipe && (a->kind == ACT_phase || a->chunk ||
+                                    (action_is_mark(a) && (int)a->loop == g->pipe->loop));
     return rounds ? NONE : s->from - 1;
 }
 

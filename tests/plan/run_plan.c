@@ -206,7 +206,7 @@ static bool takes_part(const Runner *r, int64_t rank, const Action *act)
     int64_t n = mesh_size(m, m->layout.pipeline.axis), k = place_of(r, rank);
     if (r->stage >= 0 && k != r->stage)
         return false;
-    if (r->op) {
+    if (r->op && !act->chunk) {
         n = r->prog->pipe->stages;
         k = r->op->stage;
     }
@@ -346,6 +346,9 @@ static bool run_range(Runner *r, int from, int to);
 enum { PENDING = 64 };
 typedef struct Walker {
     const mg_pipe_op *op;
+    int gathered;         /* of what is gathered before the table, how much is done */
+    int reduces[PENDING]; /* chunks whose reductions have begun, the oldest first, */
+    int nreduces;         /* and are still to be done */
     const mg_pipe_op *begun[MG_PIPE_WAIT][PENDING];
     int nbegun[MG_PIPE_WAIT];
     int waited[MG_PIPE_WAIT], taken[MG_PIPE_WAIT];
@@ -413,12 +416,66 @@ static bool take(Runner *r, Walker *w, int at, int step)
     return true;
 }
 
+/* The collectives beside the table are done in their order: gathers up to a chunk's last, or all
+ * reductions of one. */
+static void run_gathers(Runner *r, Walker *w, int at, int chunk)
+{
+    const Pipe *p = r->prog->pipe;
+    r->stage = at;
+    for (; w->gathered < p->ahead; w->gathered++) {
+        const Action *act = &r->prog->actions.data[w->gathered];
+        if (act->chunk > chunk + 1)
+            break;
+        run_together(r, act);
+    }
+    r->stage = -1;
+}
+
+static void run_reductions(Runner *r, Walker *w, int at)
+{
+    const int from = r->prog->loops.data[r->prog->pipe->loop].end + 1;
+    r->stage = at;
+    for (int i = from; i < from + r->prog->pipe->behind; i++)
+        if (r->prog->actions.data[i].chunk == w->reduces[0] + 1)
+            run_together(r, &r->prog->actions.data[i]);
+    memmove(w->reduces, w->reduces + 1, (size_t)--w->nreduces * sizeof *w->reduces);
+    r->stage = -1;
+}
+
+/* Sooner or later: what is beside goes on whenever it may. */
+static void go_on_beside(Runner *r, Walker *w, int at)
+{
+    const int n = r->prog->pipe->ahead;
+    if (w->gathered < n && draw_int(r->order, 3) == 0)
+        run_gathers(r, w, at, r->prog->actions.data[w->gathered].chunk - 1);
+    if (w->gathered == n && w->nreduces && draw_int(r->order, 3) == 0)
+        run_reductions(r, w, at);
+}
+
+/* What is beside, as far as an operation needs it, or lets it begin. Behind gathers come
+ * reductions: one stream has both. */
+static void walk_beside(Runner *r, Walker *w, int at, const mg_pipe_op *o)
+{
+    const int chunk = o->stage / r->prog->pipe->ranks;
+    if (o->step == MG_PIPE_UNSHARDED) {
+        run_gathers(r, w, at, chunk);
+        return;
+    }
+    w->reduces[w->nreduces++] = chunk;
+    if (!r->order)
+        run_reductions(r, w, at);
+}
+
 /* One operation of a place; false: it has to wait. */
 static bool walk_on(Runner *r, Walker *w, int at)
 {
     Walker *me = &w[at];
     const mg_pipe_op *o = me->op;
-    if (o->step <= MG_PIPE_W) {
+    if (r->order)
+        go_on_beside(r, me, at);
+    if (o->step > MG_PIPE_WAIT) {
+        walk_beside(r, me, at, o);
+    } else if (o->step <= MG_PIPE_W) {
         r->stage = at;
         run_compute(r, o);
         r->stage = -1;
@@ -456,8 +513,12 @@ static void run_pipe(Runner *r)
             }
         }
     }
-    for (int k = 0; k < p->ranks; k++)
+    for (int k = 0; k < p->ranks; k++) {
         all &= !w[k].op->step;
+        run_gathers(r, &w[k], k, p->stages);
+        while (w[k].nreduces)
+            run_reductions(r, &w[k], k);
+    }
     if (!all) {
         fputs("the pipeline stands still\n", stderr);
         abort();
@@ -469,6 +530,8 @@ static bool run_range(Runner *r, int from, int to)
 {
     for (int i = from; i < to; i++) {
         const Action *act = &r->prog->actions.data[i];
+        if (act->chunk) /* beside a pipeline's table */
+            continue;
         const bool queued = r->order && r->prog->queued;
         if (r->order && !queued && !meets_all(act)) {
             int end = i + 1;
