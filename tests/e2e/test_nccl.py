@@ -149,7 +149,7 @@ class Nccl(shim.Case):
         self.text(6000)
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/h200.json"), encoding="utf-8") as f:
             device = json.load(f)
-        self.write("slow.json", json.dumps({**device, "link_bandwidth": 1e8, "launch_seconds": 4e-5}))
+        self.write("slow.json", json.dumps({**device, "link_bandwidth": 3e7, "launch_seconds": 4e-5}))
         with open(LLAMA, encoding="utf-8") as f:
             self.write("it.mg", f.read().replace("precision f32\n", "precision bf16 (reduce = bf16)\n", 1))
         sizes = [x for s in ("layers=4", "hidden=64", "ffn=128", "seq=32") for x in ("-D", s)]
@@ -166,7 +166,8 @@ class Nccl(shim.Case):
             self.gpu(*options, device=("--device", "./slow.json"))
             program = self.read("program.c").decode()
             self.assertEqual("case MG_PIPE_REDUCE" in program, overlap == "auto", name)
-            self.assertEqual("case MG_PIPE_UNSHARDED" in program, overlap == "auto" and "state" in rules, name)
+            if name == "interleaved" or overlap == "none":
+                self.assertEqual("case MG_PIPE_UNSHARDED" in program, overlap == "auto", name)
             for seed in (TURN, TURN + 1) if overlap == "auto" else (TURN,):
                 run, env = f"{overlap}{seed}", {**GPUS, "SHIM_SEED": str(seed)}
                 often = ("--data", "text1.txt", "--val-fraction", "0.1", "--eval-every", "2", "--out", run, "--threads", 1)

@@ -346,9 +346,9 @@ static bool run_range(Runner *r, int from, int to);
 enum { PENDING = 64 };
 typedef struct Walker {
     const mg_pipe_op *op;
-    int gathered;         /* of what is gathered before the table, how much is done */
-    int reduces[PENDING]; /* chunks whose reductions have begun, the oldest first, */
-    int nreduces;         /* and are still to be done */
+    /* Beside the table: chunks that were gathered, and those whose reductions have begun, of which
+     * so many are done. */
+    int gathered, reduced, nreduces, reduces[PENDING];
     const mg_pipe_op *begun[MG_PIPE_WAIT][PENDING];
     int nbegun[MG_PIPE_WAIT];
     int waited[MG_PIPE_WAIT], taken[MG_PIPE_WAIT];
@@ -416,54 +416,37 @@ static bool take(Runner *r, Walker *w, int at, int step)
     return true;
 }
 
-/* The collectives beside the table are done in their order: gathers up to a chunk's last, or all
- * reductions of one. */
-static void run_gathers(Runner *r, Walker *w, int at, int chunk)
+/* What is beside the table goes on in its order: so many chunks are gathered, and then reduced. */
+static void go_beside(Runner *r, Walker *w, int at, int gathered, int reduced)
 {
     const Pipe *p = r->prog->pipe;
+    const Action *behind = &r->prog->actions.data[r->prog->loops.data[p->loop].end + 1];
     r->stage = at;
-    for (; w->gathered < p->ahead; w->gathered++) {
-        const Action *act = &r->prog->actions.data[w->gathered];
-        if (act->chunk > chunk + 1)
-            break;
-        run_together(r, act);
-    }
+    for (; w->gathered < gathered; w->gathered++)
+        for (int i = 0; i < p->ahead; i++)
+            if (r->prog->actions.data[i].chunk == w->gathered + 1)
+                run_together(r, &r->prog->actions.data[i]);
+    for (; w->reduced < reduced; w->reduced++)
+        for (int i = 0; i < p->behind; i++)
+            if (behind[i].chunk == w->reduces[w->reduced] + 1)
+                run_together(r, &behind[i]);
     r->stage = -1;
 }
 
-static void run_reductions(Runner *r, Walker *w, int at)
-{
-    const int from = r->prog->loops.data[r->prog->pipe->loop].end + 1;
-    r->stage = at;
-    for (int i = from; i < from + r->prog->pipe->behind; i++)
-        if (r->prog->actions.data[i].chunk == w->reduces[0] + 1)
-            run_together(r, &r->prog->actions.data[i]);
-    memmove(w->reduces, w->reduces + 1, (size_t)--w->nreduces * sizeof *w->reduces);
-    r->stage = -1;
-}
-
-/* Sooner or later: what is beside goes on whenever it may. */
-static void go_on_beside(Runner *r, Walker *w, int at)
-{
-    const int n = r->prog->pipe->ahead;
-    if (w->gathered < n && draw_int(r->order, 3) == 0)
-        run_gathers(r, w, at, r->prog->actions.data[w->gathered].chunk - 1);
-    if (w->gathered == n && w->nreduces && draw_int(r->order, 3) == 0)
-        run_reductions(r, w, at);
-}
-
-/* What is beside, as far as an operation needs it, or lets it begin. Behind gathers come
- * reductions: one stream has both. */
+/* As far as an operation needs it; or, in a random order, further, but no further than it may. */
 static void walk_beside(Runner *r, Walker *w, int at, const mg_pipe_op *o)
 {
-    const int chunk = o->stage / r->prog->pipe->ranks;
-    if (o->step == MG_PIPE_UNSHARDED) {
-        run_gathers(r, w, at, chunk);
-        return;
-    }
-    w->reduces[w->nreduces++] = chunk;
-    if (!r->order)
-        run_reductions(r, w, at);
+    const Pipe *p = r->prog->pipe;
+    const int chunks = p->stages / p->ranks;
+    if (o->step == MG_PIPE_REDUCE)
+        w->reduces[w->nreduces++] = o->stage / p->ranks;
+    if (o->step == MG_PIPE_UNSHARDED)
+        go_beside(r, w, at, o->stage / p->ranks + 1, 0);
+    if (o->step == MG_PIPE_REDUCE && !r->order)
+        go_beside(r, w, at, chunks, w->nreduces);
+    if (r->order && draw_int(r->order, 3) == 0)
+        go_beside(r, w, at, w->gathered + (w->gathered < chunks),
+                  w->gathered == chunks ? w->nreduces : 0);
 }
 
 /* One operation of a place; false: it has to wait. */
@@ -471,19 +454,16 @@ static bool walk_on(Runner *r, Walker *w, int at)
 {
     Walker *me = &w[at];
     const mg_pipe_op *o = me->op;
-    if (r->order)
-        go_on_beside(r, me, at);
-    if (o->step > MG_PIPE_WAIT) {
-        walk_beside(r, me, at, o);
-    } else if (o->step <= MG_PIPE_W) {
+    walk_beside(r, me, at, o);
+    if (o->step <= MG_PIPE_W) {
         r->stage = at;
         run_compute(r, o);
         r->stage = -1;
-    } else if (o->step != MG_PIPE_WAIT) {
+    } else if (o->step < MG_PIPE_WAIT) {
         if (me->nbegun[o->step] == PENDING)
             abort();
         me->begun[o->step][me->nbegun[o->step]++] = o;
-    } else {
+    } else if (o->step == MG_PIPE_WAIT) {
         while (me->taken[o->of] <= me->waited[o->of])
             if (!take(r, w, at, o->of))
                 return false;
@@ -515,9 +495,7 @@ static void run_pipe(Runner *r)
     }
     for (int k = 0; k < p->ranks; k++) {
         all &= !w[k].op->step;
-        run_gathers(r, &w[k], k, p->stages);
-        while (w[k].nreduces)
-            run_reductions(r, &w[k], k);
+        go_beside(r, &w[k], k, p->stages / p->ranks, w[k].nreduces);
     }
     if (!all) {
         fputs("the pipeline stands still\n", stderr);
