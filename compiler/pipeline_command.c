@@ -93,7 +93,7 @@ static Exit read_costs(Session *s, const PipeTable *t, PipeCosts *c)
         by_stage[i] = NEW_ARRAY(s->arena, double, t->stages);
     for (int i = 0; i < 3 * t->stages; i++)
         by_stage[i / t->stages][i % t->stages] = 1;
-    *c = (PipeCosts){by_stage[0], by_stage[1], by_stage[2], 0, 0};
+    *c = (PipeCosts){.forward = by_stage[0], .input = by_stage[1], .weight = by_stage[2]};
     for (int one = 0; one < 2; one++)
         for (size_t i = 0; i < given->n; i++) {
             int stage, n;

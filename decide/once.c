@@ -49,8 +49,7 @@ void once_choose(Module *m, const Device *d)
 {
     m->layout.once = false;
     if (!m->layout.mesh.n || d->streams < 2 || d->collectives_wait || !m->train.half ||
-        m->layout.pipeline.axis || !splits_state_alone(&m->layout) || levels_used(m) ||
-        !module_fn(m, "train"))
+        !splits_state_alone(&m->layout) || levels_used(m) || !module_fn(m, "train"))
         return;
     const double behind = seconds_with(m, d, false);
     m->layout.once = seconds_with(m, d, true) < (1 - WORTH) * behind;

@@ -1,5 +1,6 @@
 /* clock.c - how long a step takes, by running it: each operation begins as soon as what it waits
- * for is complete, which is the longest way through the graph of the proof. */
+ * for is complete, which is the longest way through the graph of the proof. What is gathered and
+ * reduced beside makes what computes meanwhile slower. */
 #include "pipeline/graph.h"
 
 #include <math.h>
@@ -7,11 +8,13 @@
 static double cost_of(const PipeCosts *c, PipeAction a)
 {
     double input = c->input[a.stage], weight = c->weight[a.stage];
-    return a.kind == PIPE_F   ? c->forward[a.stage]
-           : a.kind == PIPE_B ? input + weight
-           : a.kind == PIPE_I ? input
-           : a.kind == PIPE_W ? weight
-                              : c->send;
+    return a.kind == PIPE_F         ? c->forward[a.stage]
+           : a.kind == PIPE_B       ? input + weight
+           : a.kind == PIPE_I       ? input
+           : a.kind == PIPE_W       ? weight
+           : a.kind == PIPE_UNSHARD ? c->unshard[a.stage]
+           : a.kind == PIPE_REDUCE  ? c->reduce[a.stage]
+                                    : c->send;
 }
 
 PipePair pipe_pair(const PipeCosts *c, const PipeAction *of)
@@ -31,15 +34,31 @@ static double length_of(const PipeCosts *c, const PipeOps *ops, size_t i)
     return cost_of(c, a) * (1 - c->hidden / (pair.forward + pair.back));
 }
 
+/* What goes beside before an operation that computes, and behind the one before. */
+static double beside(const PipeCosts *c, const PipeOps *ops, size_t i)
+{
+    double seconds = 0;
+    if (ops->data[i].step != PIPE_COMPUTE)
+        return 0;
+    while (i-- > 0 && ops->data[i].step != PIPE_COMPUTE)
+        if (ops->data[i].step == PIPE_BESIDE)
+            seconds += cost_of(c, ops->data[i].action);
+    return seconds;
+}
+
 /* The graph in its order, so that a run goes through memory once. */
 typedef struct PipeWalk {
     const PipeGraph *graph;
     size_t nodes;
+    int ranks;
     uint32_t *first, *next; /* as in the graph, of positions */
     uint32_t *position;     /* of a node */
     double *length;         /* of what ends here; what starts takes no time */
     int16_t *rank;          /* that computes what ends here; NOBODY */
     double *time;           /* when it is reached */
+    /* Of what computes: seconds of what goes beside before it, and behind what computes before it;
+     * by rank, until when something is beside, and since when nothing computes. */
+    double slows, *beside, *busy, *free;
 } PipeWalk;
 
 enum { NOBODY = -1 };
@@ -50,12 +69,16 @@ PipeWalk *pipe_walk(Arena *a, const PipeGraph *g)
     PipeWalk *w = NEW(a, PipeWalk);
     *w = (PipeWalk){.graph = g,
                     .nodes = n,
+                    .ranks = g->program->table->ranks,
                     .first = NEW_ARRAY(a, uint32_t, n + 1),
                     .next = NEW_ARRAY(a, uint32_t, g->first[n]),
                     .position = NEW_ARRAY(a, uint32_t, n),
                     .length = NEW_ARRAY(a, double, n),
                     .rank = NEW_ARRAY(a, int16_t, n),
-                    .time = NEW_ARRAY(a, double, n)};
+                    .time = NEW_ARRAY(a, double, n),
+                    .beside = NEW_ARRAY(a, double, n),
+                    .busy = NEW_ARRAY(a, double, g->program->table->ranks),
+                    .free = NEW_ARRAY(a, double, g->program->table->ranks)};
     for (size_t i = 0; i < n; i++)
         w->position[g->order[i]] = (uint32_t)i;
     for (size_t i = 0; i < n; i++) {
@@ -73,9 +96,12 @@ PipeWalk *pipe_walk(Arena *a, const PipeGraph *g)
 static void set_lengths(PipeWalk *w, const PipeCosts *c)
 {
     const PipeGraph *g = w->graph;
+    w->slows = c->slows;
     for (size_t i = 0; i < g->nodes / 2; i++) {
         const Place at = g->place[i];
-        w->length[w->position[2 * i + 1]] = length_of(c, &g->program->rank[at.rank], at.op);
+        const uint32_t end = w->position[2 * i + 1];
+        w->length[end] = length_of(c, &g->program->rank[at.rank], at.op);
+        w->beside[end] = beside(c, &g->program->rank[at.rank], at.op);
     }
 }
 
@@ -86,14 +112,29 @@ static PipeWalk *walk_of(Arena *a, const PipeGraph *g, const PipeCosts *c)
     return w;
 }
 
+/* How long something takes to compute that begins now, on a rank: slower while something is beside.
+ */
+static double lasts(const PipeWalk *w, size_t i, double seconds)
+{
+    double *busy = &w->busy[w->rank[i]], now = w->time[i];
+    *busy = w->beside[i] > 0 ? fmax(*busy, w->free[w->rank[i]]) + w->beside[i] : *busy;
+    const double meanwhile = fmax(0, *busy - now), most = seconds / (1 - fmin(1, w->slows));
+    const double all = fmin(seconds + meanwhile * w->slows, most);
+    w->free[w->rank[i]] = now + all;
+    return all;
+}
+
 /* The time of the last; a rank takes `factor` as long to compute. */
 static double run(const PipeWalk *w, int rank, double factor)
 {
     double step = 0;
     for (size_t i = 0; i < w->nodes; i++)
         w->time[i] = 0;
+    for (int k = 0; k < w->ranks; k++)
+        w->busy[k] = w->free[k] = 0;
     for (size_t i = 0; i < w->nodes; i++) {
-        double t = w->time[i] + w->length[i] * (w->rank[i] == rank ? factor : 1);
+        const double seconds = w->length[i] * (w->rank[i] == rank ? factor : 1);
+        double t = w->time[i] + (w->rank[i] == NOBODY ? seconds : lasts(w, i, seconds));
         w->time[i] = t;
         step = t > step ? t : step;
         for (uint32_t k = w->first[i]; k < w->first[i + 1]; k++)
@@ -130,8 +171,9 @@ PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c)
         k->begin[at.rank][at.op] = w->time[w->position[2 * i]];
         k->end[at.rank][at.op] = w->time[end];
         if (w->rank[end] != NOBODY) {
-            k->busy[at.rank] += w->length[end];
-            busy += w->length[end];
+            const double lasted = w->time[end] - w->time[w->position[2 * i]];
+            k->busy[at.rank] += lasted;
+            busy += lasted;
         }
     }
     k->bubble = fmax(0, 1 - busy / (k->step * ranks));

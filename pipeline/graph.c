@@ -65,7 +65,7 @@ static void needs_maker(Build *b, const Cells *made, uint32_t op, PipeAction sen
     edge(b, complete(cells_find(t, made, maker) - 1), start(op));
 }
 
-enum { RANK_QUEUES = 9 };
+enum { RANK_QUEUES = 10, BESIDE = RANK_QUEUES - 1 };
 
 /* In a V the messages of a second chunk come from, and go to, the rank on the other side. */
 static int queue_of(const PipeTable *t, PipeAction a, PipeQueues queues)
@@ -74,6 +74,8 @@ static int queue_of(const PipeTable *t, PipeAction a, PipeQueues queues)
     const bool other = t->placement == MG_V && a.stage >= t->ranks;
     if (pipe_computes(a.kind))
         return 0;
+    if (a.kind >= PIPE_KINDS)
+        return BESIDE;
     const int queue = pipe_sends(a.kind) ? 1 : 2;
     return queues == PIPE_BY_WAY ? queue + (back ? 2 : 0) + (other ? 4 : 0) : queue;
 }
@@ -103,6 +105,8 @@ static void several_of(Build *b, Cells *made, int rank, PipeQueues queues)
                         op->action.pair ? b->op[rank][i + 1] : x);
         else if (pipe_sends(op->action.kind))
             needs_maker(b, made, x, op->action);
+        else if (op->action.kind == PIPE_REDUCE) /* all that the rank computes before it */
+            edge(b, complete((uint32_t)last[0]), start(x));
         for (; since < i; since++) /* of what is sent and received, nothing waits */
             edge(b, complete(b->op[rank][since]), start(x));
         since = i + 1;
@@ -123,10 +127,10 @@ static void one_of(Build *b, int rank)
         edge(b, start(x), complete(x));
         if (computed != NOBODY)
             edge(b, complete((uint32_t)computed), start(x));
-        if (ops->data[i].step == PIPE_START)
+        if (ops->data[i].step != PIPE_COMPUTE)
             continue;
         for (; since < i; since++)
-            if (ops->data[since].step == PIPE_START)
+            if (ops->data[since].step == PIPE_START || ops->data[since].step == PIPE_BESIDE)
                 edge(b, complete(b->op[rank][since]), start(x));
         since = i + 1;
         computed = x;

@@ -30,7 +30,14 @@
  *
  * A receive is waited for by what needs it. What a rank sends lies in two buffers each way: the
  * action that would fill a third waits for the send before the last. At the end all are waited for.
- * A table whose own sends stand later than that needs more buffers; how many is counted. */
+ * A table whose own sends stand later than that needs more buffers; how many is counted.
+ *
+ * Where stages are gathered and reduced beside (PipeTable.unshards), a row begins with all its
+ * gathers, chunk by chunk, and a stage's first F waits for its own. A chunk is reduced on all ranks
+ * at one time of that run, when the last of them is through with it: what computes beside it is
+ * slower, and were each rank to begin when it is through, one microbatch after the other would be
+ * slowed by all ranks in turn, and all wait for it. A rank that has no more to compute begins at
+ * once. */
 #include "pipeline/cells.h"
 
 #include <stdlib.h>
@@ -50,6 +57,11 @@ typedef struct Lower {
     Cells *started;        /* 1 + the operation that starts a receive */
     Sending (*sending)[2]; /* a rank, by direction */
     uint32_t *issues;      /* of a rank so far */
+    uint32_t *gathers; /* 1 + the operation that begins to gather a stage; 0: it was waited for */
+    size_t *left;      /* actions of a stage that still have to come */
+    int32_t *through;  /* when all ranks are through with a chunk; NULL: no run says it */
+    /* The stages that a rank is through with, in that order, and how many of these are reduced. */
+    int **done, *ndone, *reduced;
 } Lower;
 
 static void put(Lower *l, int rank, PipeOp op)
@@ -96,10 +108,32 @@ static void put_start(Lower *l, int rank, PipeAction a)
     put(l, rank, (PipeOp){.step = PIPE_START, .action = a, .issue = l->issues[rank] - 1});
 }
 
-/* The message that an action needs, and a buffer for what it makes. */
+static void put_beside(Lower *l, int rank, PipeKind kind, int stage)
+{
+    const PipeAction a = {.kind = kind, .stage = stage};
+    put(l, rank, (PipeOp){.step = PIPE_BESIDE, .action = a});
+}
+
+/* What is to be gathered of a rank's stages, and how much of them there is to do. */
+static void put_gathers(Lower *l, int rank)
+{
+    const PipeTable *t = l->t;
+    for (int chunk = 0; chunk < t->stages / t->ranks && t->unshards; chunk++) {
+        const int stage = pipe_stage(t, rank, chunk);
+        put_beside(l, rank, PIPE_UNSHARD, stage);
+        l->gathers[stage] = (uint32_t)l->program->rank[rank].n;
+    }
+    for (size_t i = 0; i < t->row[rank].n; i++)
+        l->left[t->row[rank].data[i].stage] += pipe_computes(t->row[rank].data[i].kind);
+}
+
+/* The parameters and the message that an action needs, and a buffer for what it makes. */
 static void put_waits(Lower *l, int rank, PipeAction a)
 {
     PipeAction message;
+    if (l->gathers[a.stage])
+        put_wait(l, rank, l->gathers[a.stage] - 1);
+    l->gathers[a.stage] = 0;
     if (pipe_recv_of(l->t, a, &message))
         put_wait(l, rank, cells_find(l->t, l->started, message) - 1);
     if (pipe_send_of(l->t, a, &message)) {
@@ -111,14 +145,32 @@ static void put_waits(Lower *l, int rank, PipeAction a)
     }
 }
 
-/* The action of a row at *at, or the pair; *at is then behind it. */
-static void put_compute(Lower *l, int rank, const PipeRow *row, size_t *at)
+/* What a rank is through with, of chunks with which all are by this time. */
+static void put_reductions(Lower *l, int rank, int32_t now)
 {
-    const size_t n = pipe_together(row, *at);
+    for (int *k = &l->reduced[rank]; *k < l->ndone[rank]; ++*k) {
+        const int stage = l->done[rank][*k];
+        if (now < INT32_MAX && l->through[stage / l->t->ranks] > now)
+            return;
+        put_beside(l, rank, PIPE_REDUCE, stage);
+    }
+}
+
+/* The action of a row at *at, or the pair; *at is then behind it. It ends at a time of the run. */
+static void put_compute(Lower *l, int rank, const PipeRow *row, size_t *at, int32_t end)
+{
+    const size_t n = pipe_together(row, *at), from = *at;
     for (size_t k = 0; k < n; k++)
         put_waits(l, rank, row->data[*at + k]);
     for (size_t k = 0; k < n; k++)
         put(l, rank, (PipeOp){.step = PIPE_COMPUTE, .action = row->data[(*at)++]});
+    for (size_t k = from; k < *at; k++)
+        if (!--l->left[row->data[k].stage] && l->t->reduces)
+            l->done[rank][l->ndone[rank]++] = row->data[k].stage;
+    bool more = false;
+    for (size_t k = *at; k < row->n && !more; k++)
+        more = pipe_computes(row->data[k].kind);
+    put_reductions(l, rank, more && l->through ? end : INT32_MAX);
 }
 
 static void put_end(Lower *l, int rank)
@@ -285,9 +337,24 @@ static Message *messages(const Run *r, Arena *a, size_t *count)
     return sorted;
 }
 
+/* When the last rank is through with each chunk. */
+static int32_t *through(const Run *r, Arena *a)
+{
+    const PipeTable *t = r->t;
+    int32_t *by = NEW_ARRAY(a, int32_t, t->stages / t->ranks);
+    for (int rank = 0; rank < t->ranks; rank++)
+        for (size_t i = 0; i < t->row[rank].n; i++) {
+            int32_t *chunk = &by[t->row[rank].data[i].stage / t->ranks];
+            const int32_t end = end_of(r, rank, i);
+            *chunk = end > *chunk ? end : *chunk;
+        }
+    return by;
+}
+
 static void derive(Lower *l, const Run *r)
 {
     const PipeTable *t = l->t;
+    l->through = t->reduces ? through(r, l->tmp) : NULL;
     size_t n, *at = NEW_ARRAY(l->tmp, size_t, t->ranks);
     Message *m = messages(r, l->tmp, &n);
     for (size_t i = 0; i < n; i++) {
@@ -296,13 +363,13 @@ static void derive(Lower *l, const Run *r)
             int rank = pipe_rank(t, ends[k].stage);
             const PipeRow *row = &t->row[rank];
             while (at[rank] < row->n && r->begin[rank][at[rank]] < m[i].time)
-                put_compute(l, rank, row, &at[rank]);
+                put_compute(l, rank, row, &at[rank], end_of(r, rank, at[rank]));
             put_start(l, rank, ends[k]);
         }
     }
     for (int rank = 0; rank < t->ranks; rank++)
         while (at[rank] < t->row[rank].n)
-            put_compute(l, rank, &t->row[rank], &at[rank]);
+            put_compute(l, rank, &t->row[rank], &at[rank], end_of(r, rank, at[rank]));
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
@@ -318,7 +385,7 @@ static void derive_stuck(Lower *l)
             for (size_t k = from; k < end; k++)
                 if (pipe_recv_of(l->t, row->data[k], &message))
                     put_start(l, rank, message);
-            put_compute(l, rank, row, &i);
+            put_compute(l, rank, row, &i, 0);
             for (size_t k = from; k < end; k++)
                 if (pipe_send_of(l->t, row->data[k], &message))
                     put_start(l, rank, message);
@@ -331,7 +398,7 @@ static void take_over(Lower *l)
         for (size_t i = 0; i < l->t->row[rank].n;) {
             PipeAction a = l->t->row[rank].data[i];
             if (pipe_computes(a.kind))
-                put_compute(l, rank, &l->t->row[rank], &i);
+                put_compute(l, rank, &l->t->row[rank], &i, 0);
             else {
                 put_start(l, rank, a);
                 i++;
@@ -352,7 +419,16 @@ PipeProgram *pipe_lower(Arena *a, const PipeTable *t)
                .program = p,
                .started = cells_new(tmp, t),
                .sending = arena_array(tmp, (size_t)t->ranks, sizeof *l.sending),
-               .issues = NEW_ARRAY(tmp, uint32_t, t->ranks)};
+               .issues = NEW_ARRAY(tmp, uint32_t, t->ranks),
+               .gathers = NEW_ARRAY(tmp, uint32_t, t->stages),
+               .left = NEW_ARRAY(tmp, size_t, t->stages),
+               .done = NEW_ARRAY(tmp, int *, t->ranks),
+               .ndone = NEW_ARRAY(tmp, int, t->ranks),
+               .reduced = NEW_ARRAY(tmp, int, t->ranks)};
+    for (int rank = 0; rank < t->ranks; rank++) {
+        l.done[rank] = NEW_ARRAY(tmp, int, t->stages / t->ranks);
+        put_gathers(&l, rank);
+    }
     Run r;
     if (t->comms)
         take_over(&l);
@@ -377,7 +453,7 @@ PipeTable *pipe_with_comms(Arena *a, const PipeProgram *p)
         for (size_t i = 0; i < p->rank[rank].n; i++) {
             const PipeOp *op = &p->rank[rank].data[i];
             t->comms |= op->step == PIPE_START;
-            if (op->step != PIPE_WAIT)
+            if (op->step == PIPE_COMPUTE || op->step == PIPE_START)
                 vec_push(a, &t->row[rank], op->action);
         }
     return t;

@@ -58,7 +58,9 @@ typedef enum PipeKind {
     PIPE_RECV_F,
     PIPE_SEND_B,
     PIPE_RECV_B,
-    PIPE_KINDS
+    PIPE_KINDS, /* of a table that is read or made; what follows is put in (PipeTable.unshards) */
+    PIPE_UNSHARD = PIPE_KINDS,
+    PIPE_REDUCE
 } PipeKind;
 
 typedef struct PipeAction {
@@ -76,9 +78,12 @@ typedef struct PipeTable {
     mg_placement placement;          /* MG_V: stages are 2 ranks */
     bool comms;                      /* sends and receives are in it */
     bool forward;                    /* nothing goes back: of each cell F alone */
-    uint32_t file;                   /* 0: made, not read */
-    PipeRow *row;                    /* a rank */
-    uint32_t *row_at;                /* byte of the file where it begins */
+    /* Each stage's parameters are gathered before its first F, its gradients reduced behind its
+     * last B or W, beside what the rank computes: lower.c puts that in. */
+    bool unshards, reduces;
+    uint32_t file;    /* 0: made, not read */
+    PipeRow *row;     /* a rank */
+    uint32_t *row_at; /* byte of the file where it begins */
 } PipeTable;
 
 /* "2SEND_F5" for messages. */
@@ -193,7 +198,8 @@ bool pipe_complete(const PipeTable *t, Diag *d);
 typedef enum PipeStep {
     PIPE_COMPUTE, /* F, B, I or W */
     PIPE_START,   /* a send or a receive begins */
-    PIPE_WAIT     /* it has ended */
+    PIPE_BESIDE,  /* a stage's parameters begin to be gathered, or its gradients to be reduced */
+    PIPE_WAIT     /* what was begun has ended */
 } PipeStep;
 
 typedef struct PipeOp {
@@ -246,7 +252,7 @@ PipeSlots *pipe_slots(Arena *a, const PipeProgram *p);
 typedef enum PipeQueues {
     PIPE_BY_WAY,  /* computing; sending forward, and back; receiving likewise; in a V each of these
                    * for the rank before and for the rank behind. Each way of a pair of ranks is a
-                   * channel of its own */
+                   * channel of its own. Here and below what is beside has a queue, too */
     PIPE_BY_KIND, /* computing; sending; receiving */
     PIPE_ONE,     /* all of it: what is one issue is started together, and waited for */
     PIPE_QUEUES
@@ -265,10 +271,14 @@ bool pipe_prove(Arena *a, const PipeProgram *p, Diag *d, PipeProof *proof);
 /* ---- clock.c -------------------------------------------------------------------------------- */
 
 /* Time by stage; B takes what I and W take. A message takes `send`, both its ends as long. A pair
- * takes what its actions take, less `hidden`: at most the shorter of them. */
+ * takes what its actions take, less `hidden`: at most the shorter of them. To gather or reduce a
+ * stage takes its `unshard` or `reduce` (NULL: nothing is); while it is, what computes does 1 -
+ * `slows` of what it does alone. */
 typedef struct PipeCosts {
     const double *forward, *input, *weight;
     double send, hidden;
+    const double *unshard, *reduce;
+    double slows;
 } PipeCosts;
 
 /* Of the pair at an index of a row: the time of its F, and of what overlaps with it. */

@@ -115,9 +115,20 @@ static void wait(Slots *s, PipeAction a)
     put(s, to);
 }
 
+/* A program gathers before its table. */
+static void beside(Slots *s, PipeAction a)
+{
+    if (a.kind == PIPE_REDUCE)
+        put(s, (mg_pipe_op){.step = MG_PIPE_REDUCE, .stage = (uint16_t)a.stage});
+}
+
 /* A wait for one action is a wait for all before it. */
 static void waits(Slots *s, const PipeOp *op)
 {
+    if (op->action.kind == PIPE_UNSHARD) {
+        put(s, (mg_pipe_op){.step = MG_PIPE_UNSHARDED, .stage = (uint16_t)op->action.stage});
+        return;
+    }
     uint32_t *k = &s->next[op->action.kind];
     for (; *k <= op->of; ++*k) {
         const PipeOp *begun = &s->ops->data[*k];
@@ -153,6 +164,8 @@ PipeSlots *pipe_slots(Arena *a, const PipeProgram *p)
                 compute(&s, op->action);
             else if (op->step == PIPE_START)
                 start(&s, i);
+            else if (op->step == PIPE_BESIDE)
+                beside(&s, op->action);
             else
                 waits(&s, op);
         }

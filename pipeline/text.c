@@ -25,13 +25,16 @@ static const char *const kinds[PIPE_KINDS] = {
 
 const char *pipe_kind(PipeKind k)
 {
-    return kinds[k];
+    return k == PIPE_UNSHARD ? "UNSHARD" : k == PIPE_REDUCE ? "REDUCE_GRAD" : kinds[k];
 }
 
 PipeName pipe_name(PipeAction a)
 {
     PipeName n;
-    snprintf(n.text, sizeof n.text, "%d%s%d", a.stage, kinds[a.kind], a.microbatch);
+    if (a.kind >= PIPE_KINDS)
+        snprintf(n.text, sizeof n.text, "%d%s", a.stage, pipe_kind(a.kind));
+    else
+        snprintf(n.text, sizeof n.text, "%d%s%d", a.stage, kinds[a.kind], a.microbatch);
     return n;
 }
 

@@ -150,7 +150,8 @@ static void walk_table(Walk *w, int from, int to)
     Issues s = {0};
     for (const mg_pipe_op *o = p->ops[w->place]; o->step; o++) {
         if (o->step >= MG_PIPE_SEND_F) {
-            pass(w, &s, o);
+            if (o->step <= MG_PIPE_WAIT)
+                pass(w, &s, o);
             continue;
         }
         const int first = o->step == MG_PIPE_F ? 0 : o->step == MG_PIPE_W ? 2 : 1;

@@ -16,11 +16,15 @@
  *       the other in its stream, or waits for it; loops' begin and end, the guard and the last
  *       action of a program come after everything before them, and everything after them after them
  *   P7  collectives come one after the other, in the order of the program, which is that of all
- *       ranks: each waits for the one before it, whatever the axes
+ *       ranks: each waits for the one before it, whatever the axes; but those beside a pipeline's
+ *       table are along axes that nothing else is along meanwhile, one after the other by
+ *       themselves
  *   P8  in a pipeline nothing but what has slots is handed from one phase of a microbatch to the
  *       next, a phase touches of what it changes the layers of its stage alone, no two stages and
  *       microbatches that are under way have one slot, no message lies where another still does,
- *       and the table is a schedule (pipeline/pipeline.h)
+ *       and the table is a schedule (pipeline/pipeline.h); what a chunk's collectives beside the
+ *       table write is touched, and what they read is written, by its phases alone, all of which
+ *       come behind a wait for what is gathered, and before what is reduced
  *   P9  a GPU's graphs have the nodes that the plan says, and no item beside the arena takes more
  *       than it counts
  *   P10 the copy of a parameter is its rounding whenever a program begins: @round makes it so, and
@@ -144,6 +148,9 @@ typedef struct Action {
      * nobody has written there yet, and it writes (action_begins). 0: it adds always. */
     int nbegins;
     uint32_t begins[MAX_BEGINS];
+    /* A collective beside a pipeline's table (Pipe.behind): 1 + the chunk of its rank that it
+     * gathers or reduces; 0: it is none. */
+    int chunk;
     int way;      /* receive, send: 0 forward, 1 back; */
     int64_t part; /* and where in the message it lies, bytes */
     union {
@@ -188,6 +195,13 @@ typedef struct Action {
     bool backward, again; /* as of its instruction */
 } Action;
 
+/* The first action from number `at` on that is not beside a pipeline's table. */
+static inline size_t actions_from(const Action *a, size_t n, size_t at)
+{
+    while (at < n && a[at].chunk)
+        at++;
+    return at;
+}
 /* The begin or end of a loop or a phase: such an action does nothing itself. */
 static inline bool action_is_mark(const Action *a)
 {
@@ -252,7 +266,12 @@ struct PipeProgram;
  * or I and W), which a table puts in order. Without it they would run one after the other,
  * each from its first stage to its last and back. */
 enum { PIPE_PHASES = 3 };
+/* Collectives that a step makes once may run beside its table, in a stream of their own. Those that
+ * gather parameters are the program's first `ahead` actions, chunk by chunk; a chunk's have ended
+ * before its first phase. Those that reduce gradients are the `behind` actions right behind the
+ * loop: a chunk's begin when its last phase is over, and all have ended when the loop has. */
 typedef struct Pipe {
+    int ahead, behind;
     int loop;               /* over microbatches */
     int phases;             /* 1: forward alone; 2: F and B; 3: F, I, W */
     int begin[PIPE_PHASES]; /* their ACT_phase */
@@ -327,6 +346,12 @@ typedef struct Outside {
     Nodes *nodes[PLAN_PROGRAMS];
     int64_t most[PLAN_PROGRAMS]; /* nodes of both graphs at most; 0: the program is not captured */
 } Outside;
+
+/* The first action behind a program's pipeline and what is reduced beside it. */
+static inline int pipe_behind(const Program *g)
+{
+    return g->loops.data[g->pipe->loop].end + 1 + g->pipe->behind;
+}
 
 typedef struct Plan {
     Module *module;

@@ -20,8 +20,16 @@ void plan_print_pieces(const Plan *p, FILE *out)
         before = "; ";
     }
     fputs(*before == ';' ? "\n" : "", out);
+    const Pipe *pipe = p->train ? p->train->pipe : NULL;
+    const char *where = pipe && pipe->ahead ? "beside the first microbatches of other chunks"
+                        : pipe              ? "before all microbatches"
+                                            : "in the first microbatch";
     if (p->module->layout.once)
-        fputs("gathers      of layers' parameters once a step, in the first microbatch\n", out);
+        fprintf(out, "gathers      of layers' parameters once a step, %s\n", where);
+    if (pipe && pipe->behind)
+        fputs("reductions   of gradients once a step, each chunk's beside the microbatches of "
+              "others\n",
+              out);
 }
 
 struct json_t *plan_pieces_json(const Module *m)

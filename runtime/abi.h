@@ -528,7 +528,10 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
  * taken it. It is proved that no deadlock occurs if all messages that have begun make progress
  * while a rank waits for anything, also for a collective of other axes.
  *
- * Within a table only collectives of other axes run. At its end all messages were waited for. */
+ * Within a table only collectives of other axes run. At its end all messages were waited for.
+ *
+ * UNSHARDED and REDUCE are the emitted program's own: mg_pass never sees them. Before the first of
+ * them a stage's parameters have been gathered; at the other, its gradients begin to be reduced. */
 typedef enum mg_pipe_step {
     MG_PIPE_END, /* end of the table */
     MG_PIPE_F,
@@ -539,7 +542,9 @@ typedef enum mg_pipe_step {
     MG_PIPE_RECV_F,
     MG_PIPE_SEND_B,
     MG_PIPE_RECV_B,
-    MG_PIPE_WAIT
+    MG_PIPE_WAIT,
+    MG_PIPE_UNSHARDED,
+    MG_PIPE_REDUCE
 } mg_pipe_step;
 typedef struct mg_pipe_op {
     uint8_t step;

@@ -216,13 +216,16 @@ enum { MG_LEVEL_DEVICE, MG_LEVEL_HOST, MG_LEVEL_DISK, MG_LEVELS };
 /* Streams of actions, and points that a program may record (abi.h: mg_stream, mg_record). */
 #define MG_STREAMS_MAX 8
 #define MG_POINTS_MAX  1024
+/* Points of what is beside a pipeline's table: one for each chunk that is gathered, and these. */
+#define MG_POINTS_BESIDE 2
 enum {
     MG_STREAM_REST,
     MG_STREAM_PRODUCTS,
     MG_STREAM_COLLECTIVES,
     MG_STREAM_FETCHES,
     MG_STREAM_OFFLOADS,
-    MG_STREAM_HOST
+    MG_STREAM_HOST,
+    MG_STREAM_BESIDE /* what a step gathers and reduces once, beside a pipeline's table */
 };
 
 #endif

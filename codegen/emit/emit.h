@@ -119,6 +119,5 @@ bool emit_has_slot(const Emitter *e, const Program *p, uint32_t buffer); /* does
 void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const char *i, int depth);
 void emit_pipe_begin(const Emitter *e, const char *entry, int depth);
 void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int depth);
-void emit_pipe_end(const Emitter *e, const char *entry, int depth);
 
 #endif

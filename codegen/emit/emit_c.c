@@ -48,11 +48,11 @@ static int emit_loop_begin(const Writer *w, const Action *a, int depth)
     return depth + 1;
 }
 
-static int emit_loop_end(const Writer *w, const Action *a, int depth)
+static int emit_loop_end(Writer *w, const Action *a, int depth)
 {
     emit_waits(w, a, depth);
     if (w->p->pipe && (int)a->loop == w->p->pipe->loop) {
-        emit_pipe_end(w->e, w->entry, depth - 2);
+        emit_pipe_end(w, depth - 2);
         return depth - 2;
     }
     fprintf(w->e->out, "%*s}\n", (depth - 1) * 4, "");
@@ -63,8 +63,11 @@ static void emit_body(Writer *w)
 {
     FILE *out = w->e->out;
     int depth = 1;
-    for (size_t i = 0; i < w->p->actions.n; i++) {
+    emit_gathers(w, depth);
+    for (size_t i = w->p->pipe ? (size_t)w->p->pipe->ahead : 0; i < w->p->actions.n; i++) {
         const Action *a = &w->p->actions.data[i];
+        if (a->chunk) /* at its place in the table */
+            continue;
         if (a->kind == ACT_loop) {
             if (w->called)
                 fputc('\n', out);

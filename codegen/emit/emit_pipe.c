@@ -1,6 +1,6 @@
 /* emit_pipe.c - the tables of a pipeline in the emitted program, and the conditions of its loops on
  * stages. */
-#include "codegen/emit/emit.h"
+#include "codegen/emit/writer.h"
 
 static int stages_of(const Program *p)
 {
@@ -124,19 +124,23 @@ void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int de
         fprintf(e->out, "%*scase MG_PIPE_I:\n", out, "");
 }
 
-void emit_pipe_end(const Emitter *e, const char *entry, int depth)
+void emit_pipe_end(Writer *w, int depth)
 {
-    fprintf(e->out, "%*sbreak;\n%*sdefault:\n%*smg_pass(r, &%s_pipe, o);\n%*s}\n%*s}\n",
-            depth * 4 + 8, "", depth * 4 + 4, "", depth * 4 + 8, "", entry, depth * 4 + 4, "",
-            depth * 4, "");
+    FILE *out = w->e->out;
+    fprintf(out, "%*sbreak;\n", depth * 4 + 8, "");
+    emit_beside(w, depth + 2);
+    fprintf(out, "%*sdefault:\n%*smg_pass(r, &%s_pipe, o);\n%*s}\n%*s}\n", depth * 4 + 4, "",
+            depth * 4 + 8, "", w->entry, depth * 4 + 4, "", depth * 4, "");
+    emit_beside_ends(w, depth);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static void emit_op(const Emitter *e, const mg_pipe_op *o)
 {
-    static const char *const steps[] = {"END",    "F",      "B",      "I",      "W",
-                                        "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT"};
+    static const char *const steps[] = {"END",    "F",      "B",         "I",
+                                        "W",      "SEND_F", "RECV_F",    "SEND_B",
+                                        "RECV_B", "WAIT",   "UNSHARDED", "REDUCE"};
     fprintf(e->out, "    {.step = MG_PIPE_%s", steps[o->step]);
     if (o->of)
         fprintf(e->out, ", .of = MG_PIPE_%s", steps[o->of]);

@@ -25,4 +25,12 @@ void emit_call(Writer *w, const Action *a, int depth);
 void emit_waits(const Writer *w, const Action *a, int depth);
 void emit_point(const Writer *w, const Action *a, int depth); /* what is waited for is behind it */
 
+/* emit_pipe.c: the end of a pipeline's loop. */
+void emit_pipe_end(Writer *w, int depth);
+/* emit_beside.c: what is gathered before the table; the cases of what is beside it; and behind it
+ * the wait for all of that. */
+void emit_gathers(Writer *w, int depth);
+void emit_beside(Writer *w, int depth);
+void emit_beside_ends(const Writer *w, int depth);
+
 #endif

@@ -130,6 +130,28 @@ static void walk_actions(Walker *w, PipeAction of, double begin)
     w->stage = -1;
 }
 
+static bool is_shown(const PipeOp *op)
+{
+    return op->step == PIPE_COMPUTE || op->step == PIPE_START;
+}
+
+/* What is gathered or reduced of a stage. */
+static void walk_beside(Walker *w, PipeAction of, double begin)
+{
+    const Pipe *pipe = w->program->pipe;
+    const Loop *micro = &w->program->loops.data[pipe->loop];
+    const bool gathers = of.kind == PIPE_UNSHARD;
+    double now = begin;
+    for (int i = gathers ? 0 : micro->end + 1;
+         i < (gathers ? pipe->ahead : pipe_behind(w->program)); i++) {
+        const Action *a = &w->program->actions.data[i];
+        if (a->chunk - 1 != of.stage / pipe->ranks || !is_done_here(w, a))
+            continue;
+        tell(w, (TraceSlice){.action = a, .begin = now, .seconds = a->seconds});
+        now += a->seconds;
+    }
+}
+
 /* When the last is over of what is shown. */
 static double shown_until(const Pipe *pipe, const PipeClock *k)
 {
@@ -139,7 +161,7 @@ static double shown_until(const Pipe *pipe, const PipeClock *k)
         size_t told = 0;
         const PipeOps *ops = &pipe->program->rank[rank];
         for (size_t i = 0; i < ops->n; i++)
-            if (ops->data[i].step != PIPE_WAIT && ++told > limit)
+            if (is_shown(&ops->data[i]) && ++told > limit)
                 until = fmin(until, k->begin[rank][i]);
     }
     return until;
@@ -155,7 +177,9 @@ static void walk_row(Walker *w, const PipeClock *k, double since, double until)
         const PipeOp *op = &ops->data[i];
         const double begin = k->begin[w->rank][i], end = k->end[w->rank][i];
         const bool computes = op->step == PIPE_COMPUTE, shown = end <= until;
-        if (op->step == PIPE_WAIT)
+        if (op->step == PIPE_BESIDE)
+            walk_beside(w, op->action, since + begin);
+        if (!is_shown(op))
             continue;
         left += computes && !shown;
         if (!shown)
@@ -179,9 +203,9 @@ static void walk_pipeline(Walker *w, const PipeClock *k)
     const Loop *micro = &w->program->loops.data[pipe->loop];
     const double since = w->program->actions.data[micro->begin].begin, until = shown_until(pipe, k);
     for (w->rank = 0; w->rank < pipe->ranks; w->rank++) {
-        walk(w, 0, micro->begin, 0);
+        walk(w, pipe->ahead, micro->begin, 0);
         walk_row(w, k, since, until);
-        walk(w, micro->end + 1, (int)w->program->actions.n,
+        walk(w, pipe_behind(w->program), (int)w->program->actions.n,
              k->step - (double)micro->dim.size * micro->seconds);
     }
 }
@@ -209,7 +233,10 @@ int trace_ranks(const Plan *p)
 static TraceLane lane_of(const Action *a)
 {
     if (!action_transfers(a))
-        return (TraceLane){action_on_host(a) ? MG_STREAM_HOST : a->stream, LEVEL_device};
+        return (TraceLane){a->chunk            ? MG_STREAM_BESIDE
+                           : action_on_host(a) ? MG_STREAM_HOST
+                                               : a->stream,
+                           LEVEL_device};
     return (TraceLane){a->kind == ACT_fetch ? MG_STREAM_FETCHES : MG_STREAM_OFFLOADS,
                        action_level(a)};
 }
@@ -253,7 +280,8 @@ const char *trace_lane_name(const TraceLane *l, Arena *a)
                                                    [MG_STREAM_COLLECTIVES] = "collectives",
                                                    [MG_STREAM_FETCHES] = "transfers in",
                                                    [MG_STREAM_OFFLOADS] = "transfers out",
-                                                   [MG_STREAM_HOST] = "kernels on the host"};
+                                                   [MG_STREAM_HOST] = "kernels on the host",
+                                                   [MG_STREAM_BESIDE] = "once a step"};
     if (l->level == LEVEL_device)
         return names[l->stream];
     return arena_printf(a, "%s, %s the %s", names[l->stream],

@@ -24,6 +24,7 @@
  * ahead, which looks at the same loops. */
 #include "passes/spmd/prefetch_gathers.h"
 #include "passes/simplify/simplify.h"
+#include "passes/spmd/by_chunk.h"
 #include "passes/walk.h"
 
 #include <string.h>
@@ -264,7 +265,8 @@ static void region(Buckets *u, Region *r)
 
 void reduce_in_iterations(Module *m, Arena *tmp)
 {
-    /* Of a pipeline each stage's last iteration is another: none can be put behind the loop. */
+    /* Of a pipeline each stage's last iteration is another: none can be put behind the loop
+     * (by_chunk.c). */
     Buckets u = {.m = m,
                  .tmp = tmp,
                  .least = m->layout.pipeline.axis ? 0 : m->layout.bucket,
@@ -273,5 +275,7 @@ void reduce_in_iterations(Module *m, Arena *tmp)
         region(&u, m->fns.data[f]->body);
         simplify_dce(m, m->fns.data[f], tmp);
     }
+    if (m->layout.pipeline.axis)
+        reduce_by_chunk(m, m->layout.bucket, tmp);
     m->layout.bucket = m->layout.scatter = 0;
 }

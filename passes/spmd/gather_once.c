@@ -18,6 +18,10 @@
  * what evaluation and samples read of it they gather themselves; so nothing is ever read that is
  * older than its parameter.
  *
+ * Of a pipeline each stage has another first microbatch, and gathers of several layers at once hide
+ * behind those of other chunks: there they stand before all microbatches, chunk by chunk
+ * (by_chunk.c).
+ *
  * Copies lie so by Layout.once (decide/once.c) and tensor_class. A gather in a loop within a loop,
  * as segments of layers have, stays: each microbatch gathers it.
  *
@@ -26,6 +30,7 @@
 #include "ir/mesh.h"
 #include "passes/passes.h"
 #include "passes/simplify/simplify.h"
+#include "passes/spmd/by_chunk.h"
 #include "passes/walk.h"
 
 /* A gather of a loop's body, the last in a row of them, of a slice of a tensor. */
@@ -241,6 +246,48 @@ static void peel_first(Once *o, Region *r)
     ir_replace(r, all);
 }
 
+/* ---- stages --------------------------------------------------------------------------------- */
+
+/* Of the tensor, all. */
+static int64_t layers_of(const Once *o, const Gather *g)
+{
+    const Type *t = type_of(o->m, g->tensor);
+    return t->dims[type_find(t, o->m->layout.pipeline.dim)].size;
+}
+
+/* What loops of the rounds gather is gathered before these. */
+static void gather_before(Once *o, Builder *b, const Region *rounds)
+{
+    for (size_t k = 0; k < rounds->ins.n; k++) {
+        const Ins *loop = rounds->ins.data[k];
+        for (size_t n = 0; loop->op == OP_repeat && n < loop->body->ins.n; n++) {
+            Gather g;
+            if (!gathers(o, loop, loop->body->ins.data[n], &g) || stack_of(o, &g))
+                continue;
+            const Value all = gather_by_chunk(o->m, b, g.tensor, g.ins, o->tmp);
+            if (all)
+                vec_push(o->tmp, &o->stacks,
+                         ((Stack){{g.ins, g.tensor, 0, layers_of(o, &g)}, all}));
+        }
+    }
+}
+
+static void before_rounds(Once *o, Region *r)
+{
+    const Region was = *r;
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < was.ins.n; k++) {
+        Ins *i = was.ins.data[k];
+        if (is_rounds(i)) {
+            Builder b = builder_at(o->m, r, i);
+            gather_before(o, &b, i->body);
+            region(o, i->body, false);
+        }
+        vec_push(o->m->arena, &r->ins, i);
+    }
+}
+
 PassStatus pass_gather_once(Job *j)
 {
     Module *m = j->m;
@@ -248,9 +295,13 @@ PassStatus pass_gather_once(Job *j)
     if (!fn)
         return PASS_ok;
     Once o = {.m = m, .fn = fn, .tmp = j->tmp};
-    peel_first(&o, fn->body);
-    write_first(&o, fn->body);
-    region(&o, fn->body, true);
+    if (m->layout.pipeline.axis) {
+        before_rounds(&o, fn->body);
+    } else {
+        peel_first(&o, fn->body);
+        write_first(&o, fn->body);
+        region(&o, fn->body, true);
+    }
     simplify_dce(m, fn, j->tmp);
     return PASS_ok;
 }

@@ -294,6 +294,7 @@ static void check_program(Check *c)
     else
         check_streams(c);
     check_pipe(c);
+    check_beside(c);
     check_begins(c);
     if (mesh_ranks(c->m) > 1)
         check_ranks(c, true);

@@ -9,7 +9,8 @@
  * Ranks that differ in other axes than that of stages run the same rows of the table, and meet
  * along those axes in the order of the program: so one of each place along the axis of stages
  * stands for all (folded). Of meshes of up to 64 ranks all are run, too: that has to come to the
- * same. */
+ * same. What is beside the table is run where the table lets it begin, as if the rank waited for it
+ * there: in its own stream it holds up less. */
 #include "plan/check/check_run.h"
 
 #include <string.h>
@@ -52,7 +53,9 @@ static StageSet stage_set_of(int place, int n)
 static bool does(const Ranks *r, const Rank *x, const Action *a)
 {
     const Module *m = r->c->m;
-    if (x->op)
+    if (a->chunk && x->op && a->chunk - 1 != x->op->stage / r->pipe->ranks)
+        return false;
+    if (x->op && !a->chunk)
         return a->on & stage_set_of(x->op->stage, r->pipe->stages);
     return !m->layout.pipeline.axis ||
            (a->on & stage_set_of(x->place, (int)mesh_size(m, m->layout.pipeline.axis)));
@@ -193,13 +196,19 @@ static bool walk_table(Ranks *r, Rank *x)
     const mg_pipe_op *o = x->op;
     if (!o->step) {
         x->op = NULL;
-        x->at = r->c->prog->loops.data[p->loop].end + 1;
+        x->at = pipe_behind(r->c->prog);
         x->end = (int)r->c->prog->actions.n;
         return true;
     }
     if (o->step == MG_PIPE_WAIT) {
         if (!has_come(r, x, o))
             return false;
+        x->op++;
+    } else if (o->step == MG_PIPE_REDUCE) {
+        x->phases = 1;
+        x->at = r->c->prog->loops.data[p->loop].end + 1;
+        x->end = pipe_behind(r->c->prog);
+    } else if (o->step == MG_PIPE_UNSHARDED) {
         x->op++;
     } else if (o->step > MG_PIPE_W) {
         begin(r, x, o);

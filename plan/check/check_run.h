@@ -110,6 +110,7 @@ int argument_buffer(const Check *c, FnArg a);
 void check_bytes(Check *c);
 /* check_pipe.c: P8; a message's receive or send; does this rank give what is communicated? */
 void check_pipe(Check *c);
+void check_beside(Check *c);
 void check_pass(Check *c, const Action *a);
 bool check_gives(const Check *c, const Action *a);
 /* check_ranks.c: P7, P8: what ranks do together, run; of some that stand for all, or of all. Of a

@@ -143,6 +143,10 @@ void check_streams(Check *c)
     for (size_t i = 0; i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
         c->at = (int)i;
+        if (a->chunk) { /* check_beside.c */
+            from = i + 1;
+            continue;
+        }
         if (!follow(c, from, i, done, last, &done[i]))
             return;
         if (meets(a) || i + 1 == p->actions.n) {

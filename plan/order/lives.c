@@ -43,12 +43,29 @@ void plan_touched(const Plan *p, const Program *g, int *first, int *last)
     }
 }
 
-/* While microbatches are under way: what has slots, and what messages lie in. */
+/* Buffers that an action touches live from `first` to `last` at least. */
+static void extend(Lives *s, const Action *a, int first, int last)
+{
+    for (int k = 0; k < a->noperands; k++) {
+        Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
+        b->first = first < b->first ? first : b->first;
+        b->last = last > b->last ? last : b->last;
+    }
+}
+
+/* While microbatches are under way: what has slots, and what messages lie in; and what collectives
+ * beside the table touch. Behind the loop these stand in another order than they run in. */
 static void pipe_lifetimes(Lives *s)
 {
     const Pipe *p = s->prog->pipe;
     if (!p)
         return;
+    for (int i = 0; i < (int)s->prog->actions.n; i++) {
+        const Action *a = &s->prog->actions.data[i];
+        if (a->chunk)
+            extend(s, a, i < p->ahead ? 0 : s->prog->loops.data[p->loop].begin,
+                   i < p->ahead ? s->prog->loops.data[p->loop].end : pipe_behind(s->prog));
+    }
     const Loop *micro = &s->prog->loops.data[p->loop];
     for (size_t k = 0; k < s->p->buffers.n; k++) {
         Buffer *b = &s->p->buffers.data[k];
@@ -107,6 +124,12 @@ static int stretch_end(const Program *g, int from)
     return i;
 }
 
+/* Where a stretch may begin: what is beside a pipeline's table is in none. */
+static int next_stretch(const Program *g, int from)
+{
+    return (int)actions_from(g->actions.data, g->actions.n, (size_t)from);
+}
+
 static bool touches_written(const Action *a, const Action *by)
 {
     for (int i = 0; i < by->noperands; i++)
@@ -114,16 +137,6 @@ static bool touches_written(const Action *a, const Action *by)
             if (a->operand[k].at.buffer == by->operand[i].at.buffer)
                 return true;
     return false;
-}
-
-/* Buffers that an action touches live from `first` to `last` at least. */
-static void extend(Lives *s, const Action *a, int first, int last)
-{
-    for (int k = 0; k < a->noperands; k++) {
-        Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
-        b->first = first < b->first ? first : b->first;
-        b->last = last > b->last ? last : b->last;
-    }
 }
 
 /* The same, if no more is alive then than may be. */
@@ -251,6 +264,17 @@ static int64_t max_allowed(const Lives *s)
     return s->p->module->layout.overlap && room > max ? room : max;
 }
 
+/* What a step gathers and reduces once, beside its pipeline's table, as far as there is room. */
+static bool put_beside(Lives *s, int64_t limit)
+{
+    if (!pipe_beside(s->p, s->prog, s->tmp))
+        return false;
+    renew_lifetimes(s);
+    if (max_alive(s) > limit)
+        pipe_alone(s->p, s->prog);
+    return true;
+}
+
 static void order_actions(Lives *s)
 {
     Program *g = s->prog;
@@ -259,27 +283,28 @@ static void order_actions(Lives *s)
         return;
     const int64_t limit = max_allowed(s);
     bool any = has_queue(s->p, g) && s->p->module->layout.overlap && sink_waits(s->p, g, s->tmp);
+    any |= put_beside(s, limit);
     if (any)
         renew_lifetimes(s);
-    for (int from = 0; from < (int)g->actions.n; from++) {
+    for (int from = next_stretch(g, 0); from < (int)g->actions.n; from = next_stretch(g, from)) {
         int end = stretch_end(g, from);
         if (end - from > 1)
             any |= arrange_stretch(s->p, g, s->program, from, end, limit, s->tmp);
         any |= place_fetches(s->p, g, from, end, s->tmp);
-        from = end;
+        from = end + 1;
     }
     if (any) {
         number_actions(g);
         renew_lifetimes(s);
     }
-    for (int from = 0; from < (int)g->actions.n; from++) {
+    for (int from = next_stretch(g, 0); from < (int)g->actions.n; from = next_stretch(g, from)) {
         int end = stretch_end(g, from);
         if (s->p->module->layout.overlap && s->p->device->streams > 1)
             extend_stretch(s, from, end, limit);
         extend_transfers(s, from, end, limit);
         if (!s->p->device->products_wait)
             extend_products(s, from, end);
-        from = end;
+        from = end + 1;
     }
 }
 

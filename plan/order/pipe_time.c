@@ -87,6 +87,53 @@ static void price(PipeCuts *c, const int64_t *layers)
             c->cost[k][s] = c->of[k][s].rest + (double)layers[s] * c->of[k][s].layer;
 }
 
+/* By stage, seconds of what is beside the table, of actions [from, to). */
+static const double *beside_seconds(const Program *g, Arena *a, int from, int to)
+{
+    const Pipe *pipe = g->pipe;
+    double *seconds = NEW_ARRAY(a, double, pipe->stages);
+    for (int s = 0; s < pipe->stages; s++)
+        for (int i = from; i < to; i++) {
+            const Action *x = &g->actions.data[i];
+            if (x->chunk - 1 == s / pipe->ranks && pipe_does(x->on, s % pipe->ranks, pipe->ranks))
+                seconds[s] += x->seconds;
+        }
+    return seconds;
+}
+
+static bool leaves_node(const Plan *p, const Action *a)
+{
+    return network_node(p->module, p->device, a->comm.axes) < a->comm.n;
+}
+
+/* Seconds of a step in which a rank's phases use the links that what is beside them uses. */
+static double sent_there(const Plan *p, const Program *g)
+{
+    const Loop *micro = &g->loops.data[g->pipe->loop];
+    bool uses[2] = {false, false};
+    double seconds = 0;
+    for (size_t i = 0; i < g->actions.n; i++)
+        if (g->actions.data[i].chunk)
+            uses[leaves_node(p, &g->actions.data[i])] = true;
+    for (int i = micro->begin; i < micro->end; i++) {
+        const Action *a = &g->actions.data[i];
+        seconds += action_sends(a) && uses[leaves_node(p, a)] ? a->seconds * a->times : 0;
+    }
+    return seconds;
+}
+
+/* Of the time of what is beside, by how much that computes longer which computes meanwhile: it is
+ * slower, and waits longer for what it sends itself over the same links. A processor's thread does
+ * one after the other. (Messages between stages, which are short, are taken to be as fast.) */
+static double beside_slows(const Plan *p, const Program *g)
+{
+    const Loop *micro = &g->loops.data[g->pipe->loop];
+    const double all = micro->seconds * (double)micro->dim.size;
+    if (p->device->target != TARGET_cuda)
+        return 1;
+    return 1 - 1 / p->device->link_slowdown + (all > 0 ? fmin(1, sent_there(p, g) / all) : 0);
+}
+
 /* The times of phases and messages, and the graph that says who waits for whom, with a queue each
  * for computing, sending and receiving. NULL: it cannot be run, which its proof excludes. */
 static PipeCuts *cuts_of(const Plan *p, const Program *g, Arena *a)
@@ -102,7 +149,13 @@ static PipeCuts *cuts_of(const Plan *p, const Program *g, Arena *a)
         for (int s = 0; s < pipe->stages && k < pipe->phases; s++)
             c->of[k][s] = phase_time(p, g, pipe->begin[k], to, s);
     }
-    c->costs = (PipeCosts){c->cost[0], c->cost[1], c->cost[2], pipe_message(p, pipe), 0};
+    c->costs = (PipeCosts){.forward = c->cost[0],
+                           .input = c->cost[1],
+                           .weight = c->cost[2],
+                           .send = pipe_message(p, pipe),
+                           .unshard = beside_seconds(g, a, 0, pipe->ahead),
+                           .reduce = beside_seconds(g, a, micro->end + 1, pipe_behind(g)),
+                           .slows = beside_slows(p, g)};
     price(c, p->module->layout.pipeline.layers.data);
     PipeProof proof;
     if (!pipe_prove(a, pipe->program, p->module->diag, &proof))
@@ -161,6 +214,22 @@ static void tell_times(const Pipe *pipe, const PipeClock *k, double since)
     }
 }
 
+/* What is beside the table is exposed by as much as the step is longer for it: each for its part of
+ * the time. */
+static void tell_exposed(Program *g, const PipeGraph *graph, PipeCosts c, Arena *tmp)
+{
+    double all = 0;
+    for (size_t i = 0; i < g->actions.n; i++)
+        all += g->actions.data[i].chunk ? g->actions.data[i].seconds * g->actions.data[i].times : 0;
+    c.unshard = c.reduce = NEW_ARRAY(tmp, double, g->pipe->stages);
+    const double longer = all > 0 ? g->pipe->step - pipe_clock(tmp, graph, &c)->step : 0;
+    for (size_t i = 0; i < g->actions.n; i++) {
+        Action *a = &g->actions.data[i];
+        if (a->chunk)
+            a->exposed = a->seconds * fmin(1, longer / all);
+    }
+}
+
 void pipe_time(Plan *p, Program *g)
 {
     const Loop *micro = &g->loops.data[g->pipe->loop];
@@ -173,6 +242,7 @@ void pipe_time(Plan *p, Program *g)
         g->pipe->bubble = k->bubble;
         tell_times(g->pipe, k, g->actions.data[micro->begin].begin);
         g->seconds += k->step - (double)micro->dim.size * micro->seconds;
+        tell_exposed(g, graph, c, tmp);
     }
     arena_free(tmp);
 }

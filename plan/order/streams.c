@@ -7,6 +7,7 @@
  *   3  fetches      from another level of memory, one after the other
  *   4  offloads     to it
  *   5  host         kernels that run on the host of a GPU
+ *   6  beside       what a step gathers and reduces once, beside a pipeline's table (beside.c)
  *
  * Gradients of weights are needed at the end of an iteration, those of activations at once: while a
  * product of the first kind computes, kernels that only move bytes run beside it. A collective uses
@@ -148,8 +149,8 @@ static size_t meeting(const Stretch *s)
     if (!s->from)
         return NONE;
     const Action *a = &g->actions.data[s->from - 1];
-    const bool rounds =
-        g->pipe && (a->kind == ACT_phase || (action_is_mark(a) && (int)a->loop == g->pipe->loop));
+    const bool rounds = g->pipe && (a->kind == ACT_phase || a->chunk ||
+                                    (action_is_mark(a) && (int)a->loop == g->pipe->loop));
     return rounds ? NONE : s->from - 1;
 }
 
@@ -262,6 +263,20 @@ static void choose_twice(Stretch *s)
     choose(s, true);
 }
 
+/* On a processor nothing is beside: the thread that computes does it where the table says. Returns
+ * how many points the table needs. */
+static int put_beside(const Plan *p, Program *g)
+{
+    bool any = false;
+    for (size_t i = 0; i < g->actions.n; i++)
+        if (g->actions.data[i].chunk) {
+            g->actions.data[i].stream =
+                p->device->target == TARGET_cuda ? MG_STREAM_BESIDE : MG_STREAM_REST;
+            any = true;
+        }
+    return any ? MG_POINTS_BESIDE + p->module->layout.pipeline.chunks : 0;
+}
+
 static void choose_all(const Plan *p, Program *g)
 {
     if (!g || !g->actions.n)
@@ -274,10 +289,12 @@ static void choose_all(const Plan *p, Program *g)
     const size_t last = g->actions.n - 1;
     Stretch s = {.p = p, .g = g, .before = NEW_ARRAY(tmp, Before, last + 1)};
     s.point = NEW_ARRAY(tmp, bool, last + 1);
+    s.points = put_beside(p, g);
+    s.from = actions_from(g->actions.data, last, 0);
     for (s.end = 0; s.end <= last; s.end++)
         if (meets_all(&g->actions.data[s.end]) || s.end == last) {
             choose_twice(&s);
-            s.from = s.end + 1;
+            s.from = actions_from(g->actions.data, last, s.end + 1);
         }
     arena_free(tmp);
 }

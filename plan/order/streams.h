@@ -59,6 +59,12 @@ bool place_fetches(const Plan *p, Program *g, int from, int end, Arena *tmp);
 /* sink.c: before an order is made in stretches. Did anything move? */
 bool sink_waits(const Plan *p, Program *g, Arena *tmp);
 
+/* beside.c: lets collectives that a step makes once run beside the table of its pipeline, and puts
+ * them at the program's begin and behind the loop. Before buffers are placed. Did anything move? */
+bool pipe_beside(const Plan *p, Program *g, Arena *tmp);
+/* None does, though they stay where they were put. */
+void pipe_alone(const Plan *p, Program *g);
+
 /* pipe_time.c: seconds of a message of a pipeline. */
 double pipe_message(const Plan *p, const Pipe *pipe);
 /* Replaces the iterations of a pipeline in a program's time by a run of its table. */

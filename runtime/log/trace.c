@@ -100,8 +100,8 @@ void rt_trace_phase(rt_trace *t, const mg_pipe_op *o)
         t->of.event[t->phase - 1].end = now;
     t->phase = 0;
     t->passing = NULL;
-    if (o->step > MG_PIPE_W) {
-        t->passing = o;
+    if (o->step > MG_PIPE_W) { /* collectives of a stage's gradients are actions as any others */
+        t->passing = o->step <= MG_PIPE_WAIT ? o : NULL;
         return;
     }
     if (add(t, (rt_event){.begin = now,

@@ -143,6 +143,42 @@ class Nccl(shim.Case):
         self.assertEqual(saved[f"auto{TURN + 1}"], saved[f"auto{TURN}"])
         self.assertEqual([v[0] for v in saved[f"auto{TURN}"][0]], [v[0] for v in want[0]])
 
+    def test_beside(self):
+        """With ZeRO 1 and plain data parallelism over slow links a pipeline's step gathers and reduces beside its table: the bits of
+        collectives before and behind it, in any order of streams, and resumed."""
+        self.text(6000)
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h200.json"), encoding="utf-8") as f:
+            device = json.load(f)
+        self.write("slow.json", json.dumps({**device, "link_bandwidth": 3e7, "launch_seconds": 4e-5}))
+        with open(LLAMA, encoding="utf-8") as f:
+            self.write("it.mg", f.read().replace("precision f32\n", "precision bf16 (reduce = bf16)\n", 1))
+        sizes = [x for s in ("layers=4", "hidden=64", "ffn=128", "seq=32") for x in ("-D", s)]
+        cases = {"interleaved": ("interleaved, chunks = 2", "pp = 2, dp = 2", "state -> dp"), "1f1b": ("1f1b", "pp = 2, dp = 2", "state -> dp"),
+                 "zb-h1": ("zb-h1", "pp = 2, dp = 2", "state -> dp"), "plain": ("interleaved, chunks = 2", "pp = 2, dp = 2", ""),
+                 "tp": ("interleaved, chunks = 2", "pp = 2, dp = 2, tp = 2", "kv_heads, ffn, vocab -> tp\n    state -> dp")}
+        name = some(cases, 1)[0]
+        schedule, mesh, rules = cases[name]
+        saved = {}
+        self.write("layout.mg", f"layout it {{\n    device h200\n    mesh {mesh}\n    batch -> dp\n    {rules}\n"
+                   f"    layers -> pp (schedule = {schedule})\n    microbatch 1\n}}\n")
+        for overlap in ("none", "auto"):
+            options = ("./it.mg", *sizes, "-D", "batch=8", "--layout", "./layout.mg", f"--overlap={overlap}")
+            self.gpu(*options, device=("--device", "./slow.json"))
+            program = self.read("program.c").decode()
+            self.assertEqual("case MG_PIPE_REDUCE" in program, overlap == "auto", name)
+            if name == "interleaved" or overlap == "none":
+                self.assertEqual("case MG_PIPE_UNSHARDED" in program, overlap == "auto", name)
+            for seed in (TURN, TURN + 1) if overlap == "auto" else (TURN,):
+                run, env = f"{overlap}{seed}", {**GPUS, "SHIM_SEED": str(seed)}
+                often = ("--data", "text1.txt", "--val-fraction", "0.1", "--eval-every", "2", "--out", run, "--threads", 1)
+                self.trains("./gpu", *often, "--steps", 3, env=env, timeout=600)
+                self.trains("./gpu", *often, "--steps", 6, "--resume", env=env, timeout=600)
+                values = [(m.get("loss"), m.get("grad_norm")) for m in self.metrics(run)]
+                saved[run] = [values] + [self.read(f"{run}/ckpt/step-00000006/{name}.safetensors") for name in ("model", "optimizer")]
+        want = saved[f"none{TURN}"]
+        self.assertEqual(saved[f"auto{TURN}"], want)
+        self.assertEqual(saved[f"auto{TURN + 1}"], want)
+
     def test_scans(self):
         """Mamba 2 over GPUs that have a part of a sequence each."""
         self.text(6000)

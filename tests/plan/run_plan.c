@@ -206,7 +206,7 @@ static bool takes_part(const Runner *r, int64_t rank, const Action *act)
     int64_t n = mesh_size(m, m->layout.pipeline.axis), k = place_of(r, rank);
     if (r->stage >= 0 && k != r->stage)
         return false;
-    if (r->op) {
+    if (r->op && !act->chunk) {
         n = r->prog->pipe->stages;
         k = r->op->stage;
     }
@@ -346,6 +346,9 @@ static bool run_range(Runner *r, int from, int to);
 enum { PENDING = 64 };
 typedef struct Walker {
     const mg_pipe_op *op;
+    /* Beside the table: chunks that were gathered, and those whose reductions have begun, of which
+     * so many are done. */
+    int gathered, reduced, nreduces, reduces[PENDING];
     const mg_pipe_op *begun[MG_PIPE_WAIT][PENDING];
     int nbegun[MG_PIPE_WAIT];
     int waited[MG_PIPE_WAIT], taken[MG_PIPE_WAIT];
@@ -413,20 +416,54 @@ static bool take(Runner *r, Walker *w, int at, int step)
     return true;
 }
 
+/* What is beside the table goes on in its order: so many chunks are gathered, and then reduced. */
+static void go_beside(Runner *r, Walker *w, int at, int gathered, int reduced)
+{
+    const Pipe *p = r->prog->pipe;
+    const Action *behind = &r->prog->actions.data[r->prog->loops.data[p->loop].end + 1];
+    r->stage = at;
+    for (; w->gathered < gathered; w->gathered++)
+        for (int i = 0; i < p->ahead; i++)
+            if (r->prog->actions.data[i].chunk == w->gathered + 1)
+                run_together(r, &r->prog->actions.data[i]);
+    for (; w->reduced < reduced; w->reduced++)
+        for (int i = 0; i < p->behind; i++)
+            if (behind[i].chunk == w->reduces[w->reduced] + 1)
+                run_together(r, &behind[i]);
+    r->stage = -1;
+}
+
+/* As far as an operation needs it; or, in a random order, further, but no further than it may. */
+static void walk_beside(Runner *r, Walker *w, int at, const mg_pipe_op *o)
+{
+    const Pipe *p = r->prog->pipe;
+    const int chunks = p->stages / p->ranks;
+    if (o->step == MG_PIPE_REDUCE)
+        w->reduces[w->nreduces++] = o->stage / p->ranks;
+    if (o->step == MG_PIPE_UNSHARDED)
+        go_beside(r, w, at, o->stage / p->ranks + 1, 0);
+    if (o->step == MG_PIPE_REDUCE && !r->order)
+        go_beside(r, w, at, chunks, w->nreduces);
+    if (r->order && draw_int(r->order, 3) == 0)
+        go_beside(r, w, at, w->gathered + (w->gathered < chunks),
+                  w->gathered == chunks ? w->nreduces : 0);
+}
+
 /* One operation of a place; false: it has to wait. */
 static bool walk_on(Runner *r, Walker *w, int at)
 {
     Walker *me = &w[at];
     const mg_pipe_op *o = me->op;
+    walk_beside(r, me, at, o);
     if (o->step <= MG_PIPE_W) {
         r->stage = at;
         run_compute(r, o);
         r->stage = -1;
-    } else if (o->step != MG_PIPE_WAIT) {
+    } else if (o->step < MG_PIPE_WAIT) {
         if (me->nbegun[o->step] == PENDING)
             abort();
         me->begun[o->step][me->nbegun[o->step]++] = o;
-    } else {
+    } else if (o->step == MG_PIPE_WAIT) {
         while (me->taken[o->of] <= me->waited[o->of])
             if (!take(r, w, at, o->of))
                 return false;
@@ -456,8 +493,10 @@ static void run_pipe(Runner *r)
             }
         }
     }
-    for (int k = 0; k < p->ranks; k++)
+    for (int k = 0; k < p->ranks; k++) {
         all &= !w[k].op->step;
+        go_beside(r, &w[k], k, p->stages / p->ranks, w[k].nreduces);
+    }
     if (!all) {
         fputs("the pipeline stands still\n", stderr);
         abort();
@@ -469,6 +508,8 @@ static bool run_range(Runner *r, int from, int to)
 {
     for (int i = from; i < to; i++) {
         const Action *act = &r->prog->actions.data[i];
+        if (act->chunk) /* beside a pipeline's table */
+            continue;
         const bool queued = r->order && r->prog->queued;
         if (r->order && !queued && !meets_all(act)) {
             int end = i + 1;

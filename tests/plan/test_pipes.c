@@ -187,7 +187,7 @@ static bool proved(const Plan *p)
 
 static bool passes_on(const mg_pipe_op *o)
 {
-    return o->step > MG_PIPE_W;
+    return o->step > MG_PIPE_W && o->step <= MG_PIPE_WAIT;
 }
 
 /* An operation of a rank's table that is no computation. */
