@@ -242,7 +242,7 @@ void pipe_time(Plan *p, Program *g)
         g->pipe->bubble = k->bubble;
         tell_times(g->pipe, k, g->actions.data[micro->begin].begin);
         g->seconds += k->step - (double)micro->dim.size * micro->seconds;
-        tell_exposed(g, graph, c, tmp);
+        tell_exposed(g, c->graph, c->costs, tmp);
     }
     arena_free(tmp);
 }
