@@ -135,6 +135,10 @@ CONFIGS = {
         "windows": {**SIZES, "num_hidden_layers": 3, "no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 5,
                     "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False},
     },
+    "glm": {
+        "plain": {**SIZES, "head_dim": 8},
+        "no-bias": {**SIZES, "head_dim": 12, "attention_bias": False, "partial_rotary_factor": 1.0, "tie_word_embeddings": True},
+    },
     "glm4": {
         "plain": {**SIZES, "head_dim": 8},
         "no-bias": {**SIZES, "head_dim": 12, "attention_bias": False, "partial_rotary_factor": 1.0, "tie_word_embeddings": True},
