@@ -171,13 +171,16 @@ static json_t *list(Cursor *c)
         /* An element that needs the index is not computed before the index is there. */
         Cursor ahead = *c;
         ahead.dead++;
-        if (!json_array_size(all) && expression(&ahead) && import_accept(&ahead, "for")) {
+        if (!c->dead && !json_array_size(all) && expression(&ahead) &&
+            import_accept(&ahead, "for")) {
             ahead.dead--;
             *c = ahead;
             return listed_for(c, body);
         }
         if (!(one = expression(c)))
             return NULL;
+        if (c->dead && import_accept(c, "for"))
+            return listed_for(c, body);
         json_array_append(all, one);
         if (import_accept(c, "]"))
             return all;

@@ -265,7 +265,7 @@ class Config(mgctest.Case):
 
     def test_what_is_not_built(self):
         for key, value in (("model_type", "no_family"), ("model_type", "../llama"), ("hidden_act", "prelu"), ("mlp_bias", 1),
-                           ("attention_dropout", 0.1), ("rope_scaling", {"rope_type": "ntk", "factor": 2}),
+                           ("attention_dropout", 1.5), ("rope_scaling", {"rope_type": "ntk", "factor": 2}),
                            ("rope_scaling", {"rope_type": "linear"}), ("quantization_config", {"bits": 4}), ("clip_qkv", 8.0),
                            ("rope_scaling", {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "other": 1}),
                            ("rope_scaling", {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0, 2.0]}),
@@ -308,7 +308,8 @@ class Config(mgctest.Case):
         for key, value, word in (("rope_scaling", {"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}, "short_factor"),
                                  ("rope_scaling", {"type": "linear", "factor": 2.0}, "'longrope'"),
                                  ("sliding_window", 0, "sliding_window"), ("partial_rotary_factor", 0.2, "partial_rotary_factor"),
-                                 ("partial_rotary_factor", 2, "partial_rotary_factor"), ("attention_bias", True, "attention_bias")):
+                                 ("partial_rotary_factor", 2, "partial_rotary_factor"), ("attention_bias", True, "attention_bias"),
+                                 ("attention_dropout", 0.1, "attention_dropout")):
             r = self.imports({**phi3, key: value}, code=1)
             self.assertIn("MG0570", r.err)
             self.assertIn(word, r.err)

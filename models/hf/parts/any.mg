@@ -19,7 +19,9 @@
 %let default_hidden = 4096, default_layers = 32, default_heads = 32, default_kv_heads = 0, default_head = null, default_tied = false, default_std = 0.02
 %let default_theta = 10000, default_partial = null, default_original = null, default_balancing = 0.001
 %# Of blocks.
-%let qkv_bias = false, out_bias = false, qk_norm = "", mlp_bias = false, ones = 1, plus = "", takes = "", window_name = "", cap_name = "", scale_expr = "", drops_attention = true, act_key = "hidden_act"
-%let near_const = "", neighbours = false, roped = "", sinks = false, shared = false, out_name = "o_proj", layer_norm = false, norm_bias = false, at = "", given = "", balanced = false, balancing_const = "", rope_ = "", _rope = "", base = "model."
+%let qkv_bias = false, out_bias = false, mlp_bias = false, out_name = "o_proj", qk_norm = "", sinks = false, shared = false
+%let ones = 1, plus = "", layer_norm = false, norm_bias = false, neighbours = false, rope_ = "", _rope = "", roped = ""
+%let takes = "", window_name = "", cap_name = "", scale_expr = "", near_const = "", at = "", given = ""
+%let drops_attention = true, act_key = "hidden_act", balanced = false, balancing_const = ""
 %# Of the layout.
 %let over_tp = "kv_heads, ffn, vocab", experts_split = false, splits_seq = true, frozen = ""

@@ -1,7 +1,7 @@
 %if shared or sparse != "1"
 %include "parts/swiglu_over.mg"
 %end
-%let wide_dim = wide, wide = "wide", name_gate = "gate_proj", name_up = "up_proj", name_down = "down_proj"
+%let wide = "wide", name_gate = "gate_proj", name_up = "up_proj", name_down = "down_proj"
 %let share = norm_topk_prob ? "share / sum(share, over best)" : "share"
 %include "parts/experts.mg"
 %if balanced and sparse != "1"

@@ -6,7 +6,7 @@ GPT2 = {"vocab_size": 72, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions"
         "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 12}
-YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 12, "beta_fast": 2.0}
+YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 400, "beta_fast": 16.0}
 LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.0, 1.5, 2.0], "long_factor": [1.0, 1.25, 3.0, 6.0],
         "original_max_position_embeddings": 12}
 MAMBA2 = {"vocab_size": 72, "hidden_size": 32, "num_hidden_layers": 2, "num_heads": 4, "head_dim": 16, "state_size": 8, "n_groups": 1,
@@ -134,6 +134,10 @@ CONFIGS = {
         "plain": {**SIZES, "num_hidden_layers": 4},
         "windows": {**SIZES, "num_hidden_layers": 3, "no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 5,
                     "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False},
+    },
+    "glm": {
+        "plain": {**SIZES, "head_dim": 8},
+        "no-bias": {**SIZES, "head_dim": 12, "attention_bias": False, "partial_rotary_factor": 1.0, "tie_word_embeddings": True},
     },
     "glm4": {
         "plain": {**SIZES, "head_dim": 8},

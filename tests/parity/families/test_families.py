@@ -3,7 +3,8 @@
 Each case of golden/FAMILY.json (written by generate.py) is a config.json, the names and shapes of its tensors, and what
 transformers makes of them in float64: the loss, of each gradient its norm and its product with random signs, and the
 losses of five steps of AdamW. Here the directory is imported (names and shapes are compared both ways), the reference
-interpreter computes loss and gradients in float64, and the program of the first case (of all with MGC_FULL=1) trains.
+interpreter computes loss and gradients in float64, and the program of the first case trains: of every fourth family, in turns, and of
+all cases with MGC_FULL=1.
 """
 
 import array
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import zlib
 
 import tiny
 
@@ -134,8 +136,9 @@ def main():
     for family in names:
         with open(os.path.join(HERE, "golden", family + ".json"), encoding="utf-8") as f:
             cases = json.load(f)
+        turn = (zlib.crc32(family.encode()) + int(os.environ.get("MGC_TURN", "0"))) % 4 == 0
         for i, (name, case) in enumerate(cases.items()):
-            good &= check_published(name, case) if family == "published" else check(family, name, case, i == 0 or bool(os.environ.get("MGC_FULL")))
+            good &= check_published(name, case) if family == "published" else check(family, name, case, i == 0 and turn or bool(os.environ.get("MGC_FULL")))
     return 0 if good else 1
 
 
