@@ -152,21 +152,21 @@ class Adapters(mgctest.Case):
 
     def test_tune(self):
         """The model of a directory with the line, and its program; what is wrong with the command or the line is said."""
-        os.mkdir(self.path("base"))
+        os.mkdir(self.path("hub"))
         shapes = test_weights.llama_tensors(test_weights.LLAMA)
-        self.write("base/config.json", json.dumps(test_weights.LLAMA))
-        self.write("base/model.safetensors", test_weights.safetensors(
+        self.write("hub/config.json", json.dumps(test_weights.LLAMA))
+        self.write("hub/model.safetensors", test_weights.safetensors(
             {n: ("F32", s, test_weights.packed(test_weights.numbers(s, i), "F32")) for i, (n, s) in enumerate(shapes.items())}))
-        self.compiles("tune", "base", "--lora", "rank=2,alpha=4,ratio=16", "--on", "q_proj,down_proj", "-D", "batch=4", "-o", "train")
+        self.compiles("tune", "hub", "--lora", "rank=2,alpha=4,ratio=16", "--on", "q_proj,down_proj", "-D", "batch=4", "-o", "train")
         self.assertIn('    adapter   lora(rank = 2, alpha = 4, ratio = 16) on "*.q_proj.weight", "*.down_proj.weight"\n',
                       self.read("train.mg").decode())
-        self.run_one("train", 2, "run", "--init", "base")
+        self.run_one("train", 2, "run", "--init", "hub")
         self.trains("./train", "--resume", "--out", "run", "--export", "merged")
-        merged, base = self.names(self.read("merged/model.safetensors")), self.names(self.read("base/model.safetensors"))
+        merged, base = self.names(self.read("merged/model.safetensors")), self.names(self.read("hub/model.safetensors"))
         self.assertEqual(set(merged), set(base))
-        r = self.mgc("tune", "base", "--dora", "rank=2", "--on", "qproj", "-o", "other")
+        r = self.mgc("tune", "hub", "--dora", "rank=2", "--on", "qproj", "-o", "other")
         self.assertIn("this names no parameter of the model", r.err)
-        r = self.mgc("tune", "base", "-o", "other")
+        r = self.mgc("tune", "hub", "-o", "other")
         self.assertIn("the form is: mgc tune DIR --lora", r.err)
         r = self.mgc("train.mg", "--lora", "rank=2", "-o", "other")
         self.assertIn("options of mgc tune", r.err)
