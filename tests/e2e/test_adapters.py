@@ -59,6 +59,26 @@ class Adapters(mgctest.Case):
                         self.assertLess(abs(a[0] - b[0]), 1e-12)
                         self.assertLess(abs(a[1] - b[1]), 1e-12)
 
+    def test_parts(self):
+        """Likewise of parts of one tensor of files, which share their A and what is dropped."""
+        text = self.source
+        for name, part in (("q_proj", "0"), ("k_proj", "kv_heads * group * head"), ("v_proj", "kv_heads * (group + 1) * head")):
+            text = re.sub(rf'"{name}.weight" \[(\([a-z_ ]+\))', rf'"qkv.weight" [\1 at {part}', text)
+        for name, part in (("gate_proj", "0"), ("up_proj", "ffn")):
+            text = text.replace(f'"{name}.weight" [ffn', f'"gate_up.weight" [ffn at {part}')
+        lines = '    adapter dora(rank = 4, alpha = 6, dropout = 0.1) on "*.qkv.weight", "*.gate_up.weight"\n'
+        self.write("small.mg", re.sub(r"(    adapter .*\n)+", lambda _: lines, text))
+        self.make("one", "--precision", "f64")
+        want = self.run_one("one", 4, "run-one")
+        for name in some(LAYOUTS, 2):
+            self.write(f"{name}.mg", layouts.text(name, heads="kv_heads"))
+            self.make(name, "--precision", "f64", "--layout", f"./{name}.mg")
+            for a, b in zip(want, self.run_one(name, 4, f"run-{name}"), strict=True):
+                self.assertLess(max(abs(a[0] - b[0]), abs(a[1] - b[1])), 1e-12, name)
+        shapes = {k: t["shape"] for k, t in self.names(self.files("run-one", 4)["adapter_model.safetensors"]).items()}
+        at = "base_model.model.model.layers.1.self_attn.qkv."
+        self.assertEqual([shapes[at + k] for k in ("lora_A.weight", "lora_B.weight", "lora_magnitude_vector")], [[4, 32], [64, 4], [64]])
+
     def test_checkpoint(self):
         """It has the adapter and its state alone; a run that goes on from it ends with the same bits, here over a base that
         --init gave, with a base of its seed too, and in bf16 too, where the matrices of the base are kept so."""
