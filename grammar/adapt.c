@@ -73,6 +73,13 @@ static bool find_dims(Elab *e, Span at, Adapted *to, const DimList *over, const 
     if (to->a)
         return same_dims(&in, &to->in) ||
                refuse(e, at, to, "products sum over different dims of it");
+    const Adapted *shared = to->first;
+    if (w->part_of && w->part_dim != rows)
+        return refuse(e, at, to, "it is a part of the inputs of a tensor of files");
+    if (shared != to && (!shared->a || !same_dims(&in, &shared->in) || shared->by != to->by))
+        return refuse(e, at, to,
+                      "parts of one tensor of files share one A, and this sums over "
+                      "other dims, or comes before its first part");
     to->in = in;
     to->out = out;
     to->turned = rows;
@@ -96,15 +103,21 @@ static Value parameter(Elab *e, const Adapted *to, uint32_t number, Value *known
     return build_cast(&e->b, v, t);
 }
 
+/* Arguments are those of the function being built. */
+static void begin_function(const Elab *e, Adapted *to)
+{
+    if (to->fn == e->fn)
+        return;
+    to->fn = e->fn;
+    to->arg_a = to->arg_b = to->arg_magnitude = to->from = 0;
+}
+
 void note_adapted(Elab *e, uint32_t tensor, Value v)
 {
     Adapted *to = map_find(&e->adapted_of, tensor + 1);
     if (!to)
         return;
-    if (to->fn != e->fn) {
-        to->fn = e->fn;
-        to->arg_a = to->arg_b = to->arg_magnitude = 0;
-    }
+    begin_function(e, to);
     to->loops = (LoopList){0};
     loops_of_parameters(e, &to->loops);
     map_put(e->arena, &e->adapted, v, to);
@@ -158,22 +171,36 @@ static Value dora(Elab *e, Adapted *to, const Product *p, Value a, Value b)
     return build2(&e->b, OP_add, moved, build2(&e->b, OP_mul, p->z, g));
 }
 
+/* Parts of one tensor see the same drawn for what they all multiply, as PEFT's one module does. */
+static Val drop_once(Elab *e, Span at, Adapted *to, Value x)
+{
+    Adapted *shared = to->first;
+    if (e->mode != MODE_TRAIN || !(to->by->dropout > 0))
+        return tensor_val(x);
+    if (shared != to && shared->from == x && shared->dropped_in == e->b.region)
+        return tensor_val(shared->dropped);
+    const Val dropped = drop_elements(e, at, x, to->by->dropout, "adapter_dropout");
+    shared->from = x;
+    shared->dropped = dropped.value;
+    shared->dropped_in = e->b.region;
+    return dropped;
+}
+
 /* Dims of the sum are those of the product, in its order. */
 static Val adapted(Elab *e, Span at, Adapted *to, Product p)
 {
     const AdapterLine *l = to->by;
     const DType t = type_of(e->module, p.y)->dtype;
     const DimList rank = {.n = 1, .dim = {l->dim}};
-    const Val dropped = e->mode == MODE_TRAIN && l->dropout > 0
-                            ? drop_elements(e, at, p.x, l->dropout, "adapter_dropout")
-                            : tensor_val(p.x);
+    begin_function(e, to->first);
+    const Val dropped = drop_once(e, at, to, p.x);
     if (dropped.kind == VAL_POISON)
         return poison;
     Type hidden = {.rank = type_of(e->module, p.x)->rank};
     if (hidden.rank - to->in.n + 1 > MAX_RANK)
         return fail(e, at, 206, "an adapter's value would have more than %d dims", MAX_RANK);
     p.dropped = dropped.value;
-    const Value a = parameter(e, to, to->a, &to->arg_a, t);
+    const Value a = parameter(e, to, to->a, &to->first->arg_a, t);
     const Value b = parameter(e, to, to->b, &to->arg_b, t);
     const Value h = build2(&e->b, OP_mul, build_dot(&e->b, p.dropped, a, &to->in),
                            build_const(&e->b, t, l->scale));

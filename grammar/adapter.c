@@ -132,16 +132,13 @@ void choose_adapter(Elab *e)
 static bool fit(Elab *e, const Tensor *t, const AdapterLine *l, const Node *selector)
 {
     const char *name = text(e, t->external);
-    if (t->external_rank != 2 || t->numbered || t->part_of) {
+    if (t->external_rank != 2 || t->numbered) {
         fail(e, selector->span, 318, "'%s' gets no adapter: it is %s", name,
-             t->numbered ? "a stack of experts' matrices"
-             : t->part_of
-                 ? "a part of a tensor of files"
+             t->numbered
+                 ? "a stack of experts' matrices"
                  : arena_printf(e->arena, "no matrix, files have %d dims of it", t->external_rank));
         note(e, t->span, "declared here");
-        help(e, t->part_of && !t->numbered
-                    ? "parts share one A, which is not built; declare it as one parameter"
-                    : "an adapter is for matrices that products read: select no others");
+        help(e, "an adapter is for matrices that products read: select no others");
         return false;
     }
     const int64_t rows = external_size(t, 0), columns = external_size(t, 1);
@@ -173,7 +170,12 @@ void select_adapter(Elab *e, Tensor *t)
     if (!by || !fit(e, t, by, selector))
         return;
     Adapted *to = NEW(e->arena, Adapted);
-    *to = (Adapted){.matrix = t->parameter, .by = by, .selector = selector};
+    *to = (Adapted){.matrix = t->parameter, .by = by, .selector = selector, .first = to};
+    for (size_t i = 0; t->part_of && i < e->adapted_all.n; i++) {
+        Adapted *other = e->adapted_all.data[i];
+        if (e->module->tensors.data[other->matrix].external == t->external && to->first == to)
+            to->first = other;
+    }
     map_put(e->arena, &e->adapted_of, t->parameter + 1, to);
     vec_push(e->arena, &e->adapted_all, to);
 }
@@ -218,7 +220,7 @@ static Tensor begun(const Elab *e, const Tensor *w)
     return t;
 }
 
-/* What a parameter gets last: names, and the rules of the train block. 0 after an error. */
+/* A parameter gets names, and the rules of the train block, last. 0 after an error. */
 static uint32_t finish(Elab *e, const Adapted *to, Tensor *t, const char *what, const char *end)
 {
     const uint32_t number = (uint32_t)e->module->tensors.n;
@@ -238,12 +240,20 @@ static uint32_t finish(Elab *e, const Adapted *to, Tensor *t, const char *what, 
     return number + 1;
 }
 
-bool make_adapter(Elab *e, Adapted *to)
+/* B and a magnitude are parts where the matrix is one of its outputs. */
+static void set_part(Tensor *t, const Tensor *w)
+{
+    t->part_dim = 0;
+    t->part_at = w->part_at;
+    t->part_of = w->part_of;
+}
+
+static bool make_a(Elab *e, Adapted *to)
 {
     const AdapterLine *l = to->by;
     const Tensor w = e->module->tensors.data[to->matrix];
     const int from = w.stacked;
-    Tensor a = begun(e, &w), b = begun(e, &w), m = begun(e, &w);
+    Tensor a = begun(e, &w);
     add_dims(&a, &w, &to->in);
     add_dim(&a, l->dim, l->rank);
     add_group(&a, 0, 0, from + to->in.n, 1);
@@ -252,15 +262,25 @@ bool make_adapter(Elab *e, Adapted *to)
     a.init = INIT_uniform; /* kaiming_uniform_(a = sqrt(5)) */
     a.b = 1 / sqrt((double)external_size(&a, 1));
     a.a = -a.b;
+    return (to->a = finish(e, to, &a, "lora_A", ".weight")) != 0;
+}
+
+bool make_adapter(Elab *e, Adapted *to)
+{
+    const AdapterLine *l = to->by;
+    const Tensor w = e->module->tensors.data[to->matrix];
+    const int from = w.stacked;
+    Tensor b = begun(e, &w), m = begun(e, &w);
+    if (to->first == to ? !make_a(e, to) : !(to->a = to->first->a))
+        return false;
     add_dim(&b, l->dim, l->rank);
     add_dims(&b, &w, &to->out);
     add_group(&b, 0, 0, from + 1, to->out.n);
     add_group(&b, 1, to->out.n, from, 1);
     b.adapter = ADAPTER_B;
     b.init = INIT_const;
-    to->a = finish(e, to, &a, "lora_A", ".weight");
-    to->b = to->a ? finish(e, to, &b, "lora_B", ".weight") : 0;
-    if (!to->b)
+    set_part(&b, &w);
+    if (!(to->b = finish(e, to, &b, "lora_B", ".weight")))
         return false;
     e->module->tensors.data[to->b - 1].rate *= l->ratio;
     if (!l->dora)
@@ -268,6 +288,7 @@ bool make_adapter(Elab *e, Adapted *to)
     add_dims(&m, &w, &to->out);
     add_group(&m, 0, 0, from, to->out.n);
     m.adapter = ADAPTER_magnitude;
+    set_part(&m, &w);
     m.init = INIT_const; /* until the program starts: the lengths of the rows that W has then */
     m.a = 1;
     return (to->magnitude = finish(e, to, &m, "lora_magnitude_vector", "")) != 0;
@@ -293,7 +314,7 @@ static const char *modules(Elab *e, double (*number)(const AdapterLine *))
         int64_t names = 1;
         for (int k = 0; k < w->stacked; k++)
             names *= w->valid[k];
-        if (number && number(to->by) == number(e->adapters.data[0]))
+        if (to->first != to || (number && number(to->by) == number(e->adapters.data[0])))
             continue;
         for (int64_t k = 0; k < names; k++) {
             const char *name = external_name(e->arena, stem(e, w->external), w->valid, k);

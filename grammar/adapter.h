@@ -26,6 +26,9 @@ struct Adapted {
     DimList in, out; /* of the matrix: what its products sum, in the order of files; the others */
     bool turned;     /* files have it as [in, out] */
     uint32_t a, b, magnitude;
+    struct Adapted *first; /* of several parts of one tensor of files the one whose A all share */
+    Value from, dropped;   /* ... what A multiplied last, and that after dropout */
+    const Region *dropped_in;
     const Fn *fn;
     LoopList loops;
     Value arg_a, arg_b, arg_magnitude;

@@ -29,22 +29,6 @@ const char *plan_owner(Owner o)
     return owners[o];
 }
 
-/* adapter: of the adapter alone. */
-static int64_t parameters(const Plan *p, bool adapter)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < p->module->tensors.n; i++) {
-        const Tensor *t = &p->module->tensors.data[i];
-        if (adapter && !t->adapter)
-            continue;
-        int64_t e = 1;
-        for (int k = 0; k < t->type.rank; k++)
-            e *= t->valid[k];
-        n += t->slot ? 0 : e;
-    }
-    return n;
-}
-
 /* Share of the device's peak that the step's arithmetic makes of its predicted time. */
 static double mfu(const Plan *p)
 {
@@ -357,21 +341,6 @@ static void print_kept(const Module *m, FILE *out)
     json_decref(o);
 }
 
-static void print_adapter(const Plan *p, FILE *out)
-{
-    const Module *m = p->module;
-    const int64_t bytes = plan_bytes(p);
-    if (!m->adapter)
-        return;
-    fprintf(out, "adapter      %lld parameters are trained, the others are frozen",
-            (long long)parameters(p, true));
-    if (p->unfrozen_bytes)
-        fprintf(out, ": %s of memory, and %s if all were trained",
-                text_bytes(m->arena, (double)bytes),
-                text_bytes(m->arena, (double)p->unfrozen_bytes));
-    fputc('\n', out);
-}
-
 /* One program that generates: what it adds to each text, in which time, by kinds of actions. */
 static void print_generating(const Plan *p, const Program *g, const char *name, FILE *out)
 {
@@ -420,7 +389,7 @@ static void print_generation(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
     print_model(p, out);
-    fprintf(out, "parameters   %lld\n", (long long)parameters(p, false));
+    fprintf(out, "parameters   %lld\n", (long long)plan_parameters(p, false));
     fprintf(out, "texts        %lld of at most %lld tokens at once\n", (long long)p->decode->batch,
             (long long)m->seq.size);
     print_memory(p, out);
@@ -440,8 +409,8 @@ void plan_print(const Plan *p, FILE *out)
     }
     print_model(p, out);
     print_kept(m, out);
-    fprintf(out, "parameters   %lld\n", (long long)parameters(p, false));
-    print_adapter(p, out);
+    fprintf(out, "parameters   %lld\n", (long long)plan_parameters(p, false));
+    plan_print_adapter(p, out);
     print_padding(m, out);
     fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
             (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
@@ -519,7 +488,7 @@ void plan_print_json(const Plan *p, FILE *out)
         "s:o, s:f, s:o, s:o, s:o, s:s, s:s, s:o}",
         "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
         "device", p->device->name, "ranks", (int)ranks, "mesh", mesh, "params",
-        (json_int_t)parameters(p, false), "flops_per_step", p->train->flops * (double)ranks,
+        (json_int_t)plan_parameters(p, false), "flops_per_step", p->train->flops * (double)ranks,
         "arena_bytes", (json_int_t)p->arena_bytes, "live_bound_bytes",
         (json_int_t)p->live_bound_bytes, "scratch_bytes",
         (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory, "capacity_bytes",
@@ -529,10 +498,7 @@ void plan_print_json(const Plan *p, FILE *out)
         whole.slower / whole.step, "parts", microbatch_json(&whole), "collectives",
         volumes_json(p, &all), "tensors", tensors_json(m), "precision", precision_name(&m->train),
         "precision_reason", precision_reason(&m->train), "outside", outside_json(p));
-    if (m->adapter)
-        json_object_set_new(o, "adapter",
-                            json_pack("{s:I, s:I}", "params", (json_int_t)parameters(p, true),
-                                      "unfrozen_bytes", (json_int_t)p->unfrozen_bytes));
+    plan_adapter_json(p, o);
     if (m->layout.scans.n)
         json_object_set_new(o, "scans", scans_json(p));
     if (mesh_ranks(m) > 1)

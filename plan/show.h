@@ -50,5 +50,10 @@ typedef struct TensorSplit {
 int tensor_splits(const Module *m, const Tensor *t, TensorSplit *out);
 const char *split_rule(const Module *m, const TensorSplit *s); /* "kv_heads", "state" */
 void plan_print_tensors(const Plan *p, FILE *out);             /* nothing where there is one rank */
+int64_t plan_parameters(const Plan *p, bool adapter);          /* elements: all, or an adapter's */
+/* An adapter: how much is trained, and what freezing the rest saves; nothing where there is none.
+ */
+void plan_print_adapter(const Plan *p, FILE *out);
+void plan_adapter_json(const Plan *p, struct json_t *to);
 
 #endif

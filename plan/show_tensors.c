@@ -1,7 +1,10 @@
 /* show_tensors.c - what of each tensor a rank has, and the rule that split it. */
 #include "base/quantity.h"
+#include "plan/place/place.h"
 #include "plan/plan.h"
 #include "plan/show.h"
+
+#include <jansson.h>
 
 static bool is_state(const Tensor *t)
 {
@@ -125,4 +128,44 @@ void plan_print_tensors(const Plan *p, FILE *out)
             print_state(m, (uint32_t)i, out);
             print_copy(m, (uint32_t)i, out);
         }
+}
+
+/* ---- an adapter's -------------------------------------------------------------------------- */
+
+int64_t plan_parameters(const Plan *p, bool adapter)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < p->module->tensors.n; i++) {
+        const Tensor *t = &p->module->tensors.data[i];
+        if (adapter && !t->adapter)
+            continue;
+        int64_t e = 1;
+        for (int k = 0; k < t->type.rank; k++)
+            e *= t->valid[k];
+        n += t->slot ? 0 : e;
+    }
+    return n;
+}
+
+void plan_print_adapter(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    const int64_t bytes = plan_bytes(p);
+    if (!m->adapter)
+        return;
+    fprintf(out, "adapter      %lld parameters are trained, the others are frozen",
+            (long long)plan_parameters(p, true));
+    if (p->unfrozen_bytes)
+        fprintf(out, ": %s of memory, and %s if all were trained",
+                text_bytes(m->arena, (double)bytes),
+                text_bytes(m->arena, (double)p->unfrozen_bytes));
+    fputc('\n', out);
+}
+
+void plan_adapter_json(const Plan *p, json_t *to)
+{
+    if (p->module->adapter)
+        json_object_set_new(to, "adapter",
+                            json_pack("{s:I, s:I}", "params", (json_int_t)plan_parameters(p, true),
+                                      "unfrozen_bytes", (json_int_t)p->unfrozen_bytes));
 }

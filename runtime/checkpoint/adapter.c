@@ -49,7 +49,7 @@ char *rt_adapter_config(const mg_run *r)
     return text;
 }
 
-/* What a file says of how its tensors are used; 0 is PEFT's default but for the numbers. */
+/* A file says how its tensors are used; 0 is PEFT's default but for the numbers. */
 typedef struct settings {
     int64_t rank;
     double alpha;
@@ -177,13 +177,13 @@ static const rt_external *part_of(const mg_run *r, const rt_external *x, const c
 /* All elements in the order of files, as doubles. */
 static double *read_doubles(mg_run *r, const rt_external *x)
 {
-    const int64_t n = x->form->elements;
+    const int64_t n = x->form->whole;
     const mg_dtype t = x->form->tensor->dtype;
     char *dense = rt_alloc((size_t)n, (size_t)mg_dtype_bytes(t));
     double *values = rt_alloc((size_t)n, sizeof *values);
-    char *stored = rt_stored_open(r, x, true);
-    rt_external_get(x, stored, 0, n, dense);
-    rt_stored_close(r, x, false);
+    char **stored = rt_whole_open(r, x, true);
+    rt_whole_get(x, stored, 0, n, dense);
+    rt_whole_close(r, x, stored, false);
     for (int64_t i = 0; i < n; i++)
         values[i] = rt_number(rt_dtype_name(t), dense, i);
     free(dense);
@@ -256,8 +256,8 @@ char *rt_adapter_merged(mg_run *r, const rt_external *x)
     m.b = read_doubles(r, b);
     m.magnitude = magnitude ? read_doubles(r, magnitude) : NULL;
     m.w = read_doubles(r, x);
-    m.out = rt_alloc((size_t)f->elements, (size_t)mg_dtype_bytes(m.dtype));
-    rt_pool_run(r->pool, f->elements / m.in, 1, merge_rows, &m);
+    m.out = rt_alloc((size_t)f->whole, (size_t)mg_dtype_bytes(m.dtype));
+    rt_pool_run(r->pool, f->whole / m.in, 1, merge_rows, &m);
     free(m.a);
     free(m.b);
     free(m.magnitude);
@@ -271,17 +271,17 @@ static void begin(mg_run *r, const rt_external *matrix, const rt_external *x)
 {
     const rt_form *f = matrix->form;
     const bool turned = x->form->tensor->turned;
-    const int64_t outs = x->form->elements;
-    merging m = {.in = f->elements / outs, .w = read_doubles(r, matrix)};
+    const int64_t outs = x->form->whole;
+    merging m = {.in = f->whole / outs, .w = read_doubles(r, matrix)};
     m.by_out = turned ? 1 : m.in;
     m.by_in = turned ? outs : 1;
     const mg_dtype t = x->form->tensor->dtype;
     char *values = rt_alloc((size_t)outs, (size_t)mg_dtype_bytes(t));
     for (int64_t o = 0; o < outs; o++)
         put_number(t, values, o, length(&m, o));
-    char *stored = rt_stored_open(r, x, false);
-    rt_external_put(x, stored, 0, outs, values);
-    rt_stored_close(r, x, true);
+    char **stored = rt_whole_open(r, x, false);
+    rt_whole_put(x, stored, 0, outs, values);
+    rt_whole_close(r, x, stored, true);
     free(values);
     free(m.w);
 }
@@ -290,7 +290,7 @@ void rt_adapter_begin(mg_run *r, const rt_weights *w)
 {
     if (!r->program->adapter_json)
         return;
-    for (int i = 0; i < r->params.n; i++) {
+    for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const rt_external *m = part_of(r, x, "lora_magnitude_vector");
         if (m && !(w && rt_weights_have(w, (int)(m - r->params.item))))

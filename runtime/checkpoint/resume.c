@@ -154,7 +154,7 @@ static bool parse_best(rt_json *j, rt_best *b)
     return !rt_json_item(j) && !j->error;
 }
 
-/* Where an adapter's base came from, and the checksum of what was read of it. */
+/* An adapter's base: where it came from, and the checksum of what was read of it. */
 static bool parse_base(rt_json *j, rt_state *s)
 {
     uint64_t v = 0;

@@ -10,6 +10,7 @@ import shutil
 
 import layouts
 import mgctest
+import test_weights
 from mgctest import some
 
 SMALL = os.path.join(mgctest.SOURCE, "tests/parity/adapter_small.mg")
@@ -57,6 +58,26 @@ class Adapters(mgctest.Case):
                     for a, b in zip(want, got, strict=True):
                         self.assertLess(abs(a[0] - b[0]), 1e-12)
                         self.assertLess(abs(a[1] - b[1]), 1e-12)
+
+    def test_parts(self):
+        """Likewise of parts of one tensor of files, which share their A and what is dropped."""
+        text = self.source
+        for name, part in (("q_proj", "0"), ("k_proj", "kv_heads * group * head"), ("v_proj", "kv_heads * (group + 1) * head")):
+            text = re.sub(rf'"{name}.weight" \[(\([a-z_ ]+\))', rf'"qkv.weight" [\1 at {part}', text)
+        for name, part in (("gate_proj", "0"), ("up_proj", "ffn")):
+            text = text.replace(f'"{name}.weight" [ffn', f'"gate_up.weight" [ffn at {part}')
+        lines = '    adapter dora(rank = 4, alpha = 6, dropout = 0.1) on "*.qkv.weight", "*.gate_up.weight"\n'
+        self.write("small.mg", re.sub(r"(    adapter .*\n)+", lambda _: lines, text))
+        self.make("one", "--precision", "f64")
+        want = self.run_one("one", 4, "run-one")
+        for name in some(LAYOUTS, 2):
+            self.write(f"{name}.mg", layouts.text(name, heads="kv_heads"))
+            self.make(name, "--precision", "f64", "--layout", f"./{name}.mg")
+            for a, b in zip(want, self.run_one(name, 4, f"run-{name}"), strict=True):
+                self.assertLess(max(abs(a[0] - b[0]), abs(a[1] - b[1])), 1e-12, name)
+        shapes = {k: t["shape"] for k, t in self.names(self.files("run-one", 4)["adapter_model.safetensors"]).items()}
+        at = "base_model.model.model.layers.1.self_attn.qkv."
+        self.assertEqual([shapes[at + k] for k in ("lora_A.weight", "lora_B.weight", "lora_magnitude_vector")], [[4, 32], [64, 4], [64]])
 
     def test_checkpoint(self):
         """It has the adapter and its state alone; a run that goes on from it ends with the same bits, here over a base that
@@ -148,6 +169,27 @@ class Adapters(mgctest.Case):
         matrices, rows = 2 * (32 * 96 + 3 * 32 * 48) + 256 * 32, 4 * 24
         self.assertLess(abs(plans["none"]["flops_per_step"] - plans["lora"]["flops_per_step"] - 2 * rows * matrices),
                         0.15 * 2 * rows * matrices)
+
+    def test_tune(self):
+        """The model of a directory with the line, and its program; what is wrong with the command or the line is said."""
+        os.mkdir(self.path("hub"))
+        shapes = test_weights.llama_tensors(test_weights.LLAMA)
+        self.write("hub/config.json", json.dumps(test_weights.LLAMA))
+        self.write("hub/model.safetensors", test_weights.safetensors(
+            {n: ("F32", s, test_weights.packed(test_weights.numbers(s, i), "F32")) for i, (n, s) in enumerate(shapes.items())}))
+        self.compiles("tune", "hub", "--lora", "rank=2,alpha=4,ratio=16", "--on", "q_proj,down_proj", "-D", "batch=4", "-o", "train")
+        self.assertIn('    adapter   lora(rank = 2, alpha = 4, ratio = 16) on "*.q_proj.weight", "*.down_proj.weight"\n',
+                      self.read("train.mg").decode())
+        self.run_one("train", 2, "run", "--init", "hub")
+        self.trains("./train", "--resume", "--out", "run", "--export", "merged")
+        merged, base = self.names(self.read("merged/model.safetensors")), self.names(self.read("hub/model.safetensors"))
+        self.assertEqual(set(merged), set(base))
+        r = self.mgc("tune", "hub", "--dora", "rank=2", "--on", "qproj", "-o", "other")
+        self.assertIn("this names no parameter of the model", r.err)
+        r = self.mgc("tune", "hub", "-o", "other")
+        self.assertIn("the form is: mgc tune DIR --lora", r.err)
+        r = self.mgc("train.mg", "--lora", "rank=2", "-o", "other")
+        self.assertIn("options of mgc tune", r.err)
 
     def test_choice(self):
         r = self.mgc("small.mg", "--check")

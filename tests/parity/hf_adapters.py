@@ -11,7 +11,8 @@ import tempfile
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Phi3Config,
+                          Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM)
 
 from check import MGC, read_safetensors
 
@@ -37,13 +38,13 @@ def mine(folder, out, *argv):
     return torch.tensor(read_safetensors(os.path.join(folder, out))["logits"][2])
 
 
-def check(name, model, kind):
+def check(name, model, kind, on=("q_proj", "v_proj", "down_proj")):
     folder = tempfile.mkdtemp(prefix="mgc-hf-")
     model.save_pretrained(os.path.join(folder, "base"))
     with open(os.path.join(folder, "book.txt"), "w", encoding="utf-8") as f:
-        f.write(PROMPT * 200)
-    run(folder, MGC, "tune", "base", f"--{kind}", "rank=4,alpha=8,dropout=0.1", "--on", "q_proj,v_proj,down_proj", "-o", "train",
-        "-D", "seq=32", "-D", "batch=4")
+        f.write(PROMPT * 300)
+    run(folder, MGC, "tune", "base", f"--{kind}", "rank=4,alpha=8,dropout=0.1", "--on", ",".join(on), "-o", "train",
+        "-D", "seq=64", "-D", "batch=4")
     run(folder, "./train", "--init", "base", "--data", "book.txt", "--steps", 20, "--lr", 1e-2, "--out", "run")
     last = os.path.join(folder, "run/ckpt/step-00000020")
     want = mine(folder, "a.safetensors", "--resume", "--out", "run")
@@ -56,7 +57,7 @@ def check(name, model, kind):
     # and PEFT's own directory, whose B is not zero
     fresh = AutoModelForCausalLM.from_pretrained(os.path.join(folder, "base"), dtype=torch.float32)
     peft = get_peft_model(fresh, LoraConfig(r=4, lora_alpha=8, use_dora=kind == "dora", task_type="CAUSAL_LM",
-                                            target_modules=["q_proj", "v_proj", "down_proj"]))
+                                            fan_in_fan_out=name == "gpt2", target_modules=list(on)))
     with torch.no_grad():
         for n, p in peft.named_parameters():
             if "lora_B" in n:
@@ -72,4 +73,8 @@ if __name__ == "__main__":
     torch.manual_seed(5)
     good = [check("llama", LlamaForCausalLM(LlamaConfig(**SIZES)), kind) for kind in ("lora", "dora")]
     good.append(check("qwen2", Qwen2ForCausalLM(Qwen2Config(**SIZES)), "lora"))
+    phi = Phi3ForCausalLM(Phi3Config(**SIZES, pad_token_id=0))
+    good += [check("phi3", phi, kind, ("qkv_proj", "gate_up_proj")) for kind in ("lora", "dora")]
+    gpt = GPT2LMHeadModel(GPT2Config(vocab_size=256, n_positions=64, n_embd=64, n_layer=2, n_head=4, n_inner=64))
+    good += [check("gpt2", gpt, kind, ("c_attn", "c_proj", "c_fc")) for kind in ("lora", "dora")]
     sys.exit(0 if all(good) else 1)

@@ -5,8 +5,8 @@ model m(tokens[batch, seq] : token(vocab)) {
     gain  : param[hidden] = 1 as "norm.weight"
     w     : param[hidden, other] ~ normal(0.02) as "up.weight" [other, hidden]
     back  : param[other, hidden] ~ normal(0.02) as "down.weight" [hidden, other]
-    a     : param[hidden, other] ~ normal(0.02) as "both.weight" [other at 0, hidden]
-    b     : param[hidden, other] ~ normal(0.02) as "both.weight" [other at other, hidden]
+    a     : param[hidden, other] ~ normal(0.02) as "both.weight" [other, hidden at 0]
+    b     : param[hidden, other] ~ normal(0.02) as "both.weight" [other, hidden at hidden]
     each  : param[experts, hidden, other] ~ normal(0.02) as "experts.{}.weight" [other, hidden]
     x = table[tokens] * gain
     y = x @ w over hidden + x @ a over hidden + x @ b over hidden + sum(x @ each over hidden, over experts)
@@ -18,7 +18,12 @@ train {
     lr 0.1
     adapter lora(rank = 2) on "both.weight"
 }
-# CHECK: 0318-part.mg:19:31: error[MG0318]: 'both.weight' gets no adapter: it is a part of a tensor of files
-# CHECK: 0318-part.mg:8:5: note: declared here
-# CHECK: help: parts share one A, which is not built; declare it as one parameter
+# CHECK: 0318-part.mg:12:31: error[MG0318]: 'both.weight' gets no adapter: it is a part of the inputs of a tensor of files
+# CHECK: 0318-part.mg:19:31: note: it is selected here
+# CHECK: 0318-part.mg:8:5: note: and declared here
+# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files; select no others
+# CHECK: 0318-part.mg:12:51: error[MG0318]: 'both.weight' gets no adapter: it is a part of the inputs of a tensor of files
+# CHECK: 0318-part.mg:19:31: note: it is selected here
+# CHECK: 0318-part.mg:9:5: note: and declared here
+# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files; select no others
 # CHECK-NOT: {{error|warning}}[MG
