@@ -80,9 +80,6 @@ static Exit check_options(Session *s)
     if (o->with_kernels && o->cpu)
         return usage(s, "--cpu is for kernels that LLVM makes, and --with-kernels writes them as C",
                      "leave out one of them; the C compiler has -march");
-    if (o->generate && (o->frontier || o->report || o->trace || o->memory))
-        return usage(s, "--frontier, --report, --trace and --memory are of steps of training",
-                     "--plan and --schedule show a program that generates");
     if (o->check && (o->emit || o->out))
         return usage(s, "--check makes no code: there is nothing for -o or --emit to write",
                      "leave out one of them");
@@ -231,10 +228,10 @@ static Exit read_generates(Session *s, const char *name, const char *text, int64
                      arena_printf(s->arena, "--generate --%s 8", name));
     const long long value = text ? strtoll(text, &end, 10) : without;
     if (text && (!*text || *end || value < 1 || value > MOST))
-        return usage(s,
-                     arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", name, text,
-                                  MOST),
-                     arena_printf(s->arena, "--%s 8", name));
+        return usage(
+            s,
+            arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", name, text, MOST),
+            arena_printf(s->arena, "--%s 8", name));
     *n = value;
     return EXIT_done;
 }
@@ -569,6 +566,18 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
     return wrong;
 }
 
+/* Options that ask for steps of training, of a program that has none. */
+static Exit check_generates(Session *s, const Compiled *c)
+{
+    const Options *o = s->o;
+    const bool json = o->plan && !strcmp(o->plan, "json");
+    if (c->plan->train || !(o->frontier || o->report || o->trace || o->memory || json))
+        return EXIT_done;
+    return usage(s,
+                 "--frontier, --report, --trace, --memory and --plan=json are of steps of training",
+                 "--plan and --schedule show a program that generates");
+}
+
 /* ---- all of it ----------------------------------------------------------------------------- */
 
 Exit compile(Session *s)
@@ -589,6 +598,8 @@ Exit compile(Session *s)
             o->from ? read_dump(s, o->from, &c, &after) : compile_front(s, o->words.data[0], &c);
     if (!wrong)
         wrong = compile_middle(s, &c, after, last_pass(o));
+    if (!wrong && c.plan)
+        wrong = check_generates(s, &c);
     if (!wrong && c.plan) {
         wrong = write_outputs(s, &c);
         times_mark(s, "write");

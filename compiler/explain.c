@@ -217,8 +217,7 @@ static const char *const owner_names[OWN_count] = {
     [OWN_params] = "a parameter",        [OWN_grads] = "a gradient",
     [OWN_optimizer] = "optimizer state", [OWN_activations] = "an activation",
     [OWN_comm] = "communication",        [OWN_workspace] = "workspace",
-    [OWN_io] = "input or result",
-    [OWN_cache] = "what positions before left",
+    [OWN_io] = "input or result",        [OWN_cache] = "what positions before left",
 };
 
 /* The maker of a GPU's collective. */

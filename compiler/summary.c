@@ -9,8 +9,9 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
     const Device *d = p->device;
     if (!p->train) {
         const double tokens = (double)p->decode->batch / p->decode->seconds;
-        fprintf(out, "%s: generates %lld text%s of %lld tokens on %s in %s; peak %s of %s; %s tokens/s "
-                     "predicted\n",
+        fprintf(out,
+                "%s: generates %lld text%s of %lld tokens on %s in %s; peak %s of %s; %s tokens/s "
+                "predicted\n",
                 name_str(s->names, c->module->name), (long long)p->decode->batch,
                 p->decode->batch > 1 ? "s" : "", (long long)c->module->seq.size, d->name,
                 precision_name(&c->module->train), text_bytes(s->arena, (double)plan_bytes(p)),

@@ -1,8 +1,8 @@
 /* elaborate.c - a syntax tree becomes a module: the model is elaborated once for each function,
  * with the sizes of that function. Train: the batch of a step. Eval: what is computed at once,
  * without dropout, of as many rows as the argument `filled` says (passes/model/evaluate.c goes on).
- * Sample: one sequence, without dropout, up to the logits of the loss; generate: the same of several
- * (passes/model/generate.c goes on). */
+ * Sample: one sequence, without dropout, up to the logits of the loss; generate: the same of
+ * several (passes/model/generate.c goes on). */
 #include "grammar/config.h"
 #include "grammar/elab.h"
 #include "grammar/prelude.h"
@@ -174,8 +174,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     if (!ok)
         return false;
     if (generates) { /* kernels of a GPU add to no table of halves */
-        e->fn->halved = !e->options->is_gpu ||
-                        !e->options->is_gpu(e->options->who, text(e, m->layout.device));
+        e->fn->halved =
+            !e->options->is_gpu || !e->options->is_gpu(e->options->who, text(e, m->layout.device));
         e->fn->prefill = e->options->prefill ? e->options->prefill : PREFILL;
     }
     end_windows(e);

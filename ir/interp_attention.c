@@ -149,8 +149,9 @@ static Keys visible(const Attention *a, const Walk *w)
     const int64_t s = position(a, w), window = a->attrs->window;
     Keys keys = {0, a->keys};
     if (a->seen)
-        keys.end = (int64_t)a->seen->data[w->at[AT_more + (a->bias != NULL) + (a->first != NULL) +
-                                                (a->sink != NULL)]];
+        keys.end =
+            (int64_t)a->seen
+                ->data[w->at[AT_more + (a->bias != NULL) + (a->first != NULL) + (a->sink != NULL)]];
     else if (a->attrs->causal && s + 1 < a->keys)
         keys.end = s + 1;
     if (window > 0 && s - window + 1 > 0)

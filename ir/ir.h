@@ -1,10 +1,10 @@
 /* ir.h - the program between the parser and the plan: tensors with named dims, in SSA form.
  *
- * A Module holds functions (@train, @eval, @sample, @round; @prefill and @decode). A function is one Region: arguments,
- * instructions in order, results. `repeat` and `fused` instructions own a region of their own. A
- * value is a number into Module.values; it is defined once, by an instruction or as a region's
- * argument. ir/README.md is the reference of the text form, of every op, and of the numbered
- * invariants that ir_verify checks. */
+ * A Module holds functions (@train, @eval, @sample, @round; @prefill and @decode). A function is
+ * one Region: arguments, instructions in order, results. `repeat` and `fused` instructions own a
+ * region of their own. A value is a number into Module.values; it is defined once, by an
+ * instruction or as a region's argument. ir/README.md is the reference of the text form, of every
+ * op, and of the numbered invariants that ir_verify checks. */
 #ifndef MGC_IR_H
 #define MGC_IR_H
 
@@ -252,7 +252,8 @@ enum { ARG_ROLES = ARG_place + 1, RESULT_ROLES = RES_update + 1 };
 typedef struct FnArg {
     ArgRole role;
     uint32_t tensor; /* up to ARG_state: index in Module.tensors; ARG_input: in Module.inputs;
-                        ARG_cache: its number; ARG_total: in Fn.totals; ARG_place: axes; ARG_lr: in Train.goal */
+                        ARG_cache: its number; ARG_total: in Fn.totals; ARG_place: axes; ARG_lr: in
+                        Train.goal */
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
@@ -276,12 +277,13 @@ typedef struct Fn {
     VEC(FnResult) results; /* parallel to body->results */
     VEC(FnGradient) gradients;
     VEC(bool)
-    totals;     /* of each ARG_total: is it a maximum (-infinity before the first row), and no
-                   sum (0)? */
+    totals;          /* of each ARG_total: is it a maximum (-infinity before the first row), and no
+                        sum (0)? */
     int64_t prefill; /* generate: so many positions are new at once while prompts are read */
-    bool halved; /* generate, prefill, decode: caches of halves, where the program computes in them */
-    bool whole; /* prefill, decode: `count` is the number of all new positions, or 0 */
-    Axes batch; /* after pass local: those that its sequences are split on */
+    bool halved; /* generate, prefill, decode: caches of halves, where the program computes in them
+                  */
+    bool whole;  /* prefill, decode: `count` is the number of all new positions, or 0 */
+    Axes batch;  /* after pass local: those that its sequences are split on */
 } Fn;
 
 /* An input by name, of a model without a token window: a row of a data file's tensor a sample. */

@@ -4,16 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens",
-                                      "weight", "lr",      "scale",  "step",  "seed",
-                                      "pos",    "filled",  "before", "begin", "count",
-                                      "cache",  "total",   "place"};
+const char *const arg_role_names[] = {"param",  "rounded", "state", "input", "tokens", "weight",
+                                      "lr",     "scale",   "step",  "seed",  "pos",    "filled",
+                                      "before", "begin",   "count", "cache", "total",  "place"};
 const char *const offload_names[OFFLOAD_count] = {"state", "masters", "parameters", "gradients",
                                                   "kept"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
-const char *const result_role_names[] = {"loss",   "norm",  "dropped", "metric",
-                                         "logits", "cache", "total",   "grad",
-                                         "update"};
+const char *const result_role_names[] = {"loss",  "norm",  "dropped", "metric", "logits",
+                                         "cache", "total", "grad",    "update"};
 
 static const struct {
     const char *name;

@@ -130,8 +130,7 @@ static const char *seen_fits(Rule *r, int nth)
     const char *wrong = of_queries(r, nth, "what each query sees");
     if (wrong)
         return wrong;
-    if (r->attrs->within && r->in[nth]->rank > 1 &&
-        !type_same_dims(r->in[nth], r->in[r->nin - 1]))
+    if (r->attrs->within && r->in[nth]->rank > 1 && !type_same_dims(r->in[nth], r->in[r->nin - 1]))
         WRONG(r, "the first keys and the numbers of keys that are seen differ in dims");
     if (r->attrs->causal)
         WRONG(r, "a causal mask and a number of keys for each query");
@@ -159,8 +158,7 @@ static const char *mask_fits(Rule *r, int nth)
         WRONG(r, "scores up to a cap of %g", a->cap);
     if (seen)
         wrong = seen_fits(r, nth);
-    return wrong || !a->within ? wrong
-                               : of_queries(r, r->nin - 1, "the first key of each query");
+    return wrong || !a->within ? wrong : of_queries(r, r->nin - 1, "the first key of each query");
 }
 
 /* Operand 3, where there is a sink: a score for each query, or for those that share it. */

@@ -346,7 +346,8 @@ static void print_fn(Printer *p, const Fn *f)
     for (size_t i = 0; i < f->results.n; i++) {
         const FnResult r = f->results.data[i];
         fprintf(p->out, "  result %s", result_role_names[r.role]);
-        if (r.role == RES_metric || r.role == RES_total || r.role == RES_cache || (r.role <= RES_norm && r.tensor))
+        if (r.role == RES_metric || r.role == RES_total || r.role == RES_cache ||
+            (r.role <= RES_norm && r.tensor))
             fprintf(p->out, " %u", r.tensor);
         if (r.role >= RES_grad)
             print_ref(p, r.tensor);

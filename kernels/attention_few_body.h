@@ -1,9 +1,9 @@
-/* attention_few_body.h - attention of one query of each sequence, as of a token that is generated, over
- * many keys; continues attention_body.h, so no include guard.
+/* attention_few_body.h - attention of one query of each sequence, as of a token that is generated,
+ * over many keys; continues attention_body.h, so no include guard.
  *
  * A strip of rows would be nearly empty: here a row is a (group), and lanes are elements of a head.
- * Keys and values are read once, where they are; VL keys at a time give VL sums, which are transposed and
- * added up. Memory is the bound. The softmax is that of the other body. */
+ * Keys and values are read once, where they are; VL keys at a time give VL sums, which are
+ * transposed and added up. Memory is the bound. The softmax is that of the other body. */
 
 #define Few         NAME(Few)
 #define few_open    NAME(few_open)

@@ -47,7 +47,7 @@ typedef enum Owner {
     OWN_comm,
     OWN_workspace,
     OWN_cache, /* of positions before, for texts that are generated */
-    OWN_io, /* tokens, scalars, loss, logits */
+    OWN_io,    /* tokens, scalars, loss, logits */
     OWN_count
 } Owner;
 

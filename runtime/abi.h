@@ -156,13 +156,14 @@ typedef struct mg_total {
     bool max;          /* the maximum so far, not the sum */
 } mg_total;
 
-/* What positions before left, for those to come: for each of `outer` layers and each sequence so many
- * bytes; 0 where a text begins. */
+/* A cache: what positions before left, for those to come: for each of `outer` layers and each
+ * sequence so many bytes; 0 where a text begins. */
 typedef struct mg_cache {
     int64_t offset, outer, bytes;
 } mg_cache;
 
-/* One entry (step, eval, sample, round, prefill, decode): offsets in the arena of what goes in and out; -1: none. */
+/* One entry (step, eval, sample, round, prefill, decode): offsets in the arena of what goes in and
+ * out; -1: none. */
 typedef struct mg_entry {
     bool present;
     int64_t tokens;  /* i32[batch, window] */
@@ -176,12 +177,12 @@ typedef struct mg_entry {
     int64_t pos;     /* i32: sample only: the position whose next token is asked for */
     int64_t filled;  /* i64: eval: sequences of the batch that count; -1: always all */
     int64_t before;  /* i64: eval: sequences evaluated before */
-    int64_t begin;   /* i32[batch]: prefill, decode: the position of the first token of the window */
-    int64_t count;   /* i32[batch]: ... how many of the window are tokens of the text; 0: none */
-    int64_t loss;    /* f64; eval: over all sequences so far */
-    int64_t norm;    /* f64: of all gradients (of the first loss), before clipping */
-    int64_t logits;  /* f32[batch, vocab] (f64 in an f64 program): sample; prefill, decode: behind the last
-                      * token that counts */
+    int64_t begin;  /* i32[batch]: prefill, decode: the position of the first token of the window */
+    int64_t count;  /* i32[batch]: ... how many of the window are tokens of the text; 0: none */
+    int64_t loss;   /* f64; eval: over all sequences so far */
+    int64_t norm;   /* f64: of all gradients (of the first loss), before clipping */
+    int64_t logits; /* f32[batch, vocab] (f64 in an f64 program): sample; prefill, decode: behind
+                     * the last token that counts */
     double predicted_ms, flops;
     int64_t nodes; /* of its CUDA graphs, on the rank that has most */
     int ninputs;   /* named inputs in place of tokens */
@@ -246,13 +247,13 @@ typedef struct mg_program {
     const char *optimizer; /* "adamw" */
     const mg_goal *goals;
     mg_entry step, eval, sample, round;
-    /* Texts of `batch` sequences of at most seq tokens: windows of tokens are added to each, some at a
-     * time (prefill) or one (decode). NULL: there are none. */
+    /* Texts of `batch` sequences of at most seq tokens: windows of tokens are added to each, some
+     * at a time (prefill) or one (decode). NULL: there are none. */
     mg_entry prefill, decode;
     void (*run_prefill)(mg_run *r), (*run_decode)(mg_run *r);
     int ncaches;
     const mg_cache *caches;
-    bool whole_chunks; /* a window has as many tokens as it is long, or none */
+    bool whole_chunks;                  /* a window has as many tokens as it is long, or none */
     const char *config;                 /* the train block and layout as one line, for the log */
     const char *config_json;            /* config.json of its checkpoints, or NULL */
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
@@ -396,11 +397,11 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
 /* Attention with a bias, of the type of lse, or over a part of the keys; each may be NULL.
- * seen: query s of batch b sees the first seen[b * d->seen[0] + s * d->seen[1]] keys, at least those
- *   of the query before; no causal, window.
- * first: query s of batch b sees no key before first[b * d->first[0] + s * d->first[1]], which does
- *   not fall from one query of a batch to the next. Without seen, causal and window hold too.
- * A query that sees no key has o = 0, lse = -1e30. A gradient's lse and o are over all keys. */
+ * seen: query s of batch b sees the first seen[b * d->seen[0] + s * d->seen[1]] keys, at least
+ * those of the query before; no causal, window. first: query s of batch b sees no key before
+ * first[b * d->first[0] + s * d->first[1]], which does not fall from one query of a batch to the
+ * next. Without seen, causal and window hold too. A query that sees no key has o = 0, lse = -1e30.
+ * A gradient's lse and o are over all keys. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, void *o, void *lse, const void *bias,
                        const int32_t *seen, const int32_t *first);

@@ -225,14 +225,16 @@ static void settle_sample(rt_options *o, const mg_program *p)
                         !isnan(o->min_p) || !isnan(o->penalty) || o->stop.n;
     const bool generates = p->prefill.present;
     if ((o->prompt.n || o->logits || chosen) && o->sample == RT_UNSET && !o->chat)
-        rt_die(RT_USAGE, "--prompt, --logits, --stop and what chooses tokens need --sample N or --chat");
+        rt_die(RT_USAGE,
+               "--prompt, --logits, --stop and what chooses tokens need --sample N or --chat");
     if ((o->sample != RT_UNSET || o->chat) && !p->sample.present && !generates)
         rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
     if (o->chat && (o->prompt.n || o->logits))
         rt_die(RT_USAGE, "--chat reads its prompts from standard input: leave out %s",
                o->prompt.n ? "--prompt" : "--logits");
     if (generates && (o->data.n || o->val.n || o->steps != RT_UNSET))
-        rt_die(RT_USAGE, "%s generates, and does not train: compile it without --generate", p->name);
+        rt_die(RT_USAGE, "%s generates, and does not train: compile it without --generate",
+               p->name);
     if (generates && o->sample == RT_UNSET && !o->chat && !o->info && !o->dry_run)
         rt_die(RT_USAGE, "%s generates: --sample N or --chat", p->name);
     if (o->prompt.n > rt_texts_most(p))

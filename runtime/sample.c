@@ -1,7 +1,7 @@
 /* sample.c - generates tokens: of prompts (--sample), or as answers to lines (--chat).
  *
- * Token i of text k is drawn with Philox keyed by (seed + k, "sample") at counter i. So text k of a run is
- * the first of a run with the seed seed + k. */
+ * Token i of text k is drawn with Philox keyed by (seed + k, "sample") at counter i. So text k of a
+ * run is the first of a run with the seed seed + k. */
 #include "runtime/sample.h"
 
 #include <errno.h>
@@ -32,7 +32,8 @@ typedef struct sampler {
     int64_t rows;
 } sampler;
 
-/* ---- text to tokens --------------------------------------------------------------------------- */
+/* ---- text to tokens ---------------------------------------------------------------------------
+ */
 
 /* With a vocabulary of 256, bytes are tokens; otherwise the text is a list of token ids. */
 static void read_tokens(rt_text *t, const mg_program *p, const char *text, const char *option)
@@ -78,7 +79,8 @@ static sampler open_sampler(mg_run *r)
     for (int k = 0; k < s.stops; k++)
         read_tokens(&s.stop[k], r->program, o->stop.item[k], "--stop");
     if (o->chat && !s.stops) /* an answer is a line */
-        read_tokens(&s.stop[s.stops++], r->program, r->program->vocab == BYTES ? "\n" : "0", "--stop");
+        read_tokens(&s.stop[s.stops++], r->program, r->program->vocab == BYTES ? "\n" : "0",
+                    "--stop");
     return s;
 }
 
@@ -90,9 +92,11 @@ static void close_sampler(sampler *s)
     free(s->logits);
 }
 
-/* ---- tokens to text --------------------------------------------------------------------------- */
+/* ---- tokens to text ---------------------------------------------------------------------------
+ */
 
-/* Of the tokens from `from` on, how many at the end are the beginning of a stop. *whole: one is there. */
+/* Of the tokens from `from` on, how many at the end are the beginning of a stop. *whole: one is
+ * there. */
 static int64_t begins_stop(const sampler *s, const rt_text *t, int64_t from, bool *whole)
 {
     int64_t most = 0;
@@ -150,7 +154,8 @@ static void write_logits(const sampler *s, const char *path)
     free(header);
 }
 
-/* ---- generating ------------------------------------------------------------------------------- */
+/* ---- generating -------------------------------------------------------------------------------
+ */
 
 /* A number from [0, 1) for the next token of text k. */
 static double draw(const sampler *s, const output *o, int k)
@@ -163,7 +168,8 @@ static double draw(const sampler *s, const output *o, int k)
     return ((double)w[0] + (double)w[1] * 0x1p-32) * 0x1p-32;
 }
 
-/* Adds a token to each of n texts that is not done. The first is shown as it grows, if it is alone. */
+/* Adds a token to each of n texts that is not done. The first is shown as it grows, if it is alone.
+ */
 static void grow(sampler *s, output *o, rt_text *t, int n)
 {
     const mg_program *p = s->r->program;
@@ -176,7 +182,8 @@ static void grow(sampler *s, output *o, rt_text *t, int n)
             continue;
         if (s->r->options->logits)
             keep_logits(s, &t[k]);
-        rt_text_push(&o[k].text, rt_choose(&s->choice, t[k].logit, p->vocab, &t[k], draw(s, &o[k], k)));
+        rt_text_push(&o[k].text,
+                     rt_choose(&s->choice, t[k].logit, p->vocab, &t[k], draw(s, &o[k], k)));
         o[k].drawn++;
         bool whole = false;
         const int64_t held = begins_stop(s, &o[k].text, o[k].prompt, &whole);

@@ -29,13 +29,14 @@ typedef struct rt_choice {
     int64_t top_k;      /* of the k likeliest; 0: of all */
     double top_p;       /* of the likeliest that have this probability together; 1: of all */
     double min_p;       /* of those with this share of the likeliest's probability; 0: of all */
-    double penalty;     /* logits of tokens that were there are made smaller by it; 1: they are not */
+    double penalty; /* logits of tokens that were there are made smaller by it; 1: they are not */
 } rt_choice;
 
 /* u: a number from [0, 1). z[n] may be changed. */
 int32_t rt_choose(const rt_choice *c, double *z, int64_t n, const rt_text *t, double u);
 
-/* ---- shown.c: bytes that are safe for a terminal ---------------------------------------------- */
+/* ---- shown.c: bytes that are safe for a terminal ----------------------------------------------
+ */
 
 typedef struct rt_screen { /* bytes of an incomplete character */
     unsigned char byte[4];

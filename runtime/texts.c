@@ -1,10 +1,10 @@
 /* texts.c - the logits of the next token of texts. See sample.h.
  *
- * A program with caches computes each token once: those of a prompt some at a time, then one after the
- * other. It has room for seq of them. A text that is longer loses its first ones, so that half of the room is
- * free, and the others are computed once more. A program without caches computes the last seq tokens of
- * one text each time: a short text is at the beginning of its window, behind which the window is in the
- * causal future, and is never read. */
+ * A program with caches computes each token once: those of a prompt some at a time, then one after
+ * the other. It has room for seq of them. A text that is longer loses its first ones, so that half
+ * of the room is free, and the others are computed once more. A program without caches computes the
+ * last seq tokens of one text each time: a short text is at the beginning of its window, behind
+ * which the window is in the causal future, and is never read. */
 #include "runtime/sample.h"
 
 #include <stdlib.h>
@@ -48,7 +48,8 @@ static void read_logits(mg_run *r, const mg_entry *e, int k, rt_text *t)
     free(z);
 }
 
-/* ---- without caches --------------------------------------------------------------------------- */
+/* ---- without caches ---------------------------------------------------------------------------
+ */
 
 /* A program without a position input takes the logits at the end of the window. */
 static void whole_window(mg_run *r, rt_text *t)
@@ -68,7 +69,8 @@ static void whole_window(mg_run *r, rt_text *t)
     free(tokens);
 }
 
-/* ---- with caches ------------------------------------------------------------------------------ */
+/* ---- with caches ------------------------------------------------------------------------------
+ */
 
 /* Sequence k begins anew. */
 static void forget(mg_run *r, int k)
@@ -76,9 +78,7 @@ static void forget(mg_run *r, int k)
     const mg_program *p = r->program;
     for (int i = 0; i < p->ncaches; i++)
         for (int64_t o = 0; o < p->caches[i].outer; o++)
-            rt_device_fill(r,
-                           p->caches[i].offset +
-                               (o * p->prefill.batch + k) * p->caches[i].bytes,
+            rt_device_fill(r, p->caches[i].offset + (o * p->prefill.batch + k) * p->caches[i].bytes,
                            0, p->caches[i].bytes);
 }
 
@@ -95,8 +95,8 @@ static int64_t missing(mg_run *r, rt_text *t, int k)
     return t->n - t->from - t->known;
 }
 
-/* How many of them a call takes. It does not depend on other texts, so that a text has the same bits
- * beside others as alone: one token is for the other program. */
+/* How many of them a call takes. It does not depend on other texts, so that a text has the same
+ * bits beside others as alone: one token is for the other program. */
 static int64_t taken(const mg_program *p, const mg_entry *e, int64_t missing)
 {
     const bool some = e->window == 1 || (missing > 1 && !p->whole_chunks);

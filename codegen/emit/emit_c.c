@@ -136,9 +136,9 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
 
 static void emit_heading(const Emitter *e)
 {
-    static const char *const owners[OWN_count] = {"parameters",        "gradients",     "optimizer",
-                                                  "activations",       "communication", "workspace",
-                                                  "caches",            "inputs and results"};
+    static const char *const owners[OWN_count] = {"parameters",  "gradients",         "optimizer",
+                                                  "activations", "communication",     "workspace",
+                                                  "caches",      "inputs and results"};
     FILE *out = e->out;
     fputs("/* ", out);
     emit_comment_text(out, str(e, e->m->name), 200);
@@ -300,9 +300,9 @@ static void emit_all_tables(Emitter *e)
 
 void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out)
 {
-    static const char *const taken[] = {"mg_main",  "mg_step",      "mg_eval", "mg_sample",
-                                        "mg_round", "mg_prefill",   "mg_decode", "tensors", "actions", "main",
-                                        "deaths",   "stage_layers", "base"};
+    static const char *const taken[] = {
+        "mg_main", "mg_step", "mg_eval", "mg_sample", "mg_round",     "mg_prefill", "mg_decode",
+        "tensors", "actions", "main",    "deaths",    "stage_layers", "base"};
     Arena *a = arena_new();
     char *text;
     size_t size;

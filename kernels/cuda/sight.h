@@ -64,7 +64,9 @@ struct mg_some_keys {
     }
     __device__ int end_of(const mg_attention_desc &d, int64_t b, int s) const
     {
-        return seen ? seen[b * d.seen[0] + s * d.seen[1]] : d.causal ? mg_smaller(s + 1, (int)d.keys) : (int)d.keys;
+        return seen       ? seen[b * d.seen[0] + s * d.seen[1]]
+               : d.causal ? mg_smaller(s + 1, (int)d.keys)
+                          : (int)d.keys;
     }
     __device__ mg_range keys(const mg_attention_desc &d, int64_t b, int s) const
     {

@@ -34,8 +34,8 @@ static inline bool is_attention(const Ins *i)
 
 /* op: types and strides of q, k, v, then, of OP_attention, o and lse; of the gradients o, lse, do,
  * and dq, dk, dv or the bias's gradient. bias: that of scores; seen, first: of how many
- * keys each query sees, and of the first one; or NULL. Fills groups and strides of d; false: they do
- * not step evenly. */
+ * keys each query sees, and of the first one; or NULL. Fills groups and strides of d; false: they
+ * do not step evenly. */
 typedef struct AttentionMask {
     const Strided *bias, *seen, *first;
 } AttentionMask;

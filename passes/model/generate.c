@@ -2,12 +2,14 @@
  *
  *   before:  @generate(params, tokens[batch, seq = S], pos)      -> logits at pos
  *   after:   @prefill(params, tokens[batch, seq = n], begin[batch], count[batch], cache...)
- *                                                                -> logits at the last one, cache...
+ *                                                                -> logits at the last one,
+ * cache...
  *            @decode   the same with n = 1
  *
  * A position is computed from itself, and from what positions before it left in caches: keys and
- * values as attention takes them, the last elements of what is read behind (x[seq - 1]), the state of
- * a recurrence, how many positions chose an expert. What looks at later positions, or at all in any other way, is refused. */
+ * values as attention takes them, the last elements of what is read behind (x[seq - 1]), the state
+ * of a recurrence, how many positions chose an expert. What looks at later positions, or at all in
+ * any other way, is refused. */
 #include "passes/model/generate.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
@@ -183,8 +185,8 @@ static bool has_positions(const Generate *g, const Type *t)
     return false;
 }
 
-/* What there is of each position of the window, and does not depend on tokens: its elements at the new
- * ones. */
+/* The elements at the new positions of what there is of each position of the window, and does not
+ * depend on tokens. */
 static Value looked_up(Generate *g, Value x, Image image)
 {
     Module *m = g->m;
@@ -248,8 +250,8 @@ Value generate_image(Generate *g, Frame *f, Value v, Image image)
     }
     bool done = false;
     const Ins *i = info->def;
-    bool good = i->op == OP_repeat ? generate_loop(g, home, i)
-                                   : generate_special(g, home, i, image, &done);
+    bool good =
+        i->op == OP_repeat ? generate_loop(g, home, i) : generate_special(g, home, i, image, &done);
     if (good && i->op != OP_repeat && !done)
         good = plain(g, home, i, image);
     if (!good)
@@ -257,7 +259,8 @@ Value generate_image(Generate *g, Frame *f, Value v, Image image)
     return map_get(&g->image[image], v);
 }
 
-/* ---- what is needed ------------------------------------------------------------------------------ */
+/* ---- what is needed
+ * ------------------------------------------------------------------------------ */
 
 static void mark(Generate *g, Value v)
 {
@@ -370,7 +373,8 @@ static Fn *make(Job *j, const Fn *from, const char *name, int64_t n)
                   .window = m->seq.size,
                   .n = n < m->seq.size ? n : m->seq.size,
                   .known = m->values.n};
-    g.context = name_intern(m->names, arena_printf(m->arena, "%s.context", name_str(m->names, g.seq)));
+    g.context =
+        name_intern(m->names, arena_printf(m->arena, "%s.context", name_str(m->names, g.seq)));
     g.live = NEW_ARRAY(j->tmp, bool, m->values.n);
     const Type *logits = type_of(m, from->body->results.data[0]);
     g.batch.size = logits->dims[type_find(logits, m->batch.name)].size;

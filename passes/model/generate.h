@@ -23,7 +23,8 @@ typedef struct Frame {
     struct Frame *outer;
     const Region *from;
     Region *to;
-    Ins *loop; /* whose body `to` is; NULL: it is a function's, or is made within the outer frame's */
+    Ins *loop; /* whose body `to` is; NULL: it is a function's, or is made within the outer frame's
+                */
 } Frame;
 
 typedef struct Resized {
@@ -44,15 +45,16 @@ typedef struct Generate {
     ValueMap image[IMAGES]; /* of a value of @generate */
     ValueMap given;         /* of its arguments but the tokens */
     VEC(Name) alias;        /* names of the sequence but seq */
-    VEC(Resized) resized;   /* dims that are as long as the sequence is, in some way: rows of experts */
-    Value begin, count;     /* i32[batch]: arguments */
-    Value place[3];         /* [batch, seq] of DT_i32, f32, f64: the positions */
-    Value at;               /* i32[batch, seq]: the same, none beyond the window */
-    Value valid;            /* bool[batch, seq]: is there such a token? */
-    Value fresh, active;    /* bool[batch]: does a text begin here? is there a new token? */
-    VEC(Value) left;        /* results: what becomes of the caches */
-    bool whole;             /* a recurrence: all n positions are new, or none */
-    const Ins *wrong;       /* why it cannot be done, and where; NULL: it can */
+    VEC(Resized)
+    resized;            /* dims that are as long as the sequence is, in some way: rows of experts */
+    Value begin, count; /* i32[batch]: arguments */
+    Value place[3];     /* [batch, seq] of DT_i32, f32, f64: the positions */
+    Value at;           /* i32[batch, seq]: the same, none beyond the window */
+    Value valid;        /* bool[batch, seq]: is there such a token? */
+    Value fresh, active; /* bool[batch]: does a text begin here? is there a new token? */
+    VEC(Value) left;     /* results: what becomes of the caches */
+    bool whole;          /* a recurrence: all n positions are new, or none */
+    const Ins *wrong;    /* why it cannot be done, and where; NULL: it can */
     const char *why;
 } Generate;
 
@@ -77,13 +79,13 @@ Value generate_each(Generate *g, Builder *b, Value x);
 Value generate_place(Generate *g, DType t);
 void generate_start(Generate *g);
 
-/* What positions before left, of type t, in the frame's region: an argument of the function, sliced by
- * the loops around; and what the cache of that number becomes. */
+/* A cache, of type t: what positions before left, in the frame's region: an argument of the
+ * function, sliced by the loops around; and what the cache of that number becomes. */
 Value generate_cache(Generate *g, Frame *f, const Type *t, size_t *number);
 void generate_leave(Generate *g, Frame *f, size_t number, Value v);
 
-/* generate_ops.c: the image of what an instruction gives, where it looks at other positions. Result k
- * is entered; false: refused. *done: it was one of these. */
+/* generate_ops.c: the image of what an instruction gives, where it looks at other positions. Result
+ * k is entered; false: refused. *done: it was one of these. */
 bool generate_special(Generate *g, Frame *f, const Ins *i, Image image, bool *done);
 /* generate_loop.c: a repeat, over layers or along the sequence. */
 bool generate_loop(Generate *g, Frame *f, const Ins *i);

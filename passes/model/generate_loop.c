@@ -1,11 +1,11 @@
-/* generate_loop.c - repeats of @generate: over layers, with caches of each; along the sequence, whose
- * state goes on from where it was. See generate.h. */
+/* generate_loop.c - repeats of @generate: over layers, with caches of each; along the sequence,
+ * whose state goes on from where it was. See generate.h. */
 #include "passes/model/generate.h"
 #include "passes/walk.h"
 
 #include <string.h>
 
-/* What of a loop has a use: by its operands and results. */
+/* Has operand k of a loop, and what becomes of it, a use? */
 static bool used(const Generate *g, const Ins *i, uint32_t k)
 {
     const Region *b = i->body;
@@ -189,7 +189,8 @@ bool generate_loop(Generate *g, Frame *f, const Ins *i)
             v = as(g, &b, v, t);
             if (scan)
                 v = begins(g, f, &b, v, &t, &s[k]);
-        } else if (type_of(m, v)->dims[0].name != i->attrs.dim.name) { /* slices are of the outermost dim */
+        } else if (type_of(m, v)->dims[0].name !=
+                   i->attrs.dim.name) { /* slices are of the outermost dim */
             const Type *was = type_of(m, v);
             const Dim d = was->dims[type_find(was, i->attrs.dim.name)];
             const Type rest = type_without(was, d.name);

@@ -1,5 +1,5 @@
-/* generate_ops.c - instructions that look at other positions, for some positions alone: attention keeps
- * keys and values, elements at computed places keep the last ones. See generate.h. */
+/* generate_ops.c - instructions that look at other positions, for some positions alone: attention
+ * keeps keys and values, elements at computed places keep the last ones. See generate.h. */
 #include "passes/model/generate.h"
 #include "passes/walk.h"
 
@@ -94,7 +94,8 @@ static bool attend(Generate *g, Frame *f, const Ins *i)
     Builder b = builder_at(m, f->to, i);
     Attrs a = generate_attrs(g, &i->attrs, FAR);
     a.keys = (Dim){.name = i->attrs.keys.name ? i->attrs.keys.name : g->context, .size = g->window};
-    const DimList values = attention_value_head(&i->attrs, type_of(m, i->in[1]), type_of(m, i->in[2]));
+    const DimList values =
+        attention_value_head(&i->attrs, type_of(m, i->in[1]), type_of(m, i->in[2]));
     in[0] = generate_each(g, &b, in[0]);
     in[1] = kept(g, f, i, in[1], &i->attrs.over, a.keys);
     in[2] = kept(g, f, i, in[2], &values, a.keys);
@@ -115,9 +116,11 @@ static bool attend(Generate *g, Frame *f, const Ins *i)
     return enter(g, i, 1, NEAR, made->out[1]);
 }
 
-/* ---- elements at computed places --------------------------------------------------------------- */
+/* ---- elements at computed places ---------------------------------------------------------------
+ */
 
-/* x[seq - tap] and the like: the number of elements before its own that a position reads; -1: refused. */
+/* x[seq - tap] and the like: the number of elements before its own that a position reads; -1:
+ * refused. */
 static int64_t reads_back(Generate *g, const Ins *i)
 {
     const Attrs *a = &i->attrs;
@@ -153,12 +156,15 @@ static bool read_back(Generate *g, Frame *f, const Ins *i)
         return false;
     if (!dtype_is_float(type_of(m, x)->dtype))
         return generate_refuse(g, i, "it reads indices of positions before");
-    const Name line = name_intern(m->names, arena_printf(m->arena, "%s.line", name_str(m->names, g->seq)));
-    const Name lag = name_intern(m->names, arena_printf(m->arena, "%s.lag", name_str(m->names, g->seq)));
+    const Name line =
+        name_intern(m->names, arena_printf(m->arena, "%s.line", name_str(m->names, g->seq)));
+    const Name lag =
+        name_intern(m->names, arena_printf(m->arena, "%s.lag", name_str(m->names, g->seq)));
     const Dim old = {.name = line, .size = back}, all = {.name = line, .size = back + g->n};
     Builder b = builder_at(m, f->to, i);
     Attrs a = generate_attrs(g, &i->attrs, NEAR);
-    const Attrs rename = {.dim = {.name = g->seq, .size = g->n}, .to = {.name = line, .size = g->n}};
+    const Attrs rename = {.dim = {.name = g->seq, .size = g->n},
+                          .to = {.name = line, .size = g->n}};
     Type t = in_cache(g, type_of(m, x), &(DimList){0}, (Dim){.name = line, .size = g->n});
     x = build(&b, OP_rename, &rename, 1, (Value[]){generate_each(g, &b, x)});
     x = build_as(&b, x, t);
@@ -170,9 +176,11 @@ static bool read_back(Generate *g, Frame *f, const Ins *i)
         Value from = build(&b, OP_select, NULL, 3, (Value[]){g->fresh, none, was});
         from = build_as(&b, from, t);
         x = build(&b, OP_join, &(Attrs){.dim = all}, 2, (Value[]){from, x});
-        const Value places = build2(&b, OP_add, g->count, build_iota(&b, DT_i32, (Dim){.name = lag, .size = back}));
+        const Value places =
+            build2(&b, OP_add, g->count, build_iota(&b, DT_i32, (Dim){.name = lag, .size = back}));
         Value last = build(&b, OP_gather, &(Attrs){.dim = all}, 2, (Value[]){x, places});
-        last = build(&b, OP_rename, &(Attrs){.dim = {.name = lag, .size = back}, .to = old}, 1, &last);
+        last =
+            build(&b, OP_rename, &(Attrs){.dim = {.name = lag, .size = back}, .to = old}, 1, &last);
         generate_leave(g, f, number, build_as(&b, last, t));
     }
     a.dim = all;
@@ -180,10 +188,11 @@ static bool read_back(Generate *g, Frame *f, const Ins *i)
     return enter(g, i, 0, NEAR, build(&b, OP_reindex, &a, 1, &x));
 }
 
-/* ---- experts ----------------------------------------------------------------------------------- */
+/* ---- experts -----------------------------------------------------------------------------------
+ */
 
-/* A choice has a slot if fewer than there are of them were made before it: of the new positions, and of
- * those before, which were counted. */
+/* A choice has a slot if fewer than there are of them were made before it: of the new positions,
+ * and of those before, which were counted. */
 static bool give_slots(Generate *g, Frame *f, const Ins *i)
 {
     Module *m = g->m;
@@ -219,9 +228,9 @@ static bool give_slots(Generate *g, Frame *f, const Ins *i)
     Value one = build(&b, OP_select, NULL, 3,
                       (Value[]){g->valid, build_const(&b, DT_f32, 1), build_const(&b, DT_f32, 0)});
     one = build_as(&b, one, ones);
-    const Value after = build_typed(&b, OP_scatter_add, &add, 3, (Value[]){one, expert, before}, 1,
-                                    &counts, NULL)
-                            ->out[0];
+    const Value after =
+        build_typed(&b, OP_scatter_add, &add, 3, (Value[]){one, expert, before}, 1, &counts, NULL)
+            ->out[0];
     generate_leave(g, f, number, after);
     return enter(g, i, 0, NEAR, got);
 }
@@ -289,8 +298,9 @@ bool generate_special(Generate *g, Frame *f, const Ins *i, Image image, bool *do
         return x && enter(g, i, 0, NEAR, x);
     }
     if (i->op == OP_rename && a->dim.name == g->seq)
-        return generate_refuse(g, i, "a bias, or what takes the place of attention, reads tokens of all "
-                                     "positions");
+        return generate_refuse(g, i,
+                               "a bias, or what takes the place of attention, reads tokens of all "
+                               "positions");
     if (i->op == OP_reindex && a->dim.name == g->seq)
         return read_back(g, f, i);
     if (i->op == OP_slots && a->along.name == g->seq && !a->sorted && a->to.size < a->along.size)

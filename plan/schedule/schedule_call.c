@@ -141,10 +141,10 @@ static bool match_attention(const Ins *i, const Operand *op, int n, mg_attention
         memcpy(lies[k].stride, op[k].stride, sizeof lies[k].stride);
     }
     const int seen = attention_seen(i);
-    const AttentionMask mask = {
-        .bias = i->attrs.biased ? &lies[attention_tensors(i) + i->nout] : NULL,
-        .seen = seen >= 0 ? &lies[seen + (int)i->nout] : NULL,
-        .first = i->attrs.within ? &lies[n - 1] : NULL};
+    const AttentionMask mask = {.bias =
+                                    i->attrs.biased ? &lies[attention_tensors(i) + i->nout] : NULL,
+                                .seen = seen >= 0 ? &lies[seen + (int)i->nout] : NULL,
+                                .first = i->attrs.within ? &lies[n - 1] : NULL};
     return attention_match(i, lies, &mask, d);
 }
 

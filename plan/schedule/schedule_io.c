@@ -21,8 +21,8 @@ static int64_t rows_of(const Module *m, const Program *p, int64_t microbatch)
 /* Nothing is there yet. */
 static void no_io(Program *p)
 {
-    int *all[] = {&p->tokens, &p->weights, &p->scale,  &p->step,  &p->seed,
-                  &p->pos,    &p->filled,  &p->before, &p->begin, &p->count, &p->logits};
+    int *all[] = {&p->tokens, &p->weights, &p->scale, &p->step,  &p->seed,  &p->pos,
+                  &p->filled, &p->before,  &p->begin, &p->count, &p->logits};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         *all[k] = -1;
     for (int k = 0; k < MAX_GOALS; k++)
@@ -51,9 +51,9 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
     Program *p = s->prog;
     no_io(p);
     p->batch_axes = f->batch;
-    int *slot[] = {[ARG_input] = NULL,       [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
-                   [ARG_lr] = NULL,          [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
-                   [ARG_seed] = &p->seed,    [ARG_pos] = &p->pos,       [ARG_filled] = &p->filled,
+    int *slot[] = {[ARG_input] = NULL,        [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
+                   [ARG_lr] = NULL,           [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
+                   [ARG_seed] = &p->seed,     [ARG_pos] = &p->pos,       [ARG_filled] = &p->filled,
                    [ARG_before] = &p->before, [ARG_begin] = &p->begin,   [ARG_count] = &p->count};
     for (size_t k = 0; k < f->args.n; k++) {
         Value v = f->body->args.data[k];
@@ -61,9 +61,10 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
         const char *name = a.role == ARG_input
                                ? name_str(s->m->names, s->m->inputs.data[a.tensor].name)
                                : arg_role_names[a.role];
-        int b = a.role <= ARG_state   ? s->p->tensor_buffer.data[a.tensor]
-                : a.role == ARG_cache ? cache_buffer(s, a.tensor, v)
-                                      : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
+        int b = a.role <= ARG_state ? s->p->tensor_buffer.data[a.tensor]
+                : a.role == ARG_cache
+                    ? cache_buffer(s, a.tensor, v)
+                    : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
         if (a.role == ARG_place) {
             if (p->nplaces == MG_PLACES_MAX)
                 sched_bug(s, NULL, "more places along axes than a program can ask for");
@@ -97,10 +98,9 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
 /* Is this result the new value of that argument? */
 static bool in_place(FnArg a, FnResult r)
 {
-    return a.tensor == r.tensor &&
-           (r.role == RES_total   ? a.role == ARG_total
-            : r.role == RES_cache ? a.role == ARG_cache
-                                  : a.role <= ARG_state);
+    return a.tensor == r.tensor && (r.role == RES_total   ? a.role == ARG_total
+                                    : r.role == RES_cache ? a.role == ARG_cache
+                                                          : a.role <= ARG_state);
 }
 
 /* The place of a result that has a buffer of its own, and what it is called. */

@@ -97,7 +97,7 @@ void rt_ranks_share(mg_run *r, void *what, int64_t bytes)
 /* Writes the rank's places along the axes that its programs ask for. A place never changes. */
 void rt_places_tell(mg_run *r)
 {
-    const mg_entry *all[] = {&r->program->step, &r->program->eval, &r->program->sample,
+    const mg_entry *all[] = {&r->program->step,  &r->program->eval,    &r->program->sample,
                              &r->program->round, &r->program->prefill, &r->program->decode};
     for (int i = 0; i < RT_PROGRAMS; i++)
         for (int k = 0; k < all[i]->nplaces; k++) {

@@ -600,10 +600,8 @@ static void test_large_scores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_loops),        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_threads),      cmocka_unit_test(test_differences),
         cmocka_unit_test(test_large_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

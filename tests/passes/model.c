@@ -151,7 +151,7 @@ Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double h
     static const double scalars[] = {
         [ARG_lr] = 0.01, [ARG_scale] = 16, [ARG_step] = 3,   [ARG_seed] = 42,
         [ARG_pos] = 1,   [ARG_filled] = 3, [ARG_before] = 5, [ARG_total] = 0.75,
-        [ARG_begin] = 2, [ARG_count] = 1, [ARG_cache] = 0};
+        [ARG_begin] = 2, [ARG_count] = 1,  [ARG_cache] = 0};
     Tensor64 *args = NEW_ARRAY(t->a, Tensor64, fn->args.n);
     for (size_t i = 0; i < fn->args.n; i++) {
         ArgRole role = fn->args.data[i].role;

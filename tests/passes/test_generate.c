@@ -1,7 +1,7 @@
-/* test_generate.c - @prefill and @decode, call after call, give the logits of @sample, which computes the
- * whole window for each token: for shipped models made small, for every form in which a model may look at
- * positions before, for prompts of any lengths that take turns; in f64. What looks at later positions is
- * refused, with the place in the source. */
+/* test_generate.c - @prefill and @decode, call after call, give the logits of @sample, which
+ * computes the whole window for each token: for shipped models made small, for every form in which
+ * a model may look at positions before, for prompts of any lengths that take turns; in f64. What
+ * looks at later positions is refused, with the place in the source. */
 #include "grammar/grammar.h"
 #include "tests/passes/model.h"
 
@@ -27,13 +27,17 @@ static const Small models[] = {
     {"llama_mini.mg",
      {"layers=3", "hidden=4", "kv_heads=2", "head=2", "ffn=5", "vocab=7", "seq=9", "batch=16"}},
     {"llama3_8b.mg",
-     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9", "batch=4"}},
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9",
+      "batch=4"}},
     {"qwen2_0_5b.mg",
-     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9", "batch=4"}},
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9",
+      "batch=4"}},
     {"qwen3_0_6b.mg",
-     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9", "batch=4"}},
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9",
+      "batch=4"}},
     {"mistral_7b.mg",
-     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9", "batch=4"}},
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=9",
+      "batch=4"}},
     {"gemma2.mg", {"vocab=13", "seq=16", "batch=8"}},
     {"gemma3.mg", {"vocab=13", "seq=16", "batch=8"}},
     {"mixtral_mini.mg", {"vocab=13", "seq=16", "batch=8"}},
@@ -48,7 +52,8 @@ static Module *elaborate(Model *t, const char *path, const char *text, const cha
                          int64_t sequences)
 {
     const uint32_t file = diag_add_file(t->m->diag, path, text, strlen(text));
-    ElaborateOptions o = {.define = define, .sequences = sequences, .precision = "f64", .prefill = 4};
+    ElaborateOptions o = {
+        .define = define, .sequences = sequences, .precision = "f64", .prefill = 4};
     while (define && o.ndefine < 12 && define[o.ndefine])
         o.ndefine++;
     Diag *d = t->m->diag;
@@ -100,7 +105,7 @@ static const double *whole(Model *t, int text, int64_t pos)
     return run_fn(t, fn, args)[0].data;
 }
 
-/* What the caches of texts have: of @prefill and @decode the same. */
+/* Caches of the texts, the same of @prefill and @decode. */
 typedef struct Caches {
     Tensor64 at[32];
 } Caches;
@@ -144,7 +149,7 @@ static void same_logits(const char *path, const char *text, const char *const *d
         int64_t count[TEXTS];
         for (int k = 0; k < TEXTS; k++) {
             const int64_t room = most - begin[k];
-            const int64_t some = fn == decode ? draw_int(&state, 4) > 0
+            const int64_t some = fn == decode     ? draw_int(&state, 4) > 0
                                  : prefill->whole ? window * draw_int(&state, 2)
                                                   : draw_int(&state, (int)window + 1);
             count[k] = some > room ? 0 : some;
@@ -181,7 +186,8 @@ static void shipped(void **state)
     }
 }
 
-/* ---- forms ------------------------------------------------------------------------------------- */
+/* ---- forms -------------------------------------------------------------------------------------
+ */
 
 static const char head[] = "dim seq = 12, batch = 4, vocab = 7, hidden = 6, heads = 2, head = 3\n"
                            "dim taps = 3, layers = 2, experts = 3, best = 2, slot = 3, rows = 24\n"
@@ -197,10 +203,11 @@ static const char head[] = "dim seq = 12, batch = 4, vocab = 7, hidden = 6, head
                            "    x = tanh(table[tokens])\n"
                            "    q = x @ wq over hidden\n"
                            "    k = x @ wk over hidden\n";
-static const char tail[] = "    loss = cross_entropy(y @ table over hidden, next(tokens))\n"
-                           "         + 0.001 * (sum(place) + sum(w) + sum(near) + sum(wq) + sum(wk)"
-                           " + sum(router) + sum(we) + sum(k) + sum(q))\n}\n"
-                           "train {\n    optimizer sgd()\n    lr constant(peak = 1, steps = 1)\n}\n";
+static const char tail[] =
+    "    loss = cross_entropy(y @ table over hidden, next(tokens))\n"
+    "         + 0.001 * (sum(place) + sum(w) + sum(near) + sum(wq) + sum(wk)"
+    " + sum(router) + sum(we) + sum(k) + sum(q))\n}\n"
+    "train {\n    optimizer sgd()\n    lr constant(peak = 1, steps = 1)\n}\n";
 
 static const char *const forms[] = {
     "y = x + place",
@@ -209,20 +216,26 @@ static const char *const forms[] = {
     "y = x * cos(index(seq) * 0.3)",
     "z = tanh(x[seq - 2]) + place\n y = z[seq - 1] * x",
     "y = x + sum(attention(q, k, k, along seq, over head, causal), over (heads, head))",
-    "y = x + sum(attention(q, k, k, along seq, over head, causal, window = 4, cap = 2), over (heads, head))",
-    "y = x + sum(attention(q, k[seq -> seq2], k[seq -> seq2], along seq, along seq2, over head, causal,"
+    "y = x + sum(attention(q, k, k, along seq, over head, causal, window = 4, cap = 2), over "
+    "(heads, head))",
+    "y = x + sum(attention(q, k[seq -> seq2], k[seq -> seq2], along seq, along seq2, over head, "
+    "causal,"
     " bias = near), over (heads, head))",
     "y = rope(x, along seq, over hidden) + sum(attention(q, k, k, along seq, over head, causal,"
     " sink = 0.3, window = 3), over (heads, head))",
     "far = 0.1 * (index(seq2) - index(seq))\n"
-    "y = x + sum(attention(q, k[seq -> seq2], k[seq -> seq2], along seq, along seq2, over head, causal,"
+    "y = x + sum(attention(q, k[seq -> seq2], k[seq -> seq2], along seq, along seq2, over head, "
+    "causal,"
     " bias = far), over (heads, head))",
-    "s = expand(0, over (batch, hidden))\n scan seq {\n s = tanh(0.5 * s + x)\n y = s * index(seq)\n}\n",
-    "s = expand(1, over (batch, hidden))\n d = sigmoid(x)\n scan seq {\n s = d * s + x\n y = s\n}\n",
+    "s = expand(0, over (batch, hidden))\n scan seq {\n s = tanh(0.5 * s + x)\n y = s * "
+    "index(seq)\n}\n",
+    "s = expand(1, over (batch, hidden))\n d = sigmoid(x)\n scan seq {\n s = d * s + x\n y = "
+    "s\n}\n",
     "s = expand(0, over (hidden))\n scan seq {\n s = 0.9 * s + index(seq)\n y = s + x\n}\n",
     "y = x\n repeat layers {\n u : param[hidden] ~ normal(1)\n y = tanh(y * u + y[seq - 1])\n}\n",
     "y = x\n repeat layers {\n p : param[seq, hidden] ~ normal(1)\n"
-    " t = expand(0, over (batch, hidden))\n scan seq {\n t = tanh(t + y + p)\n s = t\n}\n y = y + s\n}\n",
+    " t = expand(0, over (batch, hidden))\n scan seq {\n t = tanh(t + y + p)\n s = t\n}\n y = y + "
+    "s\n}\n",
     "chosen = top(softmax(x @ router over hidden, over experts), experts -> best)\n"
     "z = dispatch(x, chosen, seq -> (experts, slot))\n"
     "y = x + combine(tanh(z @ we over hidden)[wide -> hidden], chosen, (experts, slot) -> seq)",
@@ -247,11 +260,12 @@ static void every_form(void **state)
     arena_free(a);
 }
 
-/* What looks at later positions, and a part of what is said. */
+/* Forms that look at later positions, and a part of what is said. */
 static const char *const refused[][2] = {
     {"y = x - mean(x, over seq)", "it mixes positions"},
     {"y = x[seq + 1]", "it reads later positions"},
-    {"y = x + sum(attention(q, k, k, along seq, over head), over (heads, head))", "later positions"},
+    {"y = x + sum(attention(q, k, k, along seq, over head), over (heads, head))",
+     "later positions"},
     {"s = expand(0, over (batch, hidden))\n scan seq reverse {\n s = tanh(s + x)\n y = s\n}\n",
      "from the last position to the first"},
     {"y = x * sum(sum(x[seq -> seq2] * 0.1, over seq2), over hidden)", "positions"},

@@ -148,7 +148,7 @@ static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t 
                    .dbias = b * dbias[0] + s * dbias[1] + h * dbias[2] + g * dbias[3],
                    .bias = see->bias,
                    .first = first_key(d, b, s, see->first),
-                   .keys = seen ? seen[b * d->seen[0] + s * d->seen[1]]
+                   .keys = seen                           ? seen[b * d->seen[0] + s * d->seen[1]]
                            : d->causal && s + 1 < d->keys ? s + 1
                                                           : d->keys};
 }
