@@ -217,25 +217,6 @@ static bool is_gpu(void *who, const char *device)
            d.target == TARGET_cuda;
 }
 
-/* A number of --generate; what it is where it is not given. */
-static Exit read_generates(Session *s, const char *name, const char *text, int64_t without,
-                           int64_t *n)
-{
-    enum { MOST = 65536 };
-    char *end;
-    if (text && !s->o->generate)
-        return usage(s, arena_printf(s->arena, "--%s is for --generate", name),
-                     arena_printf(s->arena, "--generate --%s 8", name));
-    const long long value = text ? strtoll(text, &end, 10) : without;
-    if (text && (!*text || *end || value < 1 || value > MOST))
-        return usage(
-            s,
-            arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", name, text, MOST),
-            arena_printf(s->arena, "--%s 8", name));
-    *n = value;
-    return EXIT_done;
-}
-
 Exit compile_front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
@@ -251,9 +232,9 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     if (!wrong)
         wrong = read_microbatch(s, &e.microbatch);
     if (!wrong)
-        wrong = read_generates(s, "sequences", o->sequences, o->generate, &e.sequences);
+        wrong = generate_number(s, "sequences", o->sequences, o->generate, &e.sequences);
     if (!wrong)
-        wrong = read_generates(s, "prefill", o->prefill, 0, &e.prefill);
+        wrong = generate_number(s, "prefill", o->prefill, 0, &e.prefill);
     if (wrong)
         return wrong;
     times_mark(s, "read");
@@ -566,18 +547,6 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
     return wrong;
 }
 
-/* Options that ask for steps of training, of a program that has none. */
-static Exit check_generates(Session *s, const Compiled *c)
-{
-    const Options *o = s->o;
-    const bool json = o->plan && !strcmp(o->plan, "json");
-    if (c->plan->train || !(o->frontier || o->report || o->trace || o->memory || json))
-        return EXIT_done;
-    return usage(s,
-                 "--frontier, --report, --trace, --memory and --plan=json are of steps of training",
-                 "--plan and --schedule show a program that generates");
-}
-
 /* ---- all of it ----------------------------------------------------------------------------- */
 
 Exit compile(Session *s)
@@ -599,7 +568,7 @@ Exit compile(Session *s)
     if (!wrong)
         wrong = compile_middle(s, &c, after, last_pass(o));
     if (!wrong && c.plan)
-        wrong = check_generates(s, &c);
+        wrong = generate_options(s, &c);
     if (!wrong && c.plan) {
         wrong = write_outputs(s, &c);
         times_mark(s, "write");
