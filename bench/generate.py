@@ -3,7 +3,7 @@
 
     bench/generate.py [BUILD] [--sequences 1,8] [--lengths 128,3968] [--tokens 100] [--rounds 3] [--no-torch]
 
-Both are greedy, in float32, on as many threads as there are cores, and take turns. What is said is seconds of the processor for a
+Both are greedy, in float32, on one thread, and take turns. What is said is seconds of the processor for a
 token of each sequence, the difference of a longer and a shorter run (other programs on the machine are then not counted, but for
 what they take of memory), and the bytes that have to be read for it, weights and caches, beside those that a program that only
 reads reads in the same time. --lengths: of prompts; the program has room for 4096 tokens.
@@ -70,7 +70,7 @@ class Program:
                         str(sequences), "-o", self.path], check=True, stdout=subprocess.DEVNULL)
 
     def run(self, length, tokens):
-        args = [self.path, "--sample", str(tokens), "--temperature", "0"]
+        args = [self.path, "--sample", str(tokens), "--temperature", "0", "--threads", "1"]
         for k in range(self.sequences):
             args += ["--prompt", " ".join(map(str, prompt(k, length)))]
         was = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -87,7 +87,7 @@ class Transformers:
         import torch
         import transformers
         self.torch, self.sequences = torch, sequences
-        torch.set_num_threads(os.cpu_count())
+        torch.set_num_threads(1)
         config = transformers.LlamaConfig(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=LAYERS,
                                           num_attention_heads=KV * GROUP, num_key_value_heads=KV, max_position_embeddings=ROOM,
                                           tie_word_embeddings=False, pad_token_id=0, eos_token_id=None)
@@ -108,7 +108,7 @@ def reader(where):
     with open(f"{where}/reader.c", "w") as f:
         f.write(READER)
     subprocess.run(["cc", "-O2", "-march=native", "-pthread", "-o", f"{where}/reader", f"{where}/reader.c"], check=True)
-    return lambda: float(subprocess.run([f"{where}/reader", str(os.cpu_count())], check=True, capture_output=True, text=True).stdout.split()[0])
+    return lambda: float(subprocess.run([f"{where}/reader", "1"], check=True, capture_output=True, text=True).stdout.split()[0])
 
 
 def main():

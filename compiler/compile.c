@@ -83,9 +83,6 @@ static Exit check_options(Session *s)
     if (o->with_kernels && o->cpu)
         return usage(s, "--cpu is for kernels that LLVM makes, and --with-kernels writes them as C",
                      "leave out one of them; the C compiler has -march");
-    if (o->generate && (o->frontier || o->report || o->trace || o->memory))
-        return usage(s, "--frontier, --report, --trace and --memory are of steps of training",
-                     "--plan and --schedule show a program that generates");
     if (o->check && (o->emit || o->out))
         return usage(s, "--check makes no code: there is nothing for -o or --emit to write",
                      "leave out one of them");
@@ -223,25 +220,6 @@ static bool is_gpu(void *who, const char *device)
            d.target == TARGET_cuda;
 }
 
-/* A number of --generate; what it is where it is not given. */
-static Exit read_generates(Session *s, const char *name, const char *text, int64_t without,
-                           int64_t *n)
-{
-    enum { MOST = 65536 };
-    char *end;
-    if (text && !s->o->generate)
-        return usage(s, arena_printf(s->arena, "--%s is for --generate", name),
-                     arena_printf(s->arena, "--generate --%s 8", name));
-    const long long value = text ? strtoll(text, &end, 10) : without;
-    if (text && (!*text || *end || value < 1 || value > MOST))
-        return usage(
-            s,
-            arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", name, text, MOST),
-            arena_printf(s->arena, "--%s 8", name));
-    *n = value;
-    return EXIT_done;
-}
-
 Exit compile_front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
@@ -257,9 +235,9 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     if (!wrong)
         wrong = read_microbatch(s, &e.microbatch);
     if (!wrong)
-        wrong = read_generates(s, "sequences", o->sequences, o->generate, &e.sequences);
+        wrong = generate_number(s, "sequences", o->sequences, o->generate, &e.sequences);
     if (!wrong)
-        wrong = read_generates(s, "prefill", o->prefill, 0, &e.prefill);
+        wrong = generate_number(s, "prefill", o->prefill, 0, &e.prefill);
     if (wrong)
         return wrong;
     times_mark(s, "read");
@@ -593,6 +571,8 @@ Exit compile(Session *s)
             o->from ? read_dump(s, o->from, &c, &after) : compile_front(s, o->words.data[0], &c);
     if (!wrong)
         wrong = compile_middle(s, &c, after, last_pass(o));
+    if (!wrong && c.plan)
+        wrong = generate_options(s, &c);
     if (!wrong && c.plan) {
         wrong = write_outputs(s, &c);
         times_mark(s, "write");

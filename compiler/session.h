@@ -127,4 +127,9 @@ Exit output_replaceable(Session *s, const char *path);
 /* Whether there is nothing of that name. */
 Exit output_fresh(Session *s, const char *path);
 
+/* generate.c: a number of --generate, and what it is where it is not given; options that ask for
+ * steps of training, of a program that has none, are refused. */
+Exit generate_number(Session *s, const char *name, const char *text, int64_t without, int64_t *n);
+Exit generate_options(Session *s, const Compiled *c);
+
 #endif

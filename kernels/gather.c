@@ -96,8 +96,7 @@ static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
             int64_t n = index_of(w, i);
             if (n >= low && n < high)
                 add(w->to + (((table * d->outer + o) * d->n + n) * d->inner + j) * bytes,
-                    w->from + ((i * d->outer + o) * d->inner + j) * bytes, count,
-                    d->dtype);
+                    w->from + ((i * d->outer + o) * d->inner + j) * bytes, count, d->dtype);
         }
     }
 }

@@ -36,13 +36,6 @@ static double mfu(const Plan *p)
     return p->train->seconds > 0 ? p->train->flops / p->train->seconds / peak : 0;
 }
 
-/* Seconds of a step by kind of action, loops multiplied out. */
-static void seconds_by_kind(const Program *p, double out[ACT_count])
-{
-    for (size_t i = 0; i < p->actions.n; i++)
-        out[p->actions.data[i].kind] += p->actions.data[i].seconds * p->actions.data[i].times;
-}
-
 /* The actions that take most of a step, loops multiplied out. */
 static void print_biggest(const Plan *p, FILE *out)
 {
@@ -341,22 +334,6 @@ static void print_kept(const Module *m, FILE *out)
     json_decref(o);
 }
 
-/* One program that generates: what it adds to each text, in which time, by kinds of actions. */
-static void print_generating(const Plan *p, const Program *g, const char *name, FILE *out)
-{
-    const Module *m = p->module;
-    double by_kind[ACT_count] = {0};
-    fprintf(out, "%-12s %lld token%s of each of %lld: %s, %s tokens/s, %.4g GFLOP\n", name,
-            (long long)g->window, g->window > 1 ? "s" : "", (long long)g->batch,
-            text_seconds(m->arena, g->seconds),
-            text_rate(m->arena, (double)(g->window * g->batch) / g->seconds), g->flops * 1e-9);
-    seconds_by_kind(g, by_kind);
-    for (int i = 0; i < ACT_count; i++)
-        if (by_kind[i] > 0)
-            fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", action_info[i].name, by_kind[i] * 1e3,
-                    100 * by_kind[i] / g->busy);
-}
-
 static void print_model(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -369,34 +346,12 @@ static void print_model(const Plan *p, FILE *out)
     fprintf(out, "precision    %s: %s\n", precision_name(&m->train), precision_reason(&m->train));
 }
 
-static void print_memory(const Plan *p, FILE *out)
-{
-    const Module *m = p->module;
-    fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
-            text_bytes(m->arena, (double)plan_bytes(p)),
-            text_bytes(m->arena, (double)p->device->memory), (long long)p->arena_bytes,
-            p->device->threads, (long long)p->scratch_bytes);
-    for (int i = 0; i < OWN_count; i++)
-        if (p->memory[i])
-            fprintf(out, "  %-12s %s\n", owners[i], text_bytes(m->arena, (double)p->memory[i]));
-    for (int i = 0; i < OUT_count; i++)
-        if (p->outside.bytes[i])
-            fprintf(out, "  %-30s %s, beside the arena\n", outside_name((OutsideItem)i),
-                    text_bytes(m->arena, (double)p->outside.bytes[i]));
-}
-
 static void print_generation(const Plan *p, FILE *out)
 {
-    const Module *m = p->module;
     print_model(p, out);
     fprintf(out, "parameters   %lld\n", (long long)plan_parameters(p, false));
-    fprintf(out, "texts        %lld of at most %lld tokens at once\n", (long long)p->decode->batch,
-            (long long)m->seq.size);
-    print_memory(p, out);
-    print_generating(p, p->prefill, "prefill", out);
-    print_generating(p, p->decode, "decode", out);
-    fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
-            p->nactions);
+    plan_print_bytes(p, out);
+    plan_print_generation(p, out);
 }
 
 void plan_print(const Plan *p, FILE *out)
@@ -420,7 +375,7 @@ void plan_print(const Plan *p, FILE *out)
             text_rate(m->arena, (double)m->batch.size * (double)m->seq.size / p->train->seconds),
             100 * mfu(p));
     print_whole(p, out);
-    print_memory(p, out);
+    plan_print_bytes(p, out);
     print_levels(p, out);
     fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
             text_bytes(m->arena, (double)p->live_bound_bytes),
@@ -431,7 +386,7 @@ void plan_print(const Plan *p, FILE *out)
     plan_print_experts(p, out);
     plan_print_stages(p, out);
     print_recompute(p, out);
-    seconds_by_kind(p->train, by_kind);
+    plan_seconds_by_kind(p->train, by_kind);
     fputs("step time by kind\n", out);
     for (int i = 0; i < ACT_count; i++)
         if (by_kind[i] > 0)

@@ -12,6 +12,12 @@ void plan_print_layout(const Plan *p, FILE *out); /* what ranks send, and what e
 /* --memory, MiniMalloc's columns: of the arena of one level. */
 void plan_print_memory(const Plan *p, Level level, FILE *out);
 
+/* show_generate.c: seconds of a program by kind of action, loops multiplied out; the memory of all
+ * programs, by owner; and what the programs that generate do. */
+void plan_seconds_by_kind(const Program *p, double out[ACT_count]);
+void plan_print_bytes(const Plan *p, FILE *out);
+void plan_print_generation(const Plan *p, FILE *out);
+
 /* show_levels.c: is a buffer of a step in the arena of a level? */
 bool plan_has_buffer(const Buffer *b, Level level);
 /* Seconds of a step's transfers between levels, and of those in which nothing computes. */

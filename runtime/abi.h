@@ -164,8 +164,8 @@ typedef struct mg_total {
     bool max;          /* the maximum so far, not the sum */
 } mg_total;
 
-/* What positions before left, for those to come: for each of `outer` layers and each sequence so
- * many bytes; 0 where a text begins. */
+/* A cache: what positions before left, for those to come: for each of `outer` layers and each
+ * sequence so many bytes; 0 where a text begins. */
 typedef struct mg_cache {
     int64_t offset, outer, bytes;
 } mg_cache;

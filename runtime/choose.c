@@ -1,7 +1,7 @@
 /* choose.c - a token by its logit: penalty, temperature, then what is left out (top_k, top_p,
  * min_p, in this order), then one of the rest by its probability.
  *
- * Where nothing is left out tokens are added up in their order, else the likeliest first; of equal
+ * Tokens, where none is left out, are added up in their order, else the likeliest first; of equal
  * ones the first comes first. So the same numbers give the same token anywhere. */
 #include "runtime/sample.h"
 

@@ -201,7 +201,7 @@ static int indexed(const Emitter *e, size_t buffer)
 
 void emit_buffers(Emitter *e)
 {
-    static const char *const prefix[OWN_count] = {"P_", "G_", "S_", "A_", "C_", "W_", "X_"};
+    static const char *const prefix[OWN_count] = {"P_", "G_", "S_", "A_", "C_", "W_", "K_", "X_"};
     find_steps(e);
     fputs(
         "/* Places in the arena: P parameters, S optimizer state, G gradients, A activations, "

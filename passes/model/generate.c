@@ -185,8 +185,8 @@ static bool has_positions(const Generate *g, const Type *t)
     return false;
 }
 
-/* What there is of each position of the window, and does not depend on tokens: its elements at the
- * new ones. */
+/* The elements at the new positions of what there is of each position of the window, and does not
+ * depend on tokens. */
 static Value looked_up(Generate *g, Value x, Image image)
 {
     Module *m = g->m;

@@ -79,8 +79,8 @@ Value generate_each(Generate *g, Builder *b, Value x);
 Value generate_place(Generate *g, DType t);
 void generate_start(Generate *g);
 
-/* What positions before left, of type t, in the frame's region: an argument of the function, sliced
- * by the loops around; and what the cache of that number becomes. */
+/* A cache, of type t: what positions before left, in the frame's region: an argument of the
+ * function, sliced by the loops around; and what the cache of that number becomes. */
 Value generate_cache(Generate *g, Frame *f, const Type *t, size_t *number);
 void generate_leave(Generate *g, Frame *f, size_t number, Value v);
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What of a loop has a use: by its operands and results. */
+/* Has operand k of a loop, and what becomes of it, a use? */
 static bool used(const Generate *g, const Ins *i, uint32_t k)
 {
     const Region *b = i->body;

@@ -1,12 +1,12 @@
-/* halved_caches.c - caches of keys and values are kept in halves, as attention reads them; part of the
- * pass precision.
+/* halved_caches.c - caches of keys and values are kept in halves, as attention reads them; part of
+ * the pass precision.
  *
  *   before:  %c: f32 = scatter_add %x, %at, %cache    after:  %x2: bf16 = cast %x
- *            %c2: bf16 = cast %c                              %c2: bf16 = scatter_add %x2, %at, %cache
- *            attention %q, %c2, ...                           attention %q, %c2, ...
+ *            %c2: bf16 = cast %c                              %c2: bf16 = scatter_add %x2, %at,
+ * %cache attention %q, %c2, ...                           attention %q, %c2, ...
  *
- * What is added is added to 0 (passes/model/generate_ops.c), so it is rounded once either way. A cache
- * that anything reads in f32 stays f32, in both functions. */
+ * A row is added to 0 (passes/model/generate_ops.c), so it is rounded once either way. A
+ * cache that anything reads in f32 stays f32, in both functions. */
 #include "passes/model/halves.h"
 #include "passes/walk.h"
 
@@ -45,7 +45,8 @@ static void look(void *ctx, Ins *i)
     const uint32_t carried = (uint32_t)i->attrs.carried;
     for (uint32_t k = 0; k < i->nin; k++)
         if (is(c, i->in[k]))
-            c->good &= (i->op == OP_repeat && k >= carried) || (i->op == OP_scatter_add && k == 2) ||
+            c->good &= (i->op == OP_repeat && k >= carried) ||
+                       (i->op == OP_scatter_add && k == 2) ||
                        (i->op == OP_cast && type_of(c->m, i->out[0])->dtype == c->m->train.half);
     for (uint32_t k = 0; i->op == OP_repeat && k < carried; k++)
         c->good &= !is(c, i->body->results.data[k]);
@@ -67,11 +68,12 @@ static void find(Caches *c, const Fn *fn, uint32_t number)
     each_ins(fn->body, look, c);
     for (size_t k = 0; k < fn->results.n; k++)
         if (is(c, fn->body->results.data[k]))
-            c->good &= fn->results.data[k].role == RES_cache && fn->results.data[k].tensor == number;
+            c->good &=
+                fn->results.data[k].role == RES_cache && fn->results.data[k].tensor == number;
     c->good &= found;
 }
 
-/* What is added to a member is rounded before it. */
+/* A row is rounded before it is added to a member. */
 static void round_added(Caches *c, Region *r)
 {
     Ins **old = r->ins.data;

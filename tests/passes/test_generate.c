@@ -105,7 +105,7 @@ static const double *whole(Model *t, int text, int64_t pos)
     return run_fn(t, fn, args)[0].data;
 }
 
-/* What the caches of texts have: of @prefill and @decode the same. */
+/* Caches of the texts, the same of @prefill and @decode. */
 typedef struct Caches {
     Tensor64 at[32];
 } Caches;
@@ -260,7 +260,7 @@ static void every_form(void **state)
     arena_free(a);
 }
 
-/* What looks at later positions, and a part of what is said. */
+/* Forms that look at later positions, and a part of what is said. */
 static const char *const refused[][2] = {
     {"y = x - mean(x, over seq)", "it mixes positions"},
     {"y = x[seq + 1]", "it reads later positions"},

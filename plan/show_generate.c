@@ -1,0 +1,57 @@
+/* show_generate.c - --plan of programs that generate: what they add to each text, in which time;
+ * and lines that it has in common with that of a step. */
+#include "base/quantity.h"
+
+#include "plan/outside.h"
+#include "plan/place/place.h"
+#include "plan/show.h"
+
+void plan_seconds_by_kind(const Program *p, double out[ACT_count])
+{
+    for (size_t i = 0; i < p->actions.n; i++)
+        out[p->actions.data[i].kind] += p->actions.data[i].seconds * p->actions.data[i].times;
+}
+
+/* The memory of all programs, by owner. */
+void plan_print_bytes(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
+            text_bytes(m->arena, (double)plan_bytes(p)),
+            text_bytes(m->arena, (double)p->device->memory), (long long)p->arena_bytes,
+            p->device->threads, (long long)p->scratch_bytes);
+    for (int i = 0; i < OWN_count; i++)
+        if (p->memory[i])
+            fprintf(out, "  %-12s %s\n", plan_owner((Owner)i),
+                    text_bytes(m->arena, (double)p->memory[i]));
+    for (int i = 0; i < OUT_count; i++)
+        if (p->outside.bytes[i])
+            fprintf(out, "  %-30s %s, beside the arena\n", outside_name((OutsideItem)i),
+                    text_bytes(m->arena, (double)p->outside.bytes[i]));
+}
+
+/* One program that generates: what it adds to each text, in which time, by kinds of actions. */
+static void print_generating(const Plan *p, const Program *g, const char *name, FILE *out)
+{
+    const Module *m = p->module;
+    double by_kind[ACT_count] = {0};
+    fprintf(out, "%-12s %lld token%s of each of %lld: %s, %s tokens/s, %.4g GFLOP\n", name,
+            (long long)g->window, g->window > 1 ? "s" : "", (long long)g->batch,
+            text_seconds(m->arena, g->seconds),
+            text_rate(m->arena, (double)(g->window * g->batch) / g->seconds), g->flops * 1e-9);
+    plan_seconds_by_kind(g, by_kind);
+    for (int i = 0; i < ACT_count; i++)
+        if (by_kind[i] > 0)
+            fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", action_info[i].name, by_kind[i] * 1e3,
+                    100 * by_kind[i] / g->busy);
+}
+
+void plan_print_generation(const Plan *p, FILE *out)
+{
+    fprintf(out, "texts        %lld of at most %lld tokens at once\n", (long long)p->decode->batch,
+            (long long)p->module->seq.size);
+    print_generating(p, p->prefill, "prefill", out);
+    print_generating(p, p->decode, "decode", out);
+    fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
+            p->nactions);
+}
