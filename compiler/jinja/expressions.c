@@ -338,8 +338,6 @@ static Node *parse_filter(Parser *p, Node *of)
     Node *n = jin_node_new(p, NODE_filter, t->at);
     n->a = of;
     n->text = arena_strndup(p->t->a, t->text, t->n);
-    if (!jin_filter_known(n->text))
-        jin_parse_fail(p, t->at, t->end, "the filter '%s' is not built", n->text);
     if (jin_at_operator(p, "("))
         parse_arguments(p, n);
     return ended(p, n);

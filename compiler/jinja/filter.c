@@ -490,6 +490,8 @@ static JinValue *string_filter(Render *r, const char *name, JinValue *of, Args *
 JinValue *jin_filter(Render *r, const char *name, JinValue *of, Args *args)
 {
     JinValue *v;
+    if (!jin_filter_known(name)) /* in a branch that is not taken it does no harm */
+        jin_render_fail(r, "the filter '%s' is not built", name);
     if (is(name, "default") || is(name, "d"))
         v = otherwise(r, of, args);
     else if (is(name, "tojson"))

@@ -31,6 +31,7 @@ typedef struct TokAdded {
     size_t length;
     int32_t id;
     bool left, right; /* takes the white space before or after it */
+    bool single;      /* is none within a word */
     bool normalized;  /* is looked for in normalized text */
 } TokAdded;
 

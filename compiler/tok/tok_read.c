@@ -415,8 +415,7 @@ static bool read_added(Reader *r, const json_t *list)
         if (!a.length || !json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= 1 << 24)
             return bad(r, "added_tokens", "holds one without content or id");
-        if (flag(v, "single_word", false))
-            return bad(r, a.text, "is a single_word token, which is not built");
+        a.single = flag(v, "single_word", false);
         a.id = (int32_t)json_integer_value(id);
         a.left = flag(v, "lstrip", false);
         a.right = flag(v, "rstrip", false);

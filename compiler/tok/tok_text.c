@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 static void encode_plain(TokWorker *w, TokPiece p, bool first);
 
@@ -199,11 +200,45 @@ static bool space_before(const char *p, size_t i, size_t *k)
     return false;
 }
 
-/* The first added token in p, the longest of those that begin there; NULL if there is none. */
-static const TokAdded *find_added(const Tokenizer *t, const char *p, size_t n, bool in_normalized,
-                                  size_t *at)
+/* A character of words: letters, marks, decimal digits, connectors and joiners. */
+static bool in_word(utf8proc_int32_t c)
 {
-    for (size_t i = 0; i < n; i++) {
+    static const utf8proc_category_t kinds[] = {
+        UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LM,
+        UTF8PROC_CATEGORY_LO, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME,
+        UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_PC};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (utf8proc_category(c) == kinds[i])
+            return true;
+    return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) || /* circled letters */
+           (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
+           (c >= 0x1f170 && c <= 0x1f189);
+}
+
+/* Whether p[begin] to p[end] has no character of a word before or behind it. */
+static bool stands_alone(const char *p, size_t n, size_t begin, size_t end)
+{
+    utf8proc_int32_t c;
+    size_t before = begin;
+    while (before && ((unsigned char)p[--before] & 0xc0) == 0x80)
+        continue;
+    if (begin &&
+        utf8proc_iterate((const utf8proc_uint8_t *)p + before, (utf8proc_ssize_t)(begin - before),
+                         &c) > 0 &&
+        in_word(c))
+        return false;
+    return end >= n ||
+           utf8proc_iterate((const utf8proc_uint8_t *)p + end, (utf8proc_ssize_t)(n - end), &c) <
+               1 ||
+           !in_word(c);
+}
+
+/* The first added token in p from `from` on, the longest of those that begin there; NULL if there
+ * is none. One within a word, of a token that has to stand alone, is text up to its end. */
+static const TokAdded *find_added(const Tokenizer *t, const char *p, size_t n, size_t from,
+                                  bool in_normalized, size_t *at)
+{
+    for (size_t i = from; i < n; i++) {
         const TokAdded *best = NULL;
         if (!t->begins[in_normalized][(unsigned char)p[i]])
             continue;
@@ -213,7 +248,9 @@ static const TokAdded *find_added(const Tokenizer *t, const char *p, size_t n, b
                 (!best || a->length > best->length) && memcmp(p + i, a->text, a->length) == 0)
                 best = a;
         }
-        if (best) {
+        if (best && best->single && !stands_alone(p, n, i, i + best->length)) {
+            i += best->length - 1;
+        } else if (best) {
             *at = i;
             return best;
         }
@@ -226,8 +263,8 @@ static void cut_added(TokWorker *w, TokPiece p, bool in_normalized, bool first)
     size_t from = 0, at, k;
     for (;;) {
         const TokAdded *a =
-            w->t->added.n ? find_added(w->t, p.p + from, p.n - from, in_normalized, &at) : NULL;
-        size_t end = a ? from + at : p.n, after = a ? end + a->length : p.n;
+            w->t->added.n ? find_added(w->t, p.p, p.n, from, in_normalized, &at) : NULL;
+        size_t end = a ? at : p.n, after = a ? end + a->length : p.n;
         uint32_t origin = a ? tok_origin(&p, end) : 0;
         while (a && a->left && end > from && space_before(p.p, end, &k))
             end -= k;

@@ -305,6 +305,18 @@ class Chat(mgctest.Case):
         self.template(CHATML)
         self.assertIn("it has no conversations", self.tok("a.txt", code=4, options=("--format", "messages")).err)
 
+    def test_golden_masks(self):
+        """Tokens and masks of transformers, where tokens are merged and texts normalized (tests/tok/offsets.py --golden)."""
+        with open(os.path.join(GOLDEN, "masks.json"), encoding="ascii") as f:
+            golden = json.load(f)
+        self.write("a.jsonl", lines({"messages": m} for m in golden["talks"]))
+        self.write("t.jinja", golden["template"].encode())
+        for name, want in golden["of"].items():
+            r = self.mgc("tok", "--tokenizer", os.path.join(GOLDEN, name + ".json"), "--chat-template", "t.jinja", "-o", name, "a.jsonl")
+            self.assertEqual(r.returncode, 0, r.err)
+            self.assertEqual(list(array.array("H", self.read(name + ".bin"))), [i for ids, _ in want for i in ids])
+            self.assertEqual(list(self.read(name + ".bin.weights")), [i for _, mask in want for i in mask])
+
     def test_golden_templates(self):
         """Constructs of Jinja with the texts that transformers' renderer makes of them (tests/tok/chat.py --golden)."""
         with open(os.path.join(GOLDEN, "chat.json"), encoding="utf-8") as f:

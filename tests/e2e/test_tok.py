@@ -125,6 +125,14 @@ class Tok(mgctest.Case):
         self.tok("t.json", "a.txt")
         self.assertEqual(self.tokens(), [[2, 1, 0, 2, 3] + [2] * 100])
 
+    def test_single_word(self):
+        """An added token that has to stand alone is none within a word, nor beside a mark or a digit."""
+        added = [{"id": 4, "content": "ab", "single_word": True}, {"id": 5, "content": "-", "special": True}]
+        self.write("t.json", json.dumps({**TINY, "model": {**TINY["model"], "merges": []}, "added_tokens": added}))
+        self.write("a.txt", "ab-abb-bab-ab\u0301-ab1-ab_-ab")
+        self.tok("t.json", "a.txt")
+        self.assertEqual(self.tokens(), [[4, 5, 0, 1, 1, 5, 1, 0, 1, 5, 0, 1, 3, 5, 0, 1, 3, 5, 0, 1, 3, 5, 4]])
+
     def test_refused(self):
         self.write("a.txt", "ab")
         base = json.dumps(TINY)
@@ -139,7 +147,6 @@ class Tok(mgctest.Case):
                              ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a"},
                                                  "behavior": "MergedWithNext"}}, "'MergedWithNext' is not built"),
                              ({"added_tokens": [{"id": -1, "content": "x"}]}, "without content or id"),
-                             ({"added_tokens": [{"id": 9, "content": "x", "single_word": True}]}, "single_word"),
                              ({"model": {"type": "WordPiece", "vocab": {"a": 0}, "merges": []}}, "WordPiece"),
                              ({"model": {"type": "BPE", "vocab": {"a": 2 ** 40}, "merges": []}}, "has no id"),
                              ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}}, "not all in the vocabulary"),

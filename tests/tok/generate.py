@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MGC = os.path.join(os.environ.get("MGC_BUILD", os.path.join(HERE, "../../build")), "mgc")
@@ -80,6 +80,15 @@ def train(texts, size):
     return {"gpt2": gpt2, "llama3": llama3, "llama2": llama2}
 
 
+def with_words(name):
+    """A tokenizer of golden/ with added tokens that have to stand alone, and such that take space."""
+    t = Tokenizer.from_file(os.path.join(HERE, "golden", name + ".json"))
+    t.add_tokens([AddedToken("the", single_word=True), AddedToken("he", single_word=True, lstrip=True),
+                  AddedToken("in", single_word=True, rstrip=True), AddedToken("if (", single_word=True, normalized=False),
+                  AddedToken("é", single_word=True)])
+    return t
+
+
 def write_lines(path, texts):
     with open(path, "w", encoding="utf-8") as f:
         for i, t in enumerate(texts):
@@ -127,7 +136,8 @@ def main():
     if "--compare" in sys.argv:
         print("| kind | texts | tokens | documents that differ | tokenizers | mgc | times as fast |\n"
               "|---|---|---|---|---|---|---|")
-        compare(train(documents(text, code, 8000, 1), 4000), documents(text, code, 24000, 2))
+        compare({**train(documents(text, code, 8000, 1), 4000), "words": with_words("gpt2"), "words, NFC": with_words("llama3")},
+                documents(text, code, 24000, 2))
         return
     texts = documents(text, code, 160, 3)
     write_lines(os.path.join(HERE, "golden/texts.jsonl"), texts)

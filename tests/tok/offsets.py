@@ -2,7 +2,8 @@
 
 With the tokenizers of golden/ (byte-level with merges; NFC; Llama 2's normalizer and byte fallback) and a
 template with `generation` blocks, N (2000) random conversations get the same tokens and the same weights
-as apply_chat_template(return_assistant_tokens_mask=True) gives. Needs transformers.
+as apply_chat_template(return_assistant_tokens_mask=True) gives. offsets.py --golden writes golden/masks.json, 24 of
+them, for tests/e2e/test_chat.py. Needs transformers.
 """
 
 import array
@@ -28,8 +29,26 @@ def text(r):
     return "".join(r.choice(PARTS) for _ in range(r.randrange(0, 12))) if r.random() < 0.6 else chat.text(r)
 
 
+def golden():
+    from transformers import PreTrainedTokenizerFast
+    r = random.Random(8)
+    talks = [[{"role": x, "content": text(r) or "empty"} for _ in range(r.randrange(1, 3)) for x in ("user", "assistant")] for _ in range(24)]
+    out = {"template": TEMPLATE, "talks": talks, "of": {}}
+    for name in ("gpt2", "llama3", "llama2"):
+        t = PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "golden", name + ".json"))
+        t.chat_template = TEMPLATE
+        all_of = [t.apply_chat_template(m, tokenize=True, return_dict=True, return_assistant_tokens_mask=True) for m in talks]
+        out["of"][name] = [[list(x["input_ids"]), list(x["assistant_masks"])] for x in all_of]
+    with open(os.path.join(HERE, "golden/masks.json"), "w", encoding="ascii") as f:
+        json.dump(out, f)
+        f.write("\n")
+
+
 def main():
     from transformers import PreTrainedTokenizerFast
+    if sys.argv[1:] == ["--golden"]:
+        golden()
+        return
     r, n = random.Random(3), int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     # An answer of nothing has no token; transformers gives it the one at its place.
     talks = [[{"role": x, "content": text(r) or "empty"} for _ in range(r.randrange(1, 4)) for x in ("user", "assistant")] for _ in range(n)]
