@@ -12,7 +12,7 @@ from . import bounds, build, cards, machine
 
 # Published rate by expected rate. No kernel of tf32 or of float32 was found: that of flash is assumed.
 FACTORS = {"flash_sm90": (0.82, 0.82), "flash": (0.91, 0.87), "flash_tf32": (0.91, 0.87), "flash_f32": (0.91, 0.87)}
-# What an H100 measured, forward and gradient, of its peak: bench/results/h100.md, "Attention alone" (causal; heads of 64 with 64 sequences of
+# MEASURED has what an H100 measured, forward and gradient, of its peak: bench/results/h100.md, "Attention alone" (causal; heads of 64 with 64 sequences of
 # 1024 and 4 of 4096, of 128 with 4 of 1024 and 4096, and one of 16384).
 MEASURED = {90: {("flash_sm90", 64, 1024): (0.269, 0.214), ("flash_sm90", 64, 4096): (0.362, 0.274), ("flash_sm90", 128, 1024): (0.276, 0.227),
                  ("flash_sm90", 128, 4096): (0.44, 0.383), ("flash_sm90", 128, 16384): (0.516, 0.43)}}

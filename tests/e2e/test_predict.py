@@ -15,7 +15,8 @@ import mgctest
 PREDICT = os.path.join(mgctest.SOURCE, "scripts", "predict")
 # One of each source and kind of layout.
 SAMPLE = ["gpt18b", "gpt1t", "gpt175b", "llama3_8b_a100", "llama3_70b_tp", "llama3_8b_128", "nano80b_128", "llama3_405b_16k",
-          "qwen0.5b_4090", "qwen3b_5060ti"]
+          "qwen0.5b_4090", "qwen3b_5060ti", "llama8b_fsdp_fp8"]
+SPARSE = ["qwen30b_8", "gptoss120b_64", "gptoss120b_1280", "qwen30b_16_fp8", "qwen235b_fp8"]
 CARDS = [f"qwen{size}_{card}" for size in ("0.5b", "1.5b", "3b", "7b") for card in ("4090", "5060ti")]
 
 
@@ -24,7 +25,7 @@ class Predicted(mgctest.Case):
     def predict(self, *names):
         r = subprocess.run([sys.executable, PREDICT, *names], capture_output=True, text=True, check=False,
                            env=dict(os.environ, MGC_BUILD=mgctest.BUILD))
-        return r, re.search(r"(\d+) rows .* mean error ([\d.]+)%, largest ([\d.]+)%; (\d+) fitted", r.stdout)
+        return r, re.search(r"(\d+) rows without, .* mean error ([\d.]+)%, largest ([\d.]+)%; (\d+) fitted", r.stdout)
 
     def test_published(self):
         r, last = self.predict(*([] if mgctest.FULL else SAMPLE))
@@ -32,7 +33,18 @@ class Predicted(mgctest.Case):
         rows, mean, most, fitted = (float(g) for g in last.groups())
         self.assertLessEqual(mean, 15)
         self.assertLessEqual(most, 30)
-        self.assertEqual((rows, fitted), (49, 4) if mgctest.FULL else (len(SAMPLE) - 1, 1))
+        self.assertEqual((rows, fitted), (96, 3) if mgctest.FULL else (len(SAMPLE) - 1, 1))
+
+    def test_experts(self):
+        """No row with experts is refused, nor far below what was published; some of those programs are far below others."""
+        rows = list(mgctest.some(SPARSE, 2))
+        r, _ = self.predict(*rows)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        last = re.search(r"(\d+) rows with experts: mean error .*\n.* at the worst (-?[\d.]+)% below it", r.stdout)
+        self.assertEqual(int(last[1]), len(rows))
+        self.assertLess(float(last[2]), 60 if mgctest.FULL else 30)
+        r, _ = self.predict("--set", "h100.node_bandwidth=8e9", "qwen235b_fp8")
+        self.assertEqual(r.returncode, 1, r.stdout + r.stderr)
 
     def test_cards_that_people_own(self):
         """Nothing was fitted on these: their descriptions have products and memory as others measured them. What is offloaded

@@ -37,7 +37,7 @@
 # IR: {{%x[.0-9]*}}: bf16[batch=1, seq=4096, hidden=4096], {{.*}} = repeat {{.*}}[[W]], {{.*}}layers=31
 #
 # As many gathers as without, and as much is sent.
-# PLAN: predicted 21{{[.0-9]*}} s, {{.*}} MFU 5{{.*}}
+# PLAN: predicted 20{{[.0-9]*}} s, {{.*}} MFU 5{{.*}}
 # PLAN-NEXT: microbatch {{.*}} forward, {{.*}} backward; 64 microbatches, and {{.*}} outside of them
 # PLAN-NEXT: the mesh bubble 0.0%; a rank that computes a tenth slower makes it {{[89][.0-9]*}}% longer; waits for dp {{[0-9.]+}}%
 # PLAN: comm {{.*}} MiB
