@@ -1,14 +1,13 @@
 /* stages.c - how many layers each stage of a pipeline has, where a rank has several, by plans.
  *
  * Pass shard gives no stage more layers than it must (passes/spmd/stages.c), for a rank has as much
- * room in each chunk as the largest stage needs. Where that leaves one rank with more work than
- * others, as the last one with the logits, more room can be worth its memory. Where the pass says
- * so, the program is planned as the pass cuts it. That tells what a layer takes in each phase, and
- * what is before the layers and behind them, so that the table of the schedule says how long a step
- * takes with any other cut. The fastest of those is sought by moving a layer from one stage to
- * another, as long as that helps, with one layer more in the largest stage, two, and so on. What
- * was found is planned too, for its memory and what else changes with it; it is taken if it fits,
- * is faster, and more than a little. No number changes: each layer computes the same.
+ * room in each chunk as the largest stage needs, and it compares counts of arithmetic and bytes. So
+ * the program is planned as the pass cuts it. That tells what a layer takes in each phase, and what
+ * is before the layers and behind them, and the table of the schedule says how long a step takes
+ * with any other cut. The fastest is sought by moving a layer from one stage to another, as long as
+ * that helps: with the room that there is, then with one layer more in the largest stage, and so
+ * on. What was found is planned too, for its memory and what else changes with it; it is taken if
+ * it fits, is faster, and more than a little. No number changes: each layer computes the same.
  *
  * Nothing depends on how long the search takes: it ends after so many cells of the table. */
 #include "decide/stages.h"
@@ -137,11 +136,10 @@ static const Plan *planned(const Module *module, const Device *d, const int64_t 
 static int found_cuts(Search *s, const Pipeline *pass, Cut *best, Arena *a)
 {
     Cut now = cut_new(s, a);
-    double least = INFINITY;
     int n = 0;
     memcpy(now.layers, pass->layers.data, (size_t)s->stages * sizeof *now.layers);
     now.seconds = pipe_cut_seconds(s->cuts, now.layers);
-    least = now.seconds * (1 - WORTH) / (1 - ROOM);
+    double least = now.seconds * (1 - WORTH) / (1 - ROOM);
     for (int more = 0; more <= ROOMS; more++) {
         s->most = pass->max_layers + more;
         climb(s, &now);
@@ -172,7 +170,7 @@ void stages_decide(Module *m, const Device *d)
     s.cuts = as_cut ? pipe_cuts(as_cut, a) : NULL;
     s.runs = CELLS / (s.stages * mesh_microbatches(m));
     Cut found[ROOMS + 1];
-    int n = s.cuts ? found_cuts(&s, &as_cut->module->layout.pipeline, found, a) : 0;
+    const int n = s.cuts ? found_cuts(&s, &as_cut->module->layout.pipeline, found, a) : 0;
     for (int k = n - 1; k >= 0 && !l->layers.n; k--) {
         Arena *tmp = arena_new();
         const Plan *p = planned(m, d, found[k].layers, s.stages, tmp);

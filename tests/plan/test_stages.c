@@ -271,17 +271,17 @@ static bool plant(const Module *m, Fn *fn, Ins *i, Fault f)
 static void faults(void **state)
 {
     (void)state;
-    static const char *const some[] = {"dp=2 pp=2; layers pp; batch dp; state dp",
-                                       "pp=4 dp=2; layers pp; batch dp",
-                                       "dp=2 pp=2; layers pp:2; batch dp"};
+    static const char *const some[] = {
+        "dp=2 pp=2; layers pp; batch dp; state dp", "pp=4 dp=2; layers pp; batch dp",
+        "dp=2 pp=2; layers pp:2; batch dp", "dp=2 pp=2; layers pp:2=3,0,2,0; batch dp"};
     static const Small models[] = {GPT2(5, 8), LLAMA(5, 8), TOGETHER(5)};
     int planted = 0, told = 0, seen = 0;
-    for (int k = 0; k < 9; k++) {
-        const char *spec = some[k % 3];
+    for (int k = 0; k < 12; k++) {
+        const char *spec = some[k % 4];
         Reference r;
-        if (k >= 6 && !sampled((uint64_t)k, 3))
+        if (k >= 8 && !sampled((uint64_t)k, 3))
             continue;
-        open_reference(&r, &models[k / 3], 4);
+        open_reference(&r, &models[k / 4], 4);
         for (int n = 0, more = 1; more; n++)
             for (int f = 0; f < FAULTS; f++) {
                 Model t;
