@@ -34,7 +34,7 @@ static double length_of(const PipeCosts *c, const PipeOps *ops, size_t i)
     return cost_of(c, a) * (1 - c->hidden / (pair.forward + pair.back));
 }
 
-/* What goes beside before an operation that computes, and behind the one before. */
+/* Seconds of what goes beside before an operation that computes, and behind the one before. */
 static double beside(const PipeCosts *c, const PipeOps *ops, size_t i)
 {
     double seconds = 0;

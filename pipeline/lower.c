@@ -32,7 +32,7 @@
  * action that would fill a third waits for the send before the last. At the end all are waited for.
  * A table whose own sends stand later than that needs more buffers; how many is counted.
  *
- * Where stages are gathered and reduced beside (PipeTable.unshards), a row begins with all its
+ * A row begins, where stages are gathered and reduced beside (PipeTable.unshards), with all its
  * gathers, chunk by chunk, and a stage's first F waits for its own. A chunk is reduced on all ranks
  * at one time of that run, when the last of them is through with it: what computes beside it is
  * slower, and were each rank to begin when it is through, one microbatch after the other would be
@@ -114,7 +114,7 @@ static void put_beside(Lower *l, int rank, PipeKind kind, int stage)
     put(l, rank, (PipeOp){.step = PIPE_BESIDE, .action = a});
 }
 
-/* What is to be gathered of a rank's stages, and how much of them there is to do. */
+/* Begins to gather a rank's stages, and counts what there is to do of them. */
 static void put_gathers(Lower *l, int rank)
 {
     const PipeTable *t = l->t;
@@ -145,7 +145,7 @@ static void put_waits(Lower *l, int rank, PipeAction a)
     }
 }
 
-/* What a rank is through with, of chunks with which all are by this time. */
+/* Reduces what a rank is through with, of chunks with which all are by this time. */
 static void put_reductions(Lower *l, int rank, int32_t now)
 {
     for (int *k = &l->reduced[rank]; *k < l->ndone[rank]; ++*k) {

@@ -43,7 +43,7 @@ static void mark_beside(const Writer *w, int point, int depth)
     call(w, "mg_stream", MG_STREAM_REST, depth);
 }
 
-/* What is gathered, chunk by chunk: before the table. */
+/* Gathers stand before the table, chunk by chunk. */
 void emit_gathers(Writer *w, int depth)
 {
     const int n = w->p->pipe ? w->p->pipe->ahead : 0;

@@ -135,7 +135,7 @@ static bool is_shown(const PipeOp *op)
     return op->step == PIPE_COMPUTE || op->step == PIPE_START;
 }
 
-/* What is gathered or reduced of a stage. */
+/* Tells what is gathered or reduced of a stage. */
 static void walk_beside(Walker *w, PipeAction of, double begin)
 {
     const Pipe *pipe = w->program->pipe;

@@ -255,7 +255,7 @@ static int64_t layers_of(const Once *o, const Gather *g)
     return t->dims[type_find(t, o->m->layout.pipeline.dim)].size;
 }
 
-/* What loops of the rounds gather is gathered before these. */
+/* Gathers before the rounds what loops of these gather. */
 static void gather_before(Once *o, Builder *b, const Region *rounds)
 {
     for (size_t k = 0; k < rounds->ins.n; k++) {

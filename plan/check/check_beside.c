@@ -14,7 +14,7 @@
  *     behind its last;
  *   - and nothing else is sent along their axes meanwhile, where another stream could be first.
  *
- * Where the loop ends all have ended. */
+ * All have ended where the loop ends. */
 #include "plan/check/check_run.h"
 
 typedef struct Range {

@@ -124,7 +124,7 @@ static int stretch_end(const Program *g, int from)
     return i;
 }
 
-/* Where a stretch may begin: what is beside a pipeline's table is in none. */
+/* A stretch begins behind what is beside a pipeline's table, which is in none. */
 static int next_stretch(const Program *g, int from)
 {
     return (int)actions_from(g->actions.data, g->actions.n, (size_t)from);
@@ -264,7 +264,7 @@ static int64_t max_allowed(const Lives *s)
     return s->p->module->layout.overlap && room > max ? room : max;
 }
 
-/* What a step gathers and reduces once, beside its pipeline's table, as far as there is room. */
+/* Puts what a step gathers and reduces once beside its pipeline's table, if there is room. */
 static bool put_beside(Lives *s, int64_t limit)
 {
     if (!pipe_beside(s->p, s->prog, s->tmp))

@@ -214,8 +214,8 @@ static void tell_times(const Pipe *pipe, const PipeClock *k, double since)
     }
 }
 
-/* What is beside the table is exposed by as much as the step is longer for it: each for its part of
- * the time. */
+/* Collectives beside the table are exposed by as much as the step is longer for them: each for its
+ * part of the time. */
 static void tell_exposed(Program *g, const PipeGraph *graph, PipeCosts c, Arena *tmp)
 {
     double all = 0;

@@ -171,6 +171,25 @@ class Pipelines(mgctest.Case):
                 want = self.run_one(program, 3, "plain_" + kind[:2])
                 self.assertEqual(self.run_one(program, 3, "poison_" + kind[:2], "--poison"), want)
 
+    def test_beside(self):
+        """Gradients that are reduced beside a table, as on processors of several machines, have the bits of those that are behind
+        it; none is read when it is dead; and the one program goes on from the other's checkpoint."""
+        self.text(6000)
+        self.write("beside.mg", "layout beside {\n    device cpus\n    mesh pp = 2, dp = 2\n" + DP + PP("interleaved, chunks = 2") + Z1 +
+                   "    microbatch 1\n}\n")
+        for name, overlap in (("beside", "auto"), ("alone", "none")):
+            options = (test_layouts.LLAMA, "--layout", "./beside.mg", "-D", "batch=8", "-D", "layers=4", "--precision", "f64",
+                       f"--overlap={overlap}")
+            self.compiles(*options, "--emit=c", "-o", f"{name}.c")
+            self.assertEqual(b"case MG_PIPE_REDUCE" in self.read(f"{name}.c"), overlap == "auto")
+            self.compiles(*options, "-o", name)
+        want = self.runs("./alone", "out_alone", 4)
+        self.assertEqual(self.runs("./beside", "out_beside", 4), want)
+        self.assertEqual(self.run_one("./beside", 4, "poisoned", "--poison"), want[0])
+        self.run_one("./beside", 2, "both", "--save-every", 2)
+        self.run_one("./alone", 4, "both", "--save-every", 4, "--resume")
+        self.assertEqual(self.tensors("both", 4), want[1])
+
     def test_a_table(self):
         """A schedule from a file: that of 1f1b, with one B taken apart, and a pair that overlaps, whose actions a program
         computes one after the other."""

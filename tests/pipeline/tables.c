@@ -129,7 +129,8 @@ static bool possible(const Draft *d, PipeAction a)
         return d->t->comms && s > 0 && apart(d, s, s - 1) && is_done(d, PIPE_B, s, k);
     case PIPE_RECV_F:
     case PIPE_RECV_B:
-    case PIPE_KINDS:
+    case PIPE_KINDS: /* and PIPE_UNSHARD */
+    case PIPE_REDUCE:
         break;
     }
     return false;

@@ -33,7 +33,9 @@ static Timed timed(Bench *b, const PipeTable *t, Alike c)
         i[s] = c.i;
         w[s] = c.w;
     }
-    x.costs = (PipeCosts){f, i, w, c.send, 0};
+    const double *none = NEW_ARRAY(b->arena, double, t->stages);
+    x.costs = (PipeCosts){
+        .forward = f, .input = i, .weight = w, .send = c.send, .unshard = none, .reduce = none};
     x.clock = pipe_clock(b->arena, x.proof.graph[PIPE_BY_WAY], &x.costs);
     return x;
 }
@@ -465,6 +467,67 @@ static void grids(void **state)
     bench_close(&b);
 }
 
+/* ---- beside the table ------------------------------------------------------------------------ */
+
+/* A row waits for what is gathered of a stage before that computes, and reduces it once behind. */
+static void in_order(const PipeProgram *p)
+{
+    for (int rank = 0; rank < p->table->ranks; rank++) {
+        int has[64] = {0}, reduced[64] = {0};
+        for (size_t i = 0; i < p->rank[rank].n; i++) {
+            const PipeOp *op = &p->rank[rank].data[i];
+            const int stage = op->action.stage;
+            if (op->action.kind == PIPE_UNSHARD)
+                has[stage] += op->step == PIPE_WAIT;
+            else if (op->step == PIPE_BESIDE)
+                reduced[stage]++;
+            else if (op->step == PIPE_COMPUTE)
+                assert_true(has[stage] == 1 && !reduced[stage]);
+        }
+        for (int chunk = 0; chunk < p->table->stages / p->table->ranks; chunk++)
+            assert_true(reduced[pipe_stage(p->table, rank, chunk)] == 1);
+    }
+}
+
+/* Of all gathers the first chunk's are waited for, of all reductions the last's; and what is slower
+ * meanwhile is so once, not on one rank after the other. */
+static void beside(void **state)
+{
+    (void)state;
+    const Alike c = {0.5, 0.5, 0.5, 0};
+    for (int p = 2; p <= 6; p++)
+        for (int v = 2; v <= 4; v++)
+            for (int groups = 2; groups <= 3; groups++) {
+                Bench b;
+                bench_open(&b);
+                PipeTable t = *built_in(&b, PIPE_INTERLEAVED, p, v, p * groups);
+                const double alone = timed(&b, &t, c).clock->step;
+                t.unshards = t.reduces = true;
+                double *unshard = NEW_ARRAY(b.arena, double, t.stages);
+                double *reduce = NEW_ARRAY(b.arena, double, t.stages);
+                Timed x = {0};
+                assert_true(proved(&b, &t, &x.proof));
+                const PipeGraph *g = x.proof.graph[PIPE_BY_KIND];
+                in_order(pipe_lower(b.arena, &t));
+                for (int s = 0; s < t.stages; s++) {
+                    unshard[s] = 0.4;
+                    reduce[s] = 0.8;
+                }
+                PipeCosts costs = timed(&b, &t, c).costs;
+                costs.unshard = unshard;
+                costs.reduce = reduce;
+                const double hidden = pipe_clock(b.arena, g, &costs)->step;
+                if (fabs(hidden - alone - 1.2) > 1e-9)
+                    fail_msg("%d ranks, %d chunks: %g instead of %g", p, v, hidden, alone + 1.2);
+                costs.slows = 0.25;
+                const double slower = pipe_clock(b.arena, g, &costs)->step;
+                if (!(slower > hidden && slower <= hidden + 2 * 0.25 * v * 1.2))
+                    fail_msg("%d ranks, %d chunks: %g, and %g where it is slower", p, v, hidden,
+                             slower);
+                bench_close(&b);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -474,6 +537,7 @@ int main(void)
         cmocka_unit_test(no_hold_up),      cmocka_unit_test(single_queue),
         cmocka_unit_test(stragglers),      cmocka_unit_test(stragglers_in_a_v),
         cmocka_unit_test(linear),          cmocka_unit_test(grids),
+        cmocka_unit_test(beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

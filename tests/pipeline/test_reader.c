@@ -19,7 +19,7 @@ static void time_it(Bench *b, const PipeTable *t, const PipeProof *proof)
     double *one = NEW_ARRAY(b->arena, double, t->stages);
     for (int s = 0; s < t->stages; s++)
         one[s] = 1;
-    PipeCosts c = {one, one, one, 0.5, 0.25};
+    PipeCosts c = {.forward = one, .input = one, .weight = one, .send = 0.5, .hidden = 0.25};
     FILE *f = fopen("/dev/null", "w");
     double columns;
     assert_non_null(f);

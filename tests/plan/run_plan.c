@@ -416,7 +416,7 @@ static bool take(Runner *r, Walker *w, int at, int step)
     return true;
 }
 
-/* What is beside the table goes on in its order: so many chunks are gathered, and then reduced. */
+/* Collectives beside the table go on in their order: so many chunks are gathered, then reduced. */
 static void go_beside(Runner *r, Walker *w, int at, int gathered, int reduced)
 {
     const Pipe *p = r->prog->pipe;

@@ -1,4 +1,4 @@
-/* What a step gathers and reduces once, beside a pipeline's table: plans of ranks in one process,
+/* Collectives of a step beside a pipeline's table: plans of ranks in one process,
  * whose collectives beside the table are done as soon or as late as it lets them, compute what one
  * rank does, and have the bits of plans in which nothing is beside; with one thing wrong they are
  * not proved. */
@@ -93,7 +93,7 @@ static void same_bits(Planned *x, Planned *other, uint64_t *order)
                 fail_msg("%s: result %zu has other bits", x->r.small->file, k);
 }
 
-/* What is cut by chunk is the program of one rank still. */
+/* Programs that are cut by chunk are those of one rank still. */
 static void numbers(void **state)
 {
     (void)state;
