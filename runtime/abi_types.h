@@ -1,5 +1,6 @@
 /* abi_types.h - a part of abi.h, beside which it lies wherever programs are built: types of
- * numbers, and the descriptors of convolutions, of what is drawn, and of the largest. */
+ * numbers, learning rates and loss scales, and the descriptors of convolutions, of what is drawn,
+ * and of the largest. */
 #ifndef MG_ABI_TYPES_H
 #define MG_ABI_TYPES_H
 
@@ -28,6 +29,43 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
            : t == MG_BOOL || t >= MG_E4M3 ? 1
                                           : 4;
 }
+
+typedef enum mg_lr_kind {
+    MG_LR_CONSTANT = 1,
+    MG_LR_LINEAR,
+    MG_LR_COSINE,
+    MG_LR_WSD,
+    MG_LR_INVERSE_SQRT,
+    MG_LR_WARMUP,
+    MG_LR_WARMUP_COSINE
+} mg_lr_kind;
+typedef enum mg_lr_shape { MG_SHAPE_LINEAR, MG_SHAPE_COSINE, MG_SHAPE_SQRT } mg_lr_shape;
+
+/* Learning rate at step n (from 0) of `steps`: warm-up peak * (n + 1) / warmup while n < warmup;
+ * then with r = (n - warmup) / max(1, steps - warmup), capped at 1:
+ *   constant, linear, cosine   peak, linear or cosine from peak to floor
+ *   wsd            peak, and over the `last` steps down to the floor: with q the part of them that
+ *                  is done, by 1 - q, (1 + cos(pi q)) / 2 or 1 - sqrt(q)
+ *   inverse_sqrt   peak * sqrt(warmup / (n + 1)), not below the floor
+ * and DeepSpeed's two, with W = max(2, warmup) and a warm-up by n / W, or ln(n + 1) / ln(W):
+ *   warmup         from floor to peak, then constant (WarmupLR)
+ *   warmup_cosine  from 0 to peak, then with p = (n - W + 1) / max(1, steps - W), capped at 1,
+ *                  by (1 + cos(pi p)) / 2 to the floor (WarmupCosineLR) */
+typedef struct mg_lr {
+    mg_lr_kind kind;
+    double peak, floor;
+    int64_t warmup, steps, last;
+    mg_lr_shape shape;
+    bool log;
+} mg_lr;
+
+/* The loss scale of an f16 program (initial 0: no scale), by DeepSpeed's rule: an overflow
+ * halves the scale, down to `least`, after `hysteresis` overflows; `window` good steps in a row
+ * double it, and reset the hysteresis. */
+typedef struct mg_scale {
+    double initial, least;
+    int64_t window, hysteresis;
+} mg_scale;
 
 /* mg_tile_scale(x, y): for each element of x, outer tensors of rows x columns, what the numbers of
  * its tile are multiplied by before they are rounded to fp8, whose largest number is `largest`.

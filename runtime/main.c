@@ -3,6 +3,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"
 #include "runtime/net/ranks.h"
+#include "runtime/data/sources.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,6 +7,7 @@
  * last g are kept, because runs go forward; for an earlier g they are counted again from the
  * start. */
 #include "runtime/run.h"
+#include "runtime/data/sources.h"
 
 #include <stdlib.h>
 #include <string.h>

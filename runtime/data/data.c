@@ -9,6 +9,7 @@
  * the epochs each token is at each place of a window. Windows of packed documents: pack.c. */
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"
+#include "runtime/data/sources.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -5,6 +5,7 @@
  * sequences, and none is below the one before it. A file of plain bytes is one document. Other
  * files do not say it. */
 #include "runtime/data/pack.h"
+#include "runtime/data/sources.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

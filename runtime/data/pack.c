@@ -14,6 +14,7 @@
  * each of its nodes: n pieces take O(n log n). */
 #include "runtime/data/pack.h"
 #include "runtime/data/batch.h"
+#include "runtime/data/sources.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * The sequences of a Megatron index are records, of any length up to a row's. A file without an
  * index is an array of rows. So record i of one file belongs to row i of another. */
 #include "runtime/data/records.h"
+#include "runtime/data/sources.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  * 255) or a little-endian float; the file size tells which. Entry i is the weight of the prediction
  * of token i: a prompt whose tokens have weight 0 is read, but not learnt. */
 #include "runtime/run.h"
+#include "runtime/data/sources.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,6 +11,7 @@
  * the run is an error with its name, not a SIGBUS. Each token is checked against the vocabulary
  * before step 0. */
 #include "runtime/run.h"
+#include "runtime/data/sources.h"
 
 #include <errno.h>
 #include <fcntl.h>

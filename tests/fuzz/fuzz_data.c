@@ -7,6 +7,7 @@
 
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"
+#include "runtime/data/sources.h"
 #include "tests/fuzz/caught.h"
 
 enum { SEQ = 4 };

@@ -1,5 +1,6 @@
 /* The order of the data, and the learning rate: pure functions, checked against their definitions.
  */
+#include "runtime/data/sources.h"
 #include "unit.h"
 
 #include <unistd.h>
