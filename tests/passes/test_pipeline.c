@@ -47,10 +47,11 @@ static void whole(void **state)
     t.m->layout.microbatch = 2;
     Outcome o = run_range(&t, NULL, "simplify");
     assert_int_equal(o.status, PASS_ok);
-    assert_string_equal(o.seen.text,
-                        "attention evaluate chunk precision pad_gradients send_rows recompute "
-                        "differentiate sink distribute microbatch pad_state update narrow round "
-                        "quantize shard simplify ");
+    assert_string_equal(
+        o.seen.text,
+        "attention evaluate generate chunk precision pad_gradients send_rows "
+        "recompute differentiate sink distribute microbatch pad_state update narrow round "
+        "quantize shard simplify ");
     free(o.log);
     model_close(&t);
 }

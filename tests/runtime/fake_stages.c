@@ -127,8 +127,8 @@ const mg_program mg_main = {
     .nactions = 6,
     .lr = {MG_LR_CONSTANT, 1e-4, 0, 0, 60, 0, MG_SHAPE_LINEAR, false},
     .optimizer = "sgd",
-    .step = {true, AT(tokens), -1, -1, BATCH, SEQ + 1, AT(lr), -1, -1, -1, -1, -1, -1, AT(loss),
-             AT(norm), -1, 0.5, 1e6, .rows = BATCH},
+    .step = {true, AT(tokens), -1, -1, BATCH,    SEQ + 1,  AT(lr), -1,  -1,  -1,           -1,
+             -1,   -1,         -1, -1, AT(loss), AT(norm), -1,     0.5, 1e6, .rows = BATCH},
     .config = "sgd",
 #if RANKS > 1
     .naxes = 1,
