@@ -47,6 +47,8 @@ static rt_data *open_set(const mg_run *r, const rt_list *patterns, const char *o
                      : rt_data_open(patterns, option, p->seq, window, p->vocab);
     if (p->step.weights >= 0)
         rt_data_weigh(d);
+    else
+        rt_data_unweighed(d);
     return d;
 }
 

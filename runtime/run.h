@@ -281,6 +281,8 @@ rt_place rt_data_window_in_order(const rt_data *d, int64_t index);
 /* Opens the weights of all token files; ends the program if they do not fit. Packed documents may
  * have none: then each target counts 1. */
 void rt_data_weigh(rt_data *d);
+/* Warns of weights beside token files, for a program that takes none. */
+void rt_data_unweighed(const rt_data *d);
 void rt_data_close(rt_data *d);
 
 /* ---- table.c: data sets of named inputs --------------------------------------------------- */

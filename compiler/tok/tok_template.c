@@ -106,6 +106,8 @@ static void read_tokens(Session *s, ChatTemplate *c, const json_t *config)
     }
 }
 
+/* Whole numbers are read as real ones: model_max_length often is 10^30, and no number matters here.
+ */
 static json_t *read_config(Session *s, const char *path)
 {
     json_error_t e;
@@ -116,7 +118,7 @@ static json_t *read_config(Session *s, const char *path)
     if (!file)
         return NULL;
     const char *text = diag_text(s->diag, file, &size);
-    json_t *v = json_loadb(text, size, 0, &e);
+    json_t *v = json_loadb(text, size, JSON_DECODE_INT_AS_REAL, &e);
     if (!v)
         diag_error(s->diag, (Span){0}, 576, "%s:%d:%d: %s", path, e.line, e.column, e.text);
     return v;

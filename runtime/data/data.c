@@ -373,6 +373,24 @@ void rt_data_weigh(rt_data *d)
             rt_targets_open(&d->file[i], !d->packs);
 }
 
+void rt_data_unweighed(const rt_data *d)
+{
+    rt_data **part;
+    if (d->blend) {
+        for (int n = rt_blend_sources(d->blend, &part); n > 0; n--)
+            rt_data_unweighed(part[n - 1]);
+        return;
+    }
+    for (int i = 0; i < d->nfiles; i++) {
+        char *weights = rt_printf("%s.weights", d->file[i].path);
+        if (access(weights, F_OK) == 0)
+            rt_warn("%s is not read: the model takes no weight[batch, seq], so that all tokens are "
+                    "learnt, prompts too",
+                    weights);
+        free(weights);
+    }
+}
+
 rt_place rt_data_window(const rt_data *d, uint64_t seed, int64_t index)
 {
     int64_t w;

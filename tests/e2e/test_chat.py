@@ -52,7 +52,7 @@ class Chat(mgctest.Case):
 
     def template(self, text):
         self.write("tokenizer_config.json", json.dumps(
-            {"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": False}, "chat_template": text}))
+            {"model_max_length": 10**30, "bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": False}, "chat_template": text}))
 
     def tok(self, *files, out="out", code=0, options=()):
         r = self.mgc("tok", "--tokenizer", "tokenizer.json", "-o", out, *options, *files)
