@@ -64,6 +64,9 @@ static Exit check_options(Session *s)
     if (o->lora || o->dora || o->on)
         return usage(s, "--lora, --dora and --on are options of mgc tune",
                      "a .mg file has a line: adapter lora(rank = 16) on \"*.q_proj.weight\"");
+    if (o->packed)
+        return usage(s, "--packed is an option of mgc import-hf",
+                     "a model that takes packed documents says so: models/llama_packed.mg");
     if (!o->from && o->words.n != 1)
         return o->words.n
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")

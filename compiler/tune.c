@@ -87,7 +87,7 @@ Exit command_tune(Session *s)
     }
     const char *path = arena_printf(s->arena, "%s.mg", o->out);
     const char *on = selectors(s->arena, o->on ? o->on : "q_proj,v_proj");
-    Options import = {.out = path}, rest = *o;
+    Options import = {.out = path, .packed = true}, rest = *o;
     Session first = *s;
     first.o = &import;
     Exit status = command_import_hf(&first, o->words.data[0]);
@@ -97,6 +97,7 @@ Exit command_tune(Session *s)
     if (status)
         return status;
     rest.command = rest.lora = rest.dora = rest.on = NULL;
+    rest.packed = false; /* it always is */
     rest.words = (Words){0};
     vec_push(s->arena, &rest.words, path);
     Session second = *s;

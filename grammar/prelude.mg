@@ -64,6 +64,16 @@ block rope(x, start, along pos, over d, theta = 10000) {
     return x * cos(angle) + rotate(x, over d) * sin(angle)
 }
 
+block rope_llama3(x, start, along pos, over d, theta =, factor =, low = 1, high = 4, original =) {
+    half = d / 2
+    k = index(d)
+    i = k - select(k < half, 0, half)
+    rate = exp(i * (-2 * log(theta) / d))
+    kept = max(0, min(1, (rate * (original / 6.283185307179586) - low) / (high - low)))
+    angle = (index(pos) - start) * (rate * (kept + (1 - kept) / factor))
+    return x * cos(angle) + rotate(x, over d) * sin(angle)
+}
+
 # The position at which each token's document begins. A separator is the last token of its document;
 # without one the data say where documents begin (grammar/documents.c).
 block document_start(tokens, along pos, separator = -1) {

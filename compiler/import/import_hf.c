@@ -74,6 +74,7 @@ Exit command_import_hf(Session *s, const char *dir)
     Import h = {.s = s, .dir = dir, .owned = json_array()};
     h.path = arena_printf(s->arena, "%s/config.json", dir);
     h.values = import_own(&h, json_object());
+    json_object_set_new(h.values, "packed", json_boolean(s->o->packed));
     h.known = import_own(&h, json_object());
     h.extra = import_own(&h, json_array());
     Exit status = import_config(&h) && import_tensors(&h) ? write_model(&h) : EXIT_source;

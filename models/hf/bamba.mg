@@ -29,6 +29,7 @@
 %require wide * hidden == lanes * lane, "mamba_expand", "times the hidden size is not the number of the mixer's heads times theirs"
 %require lanes % groups == 0, "mamba_n_groups", "does not divide the mixer's heads"
 %let kinds = [attending != null and l in attending for l < layers], attends = where(kinds, true)
+%require not packed or attends == "1", "model_type", "has layers that carry a state from position to position: documents cannot be kept apart in a window, as --packed and mgc tune do; import-hf without it writes the model, and an adapter is a line of its train block"
 %require attending == null or count(kinds, true) == len(attending), "attn_layer_indices", "has what is no number of a layer"
 %let default_partial = 0.5
 %include "parts/rope_keys.mg"
@@ -49,27 +50,28 @@ const eps = $eps, theta = $theta, std = $std
 %include "parts/activation.mg"
 %include "parts/mixer.mg"
 %include "parts/swiglu.mg"
-model bamba(tokens[batch, seq] : token(vocab)) {
+model bamba(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
 %if attends in ["0", "1"]
     repeat layers as "model.layers.{}" {
 %if attends == "1"
-        x = x + attend(norm(x) as "input_layernorm") as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts) as "self_attn"
 %else
         x = x + mixer(norm(x) as "input_layernorm") as "mamba"
 %end
 %else
     repeat layers at l as "model.layers.{}" {
         h = norm(x) as "input_layernorm"
-        x = x + select($attends, attend(h) as "self_attn", mixer(h) as "mamba")
+        x = x + select($attends, attend(h$starts) as "self_attn", mixer(h) as "mamba")
 %end
         x = x + swiglu(norm(x) as "pre_ff_layernorm") as "feed_forward"
     }
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
-    loss = cross_entropy((norm(x) as "model.final_layernorm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
+    loss = cross_entropy((norm(x) as "model.final_layernorm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
 }
 
 %let splits_seq = false

@@ -40,12 +40,13 @@ const eps = $eps, theta = $theta, std = $std, logit_scale = $(real(logit_scale))
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model cohere2(tokens[batch, seq] : token(vocab)) {
+model cohere2(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers$at as "model.layers.{}" {
         h = norm(x) as "input_layernorm"
-        x = x + attend(h$given) as "self_attn" + swiglu(h) as "mlp"
+        x = x + attend(h$starts$given) as "self_attn" + swiglu(h) as "mlp"
     }
 %include "parts/scaled_head.mg"
 %include "parts/train.mg"

@@ -51,7 +51,7 @@ const key_place = group, value_place = group + 1
 %include "parts/norm.mg"
 %include "parts/rope.mg"
 # In each group the places are those of its queries, of the key and of the value.
-block attend(x[hidden]) {
+block attend(x[hidden]$starts) {
     w : param[hidden, kv_heads, places, head] ~ normal(std) as "query_key_value.weight" [(kv_heads places head), hidden]
     wo : param[kv_heads, group, head, hidden] ~ normal(std / sqrt(2 * layers)) as "dense.weight" [hidden, (kv_heads group head)]
 %if bias
@@ -62,7 +62,7 @@ block attend(x[hidden]) {
     q = $(rope_)y[places = 0 .. group]$_rope
     k = $(rope_)y[places = key_place]$_rope
     v = y[places = value_place]
-    return attention(q, k, v, along seq, over head, causal) @ wo over (kv_heads, group, head)$(bias ? " + bo" : "")
+    return attention(q, k, v$starts, along seq, over head, causal) @ wo over (kv_heads, group, head)$(bias ? " + bo" : "")
 }
 
 %let act_key = "activation"
@@ -80,20 +80,21 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model falcon(tokens[batch, seq] : token(vocab)) {
+model falcon(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "transformer.word_embeddings.weight"
     x = embed[tokens]
     repeat layers as "transformer.h.{}" {
 %if not parallel
-        x = x + attend(norm(x) as "input_layernorm") as "self_attention"
+        x = x + attend(norm(x) as "input_layernorm"$starts) as "self_attention"
         x = x + $(drop_)mlp(norm(x) as "post_attention_layernorm") as "mlp"$_drop
 %else
 %if norms == 2
-        y = attend(norm(x) as "ln_attn") as "self_attention"
+        y = attend(norm(x) as "ln_attn"$starts) as "self_attention"
         y = y + mlp(norm(x) as "ln_mlp") as "mlp"
 %else
         h = norm(x) as "input_layernorm"
-        y = attend(h) as "self_attention" + mlp(h) as "mlp"
+        y = attend(h$starts) as "self_attention" + mlp(h) as "mlp"
 %end
         x = x + $(drop_)y$_drop
 %end
@@ -101,7 +102,7 @@ model falcon(tokens[batch, seq] : token(vocab)) {
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
-    loss = cross_entropy((norm(x) as "transformer.ln_f") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
+    loss = cross_entropy((norm(x) as "transformer.ln_f") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
 }
 
 %let over_tp = "ffn, vocab"

@@ -30,11 +30,12 @@ const eps = $eps, theta = $theta, std = $std, width = hidden, scaled = $scaled$n
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model gemma2(tokens[batch, seq] : token(vocab)) {
+model gemma2(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens] * sqrt(width)
     repeat layers$at as "model.layers.{}" {
-        y = attend(norm(x) as "input_layernorm"$given) as "self_attn"
+        y = attend(norm(x) as "input_layernorm"$starts$given) as "self_attn"
         x = x + norm(y) as "post_attention_layernorm"
         y = swiglu(norm(x) as "pre_feedforward_layernorm") as "mlp"
         x = x + norm(y) as "post_feedforward_layernorm"

@@ -29,29 +29,30 @@ dim vocab = $vocab, seq = $seq, batch = 8
 const eps = $eps, theta = $theta, near_theta = $near_theta, std = $std, width = hidden, scaled = $scaled$near_const
 
 %let ones = 0, plus = "1 + ", takes = takes + ", base =", given = given + ", base = " + (turns_near == "1" ? "near_theta" : turns_near == "0" ? "theta" : "select(" + turns_near + ", near_theta, theta)")
-%let at = mixed ? " at l" : "", rope_ = "rope(", _rope = ", along seq, over head, theta = base)"
+%let at = mixed ? " at l" : "", rope_ = "rope(", _rope = starts + ", along seq, over head, theta = base)"
 %include "parts/norm.mg"
 %if factor != 1
 # Positions are divided by the factor.
-block rope_linear(x, along pos, over d, base =, factor =) {
+block rope_linear(x$starts, along pos, over d, base =, factor =) {
     k = index(d)
     i = k - select(k < d / 2, 0, d / 2)
-    angle = index(pos) * (exp(i * (-2 * log(base) / d)) / factor)
+    angle = $position * (exp(i * (-2 * log(base) / d)) / factor)
     return x * cos(angle) + rotate(x, over d) * sin(angle)
 }
 
 %let takes = takes + ", factor =", given = given + ", factor = " + (turns_near == "1" ? "1" : turns_near == "0" ? text(factor) : "select(" + turns_near + ", 1, " + factor + ")")
-%let rope_ = "rope_linear(", _rope = ", along seq, over head, base = base, factor = factor)"
+%let rope_ = "rope_linear(", _rope = starts + ", along seq, over head, base = base, factor = factor)"
 %end
 %let qkv_bias = attention_bias, out_bias = attention_bias, qk_norm = "head", scale_expr = "1 / sqrt(scaled)"
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model gemma3(tokens[batch, seq] : token(vocab)) {
+model gemma3(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens] * sqrt(width)
     repeat layers$at as "model.layers.{}" {
-        y = attend(norm(x) as "input_layernorm"$given) as "self_attn"
+        y = attend(norm(x) as "input_layernorm"$starts$given) as "self_attn"
         x = x + norm(y) as "post_attention_layernorm"
         y = swiglu(norm(x) as "pre_feedforward_layernorm") as "mlp"
         x = x + norm(y) as "post_feedforward_layernorm"

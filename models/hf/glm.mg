@@ -20,11 +20,12 @@ const eps = $eps, theta = $theta, std = $std
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/joined_swiglu.mg"
-model glm(tokens[batch, seq] : token(vocab)) {
+model glm(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers as "model.layers.{}" {
-        x = x + attend(norm(x) as "input_layernorm") as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts) as "self_attn"
         x = x + swiglu(norm(x) as "post_attention_layernorm") as "mlp"
     }
 %include "parts/head.mg"

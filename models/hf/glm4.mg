@@ -20,11 +20,12 @@ const eps = $eps, theta = $theta, std = $std
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/joined_swiglu.mg"
-model glm4(tokens[batch, seq] : token(vocab)) {
+model glm4(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers as "model.layers.{}" {
-        y = attend(norm(x) as "input_layernorm") as "self_attn"
+        y = attend(norm(x) as "input_layernorm"$starts) as "self_attn"
         x = x + norm(y) as "post_self_attn_layernorm"
         y = swiglu(norm(x) as "post_attention_layernorm") as "mlp"
         x = x + norm(y) as "post_mlp_layernorm"

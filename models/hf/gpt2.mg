@@ -45,7 +45,7 @@ block norm(x[hidden]) {
     return layernorm(x, gain, bias, over hidden, eps = eps)
 }
 
-block attend(x[hidden]) {
+block attend(x[hidden]$starts) {
     w : param[hidden, qkv, heads, head] ~ normal(std) as "c_attn.weight" [hidden, (qkv heads head)]
     b : param[qkv, heads, head] = 0 as "c_attn.bias" [(qkv heads head)]
     wo : param[heads, head, hidden] ~ normal(std / sqrt(2 * layers)) as "c_proj.weight" [(heads head), hidden]
@@ -59,13 +59,24 @@ block attend(x[hidden]) {
     v = pick(y, along qkv, at = 2)
 %if drop_attention > 0
     scores = q @ k[seq -> t] over head$(scaled ? " / sqrt(head)" : "")
+%if packed
+    scores = select(index(t) >= start, scores, -1e30)
+%end
     share = softmax(select(index(t) <= index(seq), scores, -1e30), over t)
     return dropout(share, p = drop_attention) @ v[seq -> t] over t @ wo over (heads, head) + bo
 %else
-    return attention(q, k, v, along seq, over head, causal$(scaled ? "" : ", scale = 1")) @ wo over (heads, head) + bo
+    return attention(q, k, v$starts, along seq, over head, causal$(scaled ? "" : ", scale = 1")) @ wo over (heads, head) + bo
 %end
 }
 
+%if packed
+# The row of each token's position in its document.
+block placed(table[seq, hidden], start) {
+    dim t = seq
+    return select(index(t) == index(seq) - start, 1, 0) @ table[seq -> t] over t
+}
+
+%end
 %let act_key = "activation_function"
 %include "parts/activation.mg"
 block mlp(x[hidden]) {
@@ -77,19 +88,21 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model gpt2(tokens[batch, seq] : token(vocab)) {
+model gpt2(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     wte : param[vocab, hidden] ~ normal(std) as "$(base)wte.weight"
     wpe : param[seq, hidden] ~ normal(std / 2) as "$(base)wpe.weight"
-    x = $(drop_embed > 0 ? "dropout(wte[tokens] + wpe, p = drop_embed)" : "wte[tokens] + wpe")
+%let placed = packed ? "wte[tokens] + placed(wpe, start)" : "wte[tokens] + wpe"
+    x = $(drop_embed > 0 ? "dropout(" + placed + ", p = drop_embed)" : placed)
     repeat layers as "$(base)h.{}" {
-        x = x + $(drop_)attend(norm(x) as "ln_1") as "attn"$_drop
+        x = x + $(drop_)attend(norm(x) as "ln_1"$starts) as "attn"$_drop
         x = x + $(drop_)mlp(norm(x) as "ln_2") as "mlp"$_drop
     }
 %if tied
-    loss = cross_entropy((norm(x) as "$(base)ln_f") @ wte over hidden, next(tokens))
+    loss = cross_entropy((norm(x) as "$(base)ln_f") @ wte over hidden, next(tokens)$weighed)
 %else
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
-    loss = cross_entropy((norm(x) as "$(base)ln_f") @ unembed over hidden, next(tokens))
+    loss = cross_entropy((norm(x) as "$(base)ln_f") @ unembed over hidden, next(tokens)$weighed)
 %end
 }
 

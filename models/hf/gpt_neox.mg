@@ -41,7 +41,7 @@ const eps = $eps, theta = $theta, std = $std$(drop > 0 ? ", drop = " + drop : ""
 %let layer_norm = true, norm_bias = true
 %include "parts/norm.mg"
 %include "parts/rope.mg"
-block attend(x[hidden]) {
+block attend(x[hidden]$starts) {
     w : param[hidden, heads, qkv, head] ~ normal(std) as "query_key_value.weight" [(heads qkv head), hidden]
     wo : param[heads, head, hidden] ~ normal(std / sqrt(2 * layers)) as "dense.weight" [hidden, (heads head)]
 %if attention_bias
@@ -51,7 +51,7 @@ block attend(x[hidden]) {
     y = x @ w over hidden$(attention_bias ? " + b" : "")
     q = $(rope_)y[qkv = 0]$_rope
     k = $(rope_)y[qkv = 1]$_rope
-    return attention(q, k, y[qkv = 2], along seq, over head, causal) @ wo over (heads, head)$(attention_bias ? " + bo" : "")
+    return attention(q, k, y[qkv = 2]$starts, along seq, over head, causal) @ wo over (heads, head)$(attention_bias ? " + bo" : "")
 }
 
 %include "parts/activation.mg"
@@ -64,22 +64,23 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model gpt_neox(tokens[batch, seq] : token(vocab)) {
+model gpt_neox(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "gpt_neox.embed_in.weight"
     x = embed[tokens]
     repeat layers as "gpt_neox.layers.{}" {
 %if parallel
-        y = $(drop_)attend(norm(x) as "input_layernorm") as "attention"$_drop
+        y = $(drop_)attend(norm(x) as "input_layernorm"$starts) as "attention"$_drop
         x = x + y + $(drop_)mlp(norm(x) as "post_attention_layernorm") as "mlp"$_drop
 %else
-        x = x + $(drop_)attend(norm(x) as "input_layernorm") as "attention"$_drop
+        x = x + $(drop_)attend(norm(x) as "input_layernorm"$starts) as "attention"$_drop
         x = x + $(drop_)mlp(norm(x) as "post_attention_layernorm") as "mlp"$_drop
 %end
     }
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "$head_name"
 %end
-    loss = cross_entropy((norm(x) as "gpt_neox.final_layer_norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
+    loss = cross_entropy((norm(x) as "gpt_neox.final_layer_norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
 }
 
 %let over_tp = "heads, ffn, vocab"

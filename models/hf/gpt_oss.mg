@@ -58,12 +58,13 @@ block moe(x[hidden]) {
 %end
 }
 
-model gpt_oss(tokens[batch, seq] : token(vocab)) {
+model gpt_oss(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
 %include "parts/balanced_begin.mg"
     repeat layers$at as "model.layers.{}" {
-        x = x + attend(norm(x) as "input_layernorm"$given) as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts$given) as "self_attn"
 %if balanced
         y, more_used, more_asked = moe(norm(x) as "post_attention_layernorm") as "mlp"
         x = x + y

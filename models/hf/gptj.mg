@@ -47,14 +47,14 @@ const eps = $eps, theta = 10000, std = $std$(drop > 0 ? ", drop = " + drop : "")
 %let layer_norm = true, norm_bias = true
 %include "parts/norm.mg"
 %include "parts/rope.mg"
-block attend(x[hidden]) {
+block attend(x[hidden]$starts) {
     wq : param[hidden, heads, head] ~ normal(std) as "q_proj.weight" [(heads head), hidden]
     wk : param[hidden, heads, head] ~ normal(std) as "k_proj.weight" [(heads head), hidden]
     wv : param[hidden, heads, head] ~ normal(std) as "v_proj.weight" [(heads head), hidden]
     wo : param[heads, head, hidden] ~ normal(std / sqrt(2 * layers)) as "out_proj.weight" [hidden, (heads head)]
     q = $(rope_)x @ wq over hidden$_rope
     k = $(rope_)x @ wk over hidden$_rope
-    return attention(q, k, x @ wv over hidden, along seq, over head, causal) @ wo over (heads, head)
+    return attention(q, k, x @ wv over hidden$starts, along seq, over head, causal) @ wo over (heads, head)
 }
 
 %let act_key = "activation_function"
@@ -68,19 +68,20 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model gptj(tokens[batch, seq] : token(vocab)) {
+model gptj(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "transformer.wte.weight"
     x = $(drop_embed > 0 ? "dropout(embed[tokens], p = drop_embed)" : "embed[tokens]")
     repeat layers as "transformer.h.{}" {
         h = norm(x) as "ln_1"
-        x = x + $(drop_)attend(h) as "attn"$_drop + $(drop_)mlp(h) as "mlp"$_drop
+        x = x + $(drop_)attend(h$starts) as "attn"$_drop + $(drop_)mlp(h) as "mlp"$_drop
     }
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
     likely : param[vocab] = 0 as "lm_head.bias"
     z = (norm(x) as "transformer.ln_f") @ $(tied ? "embed" : "unembed") over hidden
-    loss = cross_entropy(z + likely, next(tokens))
+    loss = cross_entropy(z + likely, next(tokens)$weighed)
 }
 
 %let over_tp = "heads, ffn, vocab"

@@ -24,11 +24,12 @@ const times_embed = $times_embed, times_score = $times_score, times_layer = $tim
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model granite(tokens[batch, seq] : token(vocab)) {
+model granite(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = times_embed * embed[tokens]
     repeat layers as "model.layers.{}" {
-        y = attend(norm(x) as "input_layernorm") as "self_attn"
+        y = attend(norm(x) as "input_layernorm"$starts) as "self_attn"
         x = x + times_layer * y
         y = swiglu(norm(x) as "post_attention_layernorm") as "mlp"
         x = x + times_layer * y
@@ -37,7 +38,7 @@ model granite(tokens[batch, seq] : token(vocab)) {
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
     z = (norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden
-    loss = cross_entropy(z / over_logits, next(tokens))
+    loss = cross_entropy(z / over_logits, next(tokens)$weighed)
 }
 
 %include "parts/train.mg"

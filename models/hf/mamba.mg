@@ -1,5 +1,6 @@
 %# Mamba (Gu, Dao, 2023).
 %include "parts/any.mg"
+%require not packed, "model_type", "has layers that carry a state from position to position: documents cannot be kept apart in a window, as --packed and mgc tune do; import-hf without it writes the model, and an adapter is a line of its train block"
 %key hidden : whole = 768 from hidden_size as hidden
 %key layers : whole = 32 from num_hidden_layers as layers
 %key state : whole = 16 from state_size as state

@@ -1,5 +1,6 @@
 %# Mamba 2 (Dao, Gu, 2024).
 %include "parts/any.mg"
+%require not packed, "model_type", "has layers that carry a state from position to position: documents cannot be kept apart in a window, as --packed and mgc tune do; import-hf without it writes the model, and an adapter is a line of its train block"
 %key hidden : whole = 4096 from hidden_size as hidden
 %key layers : whole = 64 from num_hidden_layers as layers
 %key lanes : whole = 128 from num_heads as lanes

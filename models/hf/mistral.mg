@@ -19,11 +19,12 @@ const eps = $eps, theta = $theta, std = $std$near_const
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model mistral(tokens[batch, seq] : token(vocab)) {
+model mistral(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers as "model.layers.{}" {
-        x = x + attend(norm(x) as "input_layernorm") as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts) as "self_attn"
         x = x + swiglu(norm(x) as "post_attention_layernorm") as "mlp"
     }
 %include "parts/head.mg"

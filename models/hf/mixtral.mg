@@ -29,12 +29,13 @@ const eps = $eps, theta = $theta, std = $std$near_const$balancing_const
 %include "parts/activation.mg"
 %let sparse_layers = "layers", wide = "ffn", name_gate = "w1", name_up = "w3", name_down = "w2", share = "share / sum(share, over best)"
 %include "parts/experts.mg"
-model mixtral(tokens[batch, seq] : token(vocab)) {
+model mixtral(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
 %include "parts/balanced_begin.mg"
     repeat layers as "model.layers.{}" {
-        x = x + attend(norm(x) as "input_layernorm") as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts) as "self_attn"
 %if balanced
         y, more_used, more_asked = moe(norm(x) as "post_attention_layernorm") as "block_sparse_moe"
         x = x + y

@@ -18,11 +18,12 @@ const eps = $eps, theta = $theta, std = $std
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model olmo2(tokens[batch, seq] : token(vocab)) {
+model olmo2(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers as "model.layers.{}" {
-        y = attend(x) as "self_attn"
+        y = attend(x$starts) as "self_attn"
         x = x + norm(y) as "post_attention_layernorm"
         y = swiglu(x) as "mlp"
         x = x + norm(y) as "post_feedforward_layernorm"

@@ -42,19 +42,20 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model phi(tokens[batch, seq] : token(vocab)) {
+model phi(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = $(drop_embed > 0 ? "dropout(embed[tokens], p = drop_embed)" : "embed[tokens]")
     repeat layers as "model.layers.{}" {
         h = norm(x) as "input_layernorm"
-        x = x + $(drop_)attend(h) as "self_attn"$_drop + $(drop_)mlp(h) as "mlp"$_drop
+        x = x + $(drop_)attend(h$starts) as "self_attn"$_drop + $(drop_)mlp(h) as "mlp"$_drop
     }
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
     likely : param[vocab] = 0 as "lm_head.bias"
     z = (norm(x) as "model.final_layernorm") @ $(tied ? "embed" : "unembed") over hidden
-    loss = cross_entropy(z + likely, next(tokens))
+    loss = cross_entropy(z + likely, next(tokens)$weighed)
 }
 
 %include "parts/train.mg"

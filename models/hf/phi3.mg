@@ -28,7 +28,7 @@ const eps = $eps, theta = $theta, std = $std$near_const$(drop > 0 ? ", drop = " 
 
 %include "parts/norm.mg"
 %include "parts/rope.mg"
-block attend(x[hidden]) {
+block attend(x[hidden]$starts) {
     wq : param[hidden, kv_heads, group, head] ~ normal(std) as "qkv_proj.weight" [(kv_heads group head) at 0, hidden]
     wk : param[hidden, kv_heads, head] ~ normal(std) as "qkv_proj.weight" [(kv_heads head) at kv_heads * group * head, hidden]
     wv : param[hidden, kv_heads, head] ~ normal(std) as "qkv_proj.weight" [(kv_heads head) at kv_heads * (group + 1) * head, hidden]
@@ -36,17 +36,18 @@ block attend(x[hidden]) {
     q = $(rope_)x @ wq over hidden$_rope
     k = $(rope_)x @ wk over hidden$_rope
     v = x @ wv over hidden
-    return attention(q, k, v, along seq, over head, causal$(window_name == "" ? "" : ", window = " + window_name)) @ wo over (kv_heads, group, head)
+    return attention(q, k, v$starts, along seq, over head, causal$(window_name == "" ? "" : ", window = " + window_name)) @ wo over (kv_heads, group, head)
 }
 
 %include "parts/activation.mg"
 %include "parts/joined_swiglu.mg"
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model phi3(tokens[batch, seq] : token(vocab)) {
+model phi3(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers as "model.layers.{}" {
-        x = x + $(drop_)attend(norm(x) as "input_layernorm") as "self_attn"$_drop
+        x = x + $(drop_)attend(norm(x) as "input_layernorm"$starts) as "self_attn"$_drop
         x = x + $(drop_)swiglu(norm(x) as "post_attention_layernorm") as "mlp"$_drop
     }
 %include "parts/head.mg"

@@ -33,12 +33,13 @@ const eps = $eps, theta = $theta, std = $std$near_const$balancing_const
 %if per_layer or sparse != "1"
 %let at = " at l"
 %end
-model qwen2_moe(tokens[batch, seq] : token(vocab)) {
+model qwen2_moe(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
 %include "parts/balanced_begin.mg"
     repeat layers$at as "model.layers.{}" {
-        x = x + attend(norm(x) as "input_layernorm"$given) as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts$given) as "self_attn"
 %include "parts/sparse_layer.mg"
     }
 %include "parts/head.mg"

@@ -20,11 +20,12 @@ const eps = $eps, theta = $theta, std = $std$near_const
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model qwen3(tokens[batch, seq] : token(vocab)) {
+model qwen3(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers$at as "model.layers.{}" {
-        x = x + attend(norm(x) as "input_layernorm"$given) as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts$given) as "self_attn"
         x = x + swiglu(norm(x) as "post_attention_layernorm") as "mlp"
     }
 %include "parts/head.mg"

@@ -15,6 +15,7 @@
 %key layer_types : list = [(l + 1) % every != 0 ? "linear_attention" : "full_attention" for l < layers]
 %require len(layer_types) == layers and count(layer_types, "linear_attention") + count(layer_types, "full_attention") == layers, "layer_types", "does not say of each layer 'linear_attention' or 'full_attention'"
 %let attends = where(layer_types, "full_attention")
+%require not packed or attends == "1", "model_type", "has layers that carry a state from position to position: documents cannot be kept apart in a window, as --packed and mgc tune do; import-hf without it writes the model, and an adapter is a line of its train block"
 %key tap : whole = 4 from linear_conv_kernel_dim
 %key key_size : whole = 128 from linear_key_head_dim
 %key value_size : whole = 128 from linear_value_head_dim
@@ -51,7 +52,7 @@ const eps = $eps, theta = $theta, std = $std$balancing_const
 %if attends != "0"
 %include "parts/rope.mg"
 # Of each head of queries the first half asks, the second is a gate.
-block attend(x[hidden]) {
+block attend(x[hidden]$starts) {
     wq : param[hidden, kv_heads, group, two, head] ~ normal(std) as "q_proj.weight" [(kv_heads group two head), hidden]
     wk : param[hidden, kv_heads, head] ~ normal(std) as "k_proj.weight" [(kv_heads head), hidden]
     wv : param[hidden, kv_heads, head] ~ normal(std) as "v_proj.weight" [(kv_heads head), hidden]
@@ -68,7 +69,7 @@ block attend(x[hidden]) {
     q = $(rope_)rmsnorm(y[two = 0], 1 + nq, over head, eps = eps)$_rope
     k = $(rope_)rmsnorm(x @ wk over hidden$(attention_bias ? " + bk" : ""), 1 + nk, over head, eps = eps)$_rope
     v = x @ wv over hidden$(attention_bias ? " + bv" : "")
-    z = attention(q, k, v, along seq, over head, causal) * sigmoid(y[two = 1])
+    z = attention(q, k, v$starts, along seq, over head, causal) * sigmoid(y[two = 1])
     return z @ wo over (kv_heads, group, head)$(attention_bias ? " + bo" : "")
 }
 
@@ -118,16 +119,17 @@ block delta(x[hidden]) {
 %if mixed or sparse != "1"
 %let at = " at l"
 %end
-model qwen3_next(tokens[batch, seq] : token(vocab)) {
+model qwen3_next(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
 %include "parts/balanced_begin.mg"
     repeat layers$at as "model.layers.{}" {
 %if mixed
         h = norm(x) as "input_layernorm"
-        x = x + select($attends, attend(h) as "self_attn", delta(h) as "linear_attn")
+        x = x + select($attends, attend(h$starts) as "self_attn", delta(h) as "linear_attn")
 %else
-        x = x + $(attends == "1" ? "attend" : "delta")(norm(x) as "input_layernorm") as "$(attends == "1" ? "self_attn" : "linear_attn")"
+        x = x + $(attends == "1" ? "attend" : "delta")(norm(x) as "input_layernorm"$(attends == "1" ? starts : "")) as "$(attends == "1" ? "self_attn" : "linear_attn")"
 %end
 %include "parts/sparse_layer.mg"
     }

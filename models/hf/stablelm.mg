@@ -41,15 +41,16 @@ block centered(x, gain, over d) {
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model stablelm(tokens[batch, seq] : token(vocab)) {
+model stablelm(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers as "model.layers.{}" {
 %if parallel
         h = norm(x) as "input_layernorm"
-        x = x + attend(h) as "self_attn" + $(drop_)swiglu(h) as "mlp"$_drop
+        x = x + attend(h$starts) as "self_attn" + $(drop_)swiglu(h) as "mlp"$_drop
 %else
-        x = x + attend(norm(x) as "input_layernorm") as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts) as "self_attn"
         x = x + $(drop_)swiglu(norm(x) as "post_attention_layernorm") as "mlp"$_drop
 %end
     }

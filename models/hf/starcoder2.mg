@@ -52,11 +52,12 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model starcoder2(tokens[batch, seq] : token(vocab)) {
+model starcoder2(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = $(drop_embed > 0 ? "dropout(embed[tokens], p = drop_embed)" : "embed[tokens]")
     repeat layers as "model.layers.{}" {
-        x = x + $(drop_)attend(norm(x) as "input_layernorm") as "self_attn"$_drop
+        x = x + $(drop_)attend(norm(x) as "input_layernorm"$starts) as "self_attn"$_drop
         x = x + $(drop_)mlp(norm(x) as "post_attention_layernorm") as "mlp"$_drop
     }
 %include "parts/head.mg"

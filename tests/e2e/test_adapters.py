@@ -180,6 +180,7 @@ class Adapters(mgctest.Case):
         self.compiles("tune", "hub", "--lora", "rank=2,alpha=4,ratio=16", "--on", "q_proj,down_proj", "-D", "batch=4", "-o", "train")
         self.assertIn('    adapter   lora(rank = 2, alpha = 4, ratio = 16) on "*.q_proj.weight", "*.down_proj.weight"\n',
                       self.read("train.mg").decode())
+        self.assertIn("document_start(tokens, along seq)", self.read("train.mg").decode())
         self.run_one("train", 2, "run", "--init", "hub")
         self.trains("./train", "--resume", "--out", "run", "--export", "merged")
         merged, base = self.names(self.read("merged/model.safetensors")), self.names(self.read("hub/model.safetensors"))

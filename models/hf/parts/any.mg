@@ -23,5 +23,8 @@
 %let ones = 1, plus = "", layer_norm = false, norm_bias = false, neighbours = false, rope_ = "", _rope = "", roped = ""
 %let takes = "", window_name = "", cap_name = "", scale_expr = "", near_const = "", at = "", given = ""
 %let drops_attention = true, act_key = "hidden_act", balanced = false, balancing_const = ""
+%# Of documents that are packed into windows (`packed`): what a model takes, what positions, attention and the loss are given.
+%let weights = packed ? ", weight[batch, seq]" : "", weighed = packed ? ", weight" : "", starts = packed ? ", start" : ""
+%let position = packed ? "(index(pos) - start)" : "index(pos)"
 %# Of the layout.
 %let over_tp = "kv_heads, ffn, vocab", experts_split = false, splits_seq = true, frozen = ""

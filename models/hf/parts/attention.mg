@@ -6,7 +6,7 @@
 const drop_attention = $drop_attention  # of training
 
 %end
-block attend(x[hidden]$takes) {
+block attend(x[hidden]$starts$takes) {
 %if drop_attention > 0
     dim t = seq
 %end
@@ -73,6 +73,9 @@ block attend(x[hidden]$takes) {
 %let scores = "q @ k[seq -> t] over head" + (scale_expr == "" ? " / sqrt(head)" : " * (" + scale_expr + ")")
     scores = $(cap_name == "" ? scores : cap_name + " * tanh(" + scores + " / " + cap_name + ")")
     scores = select(index(t) <= index(seq), scores, -1e30)
+%if packed
+    scores = select(index(t) >= start, scores, -1e30)
+%end
 %if window_name != ""
     scores = select(index(seq) - index(t) < $window_name, scores, -1e30)
 %end
@@ -80,7 +83,7 @@ block attend(x[hidden]$takes) {
     return y @ wo over (kv_heads, group, head)$(out_bias ? " + bo" : "")
 %else
 %let with = (window_name == "" ? "" : ", window = " + window_name) + (cap_name == "" ? "" : ", cap = " + cap_name) + (scale_expr == "" ? "" : ", scale = " + scale_expr) + (sinks ? ", sink = sink" : "")
-    return attention(q, k, v, along seq, over head, causal$with) @ wo over (kv_heads, group, head)$(out_bias ? " + bo" : "")
+    return attention(q, k, v$starts, along seq, over head, causal$with) @ wo over (kv_heads, group, head)$(out_bias ? " + bo" : "")
 %end
 }
 

@@ -3,12 +3,12 @@
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
 %if balanced
-    loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
+    loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
     # How unevenly experts are used, in each sequence, over all layers that have them.
     uneven = choice * mean(sum(used * asked, over choice), over batch) / ($sparse_layers * $sparse_layers)
     loss = loss + balancing * uneven
 %else
-    loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
+    loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
 %end
 }
 

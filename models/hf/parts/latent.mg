@@ -12,13 +12,13 @@ block short_norm(x, over d) {
 %include "parts/rope.mg"
 %if pairs
 # Neighbours turn; both sides of a score may be ordered in another way.
-block turned(x[turn]) {
+block turned(x[turn]$starts) {
     return $(rope_)x[turn -> (half, two)][(two, half) -> turn]$_rope
 }
 
-%let rope_ = "turned(", _rope = ")"
+%let rope_ = "turned(", _rope = starts + ")"
 %end
-block attend(x[hidden]) {
+block attend(x[hidden]$starts) {
 %if narrow == null
     wq : param[hidden, heads, key] ~ normal(std) as "q_proj.weight" [(heads key), hidden]
 %else
@@ -47,6 +47,6 @@ block attend(x[hidden]) {
     q = join(q[key = 0 .. still], $(rope_)q[key = still .. key -> turn]$_rope, (still, turn) -> key)
     k = join(both[kv = 0 .. still], $(rope_)c[short = latent .. short -> turn]$_rope, (still, turn) -> key)
     v = both[kv = still .. kv -> value]
-    return attention(q, k, v, along seq, over key, causal$score_scale) @ wo over (heads, value)$(attention_bias ? " + bo" : "")
+    return attention(q, k, v$starts, along seq, over key, causal$score_scale) @ wo over (heads, value)$(attention_bias ? " + bo" : "")
 }
 

@@ -2,11 +2,12 @@
 %include "parts/activation.mg"
 %include "parts/swiglu_over.mg"
 %include "parts/latent_experts.mg"
-model $model_type(tokens[batch, seq] : token(vocab)) {
+model $model_type(tokens[batch, seq] : token(vocab)$weights) {
+%include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
     repeat layers$(dense > 0 and dense < layers ? " at l" : "") as "model.layers.{}" {
-        x = x + attend(norm(x) as "input_layernorm") as "self_attn"
+        x = x + attend(norm(x) as "input_layernorm"$starts) as "self_attn"
 %if dense == 0
         x = x + moe(norm(x) as "post_attention_layernorm") as "mlp"
 %else
@@ -17,7 +18,7 @@ model $model_type(tokens[batch, seq] : token(vocab)) {
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
-    loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
+    loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
 }
 
 %let over_tp = "heads, " + (dense > 0 ? "ffn, " : "") + "shared, wide, vocab", experts_split = true, splits_seq = false

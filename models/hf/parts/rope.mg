@@ -1,17 +1,17 @@
 %# Blocks of rotary positions; what is turned stands between $rope_ and $_rope.
 %if rope_type == "linear"
 # Positions are divided by the factor.
-block rope_linear(x, along pos, over d, base =, factor =) {
+block rope_linear(x$starts, along pos, over d, base =, factor =) {
     k = index(d)
     i = k - select(k < d / 2, 0, d / 2)
-    angle = index(pos) * (exp(i * (-2 * log(base) / d)) / factor)
+    angle = $position * (exp(i * (-2 * log(base) / d)) / factor)
     return x * cos(angle) + rotate(x, over d) * sin(angle)
 }
 
 %elif rope_type == "yarn"
 # YaRN (Peng et al., 2023): rates of which `original` has fewer than `slow` turns are divided by the factor, those of more than `fast` turns
 # stay, and between them lies a ramp.
-block rope_yarn(x, along pos, over d, base =, factor =, fast =, slow =, original =, scale =) {
+block rope_yarn(x$starts, along pos, over d, base =, factor =, fast =, slow =, original =, scale =) {
     k = index(d)
     i = k - select(k < d / 2, 0, d / 2)
     first = d * log(original / (fast * 6.283185307179586)) / (2 * log(base))
@@ -24,24 +24,24 @@ block rope_yarn(x, along pos, over d, base =, factor =, fast =, slow =, original
     high = min(last, d - 1)
 %end
     ramp = max(0, min(1, (i - low) / select(low == high, 0.001, high - low)))
-    angle = index(pos) * (exp(i * (-2 * log(base) / d)) * (1 - ramp + ramp / factor))
+    angle = $position * (exp(i * (-2 * log(base) / d)) * (1 - ramp + ramp / factor))
     return (x * cos(angle) + rotate(x, over d) * sin(angle)) * scale
 }
 
 %elif rope_type == "longrope"
 # LongRoPE (Ding et al., 2024): each pair of elements has a factor of its own, others where a sequence is longer than `original`.
-block rope_long(x, along pos, over d, base =, original =, scale =) {
+block rope_long(x$starts, along pos, over d, base =, original =, scale =) {
     k = index(d)
     i = k - select(k < d / 2, 0, d / 2)
     short = $(steps(short_factor, "i"))
     long = $(steps(long_factor, "i"))
-    angle = index(pos) * (exp(i * (-2 * log(base) / d)) / select(pos > original, long, short))
+    angle = $position * (exp(i * (-2 * log(base) / d)) / select(pos > original, long, short))
     return (x * cos(angle) + rotate(x, over d) * sin(angle)) * scale
 }
 
 %end
 %let rope_ = {"default": "rope", "linear": "rope_linear", "dynamic": "rope", "yarn": "rope_yarn", "llama3": "rope_llama3", "longrope": "rope_long"}[rope_type] + "("
-%let _rope = ", along seq, over " + turned_dim + (rope_type in ["linear", "yarn", "longrope"] ? ", base = theta" : ", theta = theta")
+%let _rope = starts + ", along seq, over " + turned_dim + (rope_type in ["linear", "yarn", "longrope"] ? ", base = theta" : ", theta = theta")
 %if rope_type == "linear"
 %let _rope = _rope + ", factor = " + factor
 %elif rope_type == "dynamic"
@@ -63,7 +63,7 @@ block rope_long(x, along pos, over d, base =, original =, scale =) {
 %else
 # Positions turn the first elements of a head.
 %end
-block turned(x[head]) {
+block turned(x[head]$starts) {
 %if turn < head
     y = $(rope_)x$(cut)$(pairs)$_rope
     return join(y, x[head = turn .. head -> still], (turn, still) -> head)
@@ -73,5 +73,5 @@ block turned(x[head]) {
 }
 
 %let rope_ = "turned("
-%let _rope = ")"
+%let _rope = starts + ")"
 %end

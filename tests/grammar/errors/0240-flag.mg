@@ -9,5 +9,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1 }
 # CHECK: 0240-flag.mg:6:52: error[MG0240]: 'attention' has no argument 'casual'
 # CHECK: help: did you mean 'causal'?
-# CHECK: prelude.mg:85:7: note: 'attention' is declared here
+# CHECK: prelude.mg:95:7: note: 'attention' is declared here
 # CHECK-NOT: {{error|warning}}[MG

@@ -4,13 +4,15 @@ Each case of golden/FAMILY.json (written by generate.py) is a config.json, the n
 transformers makes of them in float64: the loss, of each gradient its norm and its product with random signs, and the
 losses of five steps of AdamW. Here the directory is imported (names and shapes are compared both ways), the reference
 interpreter computes loss and gradients in float64, and the program of the first case trains: of every fourth family, in turns, and of
-all cases with MGC_FULL=1.
+all cases with MGC_FULL=1. So often, too, the model that --packed writes is held against these numbers, where each window is a document,
+and with two documents in each window against what each is alone.
 """
 
 import array
 import json
 import math
 import os
+import random
 import re
 import subprocess
 import sys
@@ -33,9 +35,9 @@ def run(folder, program, *argv):
     return r.stderr.decode()
 
 
-def tiny_model(folder, source="source"):
+def tiny_model(folder, source="source", options=()):
     """m.mg, of the sizes and with the train block of tiny.py."""
-    run(folder, "mgc", "import-hf", source, "-o", "m.mg")
+    run(folder, "mgc", "import-hf", source, "-o", "m.mg", *options)
     run(folder, "mgc", "fmt", "--check", "m.mg")
     with open(f"{folder}/m.mg", encoding="utf-8") as f:
         text = f.read()
@@ -56,11 +58,10 @@ def compare(what, mine, theirs, allowed):
     return off if off == off else math.inf
 
 
-def interpreted(folder, case):
-    """The worst of the loss and the gradients, as parts of what is allowed."""
-    rows = tiny.tokens(case["config"]["vocab_size"])
+def interpret(folder, case, rows, **more):
+    """The loss and the gradients of m.mg, by name."""
     stored = {"weight." + n: ("F32", s, tiny.weights(n, s, b).tobytes()) for n, (s, b) in case["tensors"].items()}
-    stored["batch"] = ("U8", [tiny.BATCH, tiny.SEQ + 1], bytes(sum(rows, [])))
+    stored |= {name: ("U8", [tiny.BATCH, tiny.SEQ + 1], bytes(sum(x, []))) for name, x in {"batch": rows, **more}.items()}
     tiny.write_safetensors(f"{folder}/golden.safetensors", stored)
     with open(f"{folder}/golden.json", "w", encoding="utf-8") as f:
         json.dump({"loss": case["loss"]}, f)
@@ -68,7 +69,12 @@ def interpreted(folder, case):
     header, begin = tiny.read_header(f"{folder}/out.safetensors")
     with open(f"{folder}/out.safetensors", "rb") as f:
         data = f.read()
-    mine = {n: array.array("d", data[begin + t["data_offsets"][0]:begin + t["data_offsets"][1]]) for n, t in header.items()}
+    return {n: array.array("d", data[begin + t["data_offsets"][0]:begin + t["data_offsets"][1]]) for n, t in header.items()}
+
+
+def interpreted(folder, case, **more):
+    """The worst of the loss and the gradients, as parts of what is allowed."""
+    mine = interpret(folder, case, tiny.tokens(case["config"]["vocab_size"]), **more)
     worst = compare("loss", mine["loss"][0], case["loss"], LOSS * abs(case["loss"]))
     whole = math.sqrt(sum(norm * norm for norm, _ in case["gradients"].values()))
     for name, (norm, product) in case["gradients"].items():
@@ -96,6 +102,87 @@ def trained(folder, case):
         losses = [json.loads(line)["loss"] for line in f]
     assert len(losses) == len(case["losses"]), losses
     return max(compare(f"loss of step {i}", x, y, TRAINED * abs(y)) for i, (x, y) in enumerate(zip(losses, case["losses"])))
+
+
+CARRY = ("mamba", "mamba2", "bamba", "qwen3_next")  # layers with a state
+
+
+def refused(folder, keys):
+    """--packed is, and one of the keys is named."""
+    try:
+        tiny_model(folder, options=["--packed"])
+    except RuntimeError as e:
+        return "MG0570" in str(e) and "--packed" in str(e) and any(f'"{k}"' in str(e) for k in keys)
+    return False
+
+
+def apart(folder, case):
+    """How far two documents in each window are from what each is alone, as a part of what is allowed; each alone stands at the
+    beginning of its window, and what fills it up has no weight."""
+    draw = random.Random(5)
+    n, vocab = tiny.SEQ + 1, case["config"]["vocab_size"]
+    rows, cuts = tiny.tokens(vocab), [draw.randrange(4, n - 3) for _ in range(tiny.BATCH)]
+    weights = [[draw.choice((0, 1, 2, 5)) for _ in row] for row in rows]
+    whole = [[0] * n for _ in rows]
+    split = [[0] * c + [c] * (n - c) for c in cuts]
+    together = interpret(folder, case, rows, weights=weights, documents=split)
+    alone = []
+    for first in (True, False):
+        kept = [slice(0, c) if first else slice(c, n) for c in cuts]
+        of = [row[k] + [draw.randrange(4, vocab) for _ in row[k.stop:] + row[:k.start]] for row, k in zip(rows, kept)]
+        w = [[0] + row[k][1:] + [0] * (n - len(row[k])) for row, k in zip(weights, kept)]
+        alone.append((sum(sum(row) for row in w), interpret(folder, case, of, weights=w, documents=whole)))
+    (a, x), (b, y) = alone
+    for row, c in zip(weights, cuts):  # nothing is the target of another document's last token
+        row[c] = 0
+    mixed = interpret(folder, case, rows, weights=weights, documents=whole)["loss"][0]
+    if not abs(mixed - together["loss"][0]) > 1e-4 * mixed:
+        raise RuntimeError("documents that see each other have the same loss")
+    norm = math.sqrt(sum(v * v for g in together.values() for v in g))
+    worst = 0
+    for name, g in together.items():
+        allowed = LOSS * abs(g[0]) if name == "loss" else GRADIENT * math.sqrt(sum(v * v for v in g)) + OF_ALL * norm
+        off = math.sqrt(sum((v - (a * p + b * q) / (a + b))**2 for v, p, q in zip(g, x[name], y[name])))
+        if off >= allowed:
+            print(f"  {name} of two documents in a window is off by {off:.3g} of {allowed:.3g}")
+        worst = max(worst, off / allowed)
+    return worst
+
+
+def begins_anew(folder):
+    """All that goes along the sequence is given where documents begin. Queries and keys that are turned by as many positions more have
+    the same scores, so numbers alone do not show it of both."""
+    with open(f"{folder}/m.mg", encoding="utf-8") as f:
+        lines = [x for x in f if re.search(r", along seq|along pos|index\(pos\)", x)]
+    missing = [x for x in lines if not re.search(r"start, along seq|document_start\(|start, along pos|index\(pos\) - start", x)]
+    if missing:
+        raise RuntimeError("without the start: " + "".join(missing))
+
+
+def check_packed(family, name, case):
+    config, balance = case["config"], "output_router_logits"
+    keys = (["model_type"] if family in CARRY else []) + ([balance] if config.get(balance) else [])
+    with tempfile.TemporaryDirectory(prefix="mgc-family-") as folder:
+        tiny.directory(f"{folder}/source", config, case["tensors"])
+        if keys:
+            good = refused(folder, keys)
+            print(f"{family} {name}: --packed {'is refused' if good else 'is not refused as it should be: FAILED'}")
+            if family in CARRY or not good:
+                return good
+            with open(f"{folder}/source/config.json", "w", encoding="utf-8") as f:
+                json.dump({**config, balance: False}, f)
+        try:
+            tiny_model(folder, options=["--packed"])
+            begins_anew(folder)
+            ones, zeros = ([[v] * (tiny.SEQ + 1)] * tiny.BATCH for v in (1, 0))
+            one = 0 if keys else interpreted(folder, case, weights=ones, documents=zeros)  # transformers' numbers are with that loss
+            two = apart(folder, case)
+        except RuntimeError as e:
+            print(f"{family} {name}: FAILED\n{e}")
+            return False
+    good = one < 1 and two < 1
+    print(f"{family} {name}: packed, a document a window {one:.0e} of what is allowed, two {two:.0e}: {'agree' if good else 'DIFFER'}", flush=True)
+    return good
 
 
 def check_published(name, case):
@@ -138,7 +225,13 @@ def main():
             cases = json.load(f)
         turn = (zlib.crc32(family.encode()) + int(os.environ.get("MGC_TURN", "0"))) % 4 == 0
         for i, (name, case) in enumerate(cases.items()):
-            good &= check_published(name, case) if family == "published" else check(family, name, case, i == 0 and turn or bool(os.environ.get("MGC_FULL")))
+            if family == "published":
+                good &= check_published(name, case)
+                continue
+            full = bool(os.environ.get("MGC_FULL"))
+            good &= check(family, name, case, i == 0 and turn or full)
+            if turn or full:
+                good &= check_packed(family, name, case)
     return 0 if good else 1
 
 
