@@ -1,0 +1,31 @@
+"""docs/finetune.md: its commands, one after the other, as a reader gives them. With MGC_FULL as many steps as it says, and the answer."""
+
+import json
+import os
+import re
+import subprocess
+
+import mgctest
+from mgctest import BUILD, FULL, SOURCE
+
+
+class Finetune(mgctest.Case):
+    def test_page(self):
+        with open(os.path.join(SOURCE, "docs", "finetune.md"), encoding="utf-8") as f:
+            blocks = re.findall(r"^```sh\n(.*?)^```", f.read(), re.M | re.S)
+        self.assertGreater(len(blocks), 3)
+        script = "set -eu\n" + "".join(blocks).replace("build/mgc ", os.path.join(BUILD, "mgc") + " ").replace(
+            "examples/", os.path.join(SOURCE, "examples") + "/")
+        if not FULL:
+            script = re.sub(r"--steps \d+", "--steps 4", script).replace("step-00000080", "step-00000004")
+        r = subprocess.run(["sh", "-c", script], cwd=self.dir, capture_output=True, text=True, timeout=500)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("2560 tokens learnt", r.stdout)
+        with open(self.path("tuned/ckpt/step-00000080" if FULL else "tuned/ckpt/step-00000004") + "/adapter_config.json") as f:
+            self.assertEqual(json.load(f)["r"], 8)
+        if FULL:
+            self.assertIn("It is blue", r.stdout)
+
+
+if __name__ == "__main__":
+    mgctest.main()
