@@ -17,11 +17,11 @@ class Finetune(mgctest.Case):
         script = "set -eu\n" + "".join(blocks).replace("build/mgc ", os.path.join(BUILD, "mgc") + " ").replace(
             "examples/", os.path.join(SOURCE, "examples") + "/")
         if not FULL:
-            script = re.sub(r"--steps \d+", "--steps 4", script).replace("step-00000080", "step-00000004")
+            script = re.sub(r"--steps \d+", "--steps 4", script).replace("step-00000200", "step-00000004")
         r = subprocess.run(["sh", "-c", script], cwd=self.dir, capture_output=True, text=True, timeout=500)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("2560 tokens learnt", r.stdout)
-        with open(self.path("tuned/ckpt/step-00000080" if FULL else "tuned/ckpt/step-00000004") + "/adapter_config.json") as f:
+        with open(self.path("tuned/ckpt/step-00000200" if FULL else "tuned/ckpt/step-00000004") + "/adapter_config.json") as f:
             self.assertEqual(json.load(f)["r"], 8)
         if FULL:
             self.assertIn("It is blue", r.stdout)
