@@ -1,4 +1,4 @@
-/* What the proof says of the rows of a value, all at once, against the same of each element alone.
+/* Strips: what the proof says of rows of a value, all at once, against the same of each element. */
  */
 #include "plan/check/check.h"
 #include "tests/plan/trial.h"
@@ -18,7 +18,7 @@ typedef struct Source {
     int64_t element;
 } Source;
 
-/* Where the elements of a value come from, by their place; and by how many calls. */
+/* Sources of the elements of a value, by their place; and by how many calls. */
 typedef struct Sources {
     Source at[MOST];
     int64_t n, calls;
