@@ -1,5 +1,4 @@
 /* Strips: what the proof says of rows of a value, all at once, against the same of each element. */
-*/
 #include "plan/check/check.h"
 #include "tests/plan/trial.h"
 #include "tests/plan/mutate.h"
@@ -10,9 +9,7 @@
 
 #include <cmocka.h>
 
-    enum {
-        MOST = 1 << 13
-    };
+enum { MOST = 1 << 13 };
 
 typedef struct Source {
     Value value;
