@@ -28,14 +28,17 @@ typedef struct Piece {
 typedef struct Memory Memory;
 Memory *memory_new(Arena *a);
 void memory_write(Memory *m, Piece p);
-/* The same for n rows that are `period` bytes apart, of which p is the first; elements go on from
- * row to row. As the parts of a tensor are: they are kept as one, if others of its parts are all
- * that lies between the rows. */
-void memory_write_rows(Memory *m, Piece p, int64_t n, int64_t period);
+/* The same for n rows that are `period` bytes apart, of which p is the first; from one to the next
+ * the elements are `step` further. As the parts of a tensor are: they are kept as one, if others of
+ * its parts are all that lies between the rows. */
+void memory_write_rows(Memory *m, Piece p, int64_t n, int64_t period, int64_t step);
 /* Nothing is known of bytes [lo, hi) any more, nor of rows that are in some of them. */
 void memory_forget(Memory *m, int64_t lo, int64_t hi);
 /* The piece that holds byte `at`; false: none does. */
 bool memory_at(const Memory *m, int64_t at, Piece *p);
+/* The same piece, and how many rows like it there are from it on, `period` bytes and `step`
+ * elements apart; 1: it is no row, or the last. 0: none does. */
+int64_t memory_rows_at(const Memory *m, int64_t at, Piece *p, int64_t *period, int64_t *step);
 
 /* ---- check_value.c: what the IR means -------------------------------------------------------- */
 
@@ -44,8 +47,24 @@ typedef struct Iterations {
     int64_t at[MAX_NEST];
 } Iterations;
 
-/* A run of elements of a value as it was computed. */
-typedef void RunFn(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n);
+/* Rows of a value's elements, and where they lie. Row j is the n elements from first + j * step on;
+ * it lies at + j * stride elements behind an operand's beginning. */
+typedef struct Strip {
+    int64_t first, n, count, step;
+    int64_t at, stride;
+} Strip;
+
+/* The rows from row `from` on. */
+static inline Strip strip_from(Strip s, int64_t from)
+{
+    s.first += from * s.step;
+    s.at += from * s.stride;
+    s.count -= from;
+    return s;
+}
+
+/* Elements of a value as it was computed. */
+typedef void RunFn(void *ctx, Value v, uint64_t iterations, Strip s);
 
 typedef struct Meaning {
     const Module *m;
@@ -59,9 +78,9 @@ typedef struct Meaning {
 
 /* In place of iterations: elements that no iteration of this rank writes. */
 #define UNWRITTEN UINT64_MAX
-/* Calls run for elements [first, first + n) of v, in order, each run from one computed value. */
-void meaning_of(const Meaning *w, Value v, Iterations r, int64_t first, int64_t n, RunFn *run,
-                void *ctx);
+/* Calls run for elements of v, each once: those of one computed value, as many rows as follow one
+ * step in it. */
+void meaning_of(const Meaning *w, Value v, Iterations r, Strip s, RunFn *run, void *ctx);
 uint64_t iterations_key(const Module *m, Value v, Iterations r);
 int region_depth(const Region *r);
 /* The iteration that runs after `i`, and -1 after the last; the first, with i = -1. */

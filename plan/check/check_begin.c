@@ -30,15 +30,14 @@ void run_zero(Check *c, const Action *a, const Ins *i)
 
 /* ---- sums that begin with a write ------------------------------------------------------------ */
 
-static void zero_run(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n)
+static void zero_run(void *ctx, Value v, uint64_t iterations, Strip s)
 {
     Cursor *k = ctx;
     (void)iterations;
-    (void)n;
     if (k->failed || is_zeros(k->c->m->values.data[v].def))
         return;
     k->failed = true;
-    broken(k->c, 3, "writes where it is to add to element %lld of '%s'", (long long)first,
+    broken(k->c, 3, "writes where it is to add to element %lld of '%s'", (long long)s.first,
            value_name(k->c, v));
 }
 

@@ -7,11 +7,14 @@
 
 enum { LANES = 24 };
 
-/* n rows, `period` bytes apart; each lane is what it has of the first row. */
+/* n rows, `period` bytes apart; each lane is what it has of the first row, and how many elements
+ * further the next one is: none, where a tensor's part is there again. */
 typedef struct Rows {
+    struct Rows *next; /* of those to be used again */
     int64_t n, period;
     int lanes;
     Piece lane[LANES];
+    int64_t step[LANES];
 } Rows;
 
 typedef struct Node {
@@ -24,6 +27,7 @@ typedef struct Node {
 struct Memory {
     Arena *arena;
     Node *root, *spare;
+    Rows *spare_rows;
     uint32_t random;
 };
 
@@ -45,12 +49,24 @@ static Node *node_new(Memory *m, Piece p)
     return n;
 }
 
+static Rows *rows_new(Memory *m)
+{
+    Rows *r = m->spare_rows ? m->spare_rows : NEW(m->arena, Rows);
+    if (m->spare_rows)
+        m->spare_rows = r->next;
+    return r;
+}
+
 static void discard(Memory *m, Node *n)
 {
     if (!n)
         return;
     discard(m, n->right);
     Node *left = n->left;
+    if (n->rows) {
+        n->rows->next = m->spare_rows;
+        m->spare_rows = n->rows;
+    }
     n->left = m->spare;
     m->spare = n;
     discard(m, left);
@@ -96,12 +112,11 @@ static void split(Memory *m, Node *n, int64_t at, Node **a, Node **b)
     }
 }
 
-static Piece piece_of_row(const Rows *r, const Piece *lane, int64_t row)
+static Piece piece_of_row(Piece p, int64_t row, int64_t period, int64_t step)
 {
-    Piece p = *lane;
-    p.lo += row * r->period;
-    p.hi += row * r->period;
-    p.first += row * ((lane->hi - lane->lo) / lane->bytes);
+    p.lo += row * period;
+    p.hi += row * period;
+    p.first += row * step;
     return p;
 }
 
@@ -131,7 +146,7 @@ static void expand(Memory *m, const Node *n)
     replace(m, n->piece.lo, n->piece.hi, NULL);
     for (int64_t row = 0; row < r->n; row++)
         for (int k = 0; k < r->lanes; k++)
-            memory_write(m, piece_of_row(r, &r->lane[k], row));
+            memory_write(m, piece_of_row(r->lane[k], row, r->period, r->step[k]));
 }
 
 /* Nothing is cut that is rows. */
@@ -180,7 +195,7 @@ static int nodes_in(Node *n, int64_t lo, int64_t hi, Node **first)
 }
 
 /* Adds a lane, in place of one at the same bytes; false: it does not fit between the others. */
-static bool add_lane(Rows *r, Piece p)
+static bool add_lane(Rows *r, Piece p, int64_t step)
 {
     int64_t lo = p.lo, hi = p.hi;
     int at = r->lanes;
@@ -196,12 +211,13 @@ static bool add_lane(Rows *r, Piece p)
     if (at == LANES || hi - lo > r->period)
         return false;
     r->lane[at] = p;
+    r->step[at] = step;
     r->lanes += at == r->lanes;
     return true;
 }
 
 /* Rows as one node, where nothing but other lanes of theirs lies between them. */
-static bool write_as_rows(Memory *m, Piece p, int64_t n, int64_t period)
+static bool write_as_rows(Memory *m, Piece p, int64_t n, int64_t period, int64_t step)
 {
     Node *there = NULL;
     const int64_t end = p.hi + (n - 1) * period;
@@ -209,10 +225,13 @@ static bool write_as_rows(Memory *m, Piece p, int64_t n, int64_t period)
     if (count > 1 ||
         (count && (!there->rows || there->rows->n != n || there->rows->period != period)))
         return false;
-    Rows *r = NEW(m->arena, Rows);
+    Rows *r = rows_new(m);
     *r = count ? *there->rows : (Rows){.n = n, .period = period};
-    if (!add_lane(r, p))
+    if (!add_lane(r, p, step)) {
+        r->next = m->spare_rows;
+        m->spare_rows = r;
         return false;
+    }
     Piece bytes = {.lo = p.lo, .hi = end};
     if (count) {
         bytes.lo = there->piece.lo < p.lo ? there->piece.lo : p.lo;
@@ -224,27 +243,38 @@ static bool write_as_rows(Memory *m, Piece p, int64_t n, int64_t period)
     return true;
 }
 
-void memory_write_rows(Memory *m, Piece p, int64_t n, int64_t period)
+void memory_write_rows(Memory *m, Piece p, int64_t n, int64_t period, int64_t step)
 {
-    if (p.hi - p.lo <= period && n > 1 && write_as_rows(m, p, n, period))
+    if (p.hi - p.lo <= period && n > 1 && write_as_rows(m, p, n, period, step))
         return;
-    const Rows r = {.n = n, .period = period};
     for (int64_t row = 0; row < n; row++)
-        memory_write(m, piece_of_row(&r, &p, row));
+        memory_write(m, piece_of_row(p, row, period, step));
+}
+
+int64_t memory_rows_at(const Memory *m, int64_t at, Piece *p, int64_t *period, int64_t *step)
+{
+    const Node *n = node_at(m, at);
+    const Rows *r = n ? n->rows : NULL;
+    *period = *step = 0;
+    if (!r && n)
+        *p = n->piece;
+    if (!r)
+        return n != NULL;
+    for (int k = 0; k < r->lanes; k++) {
+        const int64_t row = (at - r->lane[k].lo) / r->period;
+        if (at < r->lane[k].lo || row >= r->n)
+            continue;
+        *p = piece_of_row(r->lane[k], row, r->period, r->step[k]);
+        *period = r->period;
+        *step = r->step[k];
+        if (at < p->hi)
+            return r->n - row;
+    }
+    return 0;
 }
 
 bool memory_at(const Memory *m, int64_t at, Piece *p)
 {
-    const Node *n = node_at(m, at);
-    if (!n)
-        return false;
-    *p = n->piece;
-    for (int k = 0; n->rows && k < n->rows->lanes; k++) {
-        const Piece *l = &n->rows->lane[k];
-        const int64_t row = (at - l->lo) / n->rows->period;
-        *p = piece_of_row(n->rows, l, row);
-        if (at >= l->lo && row < n->rows->n && at < p->hi)
-            return true;
-    }
-    return !n->rows;
+    int64_t period, step;
+    return memory_rows_at(m, at, p, &period, &step) > 0;
 }

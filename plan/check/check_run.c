@@ -52,49 +52,23 @@ static int64_t element_offset(const Operand *o, int64_t e)
     return at;
 }
 
-static void expect_run(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n)
-{
-    Cursor *k = ctx;
-    Check *c = k->c;
-    if (iterations == UNWRITTEN) {
-        k->failed = true;
-        broken(c, 3,
-               "reads element %lld of '%s', of a layer that this rank has not and nobody wrote",
-               (long long)first, value_name(c, v));
-    }
-    while (n > 0 && !k->failed) {
-        Piece there;
-        const Piece *p = memory_at(c->memory, k->address, &there) ? &there : NULL;
-        int64_t at = p ? p->first + (k->address - p->lo) / k->bytes : 0;
-        if (!p || p->value != v || p->iterations != iterations || at != first ||
-            p->bytes != k->bytes || (k->address - p->lo) % k->bytes) {
-            k->failed = true;
-            broken(c, 3, "reads element %lld of '%s' (from '%s') at byte %lld, where %s%s%s is",
-                   (long long)first, value_name(c, k->o->value), value_name(c, v),
-                   (long long)k->address, p ? "'" : "nothing", p ? value_name(c, p->value) : "",
-                   !p                            ? ""
-                   : p->value != v || !v         ? "'"
-                   : p->iterations != iterations ? "' of another iteration"
-                                                 : "', another element,");
-            return;
-        }
-        int64_t some = (p->hi - k->address) / k->bytes;
-        some = some < n ? some : n;
-        k->address += some * k->bytes;
-        first += some;
-        n -= some;
-    }
-}
-
 bool each_run(Check *c, const Operand *o, RunFn *run)
 {
-    int64_t n = type_elements(&o->type), length = run_length(o);
-    Cursor k = {.c = c, .o = o, .bytes = dtype_bytes(o->type.dtype)};
-    const int64_t base = address_of(c, &o->at);
+    const int64_t n = type_elements(&o->type);
     const Iterations here = iterations_here(c);
-    for (int64_t e = 0; e < n && !k.failed; e += length) {
-        k.address = base + element_offset(o, e) * k.bytes;
-        meaning_of(&c->meaning, o->value, here, e, length, run, &k);
+    Cursor k = {.c = c, .o = o, .address = address_of(c, &o->at)};
+    Strip s = {.n = run_length(o), .count = 1};
+    int i = o->type.rank - 1;
+    k.bytes = dtype_bytes(o->type.dtype);
+    s.step = s.n;
+    for (int64_t inside = 1; i >= 0 && (inside < s.n || o->type.dims[i].size == 1); i--)
+        inside *= o->type.dims[i].size;
+    s.stride = i >= 0 ? o->stride[i] : 0;
+    for (; i >= 0 && (o->type.dims[i].size == 1 || o->stride[i] == s.stride * s.count); i--)
+        s.count *= o->type.dims[i].size;
+    for (; s.first < n && !k.failed; s.first += s.n * s.count) {
+        s.at = element_offset(o, s.first);
+        meaning_of(&c->meaning, o->value, here, s, run, &k);
     }
     return !k.failed;
 }

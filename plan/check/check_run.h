@@ -57,14 +57,16 @@ const Ins *instruction_of(const Check *c, const Action *a);
 /* In this iteration. */
 int64_t address_of(const Check *c, const Place *at);
 void check_results(Check *c);
-/* A run of elements being compared with memory, or written to it. */
+/* Elements being compared with memory, or written to it. */
 typedef struct Cursor {
     Check *c;
     const Operand *o;
-    int64_t address, bytes; /* of the next element; of an element */
+    int64_t address, bytes; /* of the operand's beginning; of an element */
     bool failed;
 } Cursor;
-/* Applies `run` to all elements of an operand, in order, with a Cursor; false: it failed. */
+/* check_expect.c: a RunFn; P3 */
+void expect_run(void *ctx, Value v, uint64_t iterations, Strip s);
+/* Applies `run` to all elements of an operand, with a Cursor; false: it failed. */
 bool each_run(Check *c, const Operand *o, RunFn *run);
 /* Elements of an operand that follow each other in memory; is what should be there there? What it
  * writes is there from now on. */
@@ -75,7 +77,7 @@ Iterations iterations_here(const Check *c);
 
 /* check_write.c: results; work space, or partial sums, operand `which` of the action; and before
  * them, what holds nothing. */
-void write_run(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n);
+void write_run(void *ctx, Value v, uint64_t iterations, Strip s);
 void write_operand(Check *c, const Operand *o);
 void write_work(Check *c, const Operand *o, int which);
 void forget_dead(Check *c, const Action *a);

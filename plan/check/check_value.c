@@ -93,24 +93,105 @@ static int64_t viewed_run(const Module *m, const Ins *view)
     return n;
 }
 
-static void meaning_of_view(const Meaning *w, const Ins *view, Iterations r, int64_t first,
-                            int64_t n, RunFn *run, void *ctx)
+/* How many elements of an operand apart the neighbours along each of t's dims are: 0 where it does
+ * not have the dim. renamed: the dim of it that is `to` in t, or 0. */
+static void steps_in(const Type *t, const Type *operand, Name renamed, Name to, int64_t *by)
 {
-    int64_t inner = viewed_run(w->m, view), start = 0, length = 0;
-    while (n > 0) {
-        int64_t at = viewed_element(w->m, view, first), some = inner - first % inner;
-        some = some < n ? some : n;
-        if (length && at != start + length) {
-            meaning_of(w, view->in[0], r, start, length, run, ctx);
-            length = 0;
-        }
-        start = length ? start : at;
-        length += some;
-        first += some;
-        n -= some;
+    int64_t size = 1;
+    for (int i = 0; i < t->rank; i++)
+        by[i] = 0;
+    for (int i = operand->rank - 1; i >= 0; i--) {
+        const Name d = operand->dims[i].name;
+        const int k = type_find(t, renamed && d == renamed ? to : d);
+        if (k >= 0)
+            by[k] = size;
+        size *= operand->dims[i].size;
     }
-    if (length)
-        meaning_of(w, view->in[0], r, start, length, run, ctx);
+}
+
+/* How many rows of s, elements of type t, are as far apart where neighbours are `by` apart, and how
+ * far: the rows count along a dim of t and on along those around it, as long as that is one step.
+ */
+static int64_t even_rows(const Type *t, const int64_t *by, Strip s, int64_t *step)
+{
+    int64_t size = 1, rows = 1;
+    int i = t->rank - 1;
+    *step = 0;
+    if (s.count == 1 || !s.step)
+        return s.count;
+    for (; i >= 0 && (size != s.step || t->dims[i].size == 1); i--)
+        size *= t->dims[i].size;
+    if (i < 0 || s.first % size + s.n > size)
+        return 1;
+    *step = by[i];
+    for (int64_t at = s.first / size, index = 0; i >= 0 && !index; i--) {
+        if (t->dims[i].size > 1 && by[i] != *step * rows)
+            break;
+        index = index_of(&at, t->dims[i].size);
+        rows *= t->dims[i].size - index;
+    }
+    return rows < s.count ? rows : s.count;
+}
+
+/* Rows that follow each other, in the value and where they lie, are one. */
+static Strip merged(Strip s)
+{
+    if (s.count > 1 && s.step == s.n && s.stride == s.n) {
+        s.n *= s.count;
+        s.count = 1;
+    }
+    return s;
+}
+
+/* Elements [from, from + n * count) of a row, as rows. */
+static Strip cut_row(Strip row, int64_t from, int64_t n, int64_t count, int64_t step)
+{
+    return (Strip){.first = row.first + from,
+                   .n = n,
+                   .count = count,
+                   .step = step,
+                   .at = row.at + from,
+                   .stride = step};
+}
+
+static void meaning_of_view(const Meaning *w, const Ins *view, Iterations r, Strip s, RunFn *run,
+                            void *ctx);
+
+/* One row of a view, longer than what follows each other in its operand. */
+static void meaning_of_viewed_row(const Meaning *w, const Ins *view, Iterations r, Strip s,
+                                  int64_t inner, RunFn *run, void *ctx)
+{
+    for (int64_t from = 0; from < s.n;) {
+        const int64_t left = s.n - from, before = (s.first + from) % inner;
+        const int64_t count = before || left < inner ? 1 : left / inner;
+        const int64_t some = inner - before < left ? inner - before : left;
+        meaning_of_view(w, view, r, cut_row(s, from, some, count, inner), run, ctx);
+        from += count * some;
+    }
+}
+
+static void meaning_of_view(const Meaning *w, const Ins *view, Iterations r, Strip s, RunFn *run,
+                            void *ctx)
+{
+    const Type *t = type_of(w->m, view->out[0]), *u = type_of(w->m, view->in[0]);
+    const int64_t inner = viewed_run(w->m, view);
+    int64_t by[MAX_RANK], rows = 1;
+    if (view->op == OP_split || view->op == OP_merge) {
+        meaning_of(w, view->in[0], r, s, run, ctx);
+        return;
+    }
+    steps_in(t, u, view->op == OP_rename ? view->attrs.dim.name : 0, view->attrs.to.name, by);
+    for (; s.count > 0; s = strip_from(s, rows)) {
+        Strip to = s;
+        rows = to.count = 1;
+        if (s.first % inner + s.n > inner) {
+            meaning_of_viewed_row(w, view, r, to, inner, run, ctx);
+            continue;
+        }
+        rows = to.count = even_rows(t, by, s, &to.step);
+        to.first = viewed_element(w->m, view, s.first);
+        meaning_of(w, view->in[0], r, merged(to), run, ctx);
+    }
 }
 
 /* A part of a join: the value, and from which index of the joined dim on it has how many. */
@@ -151,47 +232,140 @@ static int64_t joined_run(const Type *t, int d, const Type *part, int64_t n, int
     return (along ? n - index : 1) * run - e % run;
 }
 
-/* The elements of the parts: each by its index along the joined dim, at the indices that it has of
- * the others. */
-static void meaning_of_join(const Meaning *w, const Ins *join, Iterations r, int64_t first,
-                            int64_t n, RunFn *run, void *ctx)
+static void meaning_of_join(const Meaning *w, const Ins *join, Iterations r, Strip s, RunFn *run,
+                            void *ctx);
+
+static int64_t join_size(const Module *m, const Ins *join)
+{
+    const Type *t = type_of(m, join->out[0]);
+    return t->dims[type_find(t, join->attrs.dim.name)].size;
+}
+
+/* Of a row that has whole indices of the dims around the joined one, `count` of them, `size`
+ * elements each, and begins with one: how many of them are in each part rows that are evenly apart.
+ * 0: a part has them in another order. */
+static int64_t even_in_parts(const Meaning *w, const Ins *join, Strip row, int64_t size,
+                             int64_t count)
 {
     const Type *t = type_of(w->m, join->out[0]);
     const int d = type_find(t, join->attrs.dim.name);
-    while (n > 0) {
-        int64_t index[MAX_RANK], e = first, at = 0;
-        for (int i = t->rank - 1; i >= 0; i--)
-            index[i] = index_of(&e, t->dims[i].size);
-        const JoinPart p = part_at(w->m, join, index[d]);
+    const int64_t inside = size / t->dims[d].size;
+    JoinPart p;
+    for (int64_t index = 0; index < t->dims[d].size; index += p.n) {
+        int64_t by[MAX_RANK], step;
+        p = part_at(w->m, join, index);
         const Type *u = type_of(w->m, p.v);
-        for (int i = 0; i < u->rank; i++) {
-            const int k = type_find(t, u->dims[i].name);
-            at = at * u->dims[i].size + index[k] - (k == d ? p.at : 0);
+        const Strip s = cut_row(row, index * inside, p.n * inside, count, size);
+        if (joined_run(t, d, u, p.n, 0, s.first) < s.n)
+            return 0;
+        steps_in(t, u, 0, 0, by);
+        count = even_rows(t, by, s, &step);
+    }
+    return count;
+}
+
+/* Element e of a join: the part that has it, where in it, and how many follow it there as they do
+ * in the join. */
+static JoinPart joined_element(const Module *m, const Ins *join, int64_t e, int64_t *at,
+                               int64_t *run)
+{
+    const Type *t = type_of(m, join->out[0]);
+    const int d = type_find(t, join->attrs.dim.name);
+    int64_t index[MAX_RANK], rest = e;
+    for (int i = t->rank - 1; i >= 0; i--)
+        index[i] = index_of(&rest, t->dims[i].size);
+    const JoinPart p = part_at(m, join, index[d]);
+    const Type *u = type_of(m, p.v);
+    *at = 0;
+    for (int i = 0; i < u->rank; i++) {
+        const int k = type_find(t, u->dims[i].name);
+        *at = *at * u->dims[i].size + index[k] - (k == d ? p.at : 0);
+    }
+    *run = joined_run(t, d, u, p.n, index[d] - p.at, e);
+    return p;
+}
+
+/* One row of a join that is not all in one part: by parts, for as many indices of the dims around
+ * the joined one as are evenly apart in all of them; or what follows each other in one part. */
+static void meaning_of_joined_row(const Meaning *w, const Ins *join, Iterations r, Strip s,
+                                  int64_t size, RunFn *run, void *ctx)
+{
+    const int64_t parts = join_size(w->m, join), inside = size / parts;
+    for (int64_t from = 0, done; from < s.n; from += done) {
+        const Strip row = cut_row(s, from, s.n - from, 1, s.n - from);
+        const int64_t count =
+            row.first % size || row.n < size ? 0 : even_in_parts(w, join, row, size, row.n / size);
+        JoinPart p;
+        for (int64_t index = 0; count && index < parts; index += p.n) {
+            p = part_at(w->m, join, index);
+            meaning_of_join(w, join, r, cut_row(row, index * inside, p.n * inside, count, size),
+                            run, ctx);
         }
-        int64_t some = joined_run(t, d, u, p.n, index[d] - p.at, first);
-        some = some < n ? some : n;
-        meaning_of(w, p.v, r, at, some, run, ctx);
-        first += some;
-        n -= some;
+        if ((done = count * size))
+            continue;
+        joined_element(w->m, join, row.first, &(int64_t){0}, &done);
+        done = done < row.n ? done : row.n;
+        meaning_of_join(w, join, r, cut_row(row, 0, done, 1, done), run, ctx);
+    }
+}
+
+/* The elements of the parts: each by its index along the joined dim, at the indices that it has of
+ * the others. Rows stay in one part where they count along dims around the joined one. */
+static void meaning_of_join(const Meaning *w, const Ins *join, Iterations r, Strip s, RunFn *run,
+                            void *ctx)
+{
+    const Type *t = type_of(w->m, join->out[0]);
+    int64_t size = 1, rows = 1;
+    for (int i = type_find(t, join->attrs.dim.name); i < t->rank; i++)
+        size *= t->dims[i].size;
+    for (; s.count > 0; s = strip_from(s, rows)) {
+        int64_t by[MAX_RANK], some;
+        Strip to = s;
+        const JoinPart p = joined_element(w->m, join, s.first, &to.first, &some);
+        rows = to.count = 1;
+        if (some < s.n) {
+            to.first = s.first;
+            meaning_of_joined_row(w, join, r, to, size, run, ctx);
+            continue;
+        }
+        steps_in(t, type_of(w->m, p.v), 0, 0, by);
+        if (s.step % size == 0)
+            rows = to.count = even_rows(t, by, s, &to.step);
+        meaning_of(w, p.v, r, merged(to), run, ctx);
     }
 }
 
 /* Elements of what a loop stacks, of an iteration that it leaves out. Where the stack is carried on
  * by the loop around, as sums of gradients are, they are as they were when that iteration began. */
 static void meaning_of_left_out(const Meaning *w, const Ins *loop, uint32_t k, Iterations r,
-                                int64_t first, int64_t n, RunFn *run, void *ctx)
+                                Strip s, RunFn *run, void *ctx)
 {
     const Region *body = loop->home;
     for (int64_t c = 0; body->owner && c < body->owner->attrs.carried; c++)
         if (body->results.data[c] == loop->out[k]) {
-            meaning_of(w, body->args.data[c], r, first, n, run, ctx);
+            meaning_of(w, body->args.data[c], r, s, run, ctx);
             return;
         }
-    run(ctx, loop->out[k], UNWRITTEN, first, n);
+    run(ctx, loop->out[k], UNWRITTEN, s);
 }
 
-static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Iterations r,
-                              int64_t first, int64_t n, RunFn *run, void *ctx)
+/* Elements of what a loop stacks, all of one iteration. */
+static void meaning_of_stacked(const Meaning *w, const Ins *loop, uint32_t k, Iterations r, Strip s,
+                               RunFn *run, void *ctx)
+{
+    const Value inner = loop->body->results.data[k];
+    const int64_t size = type_elements(type_of(w->m, inner)), i = s.first / size;
+    r.at[region_depth(loop->home)] = i;
+    if (!w->runs(w->ctx, loop, i)) {
+        meaning_of_left_out(w, loop, k, r, s, run, ctx);
+        return;
+    }
+    s.first -= i * size;
+    meaning_of(w, inner, r, s, run, ctx);
+}
+
+static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Iterations r, Strip s,
+                              RunFn *run, void *ctx)
 {
     Value inner = loop->body->results.data[k];
     int depth = region_depth(loop->home);
@@ -199,24 +373,24 @@ static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Ite
         int64_t last = -1;
         for (int64_t i = next_iteration(w, loop, -1); i >= 0; i = next_iteration(w, loop, i))
             last = r.at[depth] = i;
-        meaning_of(w, last < 0 ? loop->in[k] : inner, r, first, n, run, ctx);
+        meaning_of(w, last < 0 ? loop->in[k] : inner, r, s, run, ctx);
         return;
     }
-    int64_t size = type_elements(type_of(w->m, inner));
-    while (n > 0) {
-        int64_t i = first / size, at = first % size, some = n < size - at ? n : size - at;
-        r.at[depth] = i;
-        if (w->runs(w->ctx, loop, i))
-            meaning_of(w, inner, r, at, some, run, ctx);
-        else
-            meaning_of_left_out(w, loop, k, r, first, some, run, ctx);
-        first += some;
-        n -= some;
+    const int64_t size = type_elements(type_of(w->m, inner));
+    if (s.first % size + (s.count - 1) * s.step + s.n <= size) {
+        meaning_of_stacked(w, loop, k, r, s, run, ctx);
+        return;
     }
+    for (; s.count > 0; s = strip_from(s, 1))
+        for (int64_t from = 0, some; from < s.n; from += some) {
+            some = size - (s.first + from) % size;
+            some = some < s.n - from ? some : s.n - from;
+            meaning_of_stacked(w, loop, k, r, cut_row(s, from, some, 1, some), run, ctx);
+        }
 }
 
-static void meaning_of_argument(const Meaning *w, Value v, Iterations r, int64_t first, int64_t n,
-                                RunFn *run, void *ctx)
+static void meaning_of_argument(const Meaning *w, Value v, Iterations r, Strip s, RunFn *run,
+                                void *ctx)
 {
     const Region *body = w->m->values.data[v].home;
     const Ins *loop = body->owner;
@@ -224,38 +398,37 @@ static void meaning_of_argument(const Meaning *w, Value v, Iterations r, int64_t
     while (body->args.data[k] != v)
         k++;
     if (!loop || k >= loop->nin) { /* of a function; or the index, which is never in memory */
-        run(ctx, v, iterations_key(w->m, v, r), first, n);
+        run(ctx, v, iterations_key(w->m, v, r), s);
         return;
     }
     int depth = region_depth(loop->home);
     if (k >= loop->attrs.carried) {
-        int64_t size = type_elements(type_of(w->m, v));
-        meaning_of(w, loop->in[k], r, r.at[depth] * size + first, n, run, ctx);
+        s.first += r.at[depth] * type_elements(type_of(w->m, v));
+        meaning_of(w, loop->in[k], r, s, run, ctx);
         return;
     }
     int64_t before = previous_iteration(w, loop, r.at[depth]);
     if (before >= 0)
         r.at[depth] = before;
-    meaning_of(w, before >= 0 ? body->results.data[k] : loop->in[k], r, first, n, run, ctx);
+    meaning_of(w, before >= 0 ? body->results.data[k] : loop->in[k], r, s, run, ctx);
 }
 
-void meaning_of(const Meaning *w, Value v, Iterations r, int64_t first, int64_t n, RunFn *run,
-                void *ctx)
+void meaning_of(const Meaning *w, Value v, Iterations r, Strip s, RunFn *run, void *ctx)
 {
     const Ins *def = w->m->values.data[v].def;
     if (!def) {
-        meaning_of_argument(w, v, r, first, n, run, ctx);
+        meaning_of_argument(w, v, r, s, run, ctx);
     } else if (op_is(def->op, VIEW)) {
-        meaning_of_view(w, def, r, first, n, run, ctx);
+        meaning_of_view(w, def, r, s, run, ctx);
     } else if (def->op == OP_join) {
-        meaning_of_join(w, def, r, first, n, run, ctx);
+        meaning_of_join(w, def, r, s, run, ctx);
     } else if (def->op == OP_repeat) {
         uint32_t k = 0;
         while (def->out[k] != v)
             k++;
-        meaning_of_result(w, def, k, r, first, n, run, ctx);
+        meaning_of_result(w, def, k, r, s, run, ctx);
     } else {
-        run(ctx, v, iterations_key(w->m, v, r), first, n);
+        run(ctx, v, iterations_key(w->m, v, r), s);
     }
 }
 

@@ -1,16 +1,18 @@
 /* check_write.c - what an action leaves in memory: its results, its work space; P4. */
 #include "plan/check/check_run.h"
 
-void write_run(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n)
+void write_run(void *ctx, Value v, uint64_t iterations, Strip s)
 {
     Cursor *k = ctx;
-    memory_write(k->c->memory, (Piece){.lo = k->address,
-                                       .hi = k->address + n * k->bytes,
-                                       .value = v,
-                                       .iterations = iterations,
-                                       .first = first,
-                                       .bytes = k->bytes});
-    k->address += n * k->bytes;
+    const int64_t lo = k->address + s.at * k->bytes;
+    memory_write_rows(k->c->memory,
+                      (Piece){.lo = lo,
+                              .hi = lo + s.n * k->bytes,
+                              .value = v,
+                              .iterations = iterations,
+                              .first = s.first,
+                              .bytes = k->bytes},
+                      s.count, s.stride * k->bytes, s.step);
 }
 
 static bool is_tensor(const Check *c, uint32_t buffer)
@@ -43,44 +45,10 @@ static bool may_write(Check *c, const Operand *o)
     return false;
 }
 
-/* The bytes from one run of an operand's elements to the next, where all are as far apart; 0. */
-static int64_t period_of(const Operand *o)
-{
-    int64_t run = 1, period = 0, next = 0;
-    for (int i = o->type.rank - 1; i >= 0; i--) {
-        const int64_t size = o->type.dims[i].size, stride = o->stride[i];
-        if (size == 1)
-            continue;
-        if (!period && stride == run) {
-            run *= size;
-            continue;
-        }
-        if (period ? stride != next : stride < run)
-            return 0;
-        period = period ? period : stride;
-        next = stride * size;
-    }
-    return period * dtype_bytes(o->type.dtype);
-}
-
 void write_operand(Check *c, const Operand *o)
 {
-    const Ins *def = c->m->values.data[o->value].def;
-    const int64_t period = period_of(o), run = run_length(o), bytes = dtype_bytes(o->type.dtype);
-    if (!may_write(c, o))
-        return;
-    if (!period || !def || op_is(def->op, VIEW) || OP_AMONG(def->op, OP_join, OP_repeat)) {
+    if (may_write(c, o))
         each_run(c, o, write_run);
-        return;
-    }
-    const int64_t lo = address_of(c, &o->at);
-    memory_write_rows(c->memory,
-                      (Piece){.lo = lo,
-                              .hi = lo + run * bytes,
-                              .value = o->value,
-                              .iterations = iterations_key(c->m, o->value, iterations_here(c)),
-                              .bytes = bytes},
-                      type_elements(&o->type) / run, period);
 }
 
 /* Work space, or partial sums: whatever this action leaves there. */

@@ -27,13 +27,14 @@ static void write_drawn(Memory *m, Byte *want, Value value, uint64_t *rng)
     const int64_t n = below(rng, 3) ? 5 : 1 + below(rng, 8);
     const int64_t lo = below(rng, BYTES - period * n);
     const Piece p = {.lo = lo, .hi = lo + row, .value = value, .first = below(rng, 9), .bytes = 1};
+    const int64_t step = below(rng, 2) ? row : below(rng, 3); /* they go on, or repeat */
     if (n > 1)
-        memory_write_rows(m, p, n, period);
+        memory_write_rows(m, p, n, period, step);
     else
         memory_write(m, p);
     for (int64_t k = 0; k < n; k++)
         for (int64_t i = 0; i < row; i++)
-            want[lo + k * period + i] = (Byte){value, p.first + k * row + i};
+            want[lo + k * period + i] = (Byte){value, p.first + k * step + i};
 }
 
 /* Rows that are kept as one are what each of them would be. What is forgotten may be more than was
