@@ -13,6 +13,7 @@ SOURCE = os.environ.get("MGC_SOURCE", os.path.join(os.path.dirname(os.path.abspa
 BUILD = os.environ.get("MGC_BUILD", os.path.join(SOURCE, "build"))
 MGC = os.path.join(BUILD, "mgc")
 MODELS = os.path.join(SOURCE, "models")
+SHIPPED = sorted(name for name in os.listdir(MODELS) if name.endswith(".mg"))
 
 # The sample of a large family turns with the commit (scripts/test); the full run takes all of it.
 FULL = bool(os.environ.get("MGC_FULL"))
