@@ -127,6 +127,7 @@ static const char *const words[] = {
     "assert ",
     ": default",
     NULL};
+_Static_assert(sizeof words / sizeof *words <= WORDS + 1, "a word has no counter");
 
 static void count_words(Stats *s, const char *text, const Tried *t)
 {

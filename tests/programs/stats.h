@@ -4,7 +4,7 @@
 
 #include "tests/programs/try.h"
 
-enum { CODES = 1000, WORDS = 160 };
+enum { CODES = 1000, WORDS = 200 };
 
 typedef struct Stats {
     int outcome[2][TRY_count]; /* as drawn, and changed */
