@@ -318,11 +318,13 @@ static Value new_arg(Generate *g, ArgRole role, Type t, const char *name)
 static void arguments(Generate *g)
 {
     const Type each = {.dtype = DT_i32, .rank = 1, .dims = {g->batch}};
+    bool read = false;
     for (size_t k = 0; k < g->from->args.n; k++) {
         const FnArg a = g->from->args.data[k];
         const Value v = g->from->body->args.data[k];
         if (!g->live[v] || a.role == ARG_pos)
             continue;
+        read |= a.role == ARG_tokens;
         vec_push(g->m->arena, &g->to->args, a);
         Type t = *type_of(g->m, v);
         if (a.role == ARG_tokens)
@@ -332,6 +334,8 @@ static void arguments(Generate *g)
     }
     g->begin = new_arg(g, ARG_begin, each, "begin");
     g->count = new_arg(g, ARG_count, each, "count");
+    if (!read)
+        generate_refuse(g, NULL, "its logits do not depend on the tokens");
 }
 
 /* One of both functions; NULL: refused. */
@@ -345,7 +349,7 @@ static Fn *made(Generate *g, const char *name)
     Frame top = {.from = from->body, .to = g->to->body};
     arguments(g);
     generate_start(g);
-    const Value logits = generate_image(g, &top, from->body->results.data[0], NEAR);
+    const Value logits = g->why ? 0 : generate_image(g, &top, from->body->results.data[0], NEAR);
     if (!logits)
         return NULL;
     Builder b = at_top(g);

@@ -2,10 +2,8 @@
  * computes the whole window for each token: for shipped models made small, for every form in which
  * a model may look at positions before, for prompts of any lengths that take turns; in f64. What
  * looks at later positions is refused, with the place in the source. */
-#include "grammar/grammar.h"
-#include "tests/passes/model.h"
+#include "tests/passes/generated.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,8 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { TEXTS = 3 };
 
 typedef struct Small {
     const char *file;
@@ -48,125 +44,16 @@ static const Small models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-static Module *elaborate(Model *t, const char *path, const char *text, const char *const *define,
-                         int64_t sequences)
-{
-    const uint32_t file = diag_add_file(t->m->diag, path, text, strlen(text));
-    ElaborateOptions o = {
-        .define = define, .sequences = sequences, .precision = "f64", .prefill = 4};
-    while (define && o.ndefine < 12 && define[o.ndefine])
-        o.ndefine++;
-    Diag *d = t->m->diag;
-    Names *names = names_new(t->a);
-    const Ast *ast = mg_parse(t->a, names, d, file);
-    return ast ? mg_elaborate(t->a, names, d, ast, &o) : NULL;
-}
-
-static void open_model(Model *t, const char *path, const char *text, const char *const *define,
-                       int64_t sequences)
-{
-    model_open(t);
-    t->m = elaborate(t, path, text, define, sequences);
-    if (!t->m)
-        fail_msg("%s: %s", path, model_messages(t));
-    must_pass(t, pass_attention);
-    if (sequences)
-        must_pass(t, pass_generate);
-    must_pass(t, pass_precision);
-}
-
-static int32_t token(int text, int64_t at, int64_t vocab)
-{
-    uint64_t state = (uint64_t)text * 1000 + (uint64_t)at;
-    return draw_int(&state, (int)vocab);
-}
-
-/* Parameters are drawn by their number, so that both programs have the same. */
-static Tensor64 *arguments(Model *t, const Fn *fn)
-{
-    return inputs_for(t, fn, 7, -0.8, 0.8);
-}
-
-static Tensor64 *argument(const Fn *fn, Tensor64 *args, ArgRole role)
-{
-    for (size_t i = 0; i < fn->args.n; i++)
-        if (fn->args.data[i].role == role)
-            return &args[i];
-    return NULL;
-}
-
-static const double *whole(Model *t, int text, int64_t pos)
-{
-    const Fn *fn = module_fn(t->m, "sample");
-    Tensor64 *args = arguments(t, fn);
-    for (int64_t k = 0; k < t->m->seq.size; k++)
-        argument(fn, args, ARG_tokens)->data[k] = token(text, k, t->m->vocab);
-    argument(fn, args, ARG_pos)->data[0] = (double)pos;
-    return run_fn(t, fn, args)[0].data;
-}
-
-/* Caches of the texts, the same of @prefill and @decode. */
-typedef struct Caches {
-    Tensor64 at[32];
-} Caches;
-
-static Tensor64 *call(Model *t, const Fn *fn, const int64_t *begin, const int64_t *count, Caches *c)
-{
-    Tensor64 *args = arguments(t, fn), *tokens = argument(fn, args, ARG_tokens);
-    const int64_t n = tokens->type.dims[1].size;
-    for (int text = 0; text < TEXTS; text++) {
-        argument(fn, args, ARG_begin)->data[text] = (double)begin[text];
-        argument(fn, args, ARG_count)->data[text] = (double)count[text];
-        for (int64_t k = 0; k < n; k++) /* what is behind is no token, and has no effect */
-            tokens->data[text * n + k] =
-                k < count[text] ? token(text, begin[text] + k, t->m->vocab) : 0;
-    }
-    for (size_t i = 0; i < fn->args.n; i++)
-        if (fn->args.data[i].role == ARG_cache && c->at[fn->args.data[i].tensor].data)
-            args[i].data = c->at[fn->args.data[i].tensor].data;
-    Tensor64 *results = run_fn(t, fn, args);
-    for (size_t i = 0; i < fn->results.n; i++)
-        if (fn->results.data[i].role == RES_cache)
-            c->at[fn->results.data[i].tensor] = results[i];
-    return results;
-}
-
-/* Texts take turns: some go on by some tokens, others by none. */
 static void same_logits(const char *path, const char *text, const char *const *define)
 {
     Model t, u;
-    open_model(&t, path, text, define, TEXTS);
-    open_model(&u, path, text, define, 0);
-    Caches caches = {0};
-    const Fn *prefill = module_fn(t.m, "prefill"), *decode = module_fn(t.m, "decode");
-    const int64_t most = t.m->seq.size, vocab = t.m->vocab;
-    const int64_t window = argument(prefill, arguments(&t, prefill), ARG_tokens)->type.dims[1].size;
-    int64_t begin[TEXTS] = {0};
-    uint64_t state = 5;
-    double worst = 0;
-    for (int turn = 0; turn < 14; turn++) {
-        const Fn *fn = turn % 3 && !(prefill->whole && turn == 1) ? decode : prefill;
-        int64_t count[TEXTS];
-        for (int k = 0; k < TEXTS; k++) {
-            const int64_t room = most - begin[k];
-            const int64_t some = fn == decode     ? draw_int(&state, 4) > 0
-                                 : prefill->whole ? window * draw_int(&state, 2)
-                                                  : draw_int(&state, (int)window + 1);
-            count[k] = some > room ? 0 : some;
-        }
-        const Tensor64 *z = call(&t, fn, begin, count, &caches);
-        for (int k = 0; k < TEXTS; k++) {
-            begin[k] += count[k];
-            if (!count[k])
-                continue;
-            const double *want = whole(&u, k, begin[k] - 1);
-            for (int64_t c = 0; c < vocab; c++)
-                worst = fmax(worst, fabs(z[0].data[k * vocab + c] - want[c]));
-        }
-    }
-    if (!(worst < 1e-12))
-        fail_msg("%s: logits are off by %.1e", path, worst);
-    assert_true(begin[0] + begin[1] + begin[2] > 8);
+    if (!generated_open(&t, path, text, define, GENERATED_TEXTS) ||
+        !generated_open(&u, path, text, define, 0))
+        fail_msg("%s: %s", path, model_messages(&t));
+    const Generated g = generated_compare(&t, &u, 14, 5);
+    if (!(g.worst < 1e-12))
+        fail_msg("%s: logits are off by %.1e", path, g.worst);
+    assert_true(g.tokens > 8);
     model_close(&t);
     model_close(&u);
 }
@@ -271,26 +158,24 @@ static const char *const refused[][2] = {
     {"y = x * sum(sum(x[seq -> seq2] * 0.1, over seq2), over hidden)", "positions"},
     {"y = x + x[seq = 3]", "it mixes positions"},
     {"y = x + max(x, over seq)", "it mixes positions"},
+    {"y = x - mean(x, over batch)", "it mixes texts"},
+    {"y = expand(1, over (batch, seq)) * w[taps = 0]", "do not depend on the tokens"},
 };
 enum { REFUSED = sizeof refused / sizeof *refused };
 
 static void later_positions_are_refused(void **state)
 {
     (void)state;
+    Arena *a = arena_new();
     for (int k = 0; k < REFUSED; k++) {
         Model t;
-        model_open(&t);
-        t.m = elaborate(&t, "refused.mg", program(t.a, refused[k][0]), NULL, 2);
-        if (!t.m)
-            fail_msg("%s: %s", refused[k][0], model_messages(&t));
-        must_pass(&t, pass_attention);
-        Job j = {.m = t.m, .tmp = t.a, .log = stderr};
-        assert_int_equal(pass_generate(&j), PASS_error);
+        assert_false(generated_open(&t, "refused.mg", program(a, refused[k][0]), NULL, 2));
         const char *said = model_messages(&t);
         if (!strstr(said, "MG0535") || !strstr(said, refused[k][1]) || !strstr(said, "refused.mg:"))
             fail_msg("%s: said %s", refused[k][0], said);
         model_close(&t);
     }
+    arena_free(a);
 }
 
 int main(void)

@@ -491,8 +491,8 @@ static void token_input(Gen *g)
          own = bit(draw_dim(g, tensor_dims(g) & ~at & ~bit(g->vocab)));
     if (draw_one_in(g, 3))
         own |= bit(draw_dim(g, tensor_dims(g) & ~at & ~bit(g->vocab) & ~own));
-    line(g, "model m(tokens[batch, seq] : token(vocab)%s) {",
-         g->weighted ? ", weight[batch, seq]" : "");
+    line(g, "model m(tokens[batch, seq] : token(vocab)%s) {%s",
+         g->weighted ? ", weight[batch, seq]" : "", g->ordered < 0 ? "" : "  " ORDERED);
     g->indent = 1;
     add_value(g, "tokens", KIND_index, at, g->vocab);
     if (g->weighted)
@@ -501,6 +501,10 @@ static void token_input(Gen *g)
         own = bit(draw_dim(g, own));
     const char *table = declare_param(g, own | bit(g->vocab), "embed");
     line(g, "x = %s[tokens]", table);
+    if (draw_one_in(g, g->ordered < 0 ? 4 : 12)) { /* a model that generates knows no documents */
+        g->start = new_name(g, "start");
+        line(g, "%s = document_start(tokens, along seq)", g->start);
+    }
     add_value(g, "x", KIND_float, at | own, -1);
 }
 
@@ -588,7 +592,9 @@ static void other_loss(Gen *g)
 void write_model(Gen *g)
 {
     g->extra = -1;
-    g->fixed = bit(g->batch);
+    if (!g->named && draw_one_in(g, 4))
+        g->ordered = g->seq;
+    g->fixed = bit(g->batch) | bit(g->ordered);
     g->nmatrices = g->nvalues = g->nexternal = g->ninner = g->ninstances = 0;
     g->repeated = 0;
     g->model = bit(g->batch) | (g->named ? 0 : bit(g->seq));

@@ -288,6 +288,8 @@ const char *attended(Gen *g, Dims want, int depth)
     if (g->written && draw_one_in(g, 2))
         return TEXT("%s(%s, %s, %s, along %s, over %s)", g->written, qs, ks, vs, dim_name(g, p),
                     dim_name(g, d));
+    if (g->start && p == g->seq && want & bit(g->batch) && draw_below(g, 3))
+        vs = TEXT("%s, %s", vs, g->start);
     return TEXT("attention(%s, %s, %s, along %s, over %s%s%s%s%s%s)", qs, ks, vs, dim_name(g, p),
                 dim_name(g, d), draw_one_in(g, 4) ? ", scale = 0.5" : "", causal ? ", causal" : "",
                 causal && draw_one_in(g, 3) ? ", window = 2" : "",

@@ -20,8 +20,10 @@ const char *number(Gen *g, int depth)
     }
     if (g->nnumbers && draw_one_in(g, 2))
         return g->number[draw_below(g, g->nnumbers)];
-    if (draw_one_in(g, 10)) /* a dim is its size */
-        return TEXT("(1 / %s)", dim_name(g, draw_dim(g, named_dims(g))));
+    if (draw_one_in(g, 10)) { /* a dim is its size; how many texts there are, none of them knows */
+        const Dims any = named_dims(g) & ~(g->ordered < 0 ? 0 : bit(g->batch));
+        return TEXT("(1 / %s)", dim_name(g, draw_dim(g, any)));
+    }
     return plain[draw_below(g, 8)];
 }
 
@@ -397,6 +399,8 @@ static const char *turned(Gen *g, Dims want, int depth)
         return TEXT("rotate(%s, over %s)",
                     p < 0 ? expression(g, want, 0) : TEXT("%s + 0 * %s", x, leaf(g, want)),
                     dim_name(g, d));
+    if (g->start && p == g->seq && want & bit(g->batch) && draw_one_in(g, 2))
+        x = TEXT("%s, %s", x, g->start);
     if (draw_one_in(g, 3))
         return TEXT("rope_llama3(%s, along %s, over %s, theta = 100, factor = 4, original = 8)", x,
                     dim_name(g, p), dim_name(g, d));
@@ -638,6 +642,9 @@ const char *expression(Gen *g, Dims want, int depth)
     enum { PLAIN = 11, ALL = sizeof all / sizeof *all };
     g->used |= want;
     for (int tries = 0; depth > 0 && g->budget > 0 && tries < 4; tries++) {
+        const char *before = g->ordered >= 0 && draw_one_in(g, 4) ? behind(g, want, depth) : NULL;
+        if (before)
+            return before;
         int which = g->plain ? draw_below(g, PLAIN + 3) : draw_below(g, ALL);
         if (g->plain && which >= PLAIN)
             which = ALL - 1 - (which - PLAIN);

@@ -292,7 +292,8 @@ const char *gen_program(Arena *a, uint64_t seed)
 {
     Text text = {0};
     Gen *g = NEW(a, Gen);
-    *g = (Gen){.a = a, .rng = seed * 0x9e3779b97f4a7c15u + 1, .out = &text, .extra = -1};
+    *g = (Gen){
+        .a = a, .rng = seed * 0x9e3779b97f4a7c15u + 1, .out = &text, .extra = -1, .ordered = -1};
     gen_random(&g->rng);
     g->named = draw_one_in(g, 4);
     g->plain = draw_one_in(g, 3);

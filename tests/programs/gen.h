@@ -102,6 +102,8 @@ typedef struct Gen {
     bool named; /* inputs by name */
     bool weighted;
     bool plain;          /* a model that layouts take: little that looks across dims */
+    int ordered;         /* the dim of positions that see those before them alone; -1: none */
+    const char *start;   /* where documents of the data begin, or NULL */
     int loops[4], depth; /* the repeats and scans around, as dims */
     int scanned;         /* the dim of the scan around; -1: there is none */
     Text *before;        /* of a scan: where its parameters go */
@@ -177,6 +179,10 @@ const char *pair_called(Gen *g, Dims result[2], int depth);
 /* A block that writes attention out, in one of the ways there are, or nearly so. */
 void write_attention(Gen *g);
 const char *attended(Gen *g, Dims want, int depth);
+/* behind.c: what positions take of those before them, in a model of ordered positions. */
+const char *behind(Gen *g, Dims want, int depth);
+/* What a model of such positions says behind its head. */
+#define ORDERED "# each position sees those before it"
 const char *routed(Gen *g, Dims want, int depth);
 
 /* ---- body.c ---------------------------------------------------------------------------------- */

@@ -25,9 +25,9 @@
 #include "tests/sample.h"
 
 static const double WORK_MAX = SANITIZED ? 3e5 : 1e6; /* numbers that a step computes */
-static const double BOUND = 1e-7, SLOPE_BOUND = 1e-4;
+static const double SLOPE_BOUND = 1e-4;
 
-static _Noreturn void differs(const char *what, double off)
+_Noreturn void differs(const char *what, double off)
 {
     fprintf(stderr, "%s is off by %.2e\n", what, off);
     fflush(stderr);
@@ -212,9 +212,9 @@ static const double *shaken(Model *t, const Fn *fn, const Tensor64 *args, const 
     return off;
 }
 
-/* Of each result, the size at which BOUND allows a thousand times what rounding does: a change of
- * the arguments in their last bits, and one of each number on the way. */
-static const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const Tensor64 *want)
+/* BOUND of this size is a thousand times what rounding does: a change of the arguments in their
+ * last bits, and one of each number on the way. */
+const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const Tensor64 *want)
 {
     enum { TIMES = 1000 };
     const double SQUARED = 1e-32 / BOUND; /* rounding of a sum that cancels, squared: a moment */
@@ -537,4 +537,5 @@ void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *
         s->compared |= COMPARED_gradients;
     }
     compare_plan(path, text, seed, s);
+    compare_generated(text, work, s);
 }

@@ -30,6 +30,8 @@ static const char *const words[] = {
     "scores_of(",
     "imbalance(",
     "in_top(",
+    "document_start(",
+    "# each position sees",
     "@",
     "->",
     "dim ",
@@ -152,6 +154,7 @@ void stats_add(Stats *s, const char *text, bool changed, const Tried *t)
     s->gradients += (t->compared & COMPARED_gradients) != 0;
     s->plan += (t->compared & COMPARED_plan) != 0;
     s->padded += (t->compared & COMPARED_padding) != 0;
+    s->generated += (t->compared & COMPARED_generated) != 0;
     s->not_finite += (t->compared & NOT_FINITE) != 0;
     s->ranks += t->ranks > 1 && t->compared & COMPARED_plan;
     count_words(s, text, t);
@@ -178,8 +181,8 @@ void stats_summary(const Stats *s)
             printf("%-18s %6d drawn %6d changed\n", outcome_names[i], s->outcome[0][i],
                    s->outcome[1][i]);
     printf("compared: loss of %d, gradients of %d, plan of %d (%d of them of several ranks); %d "
-           "with and without padding; %d not finite\n",
-           s->loss, s->gradients, s->plan, s->ranks, s->padded, s->not_finite);
+           "with and without padding; what %d generate; %d not finite\n",
+           s->loss, s->gradients, s->plan, s->ranks, s->padded, s->generated, s->not_finite);
 }
 
 /* Is n of `count` fewer than chance makes of a share, by four standard deviations? */
@@ -188,10 +191,11 @@ static bool is_too_few(int n, double share, int count)
     return n < share * count - 4 * sqrt(share * (1 - share) * count);
 }
 
-/* The shares are somewhat below what is drawn: 35% accepted, 37% planned, 12% on several ranks. */
+/* The shares are somewhat below what is drawn: 35% accepted, 37% planned, 12% on several
+ * ranks, 3.5% generate. */
 bool stats_show_something(const Stats *s, int count)
 {
     return !is_too_few(s->outcome[0][TRY_accepted], 0.32, count) &&
            !is_too_few(s->plan, 0.32, count) && !is_too_few(s->gradients, 0.32, count) &&
-           !is_too_few(s->ranks, 0.1, count);
+           !is_too_few(s->ranks, 0.1, count) && !is_too_few(s->generated, 0.025, count);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "tests/passes/model.h"
 
 typedef enum Outcome {
     TRY_accepted,
@@ -33,7 +34,8 @@ enum {
     COMPARED_gradients = 2,
     COMPARED_plan = 4,
     NOT_FINITE = 8,
-    COMPARED_padding = 16
+    COMPARED_padding = 16,
+    COMPARED_generated = 32
 };
 
 typedef struct Tried {
@@ -60,6 +62,16 @@ typedef struct Shared {
  * EXIT_NUMBERS, after saying what differs. path: of the program's text. */
 enum { EXIT_NUMBERS = 90, EXIT_FORMAT = 91 };
 void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *s);
+/* Ends the process. */
+_Noreturn void differs(const char *what, double off);
+/* Of each result, the size beside which what rounding does to it is no difference. args: in t's
+ * arena, as `want`. */
+const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const Tensor64 *want);
+static const double BOUND = 1e-7;
+
+/* numbers_generated.c: if the program generates, each token that it computes from caches against
+ * its whole window. work: numbers that a step computes. */
+void compare_generated(const char *text, double work, Shared *s);
 
 /* shrink.c: the text without what its failure does not need. */
 const char *shrink(Arena *a, const char *text, uint64_t seed, bool change, const Tried *failure);

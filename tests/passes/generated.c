@@ -1,0 +1,145 @@
+/* generated.c - see generated.h. */
+#include "tests/passes/generated.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "grammar/grammar.h"
+
+enum { TEXTS = GENERATED_TEXTS };
+
+static Module *elaborate(Model *t, const char *path, const char *text, const char *const *define,
+                         int64_t sequences)
+{
+    const uint32_t file = diag_add_file(t->m->diag, path, text, strlen(text));
+    ElaborateOptions o = {
+        .define = define, .sequences = sequences, .precision = "f64", .prefill = 4};
+    while (define && o.ndefine < 12 && define[o.ndefine])
+        o.ndefine++;
+    Diag *d = t->m->diag;
+    Names *names = names_new(t->a);
+    const Ast *ast = mg_parse(t->a, names, d, file);
+    return ast ? mg_elaborate(t->a, names, d, ast, &o) : NULL;
+}
+
+bool generated_open(Model *t, const char *path, const char *text, const char *const *define,
+                    int64_t sequences)
+{
+    model_open(t);
+    Module *m = elaborate(t, path, text, define, sequences);
+    if (!m)
+        return false;
+    t->m = m;
+    must_pass(t, pass_attention);
+    if (sequences && try_pass(t, pass_generate) != PASS_ok)
+        return false;
+    must_pass(t, pass_precision);
+    return true;
+}
+
+static int32_t token(int text, int64_t at, int64_t vocab)
+{
+    uint64_t state = (uint64_t)text * 1000 + (uint64_t)at;
+    return draw_int(&state, (int)vocab);
+}
+
+/* Parameters are drawn by their number, so that both programs have the same. */
+static Tensor64 *arguments(Model *t, const Fn *fn)
+{
+    return inputs_for(t, fn, 7, -0.8, 0.8);
+}
+
+static Tensor64 *argument(const Fn *fn, Tensor64 *args, ArgRole role)
+{
+    for (size_t i = 0; i < fn->args.n; i++)
+        if (fn->args.data[i].role == role)
+            return &args[i];
+    return NULL;
+}
+
+/* Arguments of @sample for the logits at `pos`. */
+static Tensor64 *whole_arguments(Model *t, const Fn *fn, int text, int64_t pos)
+{
+    Tensor64 *args = arguments(t, fn);
+    for (int64_t k = 0; k < t->m->seq.size; k++)
+        argument(fn, args, ARG_tokens)->data[k] = token(text, k, t->m->vocab);
+    argument(fn, args, ARG_pos)->data[0] = (double)pos;
+    return args;
+}
+
+/* Caches of the texts, the same of @prefill and @decode. */
+typedef struct Caches {
+    Tensor64 at[32];
+} Caches;
+
+static Tensor64 *call(Model *t, const Fn *fn, const int64_t *begin, const int64_t *count, Caches *c)
+{
+    Tensor64 *args = arguments(t, fn), *tokens = argument(fn, args, ARG_tokens);
+    const int64_t n = tokens->type.dims[1].size;
+    for (int text = 0; text < TEXTS; text++) {
+        argument(fn, args, ARG_begin)->data[text] = (double)begin[text];
+        argument(fn, args, ARG_count)->data[text] = (double)count[text];
+        for (int64_t k = 0; k < n; k++) /* what is behind is no token, and has no effect */
+            tokens->data[text * n + k] =
+                k < count[text] ? token(text, begin[text] + k, t->m->vocab) : 0;
+    }
+    for (size_t i = 0; i < fn->args.n; i++)
+        if (fn->args.data[i].role == ARG_cache && c->at[fn->args.data[i].tensor].data)
+            args[i].data = c->at[fn->args.data[i].tensor].data;
+    Tensor64 *results = run_fn(t, fn, args);
+    for (size_t i = 0; i < fn->results.n; i++)
+        if (fn->results.data[i].role == RES_cache)
+            c->at[fn->results.data[i].tensor] = results[i];
+    return results;
+}
+
+/* The logits of one text behind a call, against its whole window. */
+static void compare_text(Model *whole, int text, int64_t pos, const double *logits, Generated *g)
+{
+    const Fn *fn = module_fn(whole->m, "sample");
+    Tensor64 *args = whole_arguments(whole, fn, text, pos);
+    const double *want = run_fn(whole, fn, args)[0].data;
+    for (int64_t c = 0; c < whole->m->vocab; c++) {
+        const double off = fabs(logits[c] - want[c]) / fmax(1, fabs(want[c]));
+        if (off > g->worst || !isfinite(off)) {
+            g->worst = isfinite(off) ? off : INFINITY;
+            g->args = args;
+        }
+    }
+}
+
+Generated generated_compare(Model *t, Model *whole, int turns, uint64_t seed)
+{
+    Generated g = {0};
+    Caches caches = {0};
+    const Fn *prefill = module_fn(t->m, "prefill"), *decode = module_fn(t->m, "decode");
+    const int64_t most = t->m->seq.size;
+    const int64_t window = argument(prefill, arguments(t, prefill), ARG_tokens)->type.dims[1].size;
+    int64_t begin[TEXTS] = {0};
+    uint64_t state = seed;
+    for (int turn = 0; turn < turns; turn++) {
+        const Fn *fn = turn % 3 && !(prefill->whole && turn == 1) ? decode : prefill;
+        int64_t count[TEXTS];
+        for (int k = 0; k < TEXTS; k++) {
+            const int64_t room = most - begin[k];
+            const int64_t some = fn == decode     ? draw_int(&state, 4) > 0
+                                 : prefill->whole ? window * draw_int(&state, 2)
+                                                  : draw_int(&state, (int)window + 1);
+            count[k] = some > room ? 0 : some;
+        }
+        const Tensor64 *z = call(t, fn, begin, count, &caches);
+        const int64_t row = z[0].type.dims[1].size; /* the vocabulary, perhaps padded */
+        for (int k = 0; k < TEXTS; k++) {
+            begin[k] += count[k];
+            g.tokens += count[k];
+            if (count[k])
+                compare_text(whole, k, begin[k] - 1, z[0].data + k * row, &g);
+        }
+    }
+    return g;
+}
