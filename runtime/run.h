@@ -84,6 +84,10 @@ typedef struct rt_span {
     bool given;
     int64_t from, to;
 } rt_span;
+typedef struct rt_every {
+    int64_t steps;  /* RT_UNSET: as the time says */
+    double seconds; /* 0: as the steps say */
+} rt_every;
 
 /* One field for each row of options.def. A number that was not given is RT_UNSET. */
 #define RT_UNSET INT64_MIN
@@ -94,6 +98,7 @@ typedef struct rt_options {
 #define OPTION_MAYBE(field, ...) const char *field;
 #define OPTION_COUNT(field, ...) int64_t field;
 #define OPTION_REAL(field, ...)  double field; /* NAN: not given */
+#define OPTION_EVERY(field, ...) rt_every field;
 #define OPTION_SPAN(field, ...)  rt_span field;
 #define OPTION_FLAG(field, ...)  bool field;
 #define OPTION_REFUSED(name, ...)
@@ -552,6 +557,7 @@ struct mg_run {
     int64_t started;             /* ns */
     int64_t deadline;            /* of --max-time, ns, or 0 */
     int64_t save_ns;             /* duration of the last save */
+    int64_t save_tried;          /* ns: when it ended, or training began */
     double longest_ms;           /* the longest step */
     rt_guard guard;
     rt_check check;

@@ -221,6 +221,10 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
         const rt_best *k = &s->best;
         fprintf(f, "\"best\":[\"%s\",%s,%" PRId64 ",%" PRId64 ",%" PRId64 "],\n", k->by,
                 rt_double_text(k->value).text, k->step, k->waited, k->patience);
+        fprintf(f, "\"best_kept\":[%" PRId64, k->keep);
+        for (int i = 0; i < k->ntop; i++)
+            fprintf(f, ",%s,%" PRId64, rt_double_text(k->top[i].value).text, k->top[i].step);
+        fputs("],\n", f);
     }
     if (r->program->adapter_json) {
         char *base = rt_json_escape(s->base);
@@ -305,14 +309,13 @@ static bool save_into(mg_run *r, int root, const char **file)
 }
 
 /* Renames each old checkpoint before its removal, so that a kill never leaves half a checkpoint.
- * That of the best evaluation stays. */
+ * Those of the best evaluations stay. */
 void rt_checkpoint_prune(const mg_run *r)
 {
     int64_t *step = rt_checkpoint_list(r->options->out);
     int root = rt_checkpoints_open(r->options->out);
     for (int i = 0; r->options->keep && step[i] >= 0; i++) {
-        bool best = *r->state.best.by && step[i] == r->state.best.step;
-        if (i < r->options->keep || step[i] >= r->state.step || best)
+        if (i < r->options->keep || step[i] >= r->state.step || rt_best_keeps(r, step[i]))
             continue;
         rt_words name = rt_checkpoint_name(step[i]);
         char *old = rt_printf(".old-%s", name.text);

@@ -154,6 +154,26 @@ static bool parse_best(rt_json *j, rt_best *b)
     return !rt_json_item(j) && !j->error;
 }
 
+/* How many best evaluations are kept, then value and step of each, the best first. */
+static bool parse_kept(rt_json *j, rt_best *b)
+{
+    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_int(j, &b->keep))
+        return rt_json_fail(j, "a number of best evaluations is expected");
+    while (rt_json_item(j)) {
+        rt_ranked *t = &b->top[b->ntop];
+        if (b->ntop >= b->keep || b->ntop >= RT_TOP_MAX)
+            return rt_json_fail(j, "more best evaluations than are kept");
+        if (!rt_json_number(j, &t->value) || !rt_json_item(j) || !rt_json_int(j, &t->step))
+            return rt_json_fail(j, "value and step of an evaluation are expected");
+        if (t->step < 1)
+            return rt_json_fail(j, "no step of an evaluation");
+        b->ntop++;
+    }
+    return !j->error && (b->keep >= 1 && b->keep <= RT_TOP_MAX
+                             ? true
+                             : rt_json_fail(j, "no number of best evaluations"));
+}
+
 /* An adapter's base: where it came from, and the checksum of what was read of it. */
 static bool parse_base(rt_json *j, rt_state *s)
 {
@@ -187,6 +207,7 @@ typedef enum field {
     SPIKES,
     SCALE,
     BEST,
+    KEPT,
     BASE
 } field;
 enum { KEYS = BASE + 1 };
@@ -207,6 +228,7 @@ static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [SPIKES] = "spikes",
                                       [SCALE] = "scale",
                                       [BEST] = "best",
+                                      [KEPT] = "best_kept",
                                       [BASE] = "base"};
 
 static bool parse_field(rt_json *j, manifest *m, field f)
@@ -241,6 +263,8 @@ static bool parse_field(rt_json *j, manifest *m, field f)
         return parse_scale(j, &s->scale);
     case BEST:
         return parse_best(j, &s->best);
+    case KEPT:
+        return parse_kept(j, &s->best);
     case BASE:
         return parse_base(j, s);
     case BLEND:

@@ -65,6 +65,32 @@ while [ $at -lt "$last" ]; do
 done
 [ $at -gt 3 ] || fail "nothing was resumed"
 
+# --keep-best: the best of all evaluations, in order, beside the newest; and a resumed run has the same.
+# ranked DIR COUNT: their steps.
+ranked() {
+    values "$1" val_rate | sort -s -g -k 2 | head -n "$2" | cut -d ' ' -f 1
+}
+# kept_best DIR COUNT: these and the newest are there, no others.
+kept_best() {
+    { ranked "$1" "$2" | xargs printf 'step-%08d\n'; echo step-00000016; } | sort -u >want
+    ls "$1/ckpt" >got
+    cmp want got || fail "of the $2 best in $1 there are $(cat got)"
+}
+for n in 2 3 20; do
+    rm -rf run part
+    expect 0 $run --steps 16 --keep 1 --keep-best $n --best-by val_rate:min
+    kept_best run $n
+    sed -n 's/^\(best val_rate\|  then\) [^ ]*: step \([0-9]*\),.*/\2/p' out >got
+    ranked run $n | cmp - got || fail "said $(cat got)"
+    expect 0 $run --steps 8 --keep 1 --keep-best $n --best-by val_rate:min --out part
+    expect 0 $run --steps 16 --keep 1 --resume --out part
+    kept_best part $n
+done
+expect 0 $run --steps 16 --keep 1 --keep-best 1 --resume --out part
+kept_best part 1
+rm -rf run
+expect 0 $run --steps 12 --keep 1 --save-every 3 --best-by val_loss:min
+
 # It has waited long enough: it stays so, and goes on with more patience. Another criterion begins anew, and says so.
 expect 0 $run --steps 60 --out whole --resume
 says_not out "step $((last + 1))/60"
