@@ -6,8 +6,10 @@
  * as the run that was not interrupted. The checkpoint of one of the best evaluations is saved at
  * once, and never pruned as long as there are not as many better ones as are kept. A value that is
  * not finite is never the best. */
+#include "runtime/json.h"
 #include "runtime/run.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,4 +138,60 @@ bool rt_best_waited(const mg_run *r)
 {
     const rt_best *b = &r->state.best;
     return *b->by && b->patience && b->waited >= b->patience;
+}
+
+/* ---- state.json ------------------------------------------------------------------------------ */
+
+void rt_best_print(FILE *f, const rt_best *k)
+{
+    if (!*k->by)
+        return;
+    fprintf(f, "\"best\":[\"%s\",%s,%" PRId64 ",%" PRId64 ",%" PRId64 "],\n", k->by,
+            rt_double_text(k->value).text, k->step, k->waited, k->patience);
+    fprintf(f, "\"best_kept\":[%" PRId64, k->keep);
+    for (int i = 0; i < k->ntop; i++)
+        fprintf(f, ",%s,%" PRId64, rt_double_text(k->top[i].value).text, k->top[i].step);
+    fputs("],\n", f);
+}
+
+/* The criterion has one of two endings: rt_best_observe relies on it. */
+bool rt_best_parse(rt_json *j, rt_best *b)
+{
+    int64_t *counts[] = {&b->step, &b->waited, &b->patience};
+    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_string(j))
+        return rt_json_fail(j, "a criterion is expected");
+    const char *way = strchr(j->text, ':');
+    if (!way || j->length >= sizeof b->by || strlen(j->text) != j->length ||
+        (strcmp(way, ":min") != 0 && strcmp(way, ":max") != 0))
+        return rt_json_fail(j, "no criterion of a best evaluation");
+    memcpy(b->by, j->text, j->length + 1);
+    for (int i = 0; i < 4; i++) {
+        if (!rt_json_item(j))
+            return rt_json_fail(j, "a criterion and four numbers are expected");
+        if (!(i ? rt_json_int(j, counts[i - 1]) : rt_json_number(j, &b->value)))
+            return false;
+    }
+    if (b->step < -1 || b->waited < 0 || b->patience < 0)
+        return rt_json_fail(j, "a count is negative");
+    return !rt_json_item(j) && !j->error;
+}
+
+/* How many best evaluations are kept, then value and step of each, the best first. */
+bool rt_best_parse_kept(rt_json *j, rt_best *b)
+{
+    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_int(j, &b->keep))
+        return rt_json_fail(j, "a number of best evaluations is expected");
+    while (rt_json_item(j)) {
+        rt_ranked *t = &b->top[b->ntop];
+        if (b->ntop >= b->keep || b->ntop >= RT_TOP_MAX)
+            return rt_json_fail(j, "more best evaluations than are kept");
+        if (!rt_json_number(j, &t->value) || !rt_json_item(j) || !rt_json_int(j, &t->step))
+            return rt_json_fail(j, "value and step of an evaluation are expected");
+        if (t->step < 1)
+            return rt_json_fail(j, "no step of an evaluation");
+        b->ntop++;
+    }
+    return !j->error && (b->keep >= 1 && b->keep <= RT_TOP_MAX
+                             ? true
+                             : rt_json_fail(j, "no number of best evaluations"));
 }

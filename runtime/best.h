@@ -2,7 +2,10 @@
 #ifndef MG_RUNTIME_BEST_H
 #define MG_RUNTIME_BEST_H
 
+#include <stdio.h>
+
 #include "runtime/abi.h"
+#include "runtime/json.h"
 
 /* Of all windows of an evaluation, as one batch. */
 typedef struct rt_scores {
@@ -36,6 +39,12 @@ struct rt_data;
 /* eval.c: of these windows as one batch; or, if rows depend on each other, the means over whole
  * batches, of which rt_open_data guarantees one. */
 void rt_eval(mg_run *r, const struct rt_data *d, rt_scores *s);
+/* The first windows of a set, with the parameters as they are. */
+void rt_eval_set(mg_run *r, const struct rt_data *d, int64_t windows, rt_scores *s);
+/* A set by batches that the caller puts into the arenas: the sums begin anew; n windows from number
+ * `first` are added to them. */
+void rt_eval_begin(mg_run *r);
+void rt_eval_batch(mg_run *r, int64_t first, int64_t n);
 
 /* "val_loss, val_accuracy" (the caller frees it). */
 char *rt_metrics_text(const mg_program *p);
@@ -50,5 +59,10 @@ bool rt_best_observe(mg_run *r, const rt_scores *s);
 bool rt_best_keeps(const mg_run *r, int64_t step);
 /* Has the run waited for a better evaluation for as long as --patience says? */
 bool rt_best_waited(const mg_run *r);
+
+/* Its part of state.json: written, and read from the two keys that it has there. */
+void rt_best_print(FILE *f, const rt_best *b);
+bool rt_best_parse(rt_json *j, rt_best *b);
+bool rt_best_parse_kept(rt_json *j, rt_best *b);
 
 #endif

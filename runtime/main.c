@@ -283,14 +283,15 @@ static void join_others(mg_run *r)
         rt_ranks_follow(r);
 }
 
-/* Samples and exports, of the model as it is evaluated. */
+/* Perplexity, samples and exports, of the model as it is evaluated. */
 static rt_exit show(mg_run *r)
 {
     const bool samples = r->options->sample != RT_UNSET || r->options->chat;
     bool good = true;
-    if (!samples && !r->options->export_to)
+    if (!samples && !r->options->export_to && !r->scored)
         return RT_DONE;
     rt_exchange_averages(r);
+    rt_perplexity(r);
     if (samples)
         rt_sample(r);
     if (r->options->export_to)
@@ -369,6 +370,7 @@ static void release(mg_run *r)
         rt_batch_free(r->batch[i]);
     rt_data_close(r->data);
     rt_data_close(r->val);
+    rt_scored_close(r->scored);
     if (r->program->adapter_json)
         free(r->saved.item);
     free(r->base);
@@ -379,6 +381,7 @@ static void release(mg_run *r)
     rt_costs_free(r->costs);
     free(r->options->data.item);
     free(r->options->val.item);
+    free(r->options->perplexity.item);
     free(r->options->dump.item);
     free(r->options->prompt.item);
     free(r->options->stop.item);
@@ -425,7 +428,9 @@ int main(int argc, char **argv)
         rt_device_open(&r);
         if (options.data.n)
             rt_open_data(&r);
-        const bool looks = options.sample != RT_UNSET || options.chat || options.export_to;
+        r.scored = rt_scored_open(&r);
+        const bool looks =
+            options.sample != RT_UNSET || options.chat || options.export_to || r.scored;
         r.code = looks && !options.data.n ? look(&r) : train(&r);
     }
     release(&r);

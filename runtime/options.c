@@ -328,8 +328,9 @@ static void settle(rt_options *o, const mg_program *p)
     char *why = o->best_by && p->eval.present ? rt_best_wrong(p, o->best_by) : NULL;
     if (why)
         rt_die(RT_USAGE, "--best-by %s: %s", o->best_by, why);
-    if (evaluates && !p->eval.present)
-        rt_die(RT_USAGE, "--val: %s was compiled without an evaluation program", p->name);
+    if ((evaluates || o->perplexity.n) && !p->eval.present)
+        rt_die(RT_USAGE, "--%s: %s was compiled without an evaluation program",
+               o->perplexity.n ? "perplexity" : "val", p->name);
 }
 
 void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv)

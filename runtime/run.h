@@ -497,6 +497,11 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, s
 /* The number of windows of an evaluation: all, or those of --eval-batches. */
 int64_t rt_eval_windows(const mg_run *r, const rt_data *d);
 void rt_sample(mg_run *r);
+/* perplexity.c: the files of --perplexity, or NULL; ends the program if they or it do not fit. */
+typedef struct rt_scored rt_scored;
+rt_scored *rt_scored_open(const mg_run *r);
+void rt_scored_close(rt_scored *s);
+void rt_perplexity(mg_run *r);
 void rt_info(const mg_run *r);
 rt_exit rt_dry_run(mg_run *r);
 /* NULL, or the features that this processor lacks ("avx512f, amx-bf16"; the caller frees it). */
@@ -564,6 +569,7 @@ struct mg_run {
     rt_trace *trace;
     rt_costs *costs; /* the leader's, on a processor; else NULL */
     rt_log *log;
+    rt_scored *scored; /* files of --perplexity */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;

@@ -217,15 +217,7 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
         fprintf(f, "\"scale\":[%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\n",
                 rt_double_text(k->value).text, k->hysteresis, k->steps, k->last, k->overflows);
     }
-    if (*s->best.by) {
-        const rt_best *k = &s->best;
-        fprintf(f, "\"best\":[\"%s\",%s,%" PRId64 ",%" PRId64 ",%" PRId64 "],\n", k->by,
-                rt_double_text(k->value).text, k->step, k->waited, k->patience);
-        fprintf(f, "\"best_kept\":[%" PRId64, k->keep);
-        for (int i = 0; i < k->ntop; i++)
-            fprintf(f, ",%s,%" PRId64, rt_double_text(k->top[i].value).text, k->top[i].step);
-        fputs("],\n", f);
-    }
+    rt_best_print(f, &s->best);
     if (r->program->adapter_json) {
         char *base = rt_json_escape(s->base);
         fprintf(f, "\"base\":[\"%s\",\"%08" PRIx32 "\"],\n", base, s->base_crc);

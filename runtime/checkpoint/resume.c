@@ -132,48 +132,6 @@ static bool parse_scale(rt_json *j, rt_scale *s)
     return !rt_json_item(j) && !j->error;
 }
 
-/* The criterion has one of two endings: rt_best_observe relies on it. */
-static bool parse_best(rt_json *j, rt_best *b)
-{
-    int64_t *counts[] = {&b->step, &b->waited, &b->patience};
-    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_string(j))
-        return rt_json_fail(j, "a criterion is expected");
-    const char *way = strchr(j->text, ':');
-    if (!way || j->length >= sizeof b->by || strlen(j->text) != j->length ||
-        (strcmp(way, ":min") != 0 && strcmp(way, ":max") != 0))
-        return rt_json_fail(j, "no criterion of a best evaluation");
-    memcpy(b->by, j->text, j->length + 1);
-    for (int i = 0; i < 4; i++) {
-        if (!rt_json_item(j))
-            return rt_json_fail(j, "a criterion and four numbers are expected");
-        if (!(i ? rt_json_int(j, counts[i - 1]) : rt_json_number(j, &b->value)))
-            return false;
-    }
-    if (b->step < -1 || b->waited < 0 || b->patience < 0)
-        return rt_json_fail(j, "a count is negative");
-    return !rt_json_item(j) && !j->error;
-}
-
-/* How many best evaluations are kept, then value and step of each, the best first. */
-static bool parse_kept(rt_json *j, rt_best *b)
-{
-    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_int(j, &b->keep))
-        return rt_json_fail(j, "a number of best evaluations is expected");
-    while (rt_json_item(j)) {
-        rt_ranked *t = &b->top[b->ntop];
-        if (b->ntop >= b->keep || b->ntop >= RT_TOP_MAX)
-            return rt_json_fail(j, "more best evaluations than are kept");
-        if (!rt_json_number(j, &t->value) || !rt_json_item(j) || !rt_json_int(j, &t->step))
-            return rt_json_fail(j, "value and step of an evaluation are expected");
-        if (t->step < 1)
-            return rt_json_fail(j, "no step of an evaluation");
-        b->ntop++;
-    }
-    return !j->error && (b->keep >= 1 && b->keep <= RT_TOP_MAX
-                             ? true
-                             : rt_json_fail(j, "no number of best evaluations"));
-}
-
 /* An adapter's base: where it came from, and the checksum of what was read of it. */
 static bool parse_base(rt_json *j, rt_state *s)
 {
@@ -262,9 +220,9 @@ static bool parse_field(rt_json *j, manifest *m, field f)
     case SCALE:
         return parse_scale(j, &s->scale);
     case BEST:
-        return parse_best(j, &s->best);
+        return rt_best_parse(j, &s->best);
     case KEPT:
-        return parse_kept(j, &s->best);
+        return rt_best_parse_kept(j, &s->best);
     case BASE:
         return parse_base(j, s);
     case BLEND:
