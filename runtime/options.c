@@ -325,6 +325,9 @@ static void settle(rt_options *o, const mg_program *p)
         rt_die(RT_USAGE, "--best-by, --keep-best and --patience need --val or --val-fraction");
     if (o->keep_best > RT_TOP_MAX)
         rt_die(RT_USAGE, "--keep-best is %" PRId64 "; the limit is %d", o->keep_best, RT_TOP_MAX);
+    char *unfit = rt_export_wrong(o);
+    if (unfit)
+        rt_die(RT_USAGE, "%s", unfit);
     char *why = o->best_by && p->eval.present ? rt_best_wrong(p, o->best_by) : NULL;
     if (why)
         rt_die(RT_USAGE, "--best-by %s: %s", o->best_by, why);

@@ -448,8 +448,9 @@ typedef struct rt_state { /* the state of a run besides its tensors */
 int64_t rt_checkpoint_bytes(const mg_run *r);
 /* True if the state is now on disk; otherwise a warning was printed and nothing was lost. */
 bool rt_checkpoint_save(mg_run *r);
-/* Writes the parameters as they are, and config.json, to a directory that has no such files; false
- * after a warning. */
+/* export.c: writes the parameters as a directory for other programs; false after a warning. NULL,
+ * or what is wrong with its options (the caller frees it). */
+char *rt_export_wrong(const rt_options *o);
 bool rt_export(mg_run *r, const char *dir);
 /* The name of a step's checkpoint under OUT/ckpt. */
 rt_words rt_checkpoint_name(int64_t step);
