@@ -286,7 +286,7 @@ static void join_others(mg_run *r)
 /* Perplexity, samples and exports, of the model as it is evaluated. */
 static rt_exit show(mg_run *r)
 {
-    const bool samples = r->options->sample != RT_UNSET || r->options->chat;
+    const bool samples = (r->options->sample != RT_UNSET && !r->prompts) || r->options->chat;
     bool good = true;
     if (!samples && !r->options->export_to && !r->scored)
         return RT_DONE;
@@ -371,6 +371,7 @@ static void release(mg_run *r)
     rt_data_close(r->data);
     rt_data_close(r->val);
     rt_scored_close(r->scored);
+    rt_prompts_close(r->prompts);
     if (r->program->adapter_json)
         free(r->saved.item);
     free(r->base);
@@ -429,6 +430,7 @@ int main(int argc, char **argv)
         if (options.data.n)
             rt_open_data(&r);
         r.scored = rt_scored_open(&r);
+        r.prompts = rt_prompts_open(&r);
         const bool looks =
             options.sample != RT_UNSET || options.chat || options.export_to || r.scored;
         r.code = looks && !options.data.n ? look(&r) : train(&r);

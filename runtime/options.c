@@ -243,10 +243,20 @@ static void settle_sample(rt_options *o, const mg_program *p)
     const bool chosen = o->temperature != 1 || o->top_k != RT_UNSET || !isnan(o->top_p) ||
                         !isnan(o->min_p) || !isnan(o->penalty) || o->stop.n;
     const bool generates = p->prefill.present;
-    if ((o->prompt.n || o->logits || chosen) && o->sample == RT_UNSET && !o->chat)
+    if (o->prompts && !o->data.n)
+        rt_die(RT_USAGE, "--prompts is for the log of a training run, which needs --data; "
+                         "--sample N --prompt TEXT goes on with a text at once");
+    if (o->prompts && (o->prompt.n || o->logits || o->chat))
+        rt_die(RT_USAGE, "--prompts goes without --%s",
+               o->chat       ? "chat"
+               : o->prompt.n ? "prompt"
+                             : "logits");
+    if ((o->prompt.n || o->logits || (chosen && !o->prompts)) && o->sample == RT_UNSET && !o->chat)
         rt_die(RT_USAGE,
                "--prompt, --logits, --stop and what chooses tokens need --sample N or --chat");
-    if ((o->sample != RT_UNSET || o->chat) && !p->sample.present && !generates)
+    if (o->sample_every != RT_UNSET && !o->prompts)
+        rt_die(RT_USAGE, "--sample-every needs --prompts FILE");
+    if ((o->sample != RT_UNSET || o->chat || o->prompts) && !p->sample.present && !generates)
         rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
     if (o->chat && (o->prompt.n || o->logits))
         rt_die(RT_USAGE, "--chat reads its prompts from standard input: leave out %s",

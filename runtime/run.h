@@ -64,6 +64,8 @@ rt_words rt_double_text(double x); /* shortest decimal that reads back as x */
 /* `text` as the inside of a JSON string; bytes that are not UTF-8 become U+FFFD. The caller frees
  * it. */
 char *rt_json_escape(const char *text);
+/* `text` with U+FFFD for each byte that is not UTF-8. The caller frees it. */
+char *rt_whole_utf8(const char *text);
 /* `text` from a file, safe for a terminal: control characters, and bytes that are not UTF-8, become
  * \xNN. The caller frees it. rt_die and its kin write their messages so. */
 char *rt_shown(const char *text);
@@ -391,6 +393,9 @@ void rt_history_free(rt_history *h);
 typedef struct rt_tfevents rt_tfevents;
 size_t rt_tf_header(uint8_t out[64], double wall_time);
 size_t rt_tf_scalar(uint8_t out[256], double wall_time, int64_t step, const char *tag, float x);
+/* A text, for the tab of that name; the caller frees it. */
+uint8_t *rt_tf_text(double wall_time, int64_t step, const char *tag, const char *text,
+                    size_t *size);
 size_t rt_tf_start(uint8_t out[64], double wall_time, int64_t step);
 
 /* Draws the loss; NULL, or the error. */
@@ -411,6 +416,9 @@ typedef struct rt_step_report {
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
 void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double seconds);
+/* n prompts, and how they went on. */
+void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *text, int n,
+                    double seconds);
 void rt_log_line(rt_log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rt_log_draw(rt_log *l); /* loss.svg */
 void rt_log_sync(rt_log *l);
@@ -498,6 +506,11 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, s
 /* The number of windows of an evaluation: all, or those of --eval-batches. */
 int64_t rt_eval_windows(const mg_run *r, const rt_data *d);
 void rt_sample(mg_run *r);
+/* prompts.c: the prompts of --prompts, or NULL; ends the program if they are none. */
+typedef struct rt_prompts rt_prompts;
+rt_prompts *rt_prompts_open(const mg_run *r);
+void rt_prompts_close(rt_prompts *p);
+void rt_prompts_log(mg_run *r);
 /* perplexity.c: the files of --perplexity, or NULL; ends the program if they or it do not fit. */
 typedef struct rt_scored rt_scored;
 rt_scored *rt_scored_open(const mg_run *r);
@@ -570,7 +583,8 @@ struct mg_run {
     rt_trace *trace;
     rt_costs *costs; /* the leader's, on a processor; else NULL */
     rt_log *log;
-    rt_scored *scored; /* files of --perplexity */
+    rt_scored *scored;   /* files of --perplexity */
+    rt_prompts *prompts; /* of --prompts */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;

@@ -157,6 +157,15 @@ static void evaluate(mg_run *r)
         save(r);
 }
 
+/* Goes on with the prompts of --prompts if it is time to: with each evaluation, unless it is said.
+ */
+static void sample(mg_run *r)
+{
+    const int64_t n = r->options->sample_every, every = n == RT_UNSET ? eval_every(r) : n;
+    if (r->prompts && ((every && r->state.step % every == 0) || r->state.step == r->lr.steps))
+        rt_prompts_log(r);
+}
+
 /* The best evaluation of the run, at its end. */
 static void tell_best(const mg_run *r)
 {
@@ -231,6 +240,7 @@ rt_exit rt_train(mg_run *r)
         if (r->trace && r->state.step == r->options->trace.to)
             write_trace(r);
         evaluate(r);
+        sample(r);
         if (rt_signal_save() || save_due(r))
             save(r);
     }

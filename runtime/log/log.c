@@ -322,6 +322,44 @@ void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double 
     free(line);
 }
 
+static void text_event(rt_log *l, int64_t step, int number, const char *prompt, const char *text)
+{
+    size_t size;
+    char *tag = rt_printf("sample/%d", number),
+         *both = rt_printf("%s%s%s", prompt, l->run->program->vocab == 256 ? "" : " ", text);
+    char *whole = rt_whole_utf8(both);
+    uint8_t *record = rt_tf_text(rt_wall_time(), step, tag, whole, &size);
+    append(l, l->events, "events.out.tfevents", record, size);
+    free(record);
+    free(whole);
+    free(both);
+    free(tag);
+}
+
+void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *text, int n,
+                    double seconds)
+{
+    char *all = rt_printf("{\"step\":%" PRId64 ",\"samples\":[", step);
+    flush_events(l);
+    for (int i = 0; i < n; i++) {
+        char *before = all, *p = rt_json_escape(prompt[i]), *t = rt_json_escape(text[i]);
+        char *shown_p = rt_shown(p), *shown_t = rt_shown(t);
+        all = rt_printf("%s%s{\"prompt\":\"%s\",\"text\":\"%s\"}", before, i ? "," : "", p, t);
+        rt_log_line(l, "step %" PRId64 "/%" PRId64 "  sample %d: \"%s\" -> \"%s\"", step,
+                    l->run->lr.steps, i + 1, shown_p, shown_t);
+        text_event(l, step, i + 1, prompt[i], text[i]);
+        free(before);
+        free(p);
+        free(t);
+        free(shown_p);
+        free(shown_t);
+    }
+    char *line = rt_printf("%s],\"sample_s\":%.4f,\"time\":%.3f}\n", all, seconds, rt_wall_time());
+    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    free(all);
+    free(line);
+}
+
 void rt_log_draw(rt_log *l)
 {
     const mg_program *p = l->run->program;

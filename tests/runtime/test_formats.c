@@ -48,7 +48,7 @@ static void json_text(void **state)
     static const char *const pair[][2] = {
         {"layers.0.wq", "layers.0.wq"},
         {"a\"b\\c", "a\\\"b\\\\c"},
-        {"line\nend\x01", "line\\u000aend\\u0001"},
+        {"line\nend\x01", "line\\nend\\u0001"},
         {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
         {"\xff\xc3", "\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
