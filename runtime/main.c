@@ -3,7 +3,10 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"
 #include "runtime/net/ranks.h"
+#include "runtime/perplexity.h"
+#include "runtime/prompts.h"
 #include "runtime/data/sources.h"
+#include "runtime/log/card.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,12 +185,17 @@ static void settle_data(mg_run *r, bool resumed)
 }
 
 /* A checkpoint of an adapter is without its base: the run notes which that is, and a resumed run
- * goes on with no other. */
+ * goes on with no other. Of others it notes the path alone. */
 static void settle_base(mg_run *r, bool resumed)
 {
     const uint32_t crc = r->weights ? rt_weights_crc(r->weights) : 0;
-    if (!r->program->adapter_json)
+    if (!r->program->adapter_json) { /* for the model card */
+        char *path = r->weights ? realpath(r->options->init, NULL) : NULL;
+        if (path && strlen(path) < sizeof r->state.base)
+            snprintf(r->state.base, sizeof r->state.base, "%s", path);
+        free(path);
         return;
+    }
     if (resumed && crc != r->state.base_crc)
         rt_die(
             RT_BAD_DATA,
@@ -340,6 +348,8 @@ static rt_exit train(mg_run *r)
     if (r->options->max_time)
         r->deadline = r->started + (int64_t)(rt_duration(r->options->max_time) * 1e9);
     rt_exit code = rt_train(r);
+    if (code == RT_DONE)
+        rt_card_of_run(r);
     rt_log_close(r->log);
     if (code == RT_DONE)
         code = show(r);

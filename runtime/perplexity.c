@@ -10,6 +10,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"
 #include "runtime/data/sources.h"
+#include "runtime/perplexity.h"
 #include "runtime/sample.h"
 
 #include <inttypes.h>

@@ -422,6 +422,12 @@ void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *t
 void rt_log_line(rt_log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rt_log_draw(rt_log *l); /* loss.svg */
 void rt_log_sync(rt_log *l);
+/* Of the steps and evaluations of this process; NAN: there was none. */
+typedef struct rt_facts {
+    double first_loss, last_loss, median_ms;
+    rt_scores val;
+} rt_facts;
+void rt_log_facts(const rt_log *l, rt_facts *f);
 void rt_log_close(rt_log *l); /* prints the summary */
 
 /* ---- checkpoint.c, resume.c --------------------------------------------------------------- */
@@ -506,16 +512,6 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, s
 /* The number of windows of an evaluation: all, or those of --eval-batches. */
 int64_t rt_eval_windows(const mg_run *r, const rt_data *d);
 void rt_sample(mg_run *r);
-/* prompts.c: the prompts of --prompts, or NULL; ends the program if they are none. */
-typedef struct rt_prompts rt_prompts;
-rt_prompts *rt_prompts_open(const mg_run *r);
-void rt_prompts_close(rt_prompts *p);
-void rt_prompts_log(mg_run *r);
-/* perplexity.c: the files of --perplexity, or NULL; ends the program if they or it do not fit. */
-typedef struct rt_scored rt_scored;
-rt_scored *rt_scored_open(const mg_run *r);
-void rt_scored_close(rt_scored *s);
-void rt_perplexity(mg_run *r);
 void rt_info(const mg_run *r);
 rt_exit rt_dry_run(mg_run *r);
 /* NULL, or the features that this processor lacks ("avx512f, amx-bf16"; the caller frees it). */
@@ -583,8 +579,8 @@ struct mg_run {
     rt_trace *trace;
     rt_costs *costs; /* the leader's, on a processor; else NULL */
     rt_log *log;
-    rt_scored *scored;   /* files of --perplexity */
-    rt_prompts *prompts; /* of --prompts */
+    struct rt_scored *scored;   /* files of --perplexity */
+    struct rt_prompts *prompts; /* of --prompts */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;

@@ -1,6 +1,7 @@
 /* train.c - the training loop: reads a batch, runs a step, logs it; saves, evaluates and handles
  * signals in between. */
 #include "runtime/data/batch.h"
+#include "runtime/prompts.h"
 
 #include <inttypes.h>
 #include <math.h>

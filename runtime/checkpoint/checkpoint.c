@@ -83,7 +83,7 @@ static char *state_text(const mg_run *r, const rt_writer *model, const rt_writer
                 rt_double_text(k->value).text, k->hysteresis, k->steps, k->last, k->overflows);
     }
     rt_best_print(f, &s->best);
-    if (r->program->adapter_json) {
+    if (*s->base || r->program->adapter_json) {
         char *base = rt_json_escape(s->base);
         fprintf(f, "\"base\":[\"%s\",\"%08" PRIx32 "\"],\n", base, s->base_crc);
         free(base);

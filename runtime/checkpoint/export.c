@@ -16,6 +16,7 @@
 
 #include "runtime/checkpoint/adapter.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/log/card.h"
 
 #define INDEX "model.safetensors.index.json"
 
@@ -234,7 +235,7 @@ static bool copy_file(export *x, const char *from, const char *name)
     return fd >= 0 && w.fd >= 0 && rt_writer_close(&w, good);
 }
 
-/* What is there and no file of the export. */
+/* Copies those that are there. */
 static bool copy_beside(export *x, const char *init)
 {
     struct stat st;
@@ -247,6 +248,17 @@ static bool copy_beside(export *x, const char *init)
             good = copy_file(x, from, beside[i]);
         free(from);
     }
+    return good;
+}
+
+static bool write_card(export *x)
+{
+    rt_writer w;
+    char *curve, *text = rt_card_of_export(x->r, &curve);
+    const bool good = rt_write_text(x->dir, x->file = "README.md", text, &w) &&
+                      (!curve || rt_write_text(x->dir, x->file = "loss.svg", curve, &w));
+    free(curve);
+    free(text);
     return good;
 }
 
@@ -269,6 +281,7 @@ bool rt_export(mg_run *r, const char *dir)
         good = rt_write_text(x.dir, x.file = RT_CONFIG_FILE, text, &w);
         free(text);
     }
+    good = good && write_card(&x);
     good = good && copy_beside(&x, r->base ? r->base : o->init) && fsync(x.dir) == 0;
     if (!good)
         rt_warn("--export %s: writing %s: %s", dir, x.file, strerror(errno));

@@ -541,7 +541,7 @@ static void move_aside(int from, int to, const char *name, const mg_run *r, bool
 
 void rt_resume_set_aside(const mg_run *r, int64_t after)
 {
-    static const char *const log[] = {"metrics.jsonl", "loss.svg", "trace.json"};
+    static const char *const log[] = {"metrics.jsonl", "loss.svg", "README.md", "trace.json"};
     const char *out = r->options->out;
     int64_t *step = rt_checkpoint_list(out);
     if (step[0] <= after) {

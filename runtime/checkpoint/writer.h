@@ -19,7 +19,7 @@ bool rt_writer_close(rt_writer *w, bool good);
 /* A file of one text. */
 bool rt_write_text(int dir, const char *name, const char *text, rt_writer *w);
 
-/* What an export makes of tensors. */
+/* Changes that an export makes of tensors. */
 typedef struct rt_form_of {
     bool merged;       /* with what an adapter adds */
     const char *dtype; /* in safetensors; NULL: as they are kept */

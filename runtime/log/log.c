@@ -425,13 +425,27 @@ static void print_memory(rt_log *l)
         print_level(l, level);
 }
 
+/* Milliseconds; 0: there was no step. */
+static double median(const rt_log *l)
+{
+    const int64_t n = l->times < TIMES ? l->times : TIMES;
+    double time[TIMES];
+    memcpy(time, l->time, (size_t)n * sizeof *time);
+    qsort(time, (size_t)n, sizeof *time, by_value);
+    return n ? time[n / 2] : 0;
+}
+
+void rt_log_facts(const rt_log *l, rt_facts *f)
+{
+    *f = (rt_facts){l->first_loss, l->last_loss, median(l), l->val};
+}
+
 /* Prints predicted and measured step time: the median, because the first steps warm caches. */
 static void print_summary(rt_log *l)
 {
     const mg_run *r = l->run;
     int64_t done = r->state.step - l->resumed, n = l->times < TIMES ? l->times : TIMES;
-    qsort(l->time, (size_t)n, sizeof *l->time, by_value);
-    double ms = l->time[n / 2], predicted = r->program->step.predicted_ms;
+    double ms = median(l), predicted = r->program->step.predicted_ms;
     rt_log_line(l, "%" PRId64 " steps in %s, loss %s -> %s%s%s, %s tok/s", done,
                 rt_duration_text((double)(rt_now_ns() - l->start_ns) / 1e9).text,
                 loss_text(l->first_loss).text, loss_text(l->last_loss).text,

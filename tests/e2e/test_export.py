@@ -35,7 +35,7 @@ class Export(mgctest.Case):
 
     def test_as_it_is(self):
         self.exported("e")
-        self.assertEqual(sorted(os.listdir(self.path("e"))), sorted([*BESIDE, "config.json", "model.safetensors"]))
+        self.assertEqual(sorted(os.listdir(self.path("e"))), sorted([*BESIDE, "README.md", "config.json", "model.safetensors"]))
         for name, text in BESIDE.items():
             self.assertEqual(self.read("e/" + name).decode(), text)
         self.assertEqual(read_safetensors(self.read("e/model.safetensors")), self.tensors)
@@ -83,7 +83,7 @@ class Export(mgctest.Case):
         self.trains("./m", "--init", "hf", "--data", "text1.txt", "--steps", 2, "--export", "first")
         self.trains("./m", "--resume", "--export", "plain")
         self.trains("./m", "--resume", "--init", "hf", "--export", "full")
-        self.assertEqual(sorted(f for f in os.listdir(self.path("plain")) if f != "README.md"), ["config.json", "model.safetensors"])
+        self.assertEqual(sorted(os.listdir(self.path("plain"))), ["README.md", "config.json", "loss.svg", "model.safetensors"])
         self.assertTrue(set(BESIDE) <= set(os.listdir(self.path("full"))))
         self.assertEqual(len({self.read(d + "/model.safetensors") for d in ("first", "plain", "full")}), 1)
         self.assertNotEqual(read_safetensors(self.read("full/model.safetensors")), self.tensors)
