@@ -122,6 +122,10 @@ static bool read_pre_fallback(Tokens *t)
         good = n == 0 && !strcmp(text_of(pre, "replacement"), "\u2581") &&
                !json_is_true(json_object_get(pre, "split"));
         t->space = strcmp(scheme, "never") != 0;
+        if (t->space)
+            diag_notice(t->g->s->diag,
+                        "tokenizer.json puts a blank before a text that does not begin "
+                        "with one; llama.cpp puts one before each");
         blanks = true;
     } else if (good && pre && !json_is_null(pre)) {
         /* Gemma's: blanks are no longer there to be split at. */
