@@ -422,7 +422,7 @@ void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *t
 void rt_log_line(rt_log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rt_log_draw(rt_log *l); /* loss.svg */
 void rt_log_sync(rt_log *l);
-/* Of the steps and evaluations of this process; NAN: there was none. */
+/* first_loss is of the run, the others are of this process; NAN: there was none. */
 typedef struct rt_facts {
     double first_loss, last_loss, median_ms;
     rt_scores val;

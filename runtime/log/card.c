@@ -7,6 +7,7 @@
  * Training" on; its loss curve is copied too. */
 #include "runtime/log/card.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -37,6 +38,8 @@ static char *name_of_weights(const char *path, bool *hub)
     const char *name = org ? strstr(org, "--") : NULL;
     const size_t n = org ? strcspn(org, "/") : 0;
     *hub = name && name < org + n;
+    for (size_t i = 0; *hub && i < n; i++) /* names on the hub have no others */
+        *hub = isalnum((unsigned char)org[i]) || strchr("-_.", org[i]);
     if (*hub)
         return rt_printf("%.*s/%.*s", (int)(name - org), org, (int)(org + n - name - 2), name + 2);
     char *copy = rt_printf("%s", path);
@@ -137,9 +140,13 @@ static void put_training(const mg_run *r, FILE *f)
         row(f, "tokens", "%" PRId64 ", %" PRId64 " a step: %" PRId64 " sequences of %" PRId64,
             r->state.sequences * p->seq, p->step.batch * p->seq, p->step.batch, p->seq);
     row(f, "optimizer", "%s", p->optimizer);
-    row(f, "learning rate", "%s, peak %s, warm-up of %" PRId64 " steps, down to %s",
-        rate_name(r->lr.kind), rt_double_text(r->lr.peak).text, r->lr.warmup,
-        rt_double_text(r->lr.floor).text);
+    if (r->lr.kind == MG_LR_CONSTANT)
+        row(f, "learning rate", "constant, %s, warm-up of %" PRId64 " steps",
+            rt_double_text(r->lr.peak).text, r->lr.warmup);
+    else
+        row(f, "learning rate", "%s, peak %s, warm-up of %" PRId64 " steps, down to %s",
+            rate_name(r->lr.kind), rt_double_text(r->lr.peak).text, r->lr.warmup,
+            rt_double_text(r->lr.floor).text);
     row(f, "settings", "%s", p->config);
     row(f, "seed", "%" PRId64, r->state.seed);
     putc('\n', f);
@@ -196,7 +203,8 @@ static void put_set(FILE *f, const char *use, const rt_data *d, int *left)
 static void put_data(const mg_run *r, FILE *f)
 {
     int left = FILES;
-    fputs("## Data\n\n| | file | bytes | tokens | SHA-256 |\n|---|---|---|---|---|\n", f);
+    fprintf(f, "## Data\n\n| | file | bytes | %s | SHA-256 |\n|---|---|---|---|---|\n",
+            r->program->step.ninputs ? "rows" : "tokens");
     put_set(f, "training", r->data, &left);
     if (r->val && r->options->val.n)
         put_set(f, "evaluation", r->val, &left);
@@ -253,9 +261,11 @@ static void put_evaluation(const mg_run *r, FILE *f, const rt_facts *facts)
 
 void rt_card_of_run(const mg_run *r)
 {
-    char *path = rt_printf("%s/README.md", r->options->out), *tmp = rt_printf("%s.tmp", path);
     rt_facts facts;
     rt_log_facts(r->log, &facts);
+    if (facts.median_ms == 0) /* no step was made: the card that is there says more */
+        return;
+    char *path = rt_printf("%s/README.md", r->options->out), *tmp = rt_printf("%s.tmp", path);
     FILE *f = rt_file_create(tmp);
     if (f) {
         put_head(r, f, false);
@@ -273,11 +283,16 @@ void rt_card_of_run(const mg_run *r)
     free(path);
 }
 
-/* A file of the run's directory, or NULL. The caller frees it. */
+/* A file of the run that the parameters are of, or NULL (the caller frees it): its directory is
+ * that of the checkpoint, where that was named. */
 static char *of_run(const mg_run *r, const char *name)
 {
     struct stat st;
-    char *path = rt_printf("%s/%s", r->options->out, name), *text = NULL;
+    const rt_options *o = r->options;
+    const bool named = o->resume && strcmp(o->resume, "auto") != 0 && !o->data.n;
+    char *path =
+             named ? rt_printf("%s/../../%s", o->resume, name) : rt_printf("%s/%s", o->out, name),
+         *text = NULL;
     const int fd = rt_file_open(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW);
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < HASHED) {
         text = rt_alloc((size_t)st.st_size + 1, 1);

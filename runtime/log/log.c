@@ -437,7 +437,8 @@ static double median(const rt_log *l)
 
 void rt_log_facts(const rt_log *l, rt_facts *f)
 {
-    *f = (rt_facts){l->first_loss, l->last_loss, median(l), l->val};
+    const rt_points *all = &l->history.loss;
+    *f = (rt_facts){all->n ? all->item[0].value : l->first_loss, l->last_loss, median(l), l->val};
 }
 
 /* Prints predicted and measured step time: the median, because the first steps warm caches. */

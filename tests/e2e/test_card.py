@@ -82,13 +82,40 @@ class Card(mgctest.Case):
         head, rows, text = self.card("early")
         self.assertEqual((head, rows["steps"]), (want, "3 of 3"))
         self.assertIn("after step 1.", text)
+        os.rename(self.path("run"), self.path("moved"))
+        self.trains("./m", "--init", "models--Some--Small-1B/snapshots/abc", "--data", "text1.txt", "--steps", 2)
+        self.trains("./m", "--resume=moved/ckpt/step-00000002", "--export", "second")
+        self.assertEqual(self.card("second")[1]["steps"], "3 of 3")
         # A run that goes on knows its weights; weights alone are of no run.
+        first = self.card("run")[1]["training loss"].split(" ")[-1]
         self.trains("./m", "--resume", "--data", "text1.txt", "--steps", 5)
-        self.assertEqual(self.card("run")[0], want)
+        head, rows, _ = self.card("run")
+        self.assertEqual((head, rows["training loss"].split(" ")[-1]), (want, first))
+        self.trains("./m", "--resume", "--data", "text1.txt", "--steps", 5)  # nothing is left to do: its card stays
+        self.assertEqual(self.card("run")[1], rows)
         self.trains("./m", "--init", "e", "--export", "plain")
         head, rows, text = self.card("plain")
         self.assertEqual((rows, "base_model" in head), ({}, False))
         self.assertIn("the weights of e.", text)
+
+    def test_named_inputs(self):
+        self.write("m.mg", """dim batch = 4, wide = 3, classes = 5
+model m(x[batch, wide], y[batch] : token(classes)) {
+    w : param[wide, classes] ~ normal(0.1) as "w"
+    loss = cross_entropy(x @ w over wide, y)
+}
+train {
+    optimizer sgd()
+    lr        constant(peak = 1e-2, steps = 2)
+}
+""")
+        self.compiles("m.mg", "-o", "m")
+        data = safetensors({"x": ("F32", [8, 3], packed([0.5] * 24, "F32")), "y": ("I32", [8], bytes(32))})
+        self.write("d.safetensors", data)
+        self.trains("./m", "--data", "d.safetensors")
+        head, rows, text = self.card("run")
+        self.assertEqual((head, rows["rows"]), ({"tags": ["mgc"]}, "8, 4 a step"))
+        self.assertIn(f"| training | d.safetensors | {len(data)} | 8 | {hashlib.sha256(data).hexdigest()} |", text)
 
     def test_adapter(self):
         self.hf("base")

@@ -114,6 +114,19 @@ open(sys.argv[1], "wb").write(text + b',\n"crc32c":"%08x"}\n' % (crc ^ 0xfffffff
 END
 }
 state=bad/ckpt/step-00000012/state.json
+rm -rf bad && cp -r run bad # an older checkpoint knows the best alone
+sed -i '/best_kept/d' $state
+seal $state
+expect 0 $run --steps 14 --keep 1 --out bad --resume --keep-best 2
+step=$(best run val_loss -1)
+says bad/ckpt/step-00000014/state.json "\"best_kept\":[2,"
+[ -d "bad/ckpt/step-$(printf %08d "$step")" ] || fail "the best of an older checkpoint was removed"
+for kept in '0' '65' '1,2' '1,2.0,3,4.0,5' '"x"' '2,1.0,0'; do
+    rm -rf bad && cp -r run bad
+    sed -i "s/\"best_kept\":\[[^]]*\]/\"best_kept\":[$kept]/" $state
+    seal $state
+    expect 65 $run --steps 14 --out bad --resume=bad/ckpt/step-00000012
+done
 for by in val_loss:min val_rate:min val_loss val_loss:most 'val_loss:min","x' other:max; do
     rm -rf bad && cp -r run bad
     sed -i "s/val_loss:min/$by/" $state
