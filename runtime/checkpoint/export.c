@@ -161,7 +161,7 @@ static bool write_model(export *x)
         rt_writer w;
         rt_catalog part = {.item = x->all.item + at, .n = end - at};
         char *name = file_name(k, files);
-        x->file = "its tensors";
+        x->file = files > 1 ? "its tensors" : RT_MODEL_FILE;
         good = rt_write_tensors(x->r, x->dir, name, &part, &x->form, &w);
         free(name);
         at = end;
