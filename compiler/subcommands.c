@@ -1,4 +1,6 @@
-/* subcommands.c - mgc explain, fmt, import-hf, tune, tok, pipeline and env: what is no compile. */
+/* subcommands.c - mgc explain, fmt, import-hf, tune, tok, gguf, pipeline and env: what is no
+ * compile. */
+#include "compiler/gguf/gguf.h"
 #include "compiler/session.h"
 #include "compiler/tok/tok_run.h"
 
@@ -19,8 +21,8 @@ static bool plain(const Options *o, bool compiles)
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
                  o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
     return !pipeline_options(o) && !tok_options(o) && !o->lora && !o->dora && !o->on &&
-           !o->packed && !o->out && !o->emit && !o->with_kernels && !o->plan && !o->frontier &&
-           !o->fusion && !o->report && !o->schedule && !o->trace && !o->memory &&
+           !o->packed && !o->type && !o->out && !o->emit && !o->with_kernels && !o->plan &&
+           !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace && !o->memory &&
            !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
 }
 
@@ -97,6 +99,15 @@ static Exit command_tokenize(Session *s)
                : command_tok(s);
 }
 
+static Exit command_file(Session *s)
+{
+    Options rest = *s->o;
+    rest.out = rest.type = NULL;
+    return s->o->words.n != 1 || !s->o->out || s->o->check || !plain(&rest, false)
+               ? usage(s, "gguf DIR -o F.gguf [--type f32|f16|bf16|q8_0]")
+               : command_gguf(s);
+}
+
 static Exit command_measured(Session *s)
 {
     return s->o->words.n != 1 || s->o->check || !plain(s->o, false)
@@ -140,6 +151,7 @@ Exit command_run(Session *s)
            : !strcmp(c, "tok")       ? command_tokenize(s)
            : !strcmp(c, "import-hf") ? command_import(s)
            : !strcmp(c, "tune")      ? command_tune(s)
+           : !strcmp(c, "gguf")      ? command_file(s)
            : !strcmp(c, "report")    ? command_measured(s)
            : !strcmp(c, "pipeline")  ? command_schedule(s)
            : !strcmp(c, "calibrate") ? command_measure(s)

@@ -19,24 +19,30 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
         rt_put(r, e->seed, &r->state.seed, sizeof r->state.seed);
 }
 
-/* Runs on `n` windows from number `first`. If n is less than the batch, copies of the last window
- * fill it. */
-static void run_batch(mg_run *r, const rt_data *d, int64_t first, int64_t n, rt_scores *s)
+void rt_eval_batch(mg_run *r, int64_t first, int64_t n)
 {
     const mg_entry *e = &r->program->eval;
-    rt_batch_fill(r, RT_EVAL, d, first, n);
     rt_fill_scalars(r, e, rt_updates(r));
     if (e->filled >= 0)
         rt_put(r, e->filled, &n, sizeof n);
     if (e->before >= 0)
         rt_put(r, e->before, &first, sizeof first);
     rt_run(r, RT_EVAL);
+}
+
+/* Runs on `n` windows from number `first`. If n is less than the batch, copies of the last window
+ * fill it. */
+static void run_batch(mg_run *r, const rt_data *d, int64_t first, int64_t n, rt_scores *s)
+{
+    const mg_entry *e = &r->program->eval;
+    rt_batch_fill(r, RT_EVAL, d, first, n);
+    rt_eval_batch(r, first, n);
     s->loss = rt_get_f64(r, e->loss);
     for (int64_t i = 0; i < e->nmetrics; i++)
         s->metric[i] = rt_get_f64(r, e->metric[i].offset);
 }
 
-static void put_totals(mg_run *r)
+void rt_eval_begin(mg_run *r)
 {
     const mg_entry *e = &r->program->eval;
     for (int64_t i = 0; i < e->ntotals; i++)
@@ -70,18 +76,22 @@ int64_t rt_eval_windows(const mg_run *r, const rt_data *d)
                                                                           : limit * batch;
 }
 
-void rt_eval(mg_run *r, const rt_data *d, rt_scores *s)
+void rt_eval_set(mg_run *r, const rt_data *d, int64_t windows, rt_scores *s)
 {
     const mg_entry *e = &r->program->eval;
-    int64_t windows = rt_eval_windows(r, d);
     *s = (rt_scores){0};
-    rt_exchange_averages(r);
     if (e->filled < 0) {
         eval_batches(r, d, windows, s);
     } else {
-        put_totals(r);
+        rt_eval_begin(r);
         for (int64_t i = 0; i < windows; i += e->batch)
             run_batch(r, d, i, windows - i < e->batch ? windows - i : e->batch, s);
     }
+}
+
+void rt_eval(mg_run *r, const rt_data *d, rt_scores *s)
+{
+    rt_exchange_averages(r);
+    rt_eval_set(r, d, rt_eval_windows(r, d), s);
     rt_exchange_averages(r);
 }

@@ -3,7 +3,10 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"
 #include "runtime/net/ranks.h"
+#include "runtime/perplexity.h"
+#include "runtime/prompts.h"
 #include "runtime/data/sources.h"
+#include "runtime/log/card.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,12 +185,17 @@ static void settle_data(mg_run *r, bool resumed)
 }
 
 /* A checkpoint of an adapter is without its base: the run notes which that is, and a resumed run
- * goes on with no other. */
+ * goes on with no other. Of others it notes the path alone. */
 static void settle_base(mg_run *r, bool resumed)
 {
     const uint32_t crc = r->weights ? rt_weights_crc(r->weights) : 0;
-    if (!r->program->adapter_json)
+    if (!r->program->adapter_json) { /* for the model card */
+        char *path = r->weights ? realpath(r->options->init, NULL) : NULL;
+        if (path && strlen(path) < sizeof r->state.base)
+            snprintf(r->state.base, sizeof r->state.base, "%s", path);
+        free(path);
         return;
+    }
     if (resumed && crc != r->state.base_crc)
         rt_die(
             RT_BAD_DATA,
@@ -283,14 +291,15 @@ static void join_others(mg_run *r)
         rt_ranks_follow(r);
 }
 
-/* Samples and exports, of the model as it is evaluated. */
+/* Perplexity, samples and exports, of the model as it is evaluated. */
 static rt_exit show(mg_run *r)
 {
-    const bool samples = r->options->sample != RT_UNSET || r->options->chat;
+    const bool samples = (r->options->sample != RT_UNSET && !r->prompts) || r->options->chat;
     bool good = true;
-    if (!samples && !r->options->export_to)
+    if (!samples && !r->options->export_to && !r->scored)
         return RT_DONE;
     rt_exchange_averages(r);
+    rt_perplexity(r);
     if (samples)
         rt_sample(r);
     if (r->options->export_to)
@@ -339,6 +348,8 @@ static rt_exit train(mg_run *r)
     if (r->options->max_time)
         r->deadline = r->started + (int64_t)(rt_duration(r->options->max_time) * 1e9);
     rt_exit code = rt_train(r);
+    if (code == RT_DONE)
+        rt_card_of_run(r);
     rt_log_close(r->log);
     if (code == RT_DONE)
         code = show(r);
@@ -369,6 +380,8 @@ static void release(mg_run *r)
         rt_batch_free(r->batch[i]);
     rt_data_close(r->data);
     rt_data_close(r->val);
+    rt_scored_close(r->scored);
+    rt_prompts_close(r->prompts);
     if (r->program->adapter_json)
         free(r->saved.item);
     free(r->base);
@@ -379,6 +392,7 @@ static void release(mg_run *r)
     rt_costs_free(r->costs);
     free(r->options->data.item);
     free(r->options->val.item);
+    free(r->options->perplexity.item);
     free(r->options->dump.item);
     free(r->options->prompt.item);
     free(r->options->stop.item);
@@ -425,7 +439,10 @@ int main(int argc, char **argv)
         rt_device_open(&r);
         if (options.data.n)
             rt_open_data(&r);
-        const bool looks = options.sample != RT_UNSET || options.chat || options.export_to;
+        r.scored = rt_scored_open(&r);
+        r.prompts = rt_prompts_open(&r);
+        const bool looks =
+            options.sample != RT_UNSET || options.chat || options.export_to || r.scored;
         r.code = looks && !options.data.n ? look(&r) : train(&r);
     }
     release(&r);

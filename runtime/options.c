@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { TEXT, LIST, MAYBE, COUNT, REAL, SPAN, FLAG, REFUSED } kind;
+typedef enum kind { TEXT, LIST, MAYBE, COUNT, REAL, EVERY, SPAN, FLAG, REFUSED } kind;
 
 typedef struct option {
     kind kind;
@@ -26,9 +26,10 @@ static const option table[] = {
     {COUNT, group, name, arg, help, AT(field), least},
 #define OPTION_REAL(field, group, name, arg, help, least)                                          \
     {REAL, group, name, arg, help, AT(field), least},
-#define OPTION_SPAN(field, group, name, arg, help) {SPAN, group, name, arg, help, AT(field), 0},
-#define OPTION_FLAG(field, group, name, arg, help) {FLAG, group, name, arg, help, AT(field), 0},
-#define OPTION_REFUSED(name, why)                  {REFUSED, "", name, "", why, 0, 0},
+#define OPTION_EVERY(field, group, name, arg, help) {EVERY, group, name, arg, help, AT(field), 0},
+#define OPTION_SPAN(field, group, name, arg, help)  {SPAN, group, name, arg, help, AT(field), 0},
+#define OPTION_FLAG(field, group, name, arg, help)  {FLAG, group, name, arg, help, AT(field), 0},
+#define OPTION_REFUSED(name, why)                   {REFUSED, "", name, "", why, 0, 0},
 #include "runtime/options.def"
 #undef AT
 };
@@ -86,6 +87,19 @@ static int64_t whole_number(const option *o, const char *text, char stop)
     return n;
 }
 
+/* "100" is a number of steps, "30m" a time. */
+static rt_every every(const option *o, const char *text)
+{
+    if (text[strspn(text, "0123456789")] == '\0')
+        return (rt_every){.steps = whole_number(o, text, 0)};
+    const double seconds = rt_duration(text);
+    if (!(seconds > 0))
+        rt_die(RT_USAGE,
+               "--%s takes a number of steps, or a time (90s, 30m, 1h30m, 1:30:00), not '%s'",
+               o->name, text);
+    return (rt_every){.steps = RT_UNSET, .seconds = seconds};
+}
+
 static void set(rt_options *options, const option *o, const char *text)
 {
     void *field = (char *)options + o->field;
@@ -116,6 +130,9 @@ static void set(rt_options *options, const option *o, const char *text)
         *(double *)field = x;
         break;
     }
+    case EVERY:
+        *(rt_every *)field = every(o, text);
+        break;
     case SPAN: {
         rt_span s = {true, whole_number(o, text, ':'), 0};
         s.to = whole_number(o, strchr(text, ':') + 1, 0);
@@ -171,6 +188,8 @@ static void defaults(rt_options *o)
             *(int64_t *)field = RT_UNSET;
         else if (table[i].kind == REAL)
             *(double *)field = NAN;
+        else if (table[i].kind == EVERY)
+            ((rt_every *)field)->steps = RT_UNSET;
     }
 }
 
@@ -224,10 +243,20 @@ static void settle_sample(rt_options *o, const mg_program *p)
     const bool chosen = o->temperature != 1 || o->top_k != RT_UNSET || !isnan(o->top_p) ||
                         !isnan(o->min_p) || !isnan(o->penalty) || o->stop.n;
     const bool generates = p->prefill.present;
-    if ((o->prompt.n || o->logits || chosen) && o->sample == RT_UNSET && !o->chat)
+    if (o->prompts && !o->data.n)
+        rt_die(RT_USAGE, "--prompts is for the log of a training run, which needs --data; "
+                         "--sample N --prompt TEXT goes on with a text at once");
+    if (o->prompts && (o->prompt.n || o->logits || o->chat))
+        rt_die(RT_USAGE, "--prompts goes without --%s",
+               o->chat       ? "chat"
+               : o->prompt.n ? "prompt"
+                             : "logits");
+    if ((o->prompt.n || o->logits || (chosen && !o->prompts)) && o->sample == RT_UNSET && !o->chat)
         rt_die(RT_USAGE,
                "--prompt, --logits, --stop and what chooses tokens need --sample N or --chat");
-    if ((o->sample != RT_UNSET || o->chat) && !p->sample.present && !generates)
+    if (o->sample_every != RT_UNSET && !o->prompts)
+        rt_die(RT_USAGE, "--sample-every needs --prompts FILE");
+    if ((o->sample != RT_UNSET || o->chat || o->prompts) && !p->sample.present && !generates)
         rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
     if (o->chat && (o->prompt.n || o->logits))
         rt_die(RT_USAGE, "--chat reads its prompts from standard input: leave out %s",
@@ -257,8 +286,8 @@ static void settle(rt_options *o, const mg_program *p)
         o->out = "run";
     if (o->keep == RT_UNSET)
         o->keep = 3;
-    if (o->save_every == RT_UNSET)
-        o->save_every = 1000;
+    if (o->save_every.steps == RT_UNSET && o->save_every.seconds == 0)
+        o->save_every.steps = 1000;
     if (o->log_every == RT_UNSET)
         o->log_every = 1;
     if (o->hang_after != RT_UNSET && rt_ranks_of(p, ~(uint32_t)0) == 1)
@@ -302,13 +331,19 @@ static void settle(rt_options *o, const mg_program *p)
     bool evaluates = o->val.n || o->val_fraction > 0;
     if (!evaluates && (o->eval_every != RT_UNSET || o->eval_batches != RT_UNSET))
         rt_die(RT_USAGE, "--eval-every and --eval-batches need --val or --val-fraction");
-    if (!evaluates && (o->best_by || o->patience != RT_UNSET))
-        rt_die(RT_USAGE, "--best-by and --patience need --val or --val-fraction");
+    if (!evaluates && (o->best_by || o->patience != RT_UNSET || o->keep_best != RT_UNSET))
+        rt_die(RT_USAGE, "--best-by, --keep-best and --patience need --val or --val-fraction");
+    if (o->keep_best > RT_TOP_MAX)
+        rt_die(RT_USAGE, "--keep-best is %" PRId64 "; the limit is %d", o->keep_best, RT_TOP_MAX);
+    char *unfit = rt_export_wrong(o);
+    if (unfit)
+        rt_die(RT_USAGE, "%s", unfit);
     char *why = o->best_by && p->eval.present ? rt_best_wrong(p, o->best_by) : NULL;
     if (why)
         rt_die(RT_USAGE, "--best-by %s: %s", o->best_by, why);
-    if (evaluates && !p->eval.present)
-        rt_die(RT_USAGE, "--val: %s was compiled without an evaluation program", p->name);
+    if ((evaluates || o->perplexity.n) && !p->eval.present)
+        rt_die(RT_USAGE, "--%s: %s was compiled without an evaluation program",
+               o->perplexity.n ? "perplexity" : "val", p->name);
 }
 
 void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv)

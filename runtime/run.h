@@ -64,6 +64,8 @@ rt_words rt_double_text(double x); /* shortest decimal that reads back as x */
 /* `text` as the inside of a JSON string; bytes that are not UTF-8 become U+FFFD. The caller frees
  * it. */
 char *rt_json_escape(const char *text);
+/* `text` with U+FFFD for each byte that is not UTF-8. The caller frees it. */
+char *rt_whole_utf8(const char *text);
 /* `text` from a file, safe for a terminal: control characters, and bytes that are not UTF-8, become
  * \xNN. The caller frees it. rt_die and its kin write their messages so. */
 char *rt_shown(const char *text);
@@ -84,6 +86,10 @@ typedef struct rt_span {
     bool given;
     int64_t from, to;
 } rt_span;
+typedef struct rt_every {
+    int64_t steps;  /* RT_UNSET: as the time says */
+    double seconds; /* 0: as the steps say */
+} rt_every;
 
 /* One field for each row of options.def. A number that was not given is RT_UNSET. */
 #define RT_UNSET INT64_MIN
@@ -94,6 +100,7 @@ typedef struct rt_options {
 #define OPTION_MAYBE(field, ...) const char *field;
 #define OPTION_COUNT(field, ...) int64_t field;
 #define OPTION_REAL(field, ...)  double field; /* NAN: not given */
+#define OPTION_EVERY(field, ...) rt_every field;
 #define OPTION_SPAN(field, ...)  rt_span field;
 #define OPTION_FLAG(field, ...)  bool field;
 #define OPTION_REFUSED(name, ...)
@@ -386,6 +393,9 @@ void rt_history_free(rt_history *h);
 typedef struct rt_tfevents rt_tfevents;
 size_t rt_tf_header(uint8_t out[64], double wall_time);
 size_t rt_tf_scalar(uint8_t out[256], double wall_time, int64_t step, const char *tag, float x);
+/* A text, for the tab of that name; the caller frees it. */
+uint8_t *rt_tf_text(double wall_time, int64_t step, const char *tag, const char *text,
+                    size_t *size);
 size_t rt_tf_start(uint8_t out[64], double wall_time, int64_t step);
 
 /* Draws the loss; NULL, or the error. */
@@ -406,9 +416,18 @@ typedef struct rt_step_report {
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
 void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double seconds);
+/* n prompts, and how they went on. */
+void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *text, int n,
+                    double seconds);
 void rt_log_line(rt_log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rt_log_draw(rt_log *l); /* loss.svg */
 void rt_log_sync(rt_log *l);
+/* first_loss is of the run, the others are of this process; NAN: there was none. */
+typedef struct rt_facts {
+    double first_loss, last_loss, median_ms;
+    rt_scores val;
+} rt_facts;
+void rt_log_facts(const rt_log *l, rt_facts *f);
 void rt_log_close(rt_log *l); /* prints the summary */
 
 /* ---- checkpoint.c, resume.c --------------------------------------------------------------- */
@@ -443,8 +462,9 @@ typedef struct rt_state { /* the state of a run besides its tensors */
 int64_t rt_checkpoint_bytes(const mg_run *r);
 /* True if the state is now on disk; otherwise a warning was printed and nothing was lost. */
 bool rt_checkpoint_save(mg_run *r);
-/* Writes the parameters as they are, and config.json, to a directory that has no such files; false
- * after a warning. */
+/* export.c: writes the parameters as a directory for other programs; false after a warning. NULL,
+ * or what is wrong with its options (the caller frees it). */
+char *rt_export_wrong(const rt_options *o);
 bool rt_export(mg_run *r, const char *dir);
 /* The name of a step's checkpoint under OUT/ckpt. */
 rt_words rt_checkpoint_name(int64_t step);
@@ -552,12 +572,15 @@ struct mg_run {
     int64_t started;             /* ns */
     int64_t deadline;            /* of --max-time, ns, or 0 */
     int64_t save_ns;             /* duration of the last save */
+    int64_t save_tried;          /* ns: when it ended, or training began */
     double longest_ms;           /* the longest step */
     rt_guard guard;
     rt_check check;
     rt_trace *trace;
     rt_costs *costs; /* the leader's, on a processor; else NULL */
     rt_log *log;
+    struct rt_scored *scored;   /* files of --perplexity */
+    struct rt_prompts *prompts; /* of --prompts */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;

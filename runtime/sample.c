@@ -30,6 +30,8 @@ typedef struct sampler {
     int stops;
     float *logits; /* of --logits: [rows, vocab] */
     int64_t rows;
+    int number; /* of the first text */
+    bool quiet; /* nothing is shown */
 } sampler;
 
 /* ---- text to tokens ---------------------------------------------------------------------------
@@ -182,13 +184,13 @@ static void grow(sampler *s, output *o, rt_text *t, int n)
             continue;
         if (s->r->options->logits)
             keep_logits(s, &t[k]);
-        rt_text_push(&o[k].text,
-                     rt_choose(&s->choice, t[k].logit, p->vocab, &t[k], draw(s, &o[k], k)));
+        rt_text_push(&o[k].text, rt_choose(&s->choice, t[k].logit, p->vocab, &t[k],
+                                           draw(s, &o[k], s->number + k)));
         o[k].drawn++;
         bool whole = false;
         const int64_t held = begins_stop(s, &o[k].text, o[k].prompt, &whole);
         o[k].text.done = whole;
-        if (n == 1)
+        if (n == 1 && !s->quiet)
             show(&o[k], p, o[k].text.n - held);
     }
 }
@@ -262,4 +264,42 @@ void rt_sample(mg_run *r)
         rt_text_free(&o[k].text);
     free(o);
     close_sampler(&s);
+}
+
+void rt_prompt_check(const mg_program *p, const char *prompt)
+{
+    rt_text t = {0};
+    read_tokens(&t, p, prompt, "--prompts");
+    rt_text_free(&t);
+}
+
+char *rt_sample_text(mg_run *r, const char *prompt, int number, int64_t tokens)
+{
+    sampler s = open_sampler(r);
+    output o = {0};
+    char *text;
+    size_t size;
+    bool whole = false;
+    s.quiet = true;
+    s.number = number;
+    read_prompt(&o, r->program, prompt);
+    for (int64_t i = 0; i < tokens && !o.text.done && !rt_signal_stop(); i++) {
+        rt_text t = o.text;
+        grow(&s, &o, &t, 1);
+    }
+    const int64_t held = begins_stop(&s, &o.text, o.prompt, &whole);
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        rt_die(RT_FAILED, "no memory for a sample");
+    for (int64_t i = o.prompt; i < o.text.n - (whole ? held : 0); i++)
+        if (r->program->vocab != BYTES)
+            fprintf(f, "%s%d", i > o.prompt ? " " : "", o.text.token[i]);
+        else if (o.text.token[i])
+            putc(o.text.token[i], f);
+        else
+            fputs("\xef\xbf\xbd", f); /* a byte of 0 would end the text */
+    fclose(f);
+    rt_text_free(&o.text);
+    close_sampler(&s);
+    return text;
 }

@@ -22,6 +22,14 @@ void rt_texts_next(mg_run *r, rt_text *t, int n);
 void rt_text_push(rt_text *t, int32_t token);
 void rt_text_free(rt_text *t);
 
+/* ---- sample.c: of --prompts ------------------------------------------------------------------
+ */
+
+/* Ends the program if it is no prompt. */
+void rt_prompt_check(const mg_program *p, const char *prompt);
+/* At most `tokens` more of a prompt, as text number `number` draws them (the caller frees it). */
+char *rt_sample_text(mg_run *r, const char *prompt, int number, int64_t tokens);
+
 /* ---- choose.c: which token is next ---------------------------------------------------------- */
 
 typedef struct rt_choice {

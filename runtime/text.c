@@ -248,9 +248,10 @@ char *rt_json_escape(const char *text)
         if (n == 0) {
             o = stpcpy(o, "\xEF\xBF\xBD");
             s++;
-        } else if (*s == '"' || *s == '\\') {
+        } else if (*s == '"' || *s == '\\' || *s == '\n') {
             *o++ = '\\';
-            *o++ = (char)*s++;
+            *o++ = *s == '\n' ? 'n' : (char)*s;
+            s++;
         } else if (*s < 0x20 || *s == 0x7F) {
             o += sprintf(o, "\\u%04x", *s++);
         } else {
@@ -260,6 +261,17 @@ char *rt_json_escape(const char *text)
         }
     }
     *o = 0;
+    return out;
+}
+
+char *rt_whole_utf8(const char *text)
+{
+    char *out = rt_alloc(3 * strlen(text) + 1, 1), *o = out;
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        const int n = utf8_length(s);
+        o = n ? mempcpy(o, s, (size_t)n) : stpcpy(o, "\xEF\xBF\xBD");
+        s += n ? n : 1;
+    }
     return out;
 }
 

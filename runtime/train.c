@@ -1,6 +1,7 @@
 /* train.c - the training loop: reads a batch, runs a step, logs it; saves, evaluates and handles
  * signals in between. */
 #include "runtime/data/batch.h"
+#include "runtime/prompts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -116,12 +117,14 @@ static int64_t eval_every(const mg_run *r)
 
 static bool save(mg_run *r)
 {
+    r->save_tried = rt_now_ns();
     if (r->saved_step == r->state.step)
         return true;
     rt_log_sync(r->log);
     int64_t begin = rt_now_ns();
     bool good = rt_checkpoint_save(r);
-    r->save_ns = rt_now_ns() - begin;
+    r->save_tried = rt_now_ns();
+    r->save_ns = r->save_tried - begin;
     if (good)
         rt_log_line(r->log, "saved %s/ckpt/%s  %s  %s", r->options->out,
                     rt_checkpoint_name(r->state.step).text,
@@ -130,7 +133,16 @@ static bool save(mg_run *r)
     return good;
 }
 
-/* Evaluates if it is time to. The checkpoint of the best so far is saved at once. */
+/* The leader alone looks at its clock, between two steps: all ranks save what it orders. */
+static bool save_due(const mg_run *r)
+{
+    const rt_every *e = &r->options->save_every;
+    if (e->seconds > 0)
+        return (double)(rt_now_ns() - r->save_tried) >= e->seconds * 1e9;
+    return e->steps && r->state.step % e->steps == 0;
+}
+
+/* Evaluates if it is time to. A checkpoint of the best so far is saved at once. */
 static void evaluate(mg_run *r)
 {
     int64_t every = eval_every(r), step = r->state.step;
@@ -142,8 +154,17 @@ static void evaluate(mg_run *r)
     bool best = rt_best_observe(r, &s);
     rt_log_eval(r->log, step, &s, best, (double)(rt_now_ns() - begin) / 1e9);
     rt_log_draw(r->log);
-    if (best)
+    if (rt_best_keeps(r, step))
         save(r);
+}
+
+/* Goes on with the prompts of --prompts if it is time to: with each evaluation, unless it is said.
+ */
+static void sample(mg_run *r)
+{
+    const int64_t n = r->options->sample_every, every = n == RT_UNSET ? eval_every(r) : n;
+    if (r->prompts && ((every && r->state.step % every == 0) || r->state.step == r->lr.steps))
+        rt_prompts_log(r);
 }
 
 /* The best evaluation of the run, at its end. */
@@ -154,6 +175,10 @@ static void tell_best(const mg_run *r)
         rt_log_line(r->log, "best %.*s %s: step %" PRId64 ", %s/ckpt/%s", (int)strcspn(b->by, ":"),
                     b->by, rt_double_text(b->value).text, b->step, r->options->out,
                     rt_checkpoint_name(b->step).text);
+    for (int i = 1; *b->by && i < b->ntop; i++)
+        rt_log_line(r->log, "  then %s: step %" PRId64 ", %s/ckpt/%s",
+                    rt_double_text(b->top[i].value).text, b->top[i].step, r->options->out,
+                    rt_checkpoint_name(b->top[i].step).text);
 }
 
 /* Ends the run if a file of the data changed. The steps so far used the old data and are saved;
@@ -204,6 +229,7 @@ rt_exit rt_train(mg_run *r)
     if (r->options->trace.given)
         r->trace = rt_trace_new(r->program);
     r->costs = r->cuda ? NULL : rt_costs_new(r->program);
+    r->save_tried = rt_now_ns();
     while (r->state.step < r->lr.steps && !rt_best_waited(r)) {
         if (rt_signal_stop())
             return stop(r, strsignal(rt_signal_stop()));
@@ -215,9 +241,8 @@ rt_exit rt_train(mg_run *r)
         if (r->trace && r->state.step == r->options->trace.to)
             write_trace(r);
         evaluate(r);
-        bool asked = rt_signal_save(),
-             due = r->options->save_every && r->state.step % r->options->save_every == 0;
-        if (asked || due)
+        sample(r);
+        if (rt_signal_save() || save_due(r))
             save(r);
     }
     if (rt_best_waited(r) && r->state.step < r->lr.steps)

@@ -25,144 +25,9 @@
 #include "runtime/checkpoint/adapter.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/writer.h"
 
-typedef struct writer {
-    int fd;
-    uint32_t crc;
-    int64_t bytes;
-} writer;
-
-static bool put(writer *w, const void *p, size_t n)
-{
-    w->crc = rt_crc32c(w->crc, p, n);
-    w->bytes += (int64_t)n;
-    while (n) {
-        ssize_t done = write(w->fd, p, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return false;
-        p = (const char *)p + done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
-static bool open_writer(writer *w, int dir, const char *name)
-{
-    *w = (writer){.fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
-    return w->fd >= 0;
-}
-
-/* A failure of fsync is final: the data are lost, even if a later call succeeds. */
-static bool close_writer(writer *w, bool good)
-{
-    good = good && fsync(w->fd) == 0;
-    int e = errno;
-    if (close(w->fd) && good) {
-        good = false;
-        e = errno;
-    }
-    errno = e;
-    return good;
-}
-
-typedef struct gathering {
-    const rt_external *x;
-    char *const *stored;
-    int64_t begin;
-    char *out;
-} gathering;
-
-static void gather(void *ctx, int64_t begin, int64_t end, void *scratch)
-{
-    const gathering *g = ctx;
-    int64_t size = mg_dtype_bytes(g->x->form->tensor->dtype);
-    (void)scratch;
-    rt_whole_get(g->x, g->stored, g->begin + begin, end - begin, g->out + begin * size);
-}
-
-static bool put_tensor(writer *w, mg_run *r, const rt_external *x, char *buffer)
-{
-    int64_t size = mg_dtype_bytes(x->form->tensor->dtype), chunk = RT_CHUNK / size;
-    char **stored = rt_whole_open(r, x, true);
-    bool good = true;
-    for (int64_t at = 0; good && at < x->form->whole; at += chunk) {
-        int64_t n = x->form->whole - at < chunk ? x->form->whole - at : chunk;
-        gathering g = {x, stored, at, buffer};
-        rt_pool_run(r->pool, n, 16384, gather, &g);
-        good = put(w, buffer, (size_t)(n * size));
-    }
-    rt_whole_close(r, x, stored, false);
-    return good;
-}
-
-static char *header_of(const rt_catalog *c, size_t *size)
-{
-    rt_st_tensor *t = rt_alloc((size_t)c->n, sizeof *t);
-    size_t n = 0;
-    for (int i = 0; i < c->n; i += c->item[i].parts, n++) {
-        const rt_external *x = &c->item[i];
-        t[n].name = x->name;
-        t[n].rank = x->form->rank;
-        strcpy(t[n].dtype, rt_dtype_name(x->form->tensor->dtype));
-        memcpy(t[n].shape, x->form->shape, sizeof x->form->shape);
-    }
-    char *header = rt_st_header(t, n, size);
-    free(t);
-    return header;
-}
-
-const char *rt_dtype_name(mg_dtype t)
-{
-    return t == MG_F64         ? "F64"
-           : t == MG_BF16      ? "BF16"
-           : t == MG_DYNAMIC8  ? "I8"
-           : t == MG_UDYNAMIC8 ? "U8"
-                               : "F32";
-}
-
-/* A matrix with what its adapter adds; false also where the file could not take it. */
-static bool put_merged(writer *w, mg_run *r, const rt_external *x, bool *none)
-{
-    char *dense = rt_adapter_merged(r, x);
-    *none = !dense;
-    const bool good =
-        dense && put(w, dense, (size_t)(x->form->whole * mg_dtype_bytes(x->form->tensor->dtype)));
-    free(dense);
-    return good;
-}
-
-/* merged: with what an adapter adds. */
-static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog *c, bool merged,
-                          writer *w)
-{
-    if (!open_writer(w, dir, name))
-        return false;
-    size_t size;
-    char *header = header_of(c, &size), *buffer = rt_alloc(RT_CHUNK, 1);
-    /* Detects a full disk now, not after minutes of writing. Some file systems cannot tell. */
-    bool good = fallocate(w->fd, 0, 0, (off_t)size + c->bytes) == 0 || errno != ENOSPC;
-    good = good && put(w, header, size);
-    for (int i = 0; good && i < c->n; i += c->item[i].parts) {
-        bool none = true;
-        good = (merged && put_merged(w, r, &c->item[i], &none)) ||
-               (none && put_tensor(w, r, &c->item[i], buffer));
-    }
-    int e = errno;
-    free(header);
-    free(buffer);
-    errno = e;
-    return close_writer(w, good);
-}
-
-/* Writes the file for other programs that lies beside the tensors. */
-static bool write_text(int dir, const char *name, const char *text, writer *w)
-{
-    return open_writer(w, dir, name) && close_writer(w, put(w, text, strlen(text)));
-}
-
-static void print_seal(FILE *f, const char *name, const writer *w)
+static void print_seal(FILE *f, const char *name, const rt_writer *w)
 {
     fprintf(f, "\"%s\":{\"bytes\":%" PRId64 ",\"crc32c\":\"%08" PRIx32 "\"}", name, w->bytes,
             w->crc);
@@ -178,8 +43,8 @@ const char *rt_checkpoint_config(const mg_program *p)
     return p->adapter_json ? RT_ADAPTER_CONFIG : p->config_json ? RT_CONFIG_FILE : NULL;
 }
 
-static char *state_text(const mg_run *r, const writer *model, const writer *slots,
-                        const writer *config)
+static char *state_text(const mg_run *r, const rt_writer *model, const rt_writer *slots,
+                        const rt_writer *config)
 {
     const rt_state *s = &r->state;
     char *text = NULL, *program = rt_json_escape(r->program->name),
@@ -217,12 +82,8 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
         fprintf(f, "\"scale\":[%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\n",
                 rt_double_text(k->value).text, k->hysteresis, k->steps, k->last, k->overflows);
     }
-    if (*s->best.by) {
-        const rt_best *k = &s->best;
-        fprintf(f, "\"best\":[\"%s\",%s,%" PRId64 ",%" PRId64 ",%" PRId64 "],\n", k->by,
-                rt_double_text(k->value).text, k->step, k->waited, k->patience);
-    }
-    if (r->program->adapter_json) {
+    rt_best_print(f, &s->best);
+    if (*s->base || r->program->adapter_json) {
         char *base = rt_json_escape(s->base);
         fprintf(f, "\"base\":[\"%s\",\"%08" PRIx32 "\"],\n", base, s->base_crc);
         free(base);
@@ -247,20 +108,20 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
 
 static bool write_all(mg_run *r, int dir, const char **file)
 {
-    writer model, slots, config, state;
+    rt_writer model, slots, config, state;
     const mg_program *p = r->program;
     const char *name = rt_checkpoint_config(p);
-    if (!write_tensors(r, dir, *file = rt_checkpoint_tensors(p), &r->saved, false, &model) ||
-        !write_tensors(r, dir, *file = RT_SLOTS_FILE, &r->slots, false, &slots))
+    if (!rt_write_tensors(r, dir, *file = rt_checkpoint_tensors(p), &r->saved, NULL, &model) ||
+        !rt_write_tensors(r, dir, *file = RT_SLOTS_FILE, &r->slots, NULL, &slots))
         return false;
     char *beside = p->adapter_json ? rt_adapter_config(r) : NULL;
     const bool written =
-        !name || write_text(dir, *file = name, beside ? beside : p->config_json, &config);
+        !name || rt_write_text(dir, *file = name, beside ? beside : p->config_json, &config);
     free(beside);
-    if (!written || !open_writer(&state, dir, *file = RT_STATE_FILE))
+    if (!written || !rt_writer_open(&state, dir, *file = RT_STATE_FILE))
         return false;
     char *text = state_text(r, &model, &slots, &config);
-    bool good = close_writer(&state, put(&state, text, strlen(text)));
+    bool good = rt_writer_close(&state, rt_writer_put(&state, text, strlen(text)));
     int e = errno;
     free(text);
     *file = "its directory";
@@ -305,14 +166,13 @@ static bool save_into(mg_run *r, int root, const char **file)
 }
 
 /* Renames each old checkpoint before its removal, so that a kill never leaves half a checkpoint.
- * That of the best evaluation stays. */
+ * Those of the best evaluations stay. */
 void rt_checkpoint_prune(const mg_run *r)
 {
     int64_t *step = rt_checkpoint_list(r->options->out);
     int root = rt_checkpoints_open(r->options->out);
     for (int i = 0; r->options->keep && step[i] >= 0; i++) {
-        bool best = *r->state.best.by && step[i] == r->state.best.step;
-        if (i < r->options->keep || step[i] >= r->state.step || best)
+        if (i < r->options->keep || step[i] >= r->state.step || rt_best_keeps(r, step[i]))
             continue;
         rt_words name = rt_checkpoint_name(step[i]);
         char *old = rt_printf(".old-%s", name.text);
@@ -346,27 +206,6 @@ bool rt_checkpoint_save(mg_run *r)
     if (root >= 0)
         close(root);
     free(path);
-    return good;
-}
-
-bool rt_export(mg_run *r, const char *dir)
-{
-    writer model, config;
-    const char *file = "its directory";
-    bool good = mkdir(dir, 0777) == 0 || errno == EEXIST;
-    const int at = good ? rt_folder_open(dir) : -1;
-    const bool merged = r->program->adapter_json;
-    rt_catalog base = merged ? rt_adapter_part(&r->params, false) : r->params;
-    good = at >= 0 && write_tensors(r, at, file = RT_MODEL_FILE, &base, merged, &model);
-    if (merged)
-        free(base.item);
-    if (good && r->program->config_json)
-        good = write_text(at, file = RT_CONFIG_FILE, r->program->config_json, &config);
-    good = good && fsync(at) == 0;
-    if (!good)
-        rt_warn("--export %s: writing %s: %s", dir, file, strerror(errno));
-    if (at >= 0)
-        close(at);
     return good;
 }
 

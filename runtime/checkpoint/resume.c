@@ -132,28 +132,6 @@ static bool parse_scale(rt_json *j, rt_scale *s)
     return !rt_json_item(j) && !j->error;
 }
 
-/* The criterion has one of two endings: rt_best_observe relies on it. */
-static bool parse_best(rt_json *j, rt_best *b)
-{
-    int64_t *counts[] = {&b->step, &b->waited, &b->patience};
-    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_string(j))
-        return rt_json_fail(j, "a criterion is expected");
-    const char *way = strchr(j->text, ':');
-    if (!way || j->length >= sizeof b->by || strlen(j->text) != j->length ||
-        (strcmp(way, ":min") != 0 && strcmp(way, ":max") != 0))
-        return rt_json_fail(j, "no criterion of a best evaluation");
-    memcpy(b->by, j->text, j->length + 1);
-    for (int i = 0; i < 4; i++) {
-        if (!rt_json_item(j))
-            return rt_json_fail(j, "a criterion and four numbers are expected");
-        if (!(i ? rt_json_int(j, counts[i - 1]) : rt_json_number(j, &b->value)))
-            return false;
-    }
-    if (b->step < -1 || b->waited < 0 || b->patience < 0)
-        return rt_json_fail(j, "a count is negative");
-    return !rt_json_item(j) && !j->error;
-}
-
 /* An adapter's base: where it came from, and the checksum of what was read of it. */
 static bool parse_base(rt_json *j, rt_state *s)
 {
@@ -187,6 +165,7 @@ typedef enum field {
     SPIKES,
     SCALE,
     BEST,
+    KEPT,
     BASE
 } field;
 enum { KEYS = BASE + 1 };
@@ -207,6 +186,7 @@ static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [SPIKES] = "spikes",
                                       [SCALE] = "scale",
                                       [BEST] = "best",
+                                      [KEPT] = "best_kept",
                                       [BASE] = "base"};
 
 static bool parse_field(rt_json *j, manifest *m, field f)
@@ -240,7 +220,9 @@ static bool parse_field(rt_json *j, manifest *m, field f)
     case SCALE:
         return parse_scale(j, &s->scale);
     case BEST:
-        return parse_best(j, &s->best);
+        return rt_best_parse(j, &s->best);
+    case KEPT:
+        return rt_best_parse_kept(j, &s->best);
     case BASE:
         return parse_base(j, s);
     case BLEND:
@@ -559,7 +541,7 @@ static void move_aside(int from, int to, const char *name, const mg_run *r, bool
 
 void rt_resume_set_aside(const mg_run *r, int64_t after)
 {
-    static const char *const log[] = {"metrics.jsonl", "loss.svg", "trace.json"};
+    static const char *const log[] = {"metrics.jsonl", "loss.svg", "README.md", "trace.json"};
     const char *out = r->options->out;
     int64_t *step = rt_checkpoint_list(out);
     if (step[0] <= after) {

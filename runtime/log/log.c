@@ -322,6 +322,44 @@ void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double 
     free(line);
 }
 
+static void text_event(rt_log *l, int64_t step, int number, const char *prompt, const char *text)
+{
+    size_t size;
+    char *tag = rt_printf("sample/%d", number),
+         *both = rt_printf("%s%s%s", prompt, l->run->program->vocab == 256 ? "" : " ", text);
+    char *whole = rt_whole_utf8(both);
+    uint8_t *record = rt_tf_text(rt_wall_time(), step, tag, whole, &size);
+    append(l, l->events, "events.out.tfevents", record, size);
+    free(record);
+    free(whole);
+    free(both);
+    free(tag);
+}
+
+void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *text, int n,
+                    double seconds)
+{
+    char *all = rt_printf("{\"step\":%" PRId64 ",\"samples\":[", step);
+    flush_events(l);
+    for (int i = 0; i < n; i++) {
+        char *before = all, *p = rt_json_escape(prompt[i]), *t = rt_json_escape(text[i]);
+        char *shown_p = rt_shown(p), *shown_t = rt_shown(t);
+        all = rt_printf("%s%s{\"prompt\":\"%s\",\"text\":\"%s\"}", before, i ? "," : "", p, t);
+        rt_log_line(l, "step %" PRId64 "/%" PRId64 "  sample %d: \"%s\" -> \"%s\"", step,
+                    l->run->lr.steps, i + 1, shown_p, shown_t);
+        text_event(l, step, i + 1, prompt[i], text[i]);
+        free(before);
+        free(p);
+        free(t);
+        free(shown_p);
+        free(shown_t);
+    }
+    char *line = rt_printf("%s],\"sample_s\":%.4f,\"time\":%.3f}\n", all, seconds, rt_wall_time());
+    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    free(all);
+    free(line);
+}
+
 void rt_log_draw(rt_log *l)
 {
     const mg_program *p = l->run->program;
@@ -387,13 +425,28 @@ static void print_memory(rt_log *l)
         print_level(l, level);
 }
 
+/* Milliseconds; 0: there was no step. */
+static double median(const rt_log *l)
+{
+    const int64_t n = l->times < TIMES ? l->times : TIMES;
+    double time[TIMES];
+    memcpy(time, l->time, (size_t)n * sizeof *time);
+    qsort(time, (size_t)n, sizeof *time, by_value);
+    return n ? time[n / 2] : 0;
+}
+
+void rt_log_facts(const rt_log *l, rt_facts *f)
+{
+    const rt_points *all = &l->history.loss;
+    *f = (rt_facts){all->n ? all->item[0].value : l->first_loss, l->last_loss, median(l), l->val};
+}
+
 /* Prints predicted and measured step time: the median, because the first steps warm caches. */
 static void print_summary(rt_log *l)
 {
     const mg_run *r = l->run;
     int64_t done = r->state.step - l->resumed, n = l->times < TIMES ? l->times : TIMES;
-    qsort(l->time, (size_t)n, sizeof *l->time, by_value);
-    double ms = l->time[n / 2], predicted = r->program->step.predicted_ms;
+    double ms = median(l), predicted = r->program->step.predicted_ms;
     rt_log_line(l, "%" PRId64 " steps in %s, loss %s -> %s%s%s, %s tok/s", done,
                 rt_duration_text((double)(rt_now_ns() - l->start_ns) / 1e9).text,
                 loss_text(l->first_loss).text, loss_text(l->last_loss).text,

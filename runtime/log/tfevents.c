@@ -2,10 +2,13 @@
  *
  * record = u64 length | u32 mask(crc of the length) | data | u32 mask(crc of the data)
  * Event  = 1: wall time (double)  2: step (varint)  3: "brain.Event:2"  5: Summary  7: SessionLog
- * Summary = 1: Value { 1: tag, 2: float };  SessionLog = 1: status, 1 for "start": events that an
- * earlier process logged at or after that step are void. */
+ * Summary = 1: Value { 1: tag, 2: float }, or of a text { 1: tag, 8: Tensor { 1: type, 7 of
+ * strings, 2: Shape { 2: Dim { 1: size } }, 8: string }, 9: Metadata { 1: Plugin { 1: "text" } } };
+ * SessionLog = 1: status, 1 for "start": events that an earlier process logged at or after that
+ * step are void. */
 #include "runtime/run.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static uint32_t masked_crc(const void *p, size_t n)
@@ -93,4 +96,34 @@ size_t rt_tf_start(uint8_t out[64], double wall_time, int64_t step)
     *o++ = 1 << 3;
     *o++ = 1;
     return close_record(out, o);
+}
+
+static uint8_t *put_field(uint8_t *o, int number, const void *p, size_t n)
+{
+    *o++ = (uint8_t)(number << 3 | 2);
+    return put_bytes(put_varint(o, n), p, n);
+}
+
+uint8_t *rt_tf_text(double wall_time, int64_t step, const char *tag, const char *text, size_t *size)
+{
+    static const uint8_t shape[] = {2 << 3 | 2, 2, 1 << 3, 1};
+    static const uint8_t metadata[] = {1 << 3 | 2, 6, 1 << 3 | 2, 4, 't', 'e', 'x', 't'};
+    const size_t n = strlen(text), room = n + strlen(tag) + 128;
+    uint8_t *tensor = rt_alloc(room, 1), *value = rt_alloc(room, 1), *summary = rt_alloc(room, 1),
+            *record = rt_alloc(room, 1), *o = tensor;
+    *o++ = 1 << 3;
+    *o++ = 7;
+    o = put_field(o, 2, shape, sizeof shape);
+    o = put_field(o, 8, text, n);
+    uint8_t *v = put_field(value, 1, tag, strlen(tag));
+    v = put_field(v, 8, tensor, (size_t)(o - tensor));
+    v = put_field(v, 9, metadata, sizeof metadata);
+    uint8_t *s = put_field(summary, 1, value, (size_t)(v - value));
+    uint8_t *end = begin_event(record + 12, wall_time, step);
+    end = put_field(end, 5, summary, (size_t)(s - summary));
+    *size = close_record(record, end);
+    free(tensor);
+    free(value);
+    free(summary);
+    return record;
 }

@@ -65,6 +65,32 @@ while [ $at -lt "$last" ]; do
 done
 [ $at -gt 3 ] || fail "nothing was resumed"
 
+# --keep-best: the best of all evaluations, in order, beside the newest; and a resumed run has the same.
+# ranked DIR COUNT: their steps.
+ranked() {
+    values "$1" val_rate | sort -s -g -k 2 | head -n "$2" | cut -d ' ' -f 1
+}
+# kept_best DIR COUNT: these and the newest are there, no others.
+kept_best() {
+    { ranked "$1" "$2" | xargs printf 'step-%08d\n'; echo step-00000016; } | sort -u >want
+    ls "$1/ckpt" >got
+    cmp want got || fail "of the $2 best in $1 there are $(cat got)"
+}
+for n in 2 3 20; do
+    rm -rf run part
+    expect 0 $run --steps 16 --keep 1 --keep-best $n --best-by val_rate:min
+    kept_best run $n
+    sed -n 's/^\(best val_rate\|  then\) [^ ]*: step \([0-9]*\),.*/\2/p' out >got
+    ranked run $n | cmp - got || fail "said $(cat got)"
+    expect 0 $run --steps 8 --keep 1 --keep-best $n --best-by val_rate:min --out part
+    expect 0 $run --steps 16 --keep 1 --resume --out part
+    kept_best part $n
+done
+expect 0 $run --steps 16 --keep 1 --keep-best 1 --resume --out part
+kept_best part 1
+rm -rf run
+expect 0 $run --steps 12 --keep 1 --save-every 3 --best-by val_loss:min
+
 # It has waited long enough: it stays so, and goes on with more patience. Another criterion begins anew, and says so.
 expect 0 $run --steps 60 --out whole --resume
 says_not out "step $((last + 1))/60"
@@ -88,6 +114,19 @@ open(sys.argv[1], "wb").write(text + b',\n"crc32c":"%08x"}\n' % (crc ^ 0xfffffff
 END
 }
 state=bad/ckpt/step-00000012/state.json
+rm -rf bad && cp -r run bad # an older checkpoint knows the best alone
+sed -i '/best_kept/d' $state
+seal $state
+expect 0 $run --steps 14 --keep 1 --out bad --resume --keep-best 2
+step=$(best run val_loss -1)
+says bad/ckpt/step-00000014/state.json "\"best_kept\":[2,"
+[ -d "bad/ckpt/step-$(printf %08d "$step")" ] || fail "the best of an older checkpoint was removed"
+for kept in '0' '65' '1,2' '1,2.0,3,4.0,5' '"x"' '2,1.0,0'; do
+    rm -rf bad && cp -r run bad
+    sed -i "s/\"best_kept\":\[[^]]*\]/\"best_kept\":[$kept]/" $state
+    seal $state
+    expect 65 $run --steps 14 --out bad --resume=bad/ckpt/step-00000012
+done
 for by in val_loss:min val_rate:min val_loss val_loss:most 'val_loss:min","x' other:max; do
     rm -rf bad && cp -r run bad
     sed -i "s/val_loss:min/$by/" $state

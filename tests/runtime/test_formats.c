@@ -1,4 +1,5 @@
 /* CRC-32C and TensorBoard records against known bytes; text for JSON. */
+#include "runtime/log/sha256.h"
 #include "unit.h"
 
 static void expect_hex(const uint8_t *p, size_t n, const char *hex)
@@ -42,13 +43,42 @@ static void tfevents(void **state)
     expect_hex(out + 12 + 9, n - 16 - 9, "10053a020801");
 }
 
+static void sha256(void **state)
+{
+    (void)state;
+    rt_sha256 s;
+    char hex[65], *many = calloc(1, 1000000);
+    static const struct {
+        const char *text, *hex;
+    } known[] = {{"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+                 {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+                 {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+                  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        rt_sha256_begin(&s);
+        rt_sha256_add(&s, known[i].text, strlen(known[i].text));
+        rt_sha256_end(&s, hex);
+        assert_string_equal(hex, known[i].hex);
+    }
+    memset(many, 'a', 1000000);
+    for (size_t step = 7; step < 1000000; step *= 31) { /* in pieces of any size */
+        rt_sha256_begin(&s);
+        for (size_t at = 0; at < 1000000; at += step)
+            rt_sha256_add(&s, many + at, 1000000 - at < step ? 1000000 - at : step);
+        rt_sha256_end(&s, hex);
+        assert_string_equal(hex,
+                            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    }
+    free(many);
+}
+
 static void json_text(void **state)
 {
     (void)state;
     static const char *const pair[][2] = {
         {"layers.0.wq", "layers.0.wq"},
         {"a\"b\\c", "a\\\"b\\\\c"},
-        {"line\nend\x01", "line\\u000aend\\u0001"},
+        {"line\nend\x01", "line\\nend\\u0001"},
         {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
         {"\xff\xc3", "\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
@@ -99,7 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc),     cmocka_unit_test(tfevents), cmocka_unit_test(json_text),
-        cmocka_unit_test(numbers), cmocka_unit_test(features),
+        cmocka_unit_test(numbers), cmocka_unit_test(features), cmocka_unit_test(sha256),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 fake=$bin/fake
 
 expect 0 "$fake" --help
-for option in data val val-fraction seed steps out resume save-every keep eval-every eval-batches best-by patience log-every \
+for option in data val val-fraction seed steps out resume save-every keep eval-every eval-batches best-by keep-best patience log-every perplexity \
+    export export-type export-shard prompts sample-every \
     lr threads pin hang-after sample prompt temperature trace info dry-run help version; do
     says out "--$option"
 done
@@ -41,6 +42,12 @@ refused "the limit is 0.5" --data text --val-fraction 0.9
 refused "need --sample" --data text --prompt x
 refused "need --val" --data text --eval-every 5
 refused "need --val" --data text --patience 5
+refused "need --val" --data text --keep-best 5
+refused "a number of steps, or a time" --data text --save-every fast
+refused "a number of steps, or a time" --data text --save-every 30x
+refused "a number of steps, or a time" --data text --save-every -5
+refused "a number of steps, or a time" --data text --save-every 0s
+refused "--eval-every takes a whole number, not '30m'" --data text --eval-every 30m
 refused "need --val" --data text --best-by val_loss
 val="--data text --val-fraction 0.1"
 refused "there is no such number; evaluation gives val_loss, val_rate" $val --best-by rate:max
@@ -48,6 +55,8 @@ refused "there is no such number; evaluation gives val_loss, val_rate" $val --be
 refused "which is better? val_rate:max, or val_rate:min" $val --best-by val_rate
 refused "after the name comes :min or :max, not ':most'" $val --best-by val_rate:most
 refused "--patience is 0; the minimum is 1" $val --patience 0
+refused "--keep-best is 0; the minimum is 1" $val --keep-best 0
+refused "--keep-best is 65; the limit is 64" $val --keep-best 65
 refused "--data is needed" --steps 5
 refused "below the schedule's floor" --data text --lr 0.1
 
