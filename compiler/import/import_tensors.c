@@ -182,7 +182,7 @@ bool import_agree(const Import *h, const Module *m)
     const char *name;
     bool same = true;
     for (size_t i = 0; i < m->tensors.n; i++)
-        if (!m->tensors.data[i].slot)
+        if (!m->tensors.data[i].slot && !m->tensors.data[i].follows)
             same &= agree_tensor(h, left, m, &m->tensors.data[i]);
     json_object_foreach(left, name, tensor)
         if (!left_out(h, name) && !json_is_null(tensor))
