@@ -73,17 +73,9 @@ bool follow_instance(Elab *e, const Node *n, Instance *i)
     return of != NULL;
 }
 
-/* The formula of a number. */
-static bool is_one(const char *words)
-{
-    InitialTerm t;
-    return initial_next(&words, &t) && t.kind == INITIAL_number && t.a == 1 &&
-           !initial_next(&words, &t);
-}
-
 bool is_unadapted(const Elab *e, const Instance *i)
 {
-    return i->follows && e->adapters.n && is_one(name_str(e->names, i->beta));
+    return i->follows && e->adapters.n && formula_is_one(name_str(e->names, i->beta));
 }
 
 void add_follower(Elab *e, Tensor *t)

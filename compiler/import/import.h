@@ -22,6 +22,7 @@ typedef struct Import {
     json_t *values;           /* name -> value: keys and what is computed from them */
     json_t *known;            /* key, as "rope_scaling.factor" -> see below */
     json_t *extra;            /* patterns of tensors that are in files and are no parameters */
+    json_t *fresh;            /* patterns of parameters that files may lack */
     FILE *out;                /* the text of the model */
 } Import;
 

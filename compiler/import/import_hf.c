@@ -77,6 +77,7 @@ Exit command_import_hf(Session *s, const char *dir)
     json_object_set_new(h.values, "packed", json_boolean(s->o->packed));
     h.known = import_own(&h, json_object());
     h.extra = import_own(&h, json_array());
+    h.fresh = import_own(&h, json_array());
     Exit status = import_objective(&h, s->o->objective) && import_config(&h) && import_tensors(&h)
                       ? write_model(&h)
                       : EXIT_source;

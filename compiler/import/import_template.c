@@ -6,11 +6,12 @@
  *   %include "parts/rope.mg"      the lines of another file
  *   %key ...                      a key of config.json (import_key.c)
  *   %option ...                   a setting of an objective, in the same form
- *   %config NAME = EXPRESSION     what config.json has from here on; null: not this key
+ *   %config NAME = EXPRESSION, ... what config.json has from here on; null: not this key
  *   %ignore NAME, NAME            keys that do not change the mathematics of training
  *   %let NAME = EXPRESSION, NAME = EXPRESSION
  *   %require EXPRESSION, "KEY", "what is wrong with it"
  *   %extra "PATTERN"              tensors of files that are no parameters
+ *   %new "PATTERN"                parameters that files may lack
  *   %if EXPRESSION, %elif EXPRESSION, %else, %end
  *   %# a remark about the template */
 #include "compiler/import/import.h"
@@ -108,12 +109,16 @@ static bool let(Cursor *c)
 /* A key of the written model's config.json that is another one than in the directory. */
 static bool config(Cursor *c)
 {
-    const char *name = import_name(c, false);
-    json_t *v = name && import_expect(c, "=") ? import_eval(c) : NULL;
-    if (!v)
-        return false;
-    json_object_set(c->h->config, name, v);
-    json_object_set_new(c->h->known, name, json_is_null(v) ? json_null() : json_true());
+    do {
+        const char *name = import_name(c, false);
+        json_t *v = name && import_expect(c, "=") ? import_eval(c) : NULL;
+        if (!v)
+            return false;
+        json_object_del(c->h->config, name);
+        if (!json_is_null(v))
+            json_object_set(c->h->config, name, v);
+        json_object_set_new(c->h->known, name, json_true());
+    } while (import_accept(c, ","));
     return true;
 }
 
@@ -137,12 +142,12 @@ static bool require(Cursor *c)
                                                 : import_bad(c->h, key, "%s", why);
 }
 
-static bool extra(Cursor *c)
+static bool pattern(Cursor *c, json_t *list)
 {
-    const char *pattern = text_of(c);
-    if (pattern)
-        json_array_append_new(c->h->extra, json_string(pattern));
-    return pattern;
+    const char *text = text_of(c);
+    if (text)
+        json_array_append_new(list, json_string(text));
+    return text;
 }
 
 static bool include(Runner *r, Cursor *c)
@@ -176,7 +181,9 @@ static bool instruction(Runner *r, Cursor *c)
     else if (import_accept(c, "require"))
         good = require(c);
     else if (import_accept(c, "extra"))
-        good = extra(c);
+        good = pattern(c, c->h->extra);
+    else if (import_accept(c, "new"))
+        good = pattern(c, c->h->fresh);
     else if (import_accept(c, "include"))
         good = include(r, c);
     else

@@ -356,10 +356,9 @@ bool rt_export(mg_run *r, const char *dir)
     bool good = mkdir(dir, 0777) == 0 || errno == EEXIST;
     const int at = good ? rt_folder_open(dir) : -1;
     const bool merged = r->program->adapter_json;
-    rt_catalog base = merged ? rt_adapter_part(&r->params, false) : r->params;
+    rt_catalog base = rt_exported(&r->params);
     good = at >= 0 && write_tensors(r, at, file = RT_MODEL_FILE, &base, merged, &model);
-    if (merged)
-        free(base.item);
+    free(base.item);
     if (good && r->program->config_json)
         good = write_text(at, file = RT_CONFIG_FILE, r->program->config_json, &config);
     good = good && fsync(at) == 0;

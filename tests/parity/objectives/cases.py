@@ -23,4 +23,8 @@ CASES = {
     "simpo_smooth": "simpo,beta=1.5,gamma=0.3,smoothing=0.1",
     "kto": "kto,beta=0.2,good_weight=1.5",
     "kto_lora": "kto,beta=0.2",
+    "reward": "reward",
+    "reward_center": "reward,center=0.05",
+    "classify": "classify,labels=3",  # of transformers itself
+    "distill": "distill,temperature=1.5,share=0.7",  # of torch
 }

@@ -63,6 +63,11 @@ def parameters(prefix=""):
     return fill(model, prefix)
 
 
+def classifier(labels):
+    config = hf.LlamaConfig(**{k: v for k, v in cases.CONFIG.items() if k != "model_type"}, num_labels=labels)
+    return fill(hf.AutoModelForSequenceClassification.from_config(config))
+
+
 def fill(model, prefix=""):
     for n, p in model.named_parameters():
         base = 1 if p.ndim < 2 else 0
@@ -79,6 +84,40 @@ def settings(folder, kind, **more):
 
 def options(name):
     return {k: float(v) for k, v in (x.split("=") for x in cases.CASES[name].split(",")[1:])}
+
+
+def plain(name, kind, o):
+    """Rows of a classifier, or of a student beside its teacher's logits."""
+    draw, vocab, rows = random.Random(name), cases.CONFIG["vocab_size"], []
+    for _ in range(cases.BATCH):
+        n = draw.randrange(4, 11)
+        row = {"input_ids": [draw.randrange(3, vocab) for _ in range(n)] + [0] * (10 - n)}
+        row["attention_mask"] = [1] * n + [0] * (10 - n)
+        if kind == "classify":
+            row["labels"] = draw.randrange(int(o["labels"]))
+        else:
+            row["mask"] = [0, 0] + [1] * (n - 2) + [2] * (10 - n)
+            row["teacher"] = [[draw.randrange(-40, 41) / 16 for _ in range(vocab)] for _ in range(9)]
+            row["share"], row["temperature"] = o["share"], o["temperature"]
+        rows.append(row)
+    return rows
+
+
+def collated(rows):
+    return {k: torch.tensor([r[k] for r in rows]) for k in rows[0]}
+
+
+class Plain(hf.Trainer):
+    """transformers' own loss of a classifier; of a student the mean of both losses over the targets with the mark 1."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        if "labels" in inputs:
+            return model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], labels=inputs["labels"]).loss
+        logits, f = model(input_ids=inputs["input_ids"]).logits[:, :-1], torch.nn.functional
+        learnt, share, t = inputs["mask"][:, 1:] == 1, float(cases.CASES["distill"].split("share=")[1]), float(inputs["temperature"][0])
+        own, aim = f.log_softmax(logits[learnt] / t, -1), f.log_softmax(inputs["teacher"].to(logits.dtype)[learnt] / t, -1)
+        apart = f.kl_div(own, aim, log_target=True, reduction="batchmean") * t * t
+        return share * apart + (1 - share) * f.cross_entropy(logits[learnt], inputs["input_ids"][:, 1:][learnt])
 
 
 def trainer_of(name, folder, model, reference):
@@ -102,11 +141,25 @@ def trainer_of(name, folder, model, reference):
         args = settings(folder, cpo.CPOConfig, beta=o["beta"], loss_type="simpo", simpo_gamma=o["gamma"], cpo_alpha=0.0,
                         label_smoothing=o.get("smoothing", 0.0), max_length=24)
         return cpo.CPOTrainer(model=model, args=args, **common)
+    if kind == "reward":
+        args = settings(folder, trl.RewardConfig, center_rewards_coefficient=o.get("center"))
+        return trl.RewardTrainer(model=model, args=args, **common)
+    if kind in ("classify", "distill"):
+        return Plain(model=model, args=settings(folder, hf.TrainingArguments, remove_unused_columns=False),
+                     train_dataset=datasets.Dataset.from_list(plain(name, kind, o)), data_collator=collated)
     args = settings(folder, orpo.ORPOConfig, beta=o["beta"], max_length=24)
     return orpo.ORPOTrainer(model=model, args=args, **common)
 
 
 def rows_of(batch):
+    if "labels" in batch and "attention_mask" in batch:
+        return {"tokens": batch["input_ids"].tolist(), "target": [[int(x)] for x in batch["labels"]]}
+    if "teacher" in batch:
+        return {k: batch[v].tolist() for k, v in (("tokens", "input_ids"), ("mask", "mask"), ("teacher", "teacher"))}
+    if "chosen_input_ids" not in batch and "completion_mask" not in batch and "KL_input_ids" not in batch:  # of rewards
+        marks = torch.where(batch["attention_mask"] == 1, 1, 2)
+        (a, b), (c, d) = batch["input_ids"].chunk(2), marks.chunk(2)
+        return {"chosen": a.tolist(), "chosen_mask": c.tolist(), "rejected": b.tolist(), "rejected_mask": d.tolist()}
     if "KL_input_ids" in batch:
         marks = {k: torch.where(batch[a + "attention_mask"] == 1, batch[a + "completion_mask"], 2) for k, a in (("mask", ""), ("other_mask", "KL_"))}
         return {"tokens": batch["input_ids"].tolist(), "other": batch["KL_input_ids"].tolist(), "good": [[int(x)] for x in batch["label"]],
@@ -133,7 +186,8 @@ def gradients(model):
 
 def golden(name):
     with tempfile.TemporaryDirectory() as folder:
-        model, reference = parameters(), parameters(REFERENCE)
+        kind, reference = cases.CASES[name].split(",")[0], parameters(REFERENCE)
+        model = classifier(3 if kind == "classify" else 1) if kind in ("classify", "reward") else parameters()
         trainer = trainer_of(name, folder, model, reference)
         if name.endswith("_lora"):
             for n, p in trainer.model.named_parameters():

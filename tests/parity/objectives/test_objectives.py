@@ -5,7 +5,9 @@ float64, and the losses of 20 steps. Here the model is imported for the objectiv
 float64, and the program trains, alone and on two ranks each way.
 """
 
+import array
 import json
+import math
 import os
 import re
 import sys
@@ -35,10 +37,21 @@ def names(golden):
         yield (n if adapter or not n.startswith(PREFIX) else n[len(PREFIX):].replace(".base_layer.", ".")), n, shape, base, adapter
 
 
-def padded(rows, seq):
-    fill = {"good": None}
-    return {k: [row + [fill.get(k, 2 if k.endswith("mask") else 0)] * (seq + 1 - len(row)) if k != "good" else row for row in v]
+def padded(rows, size):
+    """Rows of tokens and marks are filled up; others have their size."""
+    return {k: v if k in ("good", "target", "teacher") else [row + [2 if k.endswith("mask") else 0] * (size - len(row)) for row in v]
             for k, v in rows.items()}
+
+
+def stored_rows(rows):
+    stored = {}
+    for k, v in rows.items():
+        if k == "teacher":
+            numbers = array.array("f", (x for row in v for place in row for x in place))
+            stored[k] = ("F32", [len(v), len(v[0]), len(v[0][0])], numbers.tobytes())
+        else:
+            stored[k] = ("U8", [len(v), len(v[0])], bytes(sum(v, [])))
+    return stored
 
 
 def source(folder, golden, config, reference):
@@ -69,26 +82,25 @@ def interpreted(folder, golden, rows, stored):
     have = dict(stored)
     have |= {n: ("F32", s, tiny.weights(n, s, b).tobytes()) for n, _, s, b, adapter in names(golden) if adapter}
     weights = {"weight." + n: t for n, t in have.items()}
-    inputs = {k: ("U8", [len(v), len(v[0])], bytes(sum(v, []))) for k, v in rows.items()}
-    tiny.write_safetensors(f"{folder}/golden.safetensors", weights | inputs)
+    tiny.write_safetensors(f"{folder}/golden.safetensors", weights | stored_rows(rows))
     with open(f"{folder}/golden.json", "w", encoding="utf-8") as f:
         json.dump({"loss": golden["loss"]}, f)
     families.run(folder, "bin/parity-interpret", "m.mg", "golden.safetensors", "golden.json", "--write", "out.safetensors")
     header, begin = tiny.read_header(f"{folder}/out.safetensors")
     with open(f"{folder}/out.safetensors", "rb") as f:
         data = f.read()
-    mine = {n: families.array.array("d", data[begin + t["data_offsets"][0]:begin + t["data_offsets"][1]]) for n, t in header.items()}
+    mine = {n: array.array("d", data[begin + t["data_offsets"][0]:begin + t["data_offsets"][1]]) for n, t in header.items()}
     worst = families.compare("loss", mine["loss"][0], golden["loss"], LOSS * abs(golden["loss"]))
-    whole = families.math.sqrt(sum(norm * norm for norm, _ in golden["gradients"].values()))
+    whole = math.sqrt(sum(norm * norm for norm, _ in golden["gradients"].values()))
     for file, name, *_ in names(golden):
         if name not in golden["gradients"]:
             continue
         norm, product = golden["gradients"][name]
         g = mine.pop("grad." + file)
         allowed = GRADIENT * norm + OF_ALL * whole
-        worst = max(worst, families.compare(f"norm of the gradient of {file}", families.math.sqrt(sum(x * x for x in g)), norm, allowed),
+        worst = max(worst, families.compare(f"norm of the gradient of {file}", math.sqrt(sum(x * x for x in g)), norm, allowed),
                     families.compare(f"gradient of {file} times signs", sum(s * x for s, x in zip(tiny.signs(name, len(g)), g)), product,
-                                     allowed * families.math.sqrt(families.math.log(len(g) + 2))))
+                                     allowed * math.sqrt(math.log(len(g) + 2))))
     left = {n for n, g in mine.items() if n != "loss" and any(g)}
     if left:
         raise RuntimeError(f"only here have gradients: {sorted(left)}")
@@ -100,7 +112,7 @@ def trained(folder, golden, rows, layout, arguments):
     with open(f"{folder}/m.mg", encoding="utf-8") as f:
         together = "microbatch batch" in f.read()
     families.run(folder, "mgc", "m.mg", "-o", "train", *sizes, *([] if together else ["--microbatch", 2]))
-    tiny.write_safetensors(f"{folder}/rows.safetensors", {k: ("U8", [len(v), len(v[0])], bytes(sum(v, []))) for k, v in rows.items()})
+    tiny.write_safetensors(f"{folder}/rows.safetensors", stored_rows(rows))
     families.run(folder, "./train", *arguments, "--data", "rows.safetensors", "--steps", cases.STEPS, "--out", "run" + layout)
     with open(f"{folder}/run{layout}/metrics.jsonl", encoding="utf-8") as f:
         losses = [json.loads(line)["loss"] for line in f]
@@ -121,9 +133,11 @@ def check(name, layouts):
     with open(f"{HERE}/golden/{name}.json", encoding="utf-8") as f:
         golden = json.load(f)
     lora = name.endswith("_lora")
-    referred = name.split("_")[0] in ("dpo", "ipo", "kto") and not lora
-    seq = max(len(row) for v in golden["rows"].values() for row in v)
-    rows = padded(golden["rows"], seq)
+    size = max(len(row) for v in golden["rows"].values() for row in v)  # of an objective without `next` that is seq
+    kind = name.split("_")[0]
+    seq, size = (size, size) if kind in ("reward", "classify") else (size - 1, size) if kind == "distill" else (size, size + 1)
+    referred = kind in ("dpo", "ipo", "kto") and not lora
+    rows = padded(golden["rows"], size)
     with tempfile.TemporaryDirectory(prefix="mgc-objective-") as folder:
         stored = source(folder, golden, cases.CONFIG, referred)
         arguments = ["--init", "init.safetensors"]
