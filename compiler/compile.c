@@ -64,6 +64,10 @@ static Exit check_options(Session *s)
     if (o->lora || o->dora || o->on)
         return usage(s, "--lora, --dora and --on are options of mgc tune",
                      "a .mg file has a line: adapter lora(rank = 16) on \"*.q_proj.weight\"");
+    if (o->objective)
+        return usage(
+            s, "--objective is an option of mgc import-hf and mgc tune",
+            "a .mg file says by its loss what is learned: models/hf/objectives has examples");
     if (o->packed)
         return usage(s, "--packed is an option of mgc import-hf",
                      "a model that takes packed documents says so: models/llama_packed.mg");

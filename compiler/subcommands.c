@@ -21,9 +21,9 @@ static bool plain(const Options *o, bool compiles)
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
                  o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
     return !pipeline_options(o) && !tok_options(o) && !o->lora && !o->dora && !o->on &&
-           !o->packed && !o->type && !o->out && !o->emit && !o->with_kernels && !o->plan &&
-           !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace && !o->memory &&
-           !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
+           !o->objective && !o->packed && !o->type && !o->out && !o->emit && !o->with_kernels &&
+           !o->plan && !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace &&
+           !o->memory && !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -83,8 +83,9 @@ static Exit command_import(Session *s)
     Options rest = *o;
     rest.out = NULL;
     rest.packed = false;
-    if (o->words.n != 1 || o->check || !plain(&rest, false))
-        return usage(s, "import-hf [--packed] DIR [-o F.mg]");
+    rest.objective = NULL;
+    if (o->words.n != 1 || o->check || (o->packed && o->objective) || !plain(&rest, false))
+        return usage(s, "import-hf [--packed | --objective NAME] DIR [-o F.mg]");
     return command_import_hf(s, o->words.data[0]);
 }
 

@@ -1,5 +1,5 @@
 /* tune.c - mgc tune DIR: the model of a Hugging Face directory with an adapter's line in its train
- * block, and the program of that. */
+ * block, or for an objective, and the program of that. */
 #include "compiler/session.h"
 
 #include <ctype.h>
@@ -77,26 +77,28 @@ Exit command_tune(Session *s)
     const Options *o = s->o;
     const char *kind = o->dora ? "dora" : "lora", *given = o->dora ? o->dora : o->lora;
     const char *numbers = given ? settings(s->arena, given) : NULL;
-    if (o->words.n != 1 || !o->out || !numbers || (o->lora && o->dora)) {
+    if (o->words.n != 1 || !o->out || (given ? !numbers : !o->objective || o->on) ||
+        (o->lora && o->dora)) {
         diag_error(
             s->diag, (Span){0}, 0,
-            "the form is: mgc tune DIR --lora rank=16,alpha=32 [--on q_proj,v_proj] -o train");
+            "the form is: mgc tune DIR --lora rank=16,alpha=32 [--on q_proj,v_proj] -o train, or "
+            "mgc tune DIR --objective dpo [--lora ...] -o train");
         diag_help(s->diag, "it writes train.mg, which says the same in a line of its train block, "
                            "and makes ./train of it");
         return EXIT_usage;
     }
     const char *path = arena_printf(s->arena, "%s.mg", o->out);
     const char *on = selectors(s->arena, o->on ? o->on : "q_proj,v_proj");
-    Options import = {.out = path, .packed = true}, rest = *o;
+    Options import = {.out = path, .packed = !o->objective, .objective = o->objective}, rest = *o;
     Session first = *s;
     first.o = &import;
     Exit status = command_import_hf(&first, o->words.data[0]);
-    if (!status)
+    if (!status && given)
         status = write_source(s, path,
                               arena_printf(s->arena, "adapter %s(%s) on %s", kind, numbers, on));
     if (status)
         return status;
-    rest.command = rest.lora = rest.dora = rest.on = NULL;
+    rest.command = rest.lora = rest.dora = rest.on = rest.objective = NULL;
     rest.packed = false; /* it always is */
     rest.words = (Words){0};
     vec_push(s->arena, &rest.words, path);

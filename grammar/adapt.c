@@ -215,6 +215,8 @@ Val adapted_product(Elab *e, Span at, Value x, Value w, Value matrix, const DimL
     if (!to || y.kind != VAL_TENSOR)
         return y;
     own(e, y.value);
+    if (e->frame->bare)
+        return y;
     if (e->mode == MODE_TRAIN && !find_dims(e, at, to, over, type_of(e->module, x)))
         return poison;
     return to->a && to->b ? adapted(e, at, to, (Product){.x = x, .w = w, .y = y.value}) : y;

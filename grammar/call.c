@@ -390,12 +390,15 @@ static void body(Elab *e, const Node *block, Val *result)
 /* The frame of a call: of an instance its parameters are named, and lie, as it was declared. */
 static Frame frame_of(Elab *e, const Node *block, const Node *n, const Instance *i, bool prelude)
 {
+    const bool bare = i && is_unadapted(e, i);
+    i = bare ? i->follows : i;
     Frame f = {.caller = e->frame,
                .block = block,
                .call = n->at,
                .prelude = prelude,
                .loop = e->loop,
                .home = i ? i->loop : e->loop,
+               .bare = bare || e->frame->bare,
                .instance = i != NULL,
                .shared = i || e->frame->shared,
                .follower = i && i->follows ? i : e->frame->follower};

@@ -103,6 +103,7 @@ typedef struct Frame {
     struct Loop *loop; /* around the call */
     struct Loop *home; /* around the parameters: the same, but where an instance was declared */
     const Instance *follower; /* in a call of an instance that follows another, however deep */
+    bool bare;                /* in a call of one that is another without its adapter, likewise */
     bool instance;            /* the call of one */
     bool shared;              /* in the call of an instance, however deep; then: */
     const char *place;        /* the calls that lead here; of an instance all calls are one */
@@ -408,6 +409,9 @@ bool initial(Elab *e, const Node *n, const DimList *own, Tensor *t);
 bool step_formula(Elab *e, const Node *n, Name *words);
 /* follow.c: `follows online by 0.99` of an instance that is declared; false after an error. */
 bool follow_instance(Elab *e, const Node *n, Instance *i);
+/* Whether the instance is the one that it follows, but without the adapter: all that it could be a
+ * copy of is frozen then, so that nothing is copied. */
+bool is_unadapted(const Elab *e, const Instance *i);
 /* t, which has its names, is a parameter of an instance that follows another. */
 void add_follower(Elab *e, Tensor *t);
 /* Once all are declared: which parameter each of them follows. */

@@ -3,8 +3,13 @@
  * them.
  *
  * Each parameter of the one follows the parameter of the other that has the same name inside of it.
- * An instance follows one that was declared before, so that no two follow each other. */
+ * An instance follows one that was declared before, so that no two follow each other.
+ *
+ * `by 1` makes a copy of what the other began as. With an adapter, which trains nothing of the
+ * other itself, the copy is that: calls have the other's parameters, and products in them no
+ * adapter. */
 #include "grammar/elab.h"
+#include "ir/initial.h"
 
 #include <string.h>
 
@@ -62,8 +67,15 @@ bool follow_instance(Elab *e, const Node *n, Instance *i)
         i->beta = name_intern(e->names, "0");
     else if (!step_formula(e, n->b, &i->beta))
         return false;
+    while (of && is_unadapted(e, of))
+        of = of->follows;
     i->follows = of;
     return of != NULL;
+}
+
+bool is_unadapted(const Elab *e, const Instance *i)
+{
+    return i->follows && e->adapters.n && formula_is_one(name_str(e->names, i->beta));
 }
 
 void add_follower(Elab *e, Tensor *t)

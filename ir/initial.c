@@ -109,3 +109,10 @@ bool step_formula_valid(const char *formula)
 {
     return is_valid(formula, true);
 }
+
+bool formula_is_one(const char *formula)
+{
+    InitialTerm t;
+    return initial_next(&formula, &t) && t.kind == INITIAL_number && t.a == 1 &&
+           !initial_next(&formula, &t);
+}

@@ -47,5 +47,7 @@ bool initial_next(const char **s, InitialTerm *t);
  */
 bool initial_valid(const char *formula);
 bool step_formula_valid(const char *formula);
+/* Is it the number 1? */
+bool formula_is_one(const char *formula);
 
 #endif

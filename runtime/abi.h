@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      35
+#define MG_ABI      36
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -63,6 +63,7 @@ typedef struct mg_tensor {
     double scale;
     const char *begins; /* not NULL: the external name of the parameter that it is a copy of before
                          * the first step: it follows that, and init says nothing */
+    bool fixed;         /* and it stays as it is: --export leaves it out */
 } mg_tensor;
 
 enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 }; /* along that axis */

@@ -322,6 +322,8 @@ static void settle(rt_options *o, const mg_program *p)
                              ? "--adapter goes on from an adapter of a base: --init BASE is needed"
                              : "--adapter: this program trains no adapter: its train block has "
                                "none");
+    if ((o->fresh.n || o->without.n) && !o->init)
+        rt_die(RT_USAGE, "--new and --without are about the files of --init DIR");
     if (o->eval_with && !rt_keeps_averages(p))
         rt_die(
             RT_USAGE,

@@ -1,5 +1,6 @@
 /* emit_tables.c - the constant data of the emitted program: tensors, actions, mg_main. */
 #include "codegen/emit/emit.h"
+#include "ir/initial.h"
 #include "ir/optimizers.h"
 #include "plan/class.h"
 #include "plan/outside.h"
@@ -109,7 +110,7 @@ static void emit_follower(const Emitter *e, size_t i, const char *shape)
     emit_offset(e, (size_t)e->p->tensor_buffer.data[i]);
     fputs(", ", e->out);
     emit_string(e->out, str(e, e->m->tensors.data[t->follows - 1].external));
-    fputs("),\n", e->out);
+    fprintf(e->out, ", %d),\n", formula_is_one(str(e, t->beta)));
 }
 
 /* State begins with one number; copies are made when parameters are there. */
@@ -227,9 +228,10 @@ void emit_tensors(Emitter *e)
               "s}\n",
               e->out);
     if (follows)
-        fputs("#define FOLLOWS(t, s, kind, at, of) {t, .slot = s, .role = kind, .offset = at, "
-              ".init = MG_INIT_CONST, .begins = of}\n",
-              e->out);
+        fputs(
+            "#define FOLLOWS(t, s, kind, at, of, stays) {t, .slot = s, .role = kind, .offset = at, "
+            ".init = MG_INIT_CONST, .begins = of, .fixed = stays}\n",
+            e->out);
     for (size_t i = 0; i < n; i++) {
         const Tensor *t = &e->m->tensors.data[i];
         shape[i] = shape_text(e, t);

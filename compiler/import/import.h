@@ -17,10 +17,13 @@ typedef struct Import {
     json_t *config, *tensors; /* tensors: name -> {"shape": [...], ...} of all files; NULL: none */
     json_t *owned;            /* an array of all that was made */
     const char *family;
-    json_t *values; /* name -> value: keys and what is computed from them */
-    json_t *known;  /* key, as "rope_scaling.factor" -> see below */
-    json_t *extra;  /* patterns of tensors that are in files and are no parameters */
-    FILE *out;      /* the text of the model */
+    const char *objective;    /* --objective: its name, or NULL */
+    json_t *given, *declared; /* the settings of the objective that are given, and that it has */
+    json_t *values;           /* name -> value: keys and what is computed from them */
+    json_t *known;            /* key, as "rope_scaling.factor" -> see below */
+    json_t *extra;            /* patterns of tensors that are in files and are no parameters */
+    json_t *fresh;            /* patterns of parameters that files may lack */
+    FILE *out;                /* the text of the model */
 } Import;
 
 /* `known`: what becomes of a key in the model's config block: a string is the expression that
@@ -45,11 +48,19 @@ bool import_bad(Import *h, const char *key, const char *fmt, ...)
 /* All keys that the template does not know are told. */
 bool import_all_known(Import *h);
 
+/* import_objective.c: `given` is the text of --objective, or NULL. */
+bool import_objective(Import *h, const char *given);
+/* Settings that the objective does not have are told. */
+bool import_options_known(Import *h);
+/* Of a setting: always false. */
+bool import_bad_option(Import *h, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* import_template.c: runs the template of the family; the text goes to h->out. */
 bool import_template(Import *h);
 
-/* import_key.c: a line `%key`; the cursor is behind the word. */
-bool import_key(Cursor *c);
+/* import_key.c: a line `%key` or `%option`; the cursor is behind the word. */
+bool import_key(Cursor *c, bool option);
 json_t *import_find(const Import *h, const char *key);
 
 /* import_eval.c: expressions of templates. NULL after an error was told. */

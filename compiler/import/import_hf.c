@@ -24,7 +24,7 @@ static const char *model_text(Import *h, size_t *size)
 {
     char *text;
     h->out = open_memstream(&text, size);
-    const bool good = import_template(h) && import_all_known(h);
+    const bool good = import_template(h) && import_all_known(h) && import_options_known(h);
     if (good)
         import_write_config(h, h->out);
     fclose(h->out);
@@ -38,7 +38,7 @@ static long long parameters(const Module *m)
     long long all = 0;
     for (size_t i = 0; i < m->tensors.n; i++) {
         const Tensor *t = &m->tensors.data[i];
-        all += t->slot ? 0 : type_elements(&t->type);
+        all += t->slot || t->follows ? 0 : type_elements(&t->type);
     }
     return all;
 }
@@ -77,7 +77,10 @@ Exit command_import_hf(Session *s, const char *dir)
     json_object_set_new(h.values, "packed", json_boolean(s->o->packed));
     h.known = import_own(&h, json_object());
     h.extra = import_own(&h, json_array());
-    Exit status = import_config(&h) && import_tensors(&h) ? write_model(&h) : EXIT_source;
+    h.fresh = import_own(&h, json_array());
+    Exit status = import_objective(&h, s->o->objective) && import_config(&h) && import_tensors(&h)
+                      ? write_model(&h)
+                      : EXIT_source;
     json_decref(h.owned);
     return status;
 }

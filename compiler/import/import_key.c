@@ -1,4 +1,4 @@
-/* import_key.c - a key of config.json as a template declares it:
+/* import_key.c - a key of config.json, or a setting of an objective, as a template declares it:
  *
  *   %key NAME : TYPE [= DEFAULT] [only VALUE, VALUE] [from KEY, KEY] [as EXPRESSION]
  *
@@ -15,7 +15,7 @@ enum { LARGEST = 1 << 30 };
 /* A line, as it is read. */
 typedef struct Key {
     const char *name, *type;
-    bool nullable;
+    bool nullable, option;    /* option: of an objective */
     json_t *otherwise, *only; /* NULL: there is none */
     json_t *from;             /* names of keys, with dots */
     const char *as;
@@ -120,6 +120,11 @@ static const char *all_of(const Import *h, const json_t *list)
     return text;
 }
 
+static bool misfit(Import *h, const Key *k, const char *key, const char *why)
+{
+    return k->option ? import_bad_option(h, key, "%s", why) : import_bad(h, key, "%s", why);
+}
+
 static bool fits(Import *h, const Key *k, const char *key, const json_t *v)
 {
     size_t i;
@@ -128,27 +133,35 @@ static bool fits(Import *h, const Key *k, const char *key, const json_t *v)
         return true;
     const char *wanted = unlike(k->type, v);
     if (wanted)
-        return import_bad(h, key, "is not %s", wanted);
+        return misfit(h, k, key, arena_printf(h->s->arena, "is not %s", wanted));
     if (!k->only)
         return true;
     json_array_foreach(k->only, i, one)
         if (import_same(one, v))
             return true;
-    return import_bad(h, key, "is %s; what is built is %s", import_shown(h, v), all_of(h, k->only));
+    return misfit(h, k, key,
+                  arena_printf(h->s->arena, "is %s; what is built is %s", import_shown(h, v),
+                               all_of(h, k->only)));
 }
 
-bool import_key(Cursor *c)
+/* The value that --objective or config.json gives; NULL: none. */
+static json_t *found(const Import *h, const char *name, bool option)
+{
+    return option ? json_object_get(h->given, name) : import_find(h, name);
+}
+
+bool import_key(Cursor *c, bool option)
 {
     Import *h = c->h;
-    Key k = {0};
+    Key k = {.option = option};
     size_t i;
     json_t *name, *value = NULL;
     const char *key = NULL;
     if (!read_key(c, &k))
         return false;
     json_array_foreach(k.from, i, name) {
-        json_t *v = import_find(h, json_string_value(name));
-        json_object_set_new(h->known, json_string_value(name),
+        json_t *v = found(h, json_string_value(name), option);
+        json_object_set_new(option ? h->declared : h->known, json_string_value(name),
                             k.as ? json_string(k.as) : json_true());
         if (v && !value && (!json_is_null(v) || k.nullable)) {
             value = v;
@@ -162,7 +175,7 @@ bool import_key(Cursor *c)
         json_object_set_new(h->known, key, json_null());
     value = value ? value : k.otherwise ? k.otherwise : k.nullable ? json_null() : NULL;
     if (!value)
-        return import_bad(h, json_string_value(json_array_get(k.from, 0)), "is missing");
+        return misfit(h, &k, json_string_value(json_array_get(k.from, 0)), "is missing");
     json_object_set(h->values, k.name, value);
     return true;
 }

@@ -5,10 +5,13 @@
  *
  *   %include "parts/rope.mg"      the lines of another file
  *   %key ...                      a key of config.json (import_key.c)
+ *   %option ...                   a setting of an objective, in the same form
+ *   %config NAME = EXPRESSION, ... what config.json has from here on; null: not this key
  *   %ignore NAME, NAME            keys that do not change the mathematics of training
  *   %let NAME = EXPRESSION, NAME = EXPRESSION
  *   %require EXPRESSION, "KEY", "what is wrong with it"
  *   %extra "PATTERN"              tensors of files that are no parameters
+ *   %new "PATTERN"                parameters that files may lack
  *   %if EXPRESSION, %elif EXPRESSION, %else, %end
  *   %# a remark about the template */
 #include "compiler/import/import.h"
@@ -103,6 +106,22 @@ static bool let(Cursor *c)
     return true;
 }
 
+/* A key of the written model's config.json that is another one than in the directory. */
+static bool config(Cursor *c)
+{
+    do {
+        const char *name = import_name(c, false);
+        json_t *v = name && import_expect(c, "=") ? import_eval(c) : NULL;
+        if (!v)
+            return false;
+        json_object_del(c->h->config, name);
+        if (!json_is_null(v))
+            json_object_set(c->h->config, name, v);
+        json_object_set_new(c->h->known, name, json_true());
+    } while (import_accept(c, ","));
+    return true;
+}
+
 static const char *text_of(Cursor *c)
 {
     const uint32_t begin = c->at;
@@ -117,15 +136,18 @@ static bool require(Cursor *c)
     json_t *v = import_eval(c);
     const char *key = v && import_expect(c, ",") ? text_of(c) : NULL;
     const char *why = key && import_expect(c, ",") ? text_of(c) : NULL;
-    return why && (import_true(v) || import_bad(c->h, key, "%s", why));
+    if (!why || import_true(v))
+        return why;
+    return json_object_get(c->h->declared, key) ? import_bad_option(c->h, key, "%s", why)
+                                                : import_bad(c->h, key, "%s", why);
 }
 
-static bool extra(Cursor *c)
+static bool pattern(Cursor *c, json_t *list)
 {
-    const char *pattern = text_of(c);
-    if (pattern)
-        json_array_append_new(c->h->extra, json_string(pattern));
-    return pattern;
+    const char *text = text_of(c);
+    if (text)
+        json_array_append_new(list, json_string(text));
+    return text;
 }
 
 static bool include(Runner *r, Cursor *c)
@@ -147,7 +169,11 @@ static bool instruction(Runner *r, Cursor *c)
     const uint32_t begin = c->at - 1;
     bool good;
     if (import_accept(c, "key"))
-        good = import_key(c);
+        good = import_key(c, false);
+    else if (import_accept(c, "option"))
+        good = import_key(c, true);
+    else if (import_accept(c, "config"))
+        good = config(c);
     else if (import_accept(c, "ignore"))
         good = ignore(c);
     else if (import_accept(c, "let"))
@@ -155,7 +181,9 @@ static bool instruction(Runner *r, Cursor *c)
     else if (import_accept(c, "require"))
         good = require(c);
     else if (import_accept(c, "extra"))
-        good = extra(c);
+        good = pattern(c, c->h->extra);
+    else if (import_accept(c, "new"))
+        good = pattern(c, c->h->fresh);
     else if (import_accept(c, "include"))
         good = include(r, c);
     else
@@ -251,5 +279,6 @@ static bool run_file(Runner *r, const char *name)
 bool import_template(Import *h)
 {
     Runner r = {.h = h};
-    return run_file(&r, arena_printf(h->s->arena, "%s.mg", h->family));
+    return run_file(&r, h->objective ? arena_printf(h->s->arena, "objectives/%s.mg", h->objective)
+                                     : arena_printf(h->s->arena, "%s.mg", h->family));
 }

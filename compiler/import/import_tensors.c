@@ -119,12 +119,24 @@ static bool same_shape(const json_t *shape, int rank, const int64_t *want)
     return same;
 }
 
+static bool matches(const json_t *patterns, const char *name)
+{
+    size_t i;
+    json_t *pattern;
+    json_array_foreach(patterns, i, pattern)
+        if (fnmatch(json_string_value(pattern), name, 0) == 0)
+            return true;
+    return false;
+}
+
 /* One external tensor: takes it out of what is left. */
 static bool agree_one(const Import *h, json_t *left, const char *name, int rank,
                       const int64_t *want)
 {
     json_t *tensor = json_object_get(left, name);
     Arena *a = h->s->arena;
+    if (!tensor && matches(h->fresh, name))
+        return true;
     if (!tensor)
         return unfit(h, h->dir,
                      arena_printf(a, "%s is missing: %s", name, shape_text(h, rank, want)));
@@ -165,27 +177,17 @@ static bool agree_tensor(const Import *h, json_t *left, const Module *m, const T
     return same;
 }
 
-/* Files may hold more than parameters: masks and tables that mgc computes, a tied head. */
-static bool left_out(const Import *h, const char *name)
-{
-    size_t i;
-    json_t *pattern;
-    json_array_foreach(h->extra, i, pattern)
-        if (fnmatch(json_string_value(pattern), name, 0) == 0)
-            return true;
-    return false;
-}
-
 bool import_agree(const Import *h, const Module *m)
 {
     json_t *left = json_copy(h->tensors), *tensor;
     const char *name;
     bool same = true;
     for (size_t i = 0; i < m->tensors.n; i++)
-        if (!m->tensors.data[i].slot)
+        if (!m->tensors.data[i].slot && !m->tensors.data[i].follows)
             same &= agree_tensor(h, left, m, &m->tensors.data[i]);
+    /* Files may hold more than parameters: masks and tables that mgc computes, a tied head. */
     json_object_foreach(left, name, tensor)
-        if (!left_out(h, name) && !json_is_null(tensor))
+        if (!matches(h->extra, name) && !json_is_null(tensor))
             same =
                 unfit(h, h->dir, arena_printf(h->s->arena, "%.200s is not in such a model", name));
     json_decref(left);

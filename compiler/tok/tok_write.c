@@ -161,6 +161,7 @@ Exit tok_output_begin(Session *s, TokOutput *w, const TokPlan *p, const char *ou
     *w = (TokOutput){.out = out, .sinks = p->kind == CHAT_pairs ? 2 : 1, .key = key};
     w->width = p->t->size <= 65536 ? 2 : 4;
     w->named = p->kind != CHAT_plain;
+    w->most = p->most;
     w->progress_part = arena_printf(a, "%s.part.json", out);
     if (p->kind == CHAT_labelled)
         w->labels_part = arena_printf(a, "%s.part.labels", out);
@@ -267,7 +268,10 @@ static Exit finish_sink(Session *s, const TokOutput *w, const Sink *k)
 
 Exit tok_output_finish(Session *s, TokOutput *w)
 {
-    Exit status = EXIT_done;
+    Sink other;
+    Exit status = w->labels_part ? tok_other(s, w, &other) : EXIT_done;
+    if (!status && w->labels_part)
+        status = finish_sink(s, w, &other);
     for (int i = 0; i < w->sinks && !status; i++)
         status = finish_sink(s, w, &w->sink[i]);
     if (status)

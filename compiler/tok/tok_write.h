@@ -25,6 +25,7 @@ typedef struct TokOutput {
     int sinks;
     FILE *labels; /* or NULL */
     const char *labels_part, *progress_part, *out;
+    int64_t most; /* tokens of a document; 0: any number */
     int width;    /* bytes of a token */
     bool named;   /* weights are for inputs by name: a token file with an index */
     uint64_t key; /* of the command: what is gone on with has to be the same */
@@ -38,5 +39,7 @@ Exit tok_output_document(Session *s, TokOutput *w, const Document *d, const TokH
 Exit tok_output_save(Session *s, TokOutput *w); /* all of it on the disk, and how far it is */
 Exit tok_output_finish(Session *s, TokOutput *w);
 bool tok_output_shut(TokOutput *w);
+/* tok_other.c: the parts of OUT.other, of those of OUT. */
+Exit tok_other(Session *s, const TokOutput *w, Sink *to);
 
 #endif

@@ -50,7 +50,7 @@ const eps = $eps, theta = $theta, std = $std
 %include "parts/activation.mg"
 %include "parts/mixer.mg"
 %include "parts/swiglu.mg"
-model bamba(tokens[batch, seq] : token(vocab)$weights) {
+$kind bamba($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
@@ -71,7 +71,7 @@ model bamba(tokens[batch, seq] : token(vocab)$weights) {
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
-    loss = cross_entropy((norm(x) as "model.final_layernorm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
+    $(loss_)(norm(x) as "model.final_layernorm") @ $(tied ? "embed" : "unembed") over hidden$_loss
 }
 
 %let splits_seq = false

@@ -40,7 +40,7 @@ const eps = $eps, theta = $theta, std = $std, logit_scale = $(real(logit_scale))
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model cohere2(tokens[batch, seq] : token(vocab)$weights) {
+$kind cohere2($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

@@ -80,7 +80,7 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model falcon(tokens[batch, seq] : token(vocab)$weights) {
+$kind falcon($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "transformer.word_embeddings.weight"
     x = embed[tokens]
@@ -102,7 +102,7 @@ model falcon(tokens[batch, seq] : token(vocab)$weights) {
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
-    loss = cross_entropy((norm(x) as "transformer.ln_f") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
+    $(loss_)(norm(x) as "transformer.ln_f") @ $(tied ? "embed" : "unembed") over hidden$_loss
 }
 
 %let over_tp = "ffn, vocab"

@@ -23,7 +23,7 @@ const eps = $eps, theta = $theta, std = $std, width = hidden
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model gemma(tokens[batch, seq] : token(vocab)$weights) {
+$kind gemma($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens] * sqrt(width)

@@ -30,7 +30,7 @@ const eps = $eps, theta = $theta, std = $std, width = hidden, scaled = $scaled$n
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model gemma2(tokens[batch, seq] : token(vocab)$weights) {
+$kind gemma2($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens] * sqrt(width)

@@ -47,7 +47,7 @@ block rope_linear(x$starts, along pos, over d, base =, factor =) {
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model gemma3(tokens[batch, seq] : token(vocab)$weights) {
+$kind gemma3_text($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens] * sqrt(width)

@@ -20,7 +20,7 @@ const eps = $eps, theta = $theta, std = $std
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/joined_swiglu.mg"
-model glm4(tokens[batch, seq] : token(vocab)$weights) {
+$kind glm4($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

@@ -88,7 +88,7 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model gpt2(tokens[batch, seq] : token(vocab)$weights) {
+$kind gpt2($input$weights) {
 %include "parts/start.mg"
     wte : param[vocab, hidden] ~ normal(std) as "$(base)wte.weight"
     wpe : param[seq, hidden] ~ normal(std / 2) as "$(base)wpe.weight"
@@ -99,10 +99,10 @@ model gpt2(tokens[batch, seq] : token(vocab)$weights) {
         x = x + $(drop_)mlp(norm(x) as "ln_2") as "mlp"$_drop
     }
 %if tied
-    loss = cross_entropy((norm(x) as "$(base)ln_f") @ wte over hidden, next(tokens)$weighed)
+    $(loss_)(norm(x) as "$(base)ln_f") @ wte over hidden$_loss
 %else
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
-    loss = cross_entropy((norm(x) as "$(base)ln_f") @ unembed over hidden, next(tokens)$weighed)
+    $(loss_)(norm(x) as "$(base)ln_f") @ unembed over hidden$_loss
 %end
 }
 

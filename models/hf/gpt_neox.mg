@@ -64,7 +64,7 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model gpt_neox(tokens[batch, seq] : token(vocab)$weights) {
+$kind gpt_neox($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "gpt_neox.embed_in.weight"
     x = embed[tokens]
@@ -80,7 +80,7 @@ model gpt_neox(tokens[batch, seq] : token(vocab)$weights) {
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "$head_name"
 %end
-    loss = cross_entropy((norm(x) as "gpt_neox.final_layer_norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
+    $(loss_)(norm(x) as "gpt_neox.final_layer_norm") @ $(tied ? "embed" : "unembed") over hidden$_loss
 }
 
 %let over_tp = "heads, ffn, vocab"

@@ -44,7 +44,7 @@ block moe(x[hidden]) {
     chosen = top(score, choice -> best)
     share = softmax(scores_of(score, chosen), over best)
     z = dispatch(x, chosen, seq -> rows)
-    row = dispatch(expand(1, over (batch, seq, one)), chosen, seq -> rows)
+    row = dispatch(expand(1, over (batch$also, seq, one)), chosen, seq -> rows)
     u = grouped(z, w, chosen, experts -> rows, over hidden) + grouped(row, b, chosen, experts -> rows, over one)
     gate = min(u[two = 0], limit)
     up = max(min(u[two = 1], limit), -limit)
@@ -58,7 +58,7 @@ block moe(x[hidden]) {
 %end
 }
 
-model gpt_oss(tokens[batch, seq] : token(vocab)$weights) {
+$kind gpt_oss($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

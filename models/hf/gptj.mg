@@ -68,7 +68,7 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model gptj(tokens[batch, seq] : token(vocab)$weights) {
+$kind gptj($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "transformer.wte.weight"
     x = $(drop_embed > 0 ? "dropout(embed[tokens], p = drop_embed)" : "embed[tokens]")
@@ -81,7 +81,7 @@ model gptj(tokens[batch, seq] : token(vocab)$weights) {
 %end
     likely : param[vocab] = 0 as "lm_head.bias"
     z = (norm(x) as "transformer.ln_f") @ $(tied ? "embed" : "unembed") over hidden
-    loss = cross_entropy(z + likely, next(tokens)$weighed)
+    $(loss_)z + likely$_loss
 }
 
 %let over_tp = "heads, ffn, vocab"

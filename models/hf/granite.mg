@@ -24,7 +24,7 @@ const times_embed = $times_embed, times_score = $times_score, times_layer = $tim
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model granite(tokens[batch, seq] : token(vocab)$weights) {
+$kind granite($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = times_embed * embed[tokens]
@@ -38,7 +38,7 @@ model granite(tokens[batch, seq] : token(vocab)$weights) {
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
     z = (norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden
-    loss = cross_entropy(z / over_logits, next(tokens)$weighed)
+    $(loss_)z / over_logits$_loss
 }
 
 %include "parts/train.mg"

@@ -21,7 +21,7 @@ const eps = $eps, theta = $theta, std = $std
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model llama(tokens[batch, seq] : token(vocab)$weights) {
+$kind llama($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

@@ -66,7 +66,7 @@ block mixer(x[hidden]) {
     dt = log(1 + exp(-abs(r))) + max(r, 0)
     k = c[short = few .. few + state -> state]
     q = c[short = few + state .. short -> state]
-    h = expand(0, over (batch, inner, state))
+    h = expand(0, over (batch$also, inner, state))
     scan seq {
         h = exp(-exp(rate) * dt) * h + dt * u * k
         read = sum(q * h, over state)
@@ -74,7 +74,7 @@ block mixer(x[hidden]) {
     return ((read + u * skip) * silu(p[two = 1])) @ wo over inner$(use_bias ? " + bo" : "")
 }
 
-model mamba(tokens[batch, seq] : token(vocab)) {
+$kind mamba($input) {
     embed : param[vocab, hidden] ~ normal(std) as "backbone.embeddings.weight"
     x = embed[tokens]
     repeat layers as "backbone.layers.{}" {
@@ -83,7 +83,7 @@ model mamba(tokens[batch, seq] : token(vocab)) {
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
-    loss = cross_entropy((norm(x) as "backbone.norm_f") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
+    $(loss_)(norm(x) as "backbone.norm_f") @ $(tied ? "embed" : "unembed") over hidden$_loss
 }
 
 %let over_tp = "", splits_seq = false

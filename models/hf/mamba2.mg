@@ -40,7 +40,7 @@ const eps = $eps, std = $std
 %include "parts/norm.mg"
 %include "parts/activation.mg"
 %include "parts/mixer.mg"
-model mamba2(tokens[batch, seq] : token(vocab)) {
+$kind mamba2($input) {
     embed : param[vocab, hidden] ~ normal(std) as "backbone.embeddings.weight"
     x = embed[tokens]
     repeat layers as "backbone.layers.{}" {
@@ -49,7 +49,7 @@ model mamba2(tokens[batch, seq] : token(vocab)) {
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
-    loss = cross_entropy((norm(x) as "backbone.norm_f") @ $(tied ? "embed" : "unembed") over hidden, next(tokens))
+    $(loss_)(norm(x) as "backbone.norm_f") @ $(tied ? "embed" : "unembed") over hidden$_loss
 }
 
 %let over_tp = "", splits_seq = false

@@ -19,7 +19,7 @@ const eps = $eps, theta = $theta, std = $std$near_const
 %include "parts/attention.mg"
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
-model mistral(tokens[batch, seq] : token(vocab)$weights) {
+$kind mistral($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

@@ -29,7 +29,7 @@ const eps = $eps, theta = $theta, std = $std$near_const$balancing_const
 %include "parts/activation.mg"
 %let sparse_layers = "layers", wide = "ffn", name_gate = "w1", name_up = "w3", name_down = "w2", share = "share / sum(share, over best)"
 %include "parts/experts.mg"
-model mixtral(tokens[batch, seq] : token(vocab)$weights) {
+$kind mixtral($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

@@ -42,7 +42,7 @@ block mlp(x[hidden]) {
 }
 
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model phi(tokens[batch, seq] : token(vocab)$weights) {
+$kind phi($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = $(drop_embed > 0 ? "dropout(embed[tokens], p = drop_embed)" : "embed[tokens]")
@@ -55,7 +55,7 @@ model phi(tokens[batch, seq] : token(vocab)$weights) {
 %end
     likely : param[vocab] = 0 as "lm_head.bias"
     z = (norm(x) as "model.final_layernorm") @ $(tied ? "embed" : "unembed") over hidden
-    loss = cross_entropy(z + likely, next(tokens)$weighed)
+    $(loss_)z + likely$_loss
 }
 
 %include "parts/train.mg"

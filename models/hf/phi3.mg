@@ -42,7 +42,7 @@ block attend(x[hidden]$starts) {
 %include "parts/activation.mg"
 %include "parts/joined_swiglu.mg"
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model phi3(tokens[batch, seq] : token(vocab)$weights) {
+$kind phi3($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

@@ -33,7 +33,7 @@ const eps = $eps, theta = $theta, std = $std$near_const$balancing_const
 %if per_layer or sparse != "1"
 %let at = " at l"
 %end
-model qwen2_moe(tokens[batch, seq] : token(vocab)$weights) {
+$kind qwen2_moe($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

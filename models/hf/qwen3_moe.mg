@@ -30,7 +30,7 @@ const eps = $eps, theta = $theta, std = $std$near_const$balancing_const
 %if sparse != "1"
 %let at = " at l"
 %end
-model qwen3_moe(tokens[batch, seq] : token(vocab)$weights) {
+$kind qwen3_moe($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

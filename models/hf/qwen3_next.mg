@@ -103,7 +103,7 @@ block delta(x[hidden]) {
     r = ba[two = 1] + bd
     decay = exp(-exp(rate) * (log(1 + exp(-abs(r))) + max(r, 0)))
     part = sigmoid(ba[two = 0])
-    h = expand(0, over (batch, states, member, key, value))
+    h = expand(0, over (batch$also, states, member, key, value))
     scan seq {
         h = decay * h
         h = h + part * (v - k @ h over key) * k
@@ -119,7 +119,7 @@ block delta(x[hidden]) {
 %if mixed or sparse != "1"
 %let at = " at l"
 %end
-model qwen3_next(tokens[batch, seq] : token(vocab)$weights) {
+$kind qwen3_next($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

@@ -41,7 +41,7 @@ block centered(x, gain, over d) {
 %include "parts/activation.mg"
 %include "parts/swiglu.mg"
 %let drop_ = drop > 0 ? "dropout(" : "", _drop = drop > 0 ? ", p = drop)" : ""
-model stablelm(tokens[batch, seq] : token(vocab)$weights) {
+$kind stablelm($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]

@@ -22,17 +22,33 @@
 
 #define PREFIX "base_model.model."
 
+static void take(rt_catalog *c, const rt_external *x)
+{
+    c->item[c->n++] = *x;
+    if (!x->part)
+        c->bytes += x->form->whole * mg_dtype_bytes(x->form->tensor->dtype);
+}
+
+static rt_catalog empty(const rt_catalog *all)
+{
+    return (rt_catalog){.form = all->form, .item = rt_alloc((size_t)all->n + 1, sizeof *all->item)};
+}
+
 rt_catalog rt_adapter_part(const rt_catalog *all, bool adapter)
 {
-    rt_catalog c = {.form = all->form, .item = rt_alloc((size_t)all->n + 1, sizeof *c.item)};
-    for (int i = 0; i < all->n; i++) {
-        const rt_external *x = &all->item[i];
-        if ((x->form->tensor->adapter != 0) != adapter)
-            continue;
-        c.item[c.n++] = *x;
-        if (!x->part)
-            c.bytes += x->form->whole * mg_dtype_bytes(x->form->tensor->dtype);
-    }
+    rt_catalog c = empty(all);
+    for (int i = 0; i < all->n; i++)
+        if ((all->item[i].form->tensor->adapter != 0) == adapter)
+            take(&c, &all->item[i]);
+    return c;
+}
+
+rt_catalog rt_exported(const rt_catalog *all)
+{
+    rt_catalog c = empty(all);
+    for (int i = 0; i < all->n; i++)
+        if (!all->item[i].form->tensor->adapter && !all->item[i].form->tensor->fixed)
+            take(&c, &all->item[i]);
     return c;
 }
 

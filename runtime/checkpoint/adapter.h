@@ -10,6 +10,8 @@
 /* The tensors of a catalog that are an adapter's, or those that are not. It shares forms and names:
  * free `item` alone. */
 rt_catalog rt_adapter_part(const rt_catalog *all, bool adapter);
+/* The parameters that --export writes: all but an adapter, and copies that stay as they began. */
+rt_catalog rt_exported(const rt_catalog *all);
 /* adapter_config.json of a checkpoint; owned by the caller. */
 char *rt_adapter_config(const mg_run *r);
 /* Whether adapter_config.json in `dir` is of an adapter as this program's; ends the program with

@@ -269,7 +269,7 @@ bool rt_export(mg_run *r, const char *dir)
     const int type = type_number(o->export_type);
     export x = {.r = r,
                 .file = "its directory",
-                .all = merged ? rt_adapter_part(&r->params, false) : r->params,
+                .all = rt_exported(&r->params),
                 .form = {.merged = merged, .dtype = type < TYPES ? types[type].dtype : NULL},
                 .limit = (int64_t)(o->export_shard ? size_of(o->export_shard) : 5e9)};
     bool good = mkdir(dir, 0777) == 0 || errno == EEXIST;
@@ -285,8 +285,7 @@ bool rt_export(mg_run *r, const char *dir)
     good = good && copy_beside(&x, r->base ? r->base : o->init) && fsync(x.dir) == 0;
     if (!good)
         rt_warn("--export %s: writing %s: %s", dir, x.file, strerror(errno));
-    if (merged)
-        free(x.all.item);
+    free(x.all.item);
     if (x.dir >= 0)
         close(x.dir);
     return good;

@@ -3,11 +3,12 @@
  * A directory holds model.safetensors, or model.safetensors.index.json and the files that it names.
  * Tensors are matched by external name and shape; f32, f64, bf16 and f16 are read. All misfits are
  * listed before any file is created. Optimizer state starts at zero; what follows a parameter, and
- * is not there, begins as that (followers.c). */
+ * is not there, begins as that (followers.c); what --new names, as its declaration says. */
 #include "runtime/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,12 +264,35 @@ static void print_where(FILE *f, const rt_external *x)
     free(where);
 }
 
+static bool matches(const rt_list *patterns, const char *name)
+{
+    for (int i = 0; i < patterns->n; i++)
+        if (fnmatch(patterns->item[i], name, 0) == 0)
+            return true;
+    return false;
+}
+
+/* A pattern of --new that names no parameter is a slip of the pen. */
+static void check_fresh(const mg_run *r)
+{
+    const rt_list *names = &r->options->fresh;
+    for (int i = 0; i < names->n; i++) {
+        bool known = false;
+        for (int k = 0; k < r->params.n && !known; k++)
+            known = fnmatch(names->item[i], r->params.item[k].name, 0) == 0;
+        if (!known)
+            rt_die(RT_USAGE, "--new %s: no parameter of %s has such a name", names->item[i],
+                   r->program->name);
+    }
+}
+
 static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
 {
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
-        if (!t && (x->begins || (x->form->tensor->adapter && !w->adapter)))
+        if (!t && (x->begins || (x->form->tensor->adapter && !w->adapter) ||
+                   matches(&r->options->fresh, x->name)))
             continue;
         if (!t) {
             fprintf(f, "\n  %s is missing: ", x->name);
@@ -334,11 +358,12 @@ static const source *copy_of(const rt_weights *w, const source *s)
     return NULL;
 }
 
-static void check_surplus(const rt_weights *w, FILE *f)
+static void check_surplus(const mg_run *r, const rt_weights *w, FILE *f)
 {
     for (size_t i = 0; i < w->n; i++) {
         const source *s = &w->source[i];
-        if (s->used || is_buffer(s->tensor->name) || copy_of(w, s))
+        if (s->used || is_buffer(s->tensor->name) ||
+            matches(&r->options->without, s->tensor->name) || copy_of(w, s))
             continue;
         char *name = rt_shown(s->tensor->name);
         fprintf(f, "\n  %s ", name);
@@ -362,6 +387,7 @@ rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapt
 {
     rt_weights *w = rt_alloc(1, sizeof *w);
     struct stat st;
+    check_fresh(r);
     if (stat(path, &st))
         rt_die(RT_BAD_DATA, "--init: %s: %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode))
@@ -379,7 +405,7 @@ rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapt
     if (!f)
         rt_die(RT_FAILED, "no memory to check %s", path);
     check_parameters(r, w, f);
-    check_surplus(w, f);
+    check_surplus(r, w, f);
     fclose(f);
     if (*list)
         rt_die(RT_BAD_DATA, "--init: %s does not fit this program:%s", path, list);

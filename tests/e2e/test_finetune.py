@@ -1,6 +1,7 @@
 """docs/finetune.md: its commands, one after the other, as a reader gives them. With MGC_FULL as many steps as it says, and the answer."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -23,8 +24,11 @@ class Finetune(mgctest.Case):
         self.assertIn("2560 tokens learnt", r.stdout)
         with open(self.path("tuned/ckpt/step-00000200" if FULL else "tuned/ckpt/step-00000004") + "/adapter_config.json") as f:
             self.assertEqual(json.load(f)["r"], 8)
+        losses = [x["loss"] for x in self.metrics("preferred") if "loss" in x]
+        self.assertLess(abs(losses[0] - math.log(2)), 1e-6)  # policy and reference are the same
         if FULL:
             self.assertIn("It is blue", r.stdout)
+            self.assertLess(losses[-1], 0.6)
 
 
 if __name__ == "__main__":

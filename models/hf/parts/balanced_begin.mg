@@ -1,4 +1,4 @@
 %if balanced
-    used = expand(0, over (batch, choice))
-    asked = expand(0, over (batch, choice))
+    used = expand(0, over (batch$also, choice))
+    asked = expand(0, over (batch$also, choice))
 %end

@@ -2,6 +2,6 @@
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
     z = (norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden
-    loss = cross_entropy($(logit_cap == null ? "z" : "logit_cap * tanh(z / logit_cap)"), next(tokens)$weighed)
+    $(loss_)$(logit_cap == null ? "z" : "logit_cap * tanh(z / logit_cap)")$_loss
 }
 

@@ -2,7 +2,7 @@
 %include "parts/activation.mg"
 %include "parts/swiglu_over.mg"
 %include "parts/latent_experts.mg"
-model $model_type(tokens[batch, seq] : token(vocab)$weights) {
+$kind $model_type($input$weights) {
 %include "parts/start.mg"
     embed : param[vocab, hidden] ~ normal(std) as "model.embed_tokens.weight"
     x = embed[tokens]
@@ -18,7 +18,7 @@ model $model_type(tokens[batch, seq] : token(vocab)$weights) {
 %if not tied
     unembed : param[vocab, hidden] ~ normal(std) as "lm_head.weight"
 %end
-    loss = cross_entropy((norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden, next(tokens)$weighed)
+    $(loss_)(norm(x) as "model.norm") @ $(tied ? "embed" : "unembed") over hidden$_loss
 }
 
 %let over_tp = "heads, " + (dense > 0 ? "ffn, " : "") + "shared, wide, vocab", experts_split = true, splits_seq = false

@@ -48,7 +48,7 @@ block mixer(x[hidden]) {
 %if limit_high != null
     dt = min(dt, $limit_high)
 %end
-    h = expand(0, over (batch, $each, lane, state))
+    h = expand(0, over (batch$also, $each, lane, state))
     scan seq {
         h = exp(-exp(rate) * dt) * h + dt * u * k
         read = q @ h over state

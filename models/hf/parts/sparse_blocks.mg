@@ -6,7 +6,7 @@
 %include "parts/experts.mg"
 %if balanced and sparse != "1"
 block dense(x[hidden]) {
-    return swiglu(x, over ffn), expand(0, over (batch, choice)), expand(0, over (batch, choice))
+    return swiglu(x, over ffn), expand(0, over (batch$also, choice)), expand(0, over (batch$also, choice))
 }
 
 %end
