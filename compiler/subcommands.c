@@ -1,5 +1,6 @@
 /* subcommands.c - mgc explain, fmt, import-hf, tune, tok, pipeline and env: what is no compile. */
 #include "compiler/session.h"
+#include "compiler/recipe/recipe.h"
 #include "compiler/tok/tok_run.h"
 
 #include <stdlib.h>
@@ -19,8 +20,8 @@ static bool plain(const Options *o, bool compiles)
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
                  o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
     return !pipeline_options(o) && !tok_options(o) && !o->lora && !o->dora && !o->on &&
-           !o->packed && !o->out && !o->emit && !o->with_kernels && !o->plan && !o->frontier &&
-           !o->fusion && !o->report && !o->schedule && !o->trace && !o->memory &&
+           !o->packed && !o->allow_missing && !o->out && !o->emit && !o->with_kernels && !o->plan &&
+           !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace && !o->memory &&
            !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
 }
 
@@ -86,6 +87,30 @@ static Exit command_import(Session *s)
     return command_import_hf(s, o->words.data[0]);
 }
 
+/* Of import-yaml and import-ds. */
+static bool plain_recipe(const Options *o)
+{
+    Options rest = *o;
+    rest.out = rest.device = rest.ranks = NULL;
+    rest.allow_missing = false;
+    return !o->check && plain(&rest, false);
+}
+
+static Exit command_deepspeed(Session *s)
+{
+    return s->o->words.n != 1 || !plain_recipe(s->o)
+               ? usage(s, "import-ds FILE.json [--ranks=N] [--device NAME] [-o LAYOUT.mg]")
+               : command_import_ds(s, s->o->words.data[0]);
+}
+
+static Exit command_factory(Session *s)
+{
+    return s->o->words.n < 1 || !plain_recipe(s->o)
+               ? usage(s,
+                       "import-yaml FILE.yaml [KEY=VALUE...] [--ranks=N] [--device NAME] [-o DIR]")
+               : command_import_yaml(s);
+}
+
 static Exit command_tokenize(Session *s)
 {
     Options rest = *s->o;
@@ -135,13 +160,15 @@ static Exit command_schedule(Session *s)
 Exit command_run(Session *s)
 {
     const char *c = s->o->command;
-    return !strcmp(c, "explain")     ? command_explain(s)
-           : !strcmp(c, "fmt")       ? command_fmt(s)
-           : !strcmp(c, "tok")       ? command_tokenize(s)
-           : !strcmp(c, "import-hf") ? command_import(s)
-           : !strcmp(c, "tune")      ? command_tune(s)
-           : !strcmp(c, "report")    ? command_measured(s)
-           : !strcmp(c, "pipeline")  ? command_schedule(s)
-           : !strcmp(c, "calibrate") ? command_measure(s)
-                                     : command_env(s);
+    return !strcmp(c, "explain")       ? command_explain(s)
+           : !strcmp(c, "fmt")         ? command_fmt(s)
+           : !strcmp(c, "tok")         ? command_tokenize(s)
+           : !strcmp(c, "import-hf")   ? command_import(s)
+           : !strcmp(c, "tune")        ? command_tune(s)
+           : !strcmp(c, "import-ds")   ? command_deepspeed(s)
+           : !strcmp(c, "import-yaml") ? command_factory(s)
+           : !strcmp(c, "report")      ? command_measured(s)
+           : !strcmp(c, "pipeline")    ? command_schedule(s)
+           : !strcmp(c, "calibrate")   ? command_measure(s)
+                                       : command_env(s);
 }
