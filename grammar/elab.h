@@ -212,6 +212,7 @@ typedef struct Elab {
     VEC(TrainRule) rules;                  /* in order */
     VEC(const OptimizerInfo *) optimizers; /* that the file declares */
     Span frozen_at, as_ready_at;
+    const Node *cut_range;       /* a pattern of layers that cuts a parameter: it was told */
     VEC(AdapterLine *) adapters; /* of the adapter that is chosen */
     VEC(Adapted *) adapted_all;
     Map adapted_of;   /* Adapted, by number of the matrix + 1, */
