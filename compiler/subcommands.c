@@ -1,5 +1,6 @@
 /* subcommands.c - mgc explain, fmt, import-hf, tune, tok, pipeline and env: what is no compile. */
 #include "compiler/session.h"
+#include "compiler/merge/merge.h"
 #include "compiler/recipe/recipe.h"
 #include "compiler/tok/tok_run.h"
 
@@ -20,9 +21,10 @@ static bool plain(const Options *o, bool compiles)
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
                  o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
     return !pipeline_options(o) && !tok_options(o) && !o->lora && !o->dora && !o->on &&
-           !o->packed && !o->allow_missing && !o->out && !o->emit && !o->with_kernels && !o->plan &&
-           !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace && !o->memory &&
-           !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
+           !o->packed && !o->allow_missing && !o->base && !o->type && !o->out && !o->emit &&
+           !o->with_kernels && !o->plan && !o->frontier && !o->fusion && !o->report &&
+           !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
+           !o->from && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -111,6 +113,16 @@ static Exit command_factory(Session *s)
                : command_import_yaml(s);
 }
 
+static Exit command_merging(Session *s)
+{
+    const Options *o = s->o;
+    Options rest = *o;
+    rest.out = rest.base = rest.type = NULL;
+    return o->words.n < 1 || !o->base || !o->out || o->check || !plain(&rest, false)
+               ? usage(s, "merge ADAPTER[=WEIGHT]... --base DIR [--type bf16|f32|f16] -o OUT")
+               : command_merge(s);
+}
+
 static Exit command_tokenize(Session *s)
 {
     Options rest = *s->o;
@@ -165,6 +177,7 @@ Exit command_run(Session *s)
            : !strcmp(c, "tok")         ? command_tokenize(s)
            : !strcmp(c, "import-hf")   ? command_import(s)
            : !strcmp(c, "tune")        ? command_tune(s)
+           : !strcmp(c, "merge")       ? command_merging(s)
            : !strcmp(c, "import-ds")   ? command_deepspeed(s)
            : !strcmp(c, "import-yaml") ? command_factory(s)
            : !strcmp(c, "report")      ? command_measured(s)
