@@ -65,7 +65,7 @@ typedef struct MergedAdapter {
 bool merge_adapter_open(Session *s, MergedAdapter *m, const char *word);
 void merge_adapter_close(MergedAdapter *m);
 
-/* What an adapter adds to a tensor of n rows: left [rows, rank] times right [rank, columns]. */
+/* An adapter's part of a tensor of n rows: left [rows, rank] times right [rank, columns]. */
 typedef struct Addend {
     double *left, *right; /* malloc'ed; left has scale and weight in it */
     double *magnitude;    /* DoRA: malloc'ed, or NULL */
@@ -75,7 +75,7 @@ typedef struct Addend {
     double *whole; /* the tensor itself, in place of the base's; or NULL */
 } Addend;
 
-/* What adapter m has for a tensor of the base: 1, 0: nothing, -1: an error was told. */
+/* The part that adapter m has for a tensor of the base: 1, 0: nothing, -1: an error was told. */
 int merge_addend(Session *s, MergedAdapter *m, const Stored *w, Addend *out);
 void merge_addend_free(Addend *a);
 

@@ -351,7 +351,7 @@ void keys_print(Keys *k, FILE *out)
                                      marks_shown(a, said->item->value),
                                      said->became ? said->became : "- not read"));
     }
-    for (size_t row = 0; k->defaults && row < k->n; row++)
+    for (size_t row = 0; k->said && k->defaults && row < k->n; row++)
         if (!k->said[row].item && k->said[row].became && k->table[row].standard)
             print_line(out, arena_printf(a, "%s: not given, %s: %s %s", k->path, k->table[row].name,
                                          k->table[row].standard, k->said[row].became));
