@@ -8,8 +8,8 @@
 /* A line of the train block: `adapter fast lora(rank = 16, alpha = 32) on "*.q_proj.weight"`. */
 struct AdapterLine {
     const Node *node;
-    Name name; /* of the adapter, or 0 */
-    bool dora, stabilized;
+    Name name;                    /* of the adapter, or 0 */
+    bool dora, stabilized, whole; /* whole: parameters are trained as they are */
     int64_t rank;
     double alpha, dropout, ratio;
     double scale;   /* of what the adapter adds */

@@ -336,8 +336,8 @@ static void schedule(const Ds *d)
     const bool cosine = !strcmp(type, "WarmupCosineLR"), decays = !strcmp(type, "WarmupDecayLR");
     if (keys_given(k, "scheduler.params.warmup_num_steps") || !d->trainer)
         r->warmup = keys_whole(k, "scheduler.params.warmup_num_steps");
-    if (keys_given(k, "scheduler.params.total_num_steps"))
-        r->steps = keys_whole(k, "scheduler.params.total_num_steps");
+    if (keys_given(k, "scheduler.params.total_num_steps") && (!d->trainer || r->steps))
+        r->steps = (int64_t)agreed(d, "scheduler.params.total_num_steps", (double)r->steps);
     if (!cosine)
         r->rate = agreed(d, "scheduler.params.warmup_max_lr", r->rate);
     r->schedule = cosine ? "warmup_cosine" : decays ? "linear" : "warmup";

@@ -95,6 +95,9 @@ static void deepspeed(Factory *f)
     keys_here(&f->k, "deepspeed", "the layout, by %s, below", path);
     if (!deepspeed_read(&f->r, ds, path, true))
         f->k.failed = true;
+    else if (keys_given(ds, "scheduler.type") &&
+             keys_given(ds, "scheduler.params.warmup_num_steps"))
+        f->ratio = 0; /* the warm-up is that number */
     vec_push(f->s->arena, &f->others, ds);
 }
 

@@ -156,11 +156,15 @@ static bool readable(const char *path)
     return false;
 }
 
-static const char *plain_name(const Factory *f, const char *name)
+/* A name for the token file of a set, which no other set has. */
+static const char *plain_name(const Factory *f, const char *name, bool held)
 {
-    char *out = arena_strdup(f->s->arena, name);
+    char *out = arena_printf(f->s->arena, "%s%s", name, held ? "_held" : "");
     for (char *c = out; *c; c++)
         *c = isalnum((unsigned char)*c) || strchr("_-", *c) ? *c : '_';
+    for (size_t i = 0; i < f->sets.n; i++)
+        if (!strcmp(f->sets.data[i].name, out))
+            return plain_name(f, arena_printf(f->s->arena, "%s_", name), held);
     return out;
 }
 
@@ -197,7 +201,7 @@ static void add_set(Factory *f, const char *name, const char *path, const char *
     const int64_t most = keys_whole(&f->k, "max_samples");
     const char *file = factory_quoted(f, path), *first = "";
     const size_t n = strlen(path);
-    const char *set = arena_printf(a, "%s%s", plain_name(f, name), held ? "_held" : "");
+    const char *set = plain_name(f, name, held);
     if (most > 0 && n > 6 && !strcmp(path + n - 6, ".jsonl")) {
         first =
             arena_printf(a, "head -n %lld %s >\"$here\"/%s.jsonl\n", (long long)most, file, set);

@@ -210,6 +210,35 @@ static Words all_modules(const Factory *f)
     return all;
 }
 
+/* additional_target: parameters of modules whose names end so, as PEFT finds them. */
+static void whole_modules(Factory *f)
+{
+    const Words names = keys_list(&f->k, "additional_target");
+    const Module *m = f->made.module;
+    for (size_t i = 0; i < names.n; i++) {
+        const char *on = "";
+        for (size_t k = 0; k < m->tensors.n; k++) {
+            const Tensor *t = &m->tensors.data[k];
+            const char *name = t->external ? name_str(f->s->names, t->external) : "";
+            const char *dot = strrchr(name, '.');
+            const size_t n = dot ? (size_t)(dot - name) : 0, end = strlen(names.data[i]);
+            if (!t->slot && n >= end && !strncmp(dot - end, names.data[i], end) &&
+                !strstr(on, name))
+                on = arena_printf(f->s->arena, "%s%s\"%s\"", on, *on ? ", " : "", name);
+            if (*on && t->external_rank < 2 && f->r.decay > 0 && strstr(on, name))
+                f->r.lines =
+                    arena_printf(f->s->arena, "%sdecay 0 where \"%s\"\n", f->r.lines, name);
+        }
+        if (!*on)
+            keys_wrong(&f->k, "additional_target", "'%s' names no module of the model",
+                       names.data[i]);
+        else
+            f->r.lines = arena_printf(f->s->arena, "%sadapter whole() on %s\n", f->r.lines, on);
+    }
+    if (names.n && !f->k.failed)
+        keys_here(&f->k, "additional_target", "adapter whole() on their parameters");
+}
+
 static void adapter(Factory *f)
 {
     Keys *k = &f->k;
@@ -235,8 +264,7 @@ static void adapter(Factory *f)
                               keys_flag(k, "use_dora") ? "dora" : "lora", (long long)rank,
                               keys_shown(a, alpha), more, on);
     f->r.all_decay = true;
-    if (keys_given(k, "additional_target"))
-        keys_missing(k, "additional_target", "parameters that are trained whole beside an adapter");
+    whole_modules(f);
 }
 
 /* The name with the layers from `first` to `last` in place of its index. */

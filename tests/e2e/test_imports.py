@@ -51,6 +51,8 @@ CASES = {
                ["--patience 3", "--format sharegpt", '--save-every "$epoch"']),
     "held": ({**LORA, **SHORT, "eval_dataset": "tasks", "eval_strategy": "steps", "eval_steps": 0.5, "max_samples": 50, "neat_packing": "true",
               "packing": "true", "train_from_scratch": "true"}, 1, ['--val "$here"/tasks_held.bin', "head -n 50"]),
+    "beside": ({**LORA, **SHORT, "additional_target": "lm_head,model.norm", "weight_decay": 0.01}, 1,
+               ['adapter   whole() on "lm_head.weight"', 'decay     0 where "model.norm.weight"', "decay = 0.01)"]),
     "lion": ({**SHORT, "stage": "sft", "finetuning_type": "full", "optim": "lion_32bit", "deepspeed": "ds_z2.json", "tf32": "true",
               "disable_gradient_checkpointing": "true"}, 2, ["lion(betas", "state, grads -> dp", "recompute  none"]),
 }
@@ -166,6 +168,7 @@ class Imports(mgctest.Case):
         self.refused({"dataset": "seen"}, "'columns.images' has no counterpart")
         self.refused({"deepspeed": "nowhere.json"}, "'nowhere.json' is no file")
         self.refused({"fp16": "true", "bf16": "true"}, "fp16 and bf16 are both said")
+        self.refused({"additional_target": "heads"}, "'heads' names no module of the model")
         self.refused({"lora_target": "qproj"}, "this names no parameter of the model")
         self.refused({"per_device_train_batch_size": 0}, "a batch of 0 * 2 sequences")
         self.write("ds_z3.json", json.dumps({**Z3, "gradient_accumulation_steps": 4, "gradient_clipping": 0.3}))

@@ -7,6 +7,7 @@ digits; --type bf16 is the same rounded. What cannot be merged is refused and le
 import glob
 import json
 import os
+import random
 import shutil
 import struct
 import subprocess
@@ -138,11 +139,32 @@ def check_refused(folder):
         r = merge(os.path.join(folder, name), "--base", os.path.join(folder, "base"), "-o", os.path.join(folder, "out"))
         expect(r.returncode == 1 and says in r.stderr, f"{name}: {r.returncode} {r.stderr}")
         expect(not glob.glob(os.path.join(folder, "out*")), f"{name}: something is left")
+    write_adapter(os.path.join(folder, "good"), tensors, config)
+    check_damaged(folder)
     with open(os.path.join(folder, "base/model.safetensors"), "r+b") as f:
         f.truncate(os.path.getsize(f.name) - 5)
-    write_adapter(os.path.join(folder, "good"), tensors, config)
     r = merge(os.path.join(folder, "good"), "--base", os.path.join(folder, "base"), "-o", os.path.join(folder, "out"))
     expect(r.returncode == 1 and "MG0620" in r.stderr, f"cut: {r.stderr}")
+
+
+def check_damaged(folder):
+    """Whatever the bytes of an adapter are, mgc ends with an error of its own."""
+    draw, at = random.Random(7), os.path.join(folder, "damaged")
+    with open(os.path.join(folder, "good/adapter_model.safetensors"), "rb") as f:
+        tensors = f.read()
+    with open(os.path.join(folder, "good/adapter_config.json"), "rb") as f:
+        config = f.read()
+    os.mkdir(at)
+    for i in range(60):
+        both = [bytearray(tensors), bytearray(config)]
+        for _ in range(draw.randrange(1, 5)):
+            data = both[draw.randrange(2)]
+            data[draw.randrange(min(len(data), 1500))] = draw.choice(b"0123456789-,:[]{}\"e.\x00\xff")
+        for name, data in zip(("adapter_model.safetensors", "adapter_config.json"), both, strict=True):
+            with open(os.path.join(at, name), "wb") as f:
+                f.write(data)
+        r = merge(at, "--base", os.path.join(folder, "base"), "-o", os.path.join(folder, f"damaged{i}"))
+        expect(r.returncode in (0, 1), f"damaged {i}: {r.returncode} {r.stderr}")
 
 
 def main():
