@@ -286,6 +286,8 @@ static bool make_a(Elab *e, Adapted *to)
     add_group(&a, 0, 0, from + to->in.n, 1);
     add_group(&a, 1, 1, from, to->in.n);
     a.adapter = ADAPTER_A;
+    if (to->table) /* PEFT's begins with A = 0, and B of a normal distribution */
+        return (to->a = finish(e, to, &a, "lora_embedding_A", "")) != 0;
     a.init = INIT_uniform; /* kaiming_uniform_(a = sqrt(5)) */
     a.b = 1 / sqrt((double)external_size(&a, 1));
     a.a = -a.b;
@@ -305,9 +307,11 @@ bool make_adapter(Elab *e, Adapted *to)
     add_group(&b, 0, 0, from + 1, to->out.n);
     add_group(&b, 1, to->out.n, from, 1);
     b.adapter = ADAPTER_B;
-    b.init = INIT_const;
+    b.init = to->table ? INIT_normal : INIT_const;
+    b.b = to->table;
     set_part(&b, &w);
-    if (!(to->b = finish(e, to, &b, "lora_B", ".weight")))
+    if (!(to->b = finish(e, to, &b, to->table ? "lora_embedding_B" : "lora_B",
+                         to->table ? "" : ".weight")))
         return false;
     e->module->tensors.data[to->b - 1].rate *= l->ratio;
     if (!l->dora)

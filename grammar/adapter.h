@@ -25,6 +25,7 @@ struct Adapted {
     const Node *selector;
     DimList in, out; /* of the matrix: what its products sum, in the order of files; the others */
     bool turned;     /* files have it as [in, out] */
+    bool table;      /* it is looked up: A is looked up likewise */
     uint32_t a, b, magnitude;
     struct Adapted *first; /* of several parts of one tensor of files the one whose A all share */
     Value from, dropped;   /* ... what A multiplied last, and that after dropout */

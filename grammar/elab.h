@@ -356,6 +356,8 @@ void finish_adapters(Elab *e);
 /* adapt.c: v is the value here of that tensor, which may have one; y = x @ w, w made of `matrix`;
  * whether a function that is built reads matrices that have one by products alone. */
 void note_adapted(Elab *e, uint32_t tensor, Value v);
+/* Likewise of a table and what is looked up in it. */
+Val adapted_table(Elab *e, Span at, Value table, Value index, const Attrs *attrs, Val y);
 Val adapted_product(Elab *e, Span at, Value x, Value w, Value matrix, const DimList *over, Val y);
 bool check_adapted(Elab *e);
 /* noise.c: x with elements dropped, the others scaled; what is drawn is called `name`. */

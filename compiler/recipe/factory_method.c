@@ -264,6 +264,12 @@ static void adapter(Factory *f)
                               keys_flag(k, "use_dora") ? "dora" : "lora", (long long)rank,
                               keys_shown(a, alpha), more, on);
     f->r.all_decay = true;
+    for (size_t i = 0; keys_given(k, "loraplus_lr_ratio") && i < modules.n; i++)
+        if (strstr(modules.data[i], "emb") || strstr(modules.data[i], "wte"))
+            keys_missing(k, "loraplus_lr_embedding",
+                         "a rate of its own for the table '%s': write rate ... where "
+                         "\"*.lora_embedding_B\" into the train block",
+                         modules.data[i]);
     whole_modules(f);
 }
 

@@ -171,8 +171,8 @@ static char *read_text(const char *path, size_t *n)
 /* One module: its rank and factor here are those that the file says. */
 static void check_module(const rt_external *b, const char *path, const settings *s)
 {
-    const size_t prefix = strlen(PREFIX), end = strlen(".lora_B.weight"), n = strlen(b->name);
-    char *module = rt_printf("%.*s", (int)(n - prefix - end), b->name + prefix);
+    const char *own = b->name + strlen(PREFIX), *end = strstr(own, ".lora_");
+    char *module = rt_printf("%.*s", (int)(end ? end - own : 0), own);
     const double scale = b->form->tensor->scale, rank = (double)b->form->shape[1];
     const double there = of_module(&s->ranks, path, module, (double)s->rank);
     const double alpha = of_module(&s->alphas, path, module, s->alpha);
@@ -302,7 +302,9 @@ static void merge_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
 
 char *rt_adapter_merged(mg_run *r, const rt_external *x)
 {
-    const rt_external *a = part_of(r, x, "lora_A.weight"), *b = part_of(r, x, "lora_B.weight");
+    const bool table = part_of(r, x, "lora_embedding_A");
+    const rt_external *a = part_of(r, x, table ? "lora_embedding_A" : "lora_A.weight");
+    const rt_external *b = part_of(r, x, table ? "lora_embedding_B" : "lora_B.weight");
     const rt_external *magnitude = part_of(r, x, "lora_magnitude_vector");
     if (!a || !b)
         return NULL;

@@ -1,6 +1,6 @@
 """Golden numbers of PEFT's adapters: LoRA, rsLoRA with LoRA+'s rates and ranks by module, DoRA, parameters trained whole beside one.
 
-    python3 adapters.py [NAME]     writes golden/adapter_{lora,stable,dora,saved}.{safetensors,json}
+    python3 adapters.py [NAME]     writes golden/adapter_{lora,stable,dora,table,saved}.{safetensors,json}
 
 Needs torch and peft; the tests do not. The base is the Llama of generate.py with random weights, in
 float64, and the adapter PEFT's own. The safetensors file holds
@@ -32,6 +32,7 @@ SETTINGS = {
                "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]},
     "dora": {"r": 4, "lora_alpha": 6, "use_dora": True, "target_modules": ["q_proj", "k_proj", "up_proj", "lm_head"]},
     "saved": {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["lm_head", "model.norm"]},
+    "table": {"r": 4, "lora_alpha": 6, "target_modules": ["embed_tokens", "q_proj"]},
 }
 RATIO = {"stable": 4}
 

@@ -18,6 +18,7 @@ from check import BOUNDS, HERE, MGC, norm, read_safetensors, run, steps
 NAMES = {"lora": {"r": 4, "lora_alpha": 6},
          "stable": {"r": 4, "lora_alpha": 6, "use_rslora": True},
          "dora": {"r": 4, "lora_alpha": 6, "use_dora": True},
+         "table": {"r": 4, "lora_alpha": 6},
          "saved": {"r": 4, "lora_alpha": 6, "modules_to_save": ["lm_head", "model.norm"]}}
 PREFIX = "base_model.model."
 
