@@ -46,7 +46,15 @@ Exit explain_name(Session *s, const char *path, const char *name);
 /* env.c: mgc and the machine, for a bug report. */
 Exit env_print(Session *s);
 
-/* import_hf.c: writes the model of a Hugging Face directory to -o or standard output. */
+/* import_hf.c: the model of a Hugging Face directory, its text in the one form. */
+typedef struct Imported {
+    const char *text, *family;
+    size_t size;
+    Module *module;
+    bool weights; /* the directory has safetensors, with which it agrees */
+} Imported;
+Exit import_hf(Session *s, const char *dir, bool packed, const char *objective, Imported *made);
+/* Writes it to -o or standard output. */
 Exit command_import_hf(Session *s, const char *dir);
 
 /* tune.c: that with an adapter, and its program. */

@@ -2,6 +2,8 @@
  * compile. */
 #include "compiler/gguf/gguf.h"
 #include "compiler/session.h"
+#include "compiler/merge/merge.h"
+#include "compiler/recipe/recipe.h"
 #include "compiler/tok/tok_run.h"
 
 #include <stdlib.h>
@@ -21,9 +23,10 @@ static bool plain(const Options *o, bool compiles)
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
                  o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
     return !pipeline_options(o) && !tok_options(o) && !o->lora && !o->dora && !o->on &&
-           !o->objective && !o->packed && !o->type && !o->out && !o->emit && !o->with_kernels &&
-           !o->plan && !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace &&
-           !o->memory && !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
+           !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type && !o->out &&
+           !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion && !o->report &&
+           !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
+           !o->from && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -89,6 +92,40 @@ static Exit command_import(Session *s)
     return command_import_hf(s, o->words.data[0]);
 }
 
+/* Of import-yaml and import-ds. */
+static bool plain_recipe(const Options *o)
+{
+    Options rest = *o;
+    rest.out = rest.device = rest.ranks = NULL;
+    rest.allow_missing = false;
+    return !o->check && plain(&rest, false);
+}
+
+static Exit command_deepspeed(Session *s)
+{
+    return s->o->words.n != 1 || !plain_recipe(s->o)
+               ? usage(s, "import-ds FILE.json [--ranks=N] [--device NAME] [-o LAYOUT.mg]")
+               : command_import_ds(s, s->o->words.data[0]);
+}
+
+static Exit command_factory(Session *s)
+{
+    return s->o->words.n < 1 || !plain_recipe(s->o)
+               ? usage(s,
+                       "import-yaml FILE.yaml [KEY=VALUE...] [--ranks=N] [--device NAME] [-o DIR]")
+               : command_import_yaml(s);
+}
+
+static Exit command_merging(Session *s)
+{
+    const Options *o = s->o;
+    Options rest = *o;
+    rest.out = rest.base = rest.type = NULL;
+    return o->words.n < 1 || !o->base || !o->out || o->check || !plain(&rest, false)
+               ? usage(s, "merge ADAPTER[=WEIGHT]... --base DIR [--type bf16|f32|f16] -o OUT")
+               : command_merge(s);
+}
+
 static Exit command_tokenize(Session *s)
 {
     Options rest = *s->o;
@@ -147,14 +184,17 @@ static Exit command_schedule(Session *s)
 Exit command_run(Session *s)
 {
     const char *c = s->o->command;
-    return !strcmp(c, "explain")     ? command_explain(s)
-           : !strcmp(c, "fmt")       ? command_fmt(s)
-           : !strcmp(c, "tok")       ? command_tokenize(s)
-           : !strcmp(c, "import-hf") ? command_import(s)
-           : !strcmp(c, "tune")      ? command_tune(s)
-           : !strcmp(c, "gguf")      ? command_file(s)
-           : !strcmp(c, "report")    ? command_measured(s)
-           : !strcmp(c, "pipeline")  ? command_schedule(s)
-           : !strcmp(c, "calibrate") ? command_measure(s)
-                                     : command_env(s);
+    return !strcmp(c, "explain")       ? command_explain(s)
+           : !strcmp(c, "fmt")         ? command_fmt(s)
+           : !strcmp(c, "tok")         ? command_tokenize(s)
+           : !strcmp(c, "import-hf")   ? command_import(s)
+           : !strcmp(c, "tune")        ? command_tune(s)
+           : !strcmp(c, "gguf")        ? command_file(s)
+           : !strcmp(c, "merge")       ? command_merging(s)
+           : !strcmp(c, "import-ds")   ? command_deepspeed(s)
+           : !strcmp(c, "import-yaml") ? command_factory(s)
+           : !strcmp(c, "report")      ? command_measured(s)
+           : !strcmp(c, "pipeline")    ? command_schedule(s)
+           : !strcmp(c, "calibrate")   ? command_measure(s)
+                                       : command_env(s);
 }

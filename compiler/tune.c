@@ -1,10 +1,9 @@
 /* tune.c - mgc tune DIR: the model of a Hugging Face directory with an adapter's line in its train
  * block, or for an objective, and the program of that. */
-#include "compiler/session.h"
+#include "compiler/recipe/recipe.h"
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* "rank=16,alpha=32" as the settings of an adapter; NULL: something else stands there. */
@@ -32,43 +31,22 @@ static const char *selectors(Arena *a, const char *names)
 }
 
 /* The imported text with the line at the end of its train block, in the one form. */
-static char *with_line(Session *s, const char *path, const char *line, size_t *length)
+static const char *with_line(Session *s, const Imported *made, const char *line)
 {
-    char *formatted = NULL;
-    size_t size = 0;
-    FILE *in = fopen(path, "rb"), *f = open_memstream(&formatted, length);
-    char *text = NULL;
-    if (in && getdelim(&text, &size, '\0', in) > 0) {
-        const char *train = strstr(text, "\ntrain {"), *end = train ? strstr(train, "\n}") : NULL;
-        const char *all =
-            end ? arena_printf(s->arena, "%.*s\n    %s%s", (int)(end - text), text, line, end)
-                : text;
-        uint32_t file = diag_add_file(s->diag, path, arena_strdup(s->arena, all), strlen(all));
-        const Ast *ast = mg_parse(s->arena, s->names, s->diag, file);
-        if (ast)
-            mg_fmt(ast, f);
-    }
-    fclose(f);
-    free(text);
-    if (in)
-        fclose(in);
-    if (*length)
-        return formatted;
-    free(formatted);
-    return NULL;
+    const char *train = strstr(made->text, "\ntrain {"), *end = train ? strstr(train, "\n}") : NULL;
+    return end ? recipe_formatted(s, arena_printf(s->arena, "%.*s\n    %s%s",
+                                                  (int)(end - made->text), made->text, line, end))
+               : made->text;
 }
 
-static Exit write_source(Session *s, const char *path, const char *line)
+static Exit write_source(Session *s, const char *path, const char *text)
 {
-    size_t length = 0;
     Output out;
-    char *text = with_line(s, path, line, &length);
-    Exit status = text ? output_open(s, &out, path) : EXIT_source;
-    if (!status) {
-        fwrite(text, 1, length, out.file);
+    Exit status = text ? output_replaceable(s, path) : EXIT_source;
+    if (!status && !(status = output_open(s, &out, path))) {
+        fputs(text, out.file);
         status = output_close(s, &out, true);
     }
-    free(text);
     return status;
 }
 
@@ -89,17 +67,17 @@ Exit command_tune(Session *s)
     }
     const char *path = arena_printf(s->arena, "%s.mg", o->out);
     const char *on = selectors(s->arena, o->on ? o->on : "q_proj,v_proj");
-    Options import = {.out = path, .packed = !o->objective, .objective = o->objective}, rest = *o;
-    Session first = *s;
-    first.o = &import;
-    Exit status = command_import_hf(&first, o->words.data[0]);
-    if (!status && given)
-        status = write_source(s, path,
-                              arena_printf(s->arena, "adapter %s(%s) on %s", kind, numbers, on));
+    const char *line =
+        given ? arena_printf(s->arena, "adapter %s(%s) on %s", kind, numbers, on) : NULL;
+    Imported made;
+    Options rest = *o;
+    Exit status = import_hf(s, o->words.data[0], !o->objective, o->objective, &made);
+    if (!status)
+        status = write_source(s, path, line ? with_line(s, &made, line) : made.text);
     if (status)
         return status;
     rest.command = rest.lora = rest.dora = rest.on = rest.objective = NULL;
-    rest.packed = false; /* it always is */
+    rest.packed = false; /* said by the text */
     rest.words = (Words){0};
     vec_push(s->arena, &rest.words, path);
     Session second = *s;

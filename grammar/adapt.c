@@ -9,6 +9,8 @@
  * without a gradient:
  *            %g = m / lengths;  %r = g (y + z), and with dropout y + (g - 1) (dropout(x) @ w) + g z
  *
+ * Of a table that is looked up, %y = gather %w, %i: %z = dot (mul (gather %A, %i), scale), %B.
+ *
  * That is the meaning of a product of this language, so derivatives, layouts and all else see
  * parameters and products like others. A is [in, rank], B [rank, out], where `in` are the dims that
  * the product sums: they have to be one dim of the matrix in files, and the other dims the other.
@@ -49,7 +51,7 @@ static bool refuse(Elab *e, Span at, const Adapted *to, const char *why)
     note(e, to->selector->span, "it is selected here");
     note(e, w->span, "and declared here");
     help(e, "an adapter is for matrices that products alone read, over one of their two dims in "
-            "files; select no others");
+            "files, or for tables that are looked up alone; select no others");
     return false;
 }
 
@@ -70,6 +72,8 @@ static bool find_dims(Elab *e, Span at, Adapted *to, const DimList *over, const 
             return refuse(e, at, to,
                           arena_printf(e->arena, "what it is multiplied by has '%s', too",
                                        text(e, out.dim[i].name)));
+    if (to->table)
+        return refuse(e, at, to, "it is looked up, too");
     if (to->a)
         return same_dims(&in, &to->in) ||
                refuse(e, at, to, "products sum over different dims of it");
@@ -220,6 +224,49 @@ Val adapted_product(Elab *e, Span at, Value x, Value w, Value matrix, const DimL
     if (e->mode == MODE_TRAIN && !find_dims(e, at, to, over, type_of(e->module, x)))
         return poison;
     return to->a && to->b ? adapted(e, at, to, (Product){.x = x, .w = w, .y = y.value}) : y;
+}
+
+/* ---- tables -----------------------------------------------------------------------------------
+ */
+
+/* In @train: A has the dim that is looked up, B the others. */
+static bool find_table(Elab *e, Span at, Adapted *to, const Attrs *attrs)
+{
+    const Tensor *w = &e->module->tensors.data[to->matrix];
+    const DimList first = group(w, 0), second = group(w, 1);
+    if (first.n != 1 || first.dim[0].name != attrs->dim.name || w->part_of)
+        return refuse(e, at, to, "files have it otherwise than by rows of what is looked up");
+    if (to->by->dora)
+        return refuse(e, at, to, "a table has no magnitudes here: DoRA is for products");
+    if (to->a)
+        return to->table || refuse(e, at, to, "a product reads it, too");
+    to->in = first;
+    to->out = second;
+    to->turned = to->table = true;
+    return make_adapter(e, to);
+}
+
+Val adapted_table(Elab *e, Span at, Value table, Value index, const Attrs *attrs, Val y)
+{
+    Adapted *to = map_find(&e->adapted, table);
+    if (!to || y.kind != VAL_TENSOR)
+        return y;
+    own(e, y.value);
+    if (e->mode == MODE_TRAIN && !find_table(e, at, to, attrs))
+        return poison;
+    if (!to->a || !to->b)
+        return y;
+    const DType t = type_of(e->module, y.value)->dtype;
+    const DimList rank = {.n = 1, .dim = {to->by->dim}};
+    begin_function(e, to);
+    const Value a = parameter(e, to, to->a, &to->arg_a, t);
+    const Value b = parameter(e, to, to->b, &to->arg_b, t);
+    const Val row = make(e, at, OP_gather, attrs, 2, (Value[]){a, index});
+    if (row.kind != VAL_TENSOR)
+        return row;
+    const Value h = build2(&e->b, OP_mul, row.value, build_const(&e->b, t, to->by->scale));
+    const Value sum = build2(&e->b, OP_add, y.value, build_dot(&e->b, h, b, &rank));
+    return tensor_val(build_as(&e->b, sum, *type_of(e->module, y.value)));
 }
 
 /* ---- what else reads a matrix -----------------------------------------------------------------

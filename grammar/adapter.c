@@ -33,23 +33,24 @@ static bool settings(Elab *e, const Node *call, const Node *const *slot, Adapter
 
 void read_adapter(Elab *e, const Node *n, const Goal *g)
 {
-    static const char *const kinds[] = {"lora", "dora", NULL};
+    static const char *const kinds[] = {"lora", "dora", "whole", NULL};
     static const char *const takes[] = {"rank",  "alpha", "dropout", "rank_stabilized",
                                         "ratio", NULL};
+    static const char *const nothing[] = {NULL};
     const Node *slot[SETTINGS];
     if (g != &e->module->train.goal[0]) {
         fail(e, n->at, 318, "an adapter stands in the train block without a name");
         return;
     }
     const int kind = config_choice(e, n->a, "kind of adapter", kinds, 307);
-    if (kind < 0 || !config_args(e, n->a, takes, slot, NULL, 308))
+    if (kind < 0 || !config_args(e, n->a, kind == 2 ? nothing : takes, slot, NULL, 308))
         return;
     for (size_t i = 0; i < n->more.n; i++)
         if (!check_selector(e, n->more.data[i]))
             return;
     AdapterLine *l = NEW(e->arena, AdapterLine);
-    *l = (AdapterLine){.node = n, .name = n->name, .dora = kind == 1};
-    if (!settings(e, n->a, slot, l))
+    *l = (AdapterLine){.node = n, .name = n->name, .dora = kind == 1, .whole = kind == 2};
+    if (!l->whole && !settings(e, n->a, slot, l))
         return;
     const double rank = (double)l->rank;
     l->scale = l->alpha / (l->stabilized ? sqrt(rank) : rank);
@@ -57,12 +58,29 @@ void read_adapter(Elab *e, const Node *n, const Goal *g)
     vec_push(e->arena, &e->adapters, l);
 }
 
+/* The first line with matrices of its own: it is PEFT's configuration. NULL: there is none. */
+static const AdapterLine *first_line(const Elab *e)
+{
+    for (size_t i = 0; i < e->adapters.n; i++)
+        if (!e->adapters.data[i]->whole)
+            return e->adapters.data[i];
+    return NULL;
+}
+
 /* The lines of one adapter are one configuration of PEFT, in which ranks alone may differ. */
 static void check_alike(Elab *e)
 {
-    const AdapterLine *first = e->adapters.n ? e->adapters.data[0] : NULL;
-    for (size_t i = 1; i < e->adapters.n; i++) {
+    const AdapterLine *first = first_line(e);
+    if (e->adapters.n && !first) {
+        fail(e, e->adapters.data[0]->node->at, 318, "an adapter of whole parameters alone");
+        help(e,
+             "`whole()` stands beside lora(...) or dora(...); `frozen where` leaves out the rest "
+             "of a model without an adapter");
+    }
+    for (size_t i = 0; first && i < e->adapters.n; i++) {
         const AdapterLine *l = e->adapters.data[i];
+        if (l == first || l->whole)
+            continue;
         const char *other = l->dora != first->dora               ? "kind"
                             : l->dropout != first->dropout       ? "dropout"
                             : l->stabilized != first->stabilized ? "rank_stabilized"
@@ -120,6 +138,8 @@ void choose_adapter(Elab *e)
     }
     for (size_t i = 0; i < kept; i++) {
         AdapterLine *l = e->adapters.data[i];
+        if (l->whole)
+            continue;
         l->dim = new_dim(e, name_intern(e->names, "rank"), l->rank, l->node->at);
         if (l->dora)
             l->other = new_dim(e, name_intern(e->names, "rank"), l->rank, l->node->at);
@@ -166,6 +186,13 @@ void select_adapter(Elab *e, Tensor *t)
                 by = l;
                 selector = l->node->more.data[k];
             }
+    }
+    if (by && by->whole) {
+        t->frozen = false;
+        t->adapter = ADAPTER_whole;
+        t->external = name_intern(
+            e->names, arena_printf(e->arena, ADAPTER_PREFIX "%s", text(e, t->external)));
+        return;
     }
     if (!by || !fit(e, t, by, selector))
         return;
@@ -259,6 +286,8 @@ static bool make_a(Elab *e, Adapted *to)
     add_group(&a, 0, 0, from + to->in.n, 1);
     add_group(&a, 1, 1, from, to->in.n);
     a.adapter = ADAPTER_A;
+    if (to->table) /* PEFT's begins with A = 0, and B of a normal distribution */
+        return (to->a = finish(e, to, &a, "lora_embedding_A", "")) != 0;
     a.init = INIT_uniform; /* kaiming_uniform_(a = sqrt(5)) */
     a.b = 1 / sqrt((double)external_size(&a, 1));
     a.a = -a.b;
@@ -278,9 +307,11 @@ bool make_adapter(Elab *e, Adapted *to)
     add_group(&b, 0, 0, from + 1, to->out.n);
     add_group(&b, 1, to->out.n, from, 1);
     b.adapter = ADAPTER_B;
-    b.init = INIT_const;
+    b.init = to->table ? INIT_normal : INIT_const;
+    b.b = to->table;
     set_part(&b, &w);
-    if (!(to->b = finish(e, to, &b, "lora_B", ".weight")))
+    if (!(to->b = finish(e, to, &b, to->table ? "lora_embedding_B" : "lora_B",
+                         to->table ? "" : ".weight")))
         return false;
     e->module->tensors.data[to->b - 1].rate *= l->ratio;
     if (!l->dora)
@@ -314,7 +345,7 @@ static const char *modules(Elab *e, double (*number)(const AdapterLine *))
         int64_t names = 1;
         for (int k = 0; k < w->stacked; k++)
             names *= w->valid[k];
-        if (to->first != to || (number && number(to->by) == number(e->adapters.data[0])))
+        if (to->first != to || (number && number(to->by) == number(first_line(e))))
             continue;
         for (int64_t k = 0; k < names; k++) {
             const char *name = external_name(e->arena, stem(e, w->external), w->valid, k);
@@ -335,19 +366,42 @@ static double alpha_of(const AdapterLine *l)
     return l->alpha;
 }
 
+/* The modules that are trained whole, or null. */
+static const char *whole_modules(Elab *e)
+{
+    const Module *m = e->module;
+    const char *all = "";
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        const Tensor *t = &m->tensors.data[i];
+        int64_t names = 1;
+        for (int k = 0; k < t->stacked; k++)
+            names *= t->valid[k];
+        for (int64_t k = 0; t->adapter == ADAPTER_whole && !t->slot && k < names; k++) {
+            const char *name = external_name(e->arena, text(e, t->external), t->valid, k);
+            const char *dot = strrchr(name, '.');
+            const char *module = arena_printf(e->arena, "\n    \"%.*s\"",
+                                              (int)(dot - name) - (int)strlen(ADAPTER_PREFIX),
+                                              name + strlen(ADAPTER_PREFIX));
+            if (!strstr(all, module))
+                all = arena_printf(e->arena, "%s%s%s", all, *all ? "," : "", module);
+        }
+    }
+    return *all ? arena_printf(e->arena, "[%s\n  ]", all) : "null";
+}
+
 /* adapter_config.json, from its second line on: the first has where the base came from. */
 static void write_config(Elab *e)
 {
-    const AdapterLine *l = e->adapters.data[0];
+    const AdapterLine *l = first_line(e);
     e->module->adapter = arena_printf(
         e->module->arena,
         "  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n  \"inference_mode\": true,\n"
         "  \"bias\": \"none\",\n  \"fan_in_fan_out\": %s,\n  \"init_lora_weights\": true,\n"
-        "  \"modules_to_save\": null,\n  \"r\": %lld,\n  \"lora_alpha\": %s,\n"
+        "  \"modules_to_save\": %s,\n  \"r\": %lld,\n  \"lora_alpha\": %s,\n"
         "  \"lora_dropout\": %s,\n  \"use_rslora\": %s,\n  \"use_dora\": %s,\n"
         "  \"rank_pattern\": {%s},\n  \"alpha_pattern\": {%s},\n  \"target_modules\": [%s\n  "
         "]\n}\n",
-        e->adapted_all.data[0]->turned ? "true" : "false", (long long)l->rank,
+        e->adapted_all.data[0]->turned ? "true" : "false", whole_modules(e), (long long)l->rank,
         number_text_of(e, l->alpha), number_text_of(e, l->dropout),
         l->stabilized ? "true" : "false", l->dora ? "true" : "false", modules(e, rank_of),
         modules(e, alpha_of), modules(e, NULL));
@@ -372,6 +426,6 @@ void finish_adapters(Elab *e)
              text(e, w->external));
         note(e, w->span, "declared here");
     }
-    if (e->adapters.n && !diag_errors(e->diag))
+    if (e->adapted_all.n && !diag_errors(e->diag))
         write_config(e);
 }

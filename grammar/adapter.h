@@ -8,8 +8,8 @@
 /* A line of the train block: `adapter fast lora(rank = 16, alpha = 32) on "*.q_proj.weight"`. */
 struct AdapterLine {
     const Node *node;
-    Name name; /* of the adapter, or 0 */
-    bool dora, stabilized;
+    Name name;                    /* of the adapter, or 0 */
+    bool dora, stabilized, whole; /* whole: parameters are trained as they are */
     int64_t rank;
     double alpha, dropout, ratio;
     double scale;   /* of what the adapter adds */
@@ -25,6 +25,7 @@ struct Adapted {
     const Node *selector;
     DimList in, out; /* of the matrix: what its products sum, in the order of files; the others */
     bool turned;     /* files have it as [in, out] */
+    bool table;      /* it is looked up: A is looked up likewise */
     uint32_t a, b, magnitude;
     struct Adapted *first; /* of several parts of one tensor of files the one whose A all share */
     Value from, dropped;   /* ... what A multiplied last, and that after dropout */

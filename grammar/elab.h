@@ -213,6 +213,7 @@ typedef struct Elab {
     VEC(TrainRule) rules;                  /* in order */
     VEC(const OptimizerInfo *) optimizers; /* that the file declares */
     Span frozen_at, as_ready_at;
+    const Node *cut_range;       /* a pattern of layers that cuts a parameter: it was told */
     VEC(AdapterLine *) adapters; /* of the adapter that is chosen */
     VEC(Adapted *) adapted_all;
     Map adapted_of;   /* Adapted, by number of the matrix + 1, */
@@ -356,6 +357,8 @@ void finish_adapters(Elab *e);
 /* adapt.c: v is the value here of that tensor, which may have one; y = x @ w, w made of `matrix`;
  * whether a function that is built reads matrices that have one by products alone. */
 void note_adapted(Elab *e, uint32_t tensor, Value v);
+/* Likewise of a table and what is looked up in it. */
+Val adapted_table(Elab *e, Span at, Value table, Value index, const Attrs *attrs, Val y);
 Val adapted_product(Elab *e, Span at, Value x, Value w, Value matrix, const DimList *over, Val y);
 bool check_adapted(Elab *e);
 /* noise.c: x with elements dropped, the others scaled; what is drawn is called `name`. */

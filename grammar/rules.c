@@ -3,12 +3,14 @@
  *   decay 0 where "*.bias", vocab      rate 0.1 where "lm_head*"      frozen where rank < 2
  *
  * A rule holds for a parameter that any of its selectors names: a pattern of external names (* and
- * ?, the {} of a repeat as written), a dim, or a comparison of the external rank. The last rule of
- * a kind that holds wins; each selector has to name something. */
+ * ?, the {} of a repeat as written, {2-5} for some of its layers), a dim, or a comparison of the
+ * external rank. The last rule of a kind that holds wins; each selector has to name something. */
 #include "grammar/config.h"
 #include "ir/external.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool rank_holds(int rank, BinaryOp op, int64_t than)
@@ -73,10 +75,74 @@ static const char *as_declared(const Elab *e, const char *name)
     return out;
 }
 
+/* `{2-5}` in a pattern, in the place of an index: the layers 2 to 5. */
+typedef struct LayerRange {
+    const char *pattern; /* with {} instead */
+    int64_t first, last;
+} LayerRange;
+
+static bool read_range(Elab *e, const char *pattern, LayerRange *r)
+{
+    const char *open = strchr(pattern, '{');
+    char *dash, *close;
+    if (!open || !isdigit((unsigned char)open[1]))
+        return false;
+    r->first = strtoll(open + 1, &dash, 10);
+    if (*dash != '-' || !isdigit((unsigned char)dash[1]))
+        return false;
+    r->last = strtoll(dash + 1, &close, 10);
+    if (*close != '}')
+        return false;
+    r->pattern = arena_printf(e->arena, "%.*s{}%s", (int)(open - pattern), pattern, close + 1);
+    return true;
+}
+
+/* How many of the layers of a parameter are in the range, and how many it has. */
+static int64_t layers_in(const Elab *e, const Tensor *t, const LayerRange *r, int64_t *all)
+{
+    int64_t first = -1, step = 1, in = 0;
+    const char *name = text(e, t->external);
+    for (const char *s = name; *s && first < 0; s++) {
+        const bool begins = s == name || s[-1] == '.';
+        const size_t digits = begins ? strspn(s, "0123456789") : 0;
+        if (!external_hole(s, &first, &step))
+            first = digits && (s[digits] == '.' || !s[digits]) ? strtoll(s, NULL, 10) : -1;
+    }
+    *all = t->stacked ? t->valid[0] : 1;
+    for (int64_t i = 0; i < *all; i++)
+        in += first + i * step >= r->first && first + i * step <= r->last;
+    return in;
+}
+
+static bool selects_layers(Elab *e, const Node *selector, const Tensor *t, const LayerRange *r)
+{
+    int64_t all;
+    if (fnmatch(r->pattern, as_declared(e, text(e, t->external)), 0) != 0)
+        return false;
+    const int64_t in = layers_in(e, t, r, &all);
+    if (!in || in == all)
+        return in;
+    if (e->cut_range == selector)
+        return true;
+    e->cut_range = selector;
+    fail(e, selector->span, 619,
+         "%lld of the %lld layers that '%s' stands for: they are stored as one", (long long)in,
+         (long long)all, text(e, t->external));
+    note(e, t->span, "declared here");
+    help(e,
+         "layers of two kinds are stored apart: `repeat layers at l`, and in its body "
+         "`x = select(l < %lld, x, x)`",
+         (long long)(r->first ? r->first : r->last + 1));
+    return true;
+}
+
 bool selects(Elab *e, const Node *selector, const Tensor *t)
 {
     const Node *n = node_bare(selector);
+    LayerRange range;
     int64_t than;
+    if (n->kind == N_STRING && read_range(e, n->text, &range))
+        return selects_layers(e, selector, t, &range);
     if (n->kind == N_STRING)
         return fnmatch(n->text, text(e, t->external), 0) == 0 ||
                fnmatch(n->text, as_declared(e, text(e, t->external)), 0) == 0;

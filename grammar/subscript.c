@@ -91,7 +91,8 @@ static Val gather(Elab *e, const Node *n, const Node *sub, Val x, Val index)
     if (!join_dims(e, n->at, &t, &rest))
         return poison;
     Attrs attrs = {.dim = table->dims[at]};
-    return make(e, n->at, OP_gather, &attrs, 2, (Value[]){x.value, index.value});
+    const Val y = make(e, n->at, OP_gather, &attrs, 2, (Value[]){x.value, index.value});
+    return adapted_table(e, n->at, x.value, index.value, &attrs, y);
 }
 
 /* ---- splits and merges -------------------------------------------------------------------- */

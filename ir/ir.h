@@ -172,8 +172,15 @@ typedef uint8_t StageSet;
 enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
 extern const char *const stage_names[3]; /* as in the text */
 
-/* A parameter of an adapter, in PEFT's words: [rank, in], [out, rank], of DoRA [out]. */
-typedef enum AdapterPart { ADAPTER_none, ADAPTER_A, ADAPTER_B, ADAPTER_magnitude } AdapterPart;
+/* A parameter of an adapter, in PEFT's words: [rank, in], [out, rank], of DoRA [out]; or one of the
+ * model that is trained whole beside it (modules_to_save). */
+typedef enum AdapterPart {
+    ADAPTER_none,
+    ADAPTER_A,
+    ADAPTER_B,
+    ADAPTER_magnitude,
+    ADAPTER_whole
+} AdapterPart;
 
 /* A tensor that outlives a step: a parameter, a slot of optimizer state of the same shape, or the
  * rounded copy of a parameter, which programs read in its place. Parameters and state may be of

@@ -520,7 +520,7 @@ static void read_tensor(Reader *r)
     }
     t.absmax = text_take_word(r, "absmax");
     if (text_take_word(r, "adapter")) {
-        t.adapter = (uint8_t)text_want_int(r, ADAPTER_A, ADAPTER_magnitude);
+        t.adapter = (uint8_t)text_want_int(r, ADAPTER_A, ADAPTER_whole);
         t.turned = text_want_int(r, 0, 1);
         t.scale = text_want_real(r);
     }

@@ -20,8 +20,14 @@
 /* ---- the data of a program --------------------------------------------------------------- */
 
 typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
-/* PEFT's lora_A.weight [rank, in], lora_B.weight [out, rank], lora_magnitude_vector [out]. */
-typedef enum mg_adapter { MG_ADAPTER_A = 1, MG_ADAPTER_B, MG_ADAPTER_MAGNITUDE } mg_adapter;
+/* PEFT's lora_A.weight [rank, in], lora_B.weight [out, rank], lora_magnitude_vector [out]; a
+ * parameter that is trained whole beside them, with the prefix of PEFT's names. */
+typedef enum mg_adapter {
+    MG_ADAPTER_A = 1,
+    MG_ADAPTER_B,
+    MG_ADAPTER_MAGNITUDE,
+    MG_ADAPTER_WHOLE
+} mg_adapter;
 typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
 
 /* A persistent tensor: a parameter, a slot of optimizer state with its shape, or its rounded copy,

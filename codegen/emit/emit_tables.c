@@ -136,7 +136,7 @@ static void emit_tensor(const Emitter *e, size_t i, const char *shape)
     }
     const bool adapter = t->adapter && !t->slot;
     if (adapter) {
-        static const char *const parts[] = {"A", "B", "MAGNITUDE"};
+        static const char *const parts[] = {"A", "B", "MAGNITUDE", "WHOLE"};
         fprintf(e->out, "    ADAPTER(MG_ADAPTER_%s, %s, ", parts[t->adapter - 1],
                 t->turned ? "true" : "false");
         emit_real(e, t->scale);

@@ -43,44 +43,54 @@ static long long parameters(const Module *m)
     return all;
 }
 
-static Exit write_model(Import *h)
+static Exit make_model(Import *h, Imported *made)
 {
     Session *s = h->s;
-    size_t size, length;
-    Module *m;
-    Output out;
+    size_t size;
     const char *text = model_text(h, &size);
-    char *formatted = text ? canonical(s, text, size, &m, &length) : NULL;
-    if (!formatted || (h->tensors && !import_agree(h, m))) {
+    char *formatted = text ? canonical(s, text, size, &made->module, &made->size) : NULL;
+    if (!formatted || (h->tensors && !import_agree(h, made->module))) {
         free(formatted);
         return EXIT_source;
     }
-    Exit status = s->o->out ? output_replaceable(s, s->o->out) : EXIT_done;
-    if (!status && !(status = output_open(s, &out, s->o->out))) {
-        fwrite(formatted, 1, length, out.file);
-        status = output_close(s, &out, true);
-    }
-    if (!status)
-        diag_note(s->diag, (Span){0}, "%s: %lld parameters", h->family, parameters(m));
-    if (!status && !h->tensors)
-        diag_note(s->diag, (Span){0}, "%s holds no safetensors: names and shapes were not checked",
-                  h->dir);
+    made->text = arena_strndup(s->arena, formatted, made->size);
+    made->family = h->family;
+    made->weights = h->tensors;
     free(formatted);
+    return EXIT_done;
+}
+
+Exit import_hf(Session *s, const char *dir, bool packed, const char *objective, Imported *made)
+{
+    Import h = {.s = s, .dir = dir, .owned = json_array()};
+    h.path = arena_printf(s->arena, "%s/config.json", dir);
+    h.values = import_own(&h, json_object());
+    json_object_set_new(h.values, "packed", json_boolean(packed));
+    h.known = import_own(&h, json_object());
+    h.extra = import_own(&h, json_array());
+    h.fresh = import_own(&h, json_array());
+    Exit status = import_objective(&h, objective) && import_config(&h) && import_tensors(&h)
+                      ? make_model(&h, made)
+                      : EXIT_source;
+    json_decref(h.owned);
     return status;
 }
 
 Exit command_import_hf(Session *s, const char *dir)
 {
-    Import h = {.s = s, .dir = dir, .owned = json_array()};
-    h.path = arena_printf(s->arena, "%s/config.json", dir);
-    h.values = import_own(&h, json_object());
-    json_object_set_new(h.values, "packed", json_boolean(s->o->packed));
-    h.known = import_own(&h, json_object());
-    h.extra = import_own(&h, json_array());
-    h.fresh = import_own(&h, json_array());
-    Exit status = import_objective(&h, s->o->objective) && import_config(&h) && import_tensors(&h)
-                      ? write_model(&h)
-                      : EXIT_source;
-    json_decref(h.owned);
+    Imported made;
+    Output out;
+    Exit status = import_hf(s, dir, s->o->packed, s->o->objective, &made);
+    if (!status && s->o->out)
+        status = output_replaceable(s, s->o->out);
+    if (!status && !(status = output_open(s, &out, s->o->out))) {
+        fwrite(made.text, 1, made.size, out.file);
+        status = output_close(s, &out, true);
+    }
+    if (!status)
+        diag_note(s->diag, (Span){0}, "%s: %lld parameters", made.family, parameters(made.module));
+    if (!status && !made.weights)
+        diag_note(s->diag, (Span){0}, "%s holds no safetensors: names and shapes were not checked",
+                  dir);
     return status;
 }

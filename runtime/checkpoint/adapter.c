@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,11 +21,26 @@
 #include "runtime/json.h"
 #include "runtime/number.h"
 
-#define PREFIX "base_model.model."
+#define PREFIX RT_ADAPTER_PREFIX
 
-static void take(rt_catalog *c, const rt_external *x)
+static bool of_adapter(const rt_external *x)
 {
-    c->item[c->n++] = *x;
+    return x->form->tensor->adapter;
+}
+
+/* Is it trained as a whole beside the adapter? Then it is of the model, too. */
+static bool of_both(const rt_external *x)
+{
+    return x->form->tensor->adapter == MG_ADAPTER_WHOLE;
+}
+
+/* own: under the name that it has in the model. */
+static void take(rt_catalog *c, const rt_external *x, bool own)
+{
+    c->item[c->n] = *x;
+    if (own && of_both(x))
+        c->item[c->n].name += strlen(PREFIX);
+    c->n++;
     if (!x->part)
         c->bytes += x->form->whole * mg_dtype_bytes(x->form->tensor->dtype);
 }
@@ -38,8 +54,8 @@ rt_catalog rt_adapter_part(const rt_catalog *all, bool adapter)
 {
     rt_catalog c = empty(all);
     for (int i = 0; i < all->n; i++)
-        if ((all->item[i].form->tensor->adapter != 0) == adapter)
-            take(&c, &all->item[i]);
+        if (of_adapter(&all->item[i]) == adapter || of_both(&all->item[i]))
+            take(&c, &all->item[i], !adapter);
     return c;
 }
 
@@ -47,8 +63,9 @@ rt_catalog rt_exported(const rt_catalog *all)
 {
     rt_catalog c = empty(all);
     for (int i = 0; i < all->n; i++)
-        if (!all->item[i].form->tensor->adapter && !all->item[i].form->tensor->fixed)
-            take(&c, &all->item[i]);
+        if ((!of_adapter(&all->item[i]) || of_both(&all->item[i])) &&
+            !all->item[i].form->tensor->fixed)
+            take(&c, &all->item[i], true);
     return c;
 }
 
@@ -65,12 +82,23 @@ char *rt_adapter_config(const mg_run *r)
     return text;
 }
 
+/* Numbers of some modules, by patterns of their names in the order of the file. */
+typedef struct pattern {
+    char *key;
+    double value;
+} pattern;
+
+typedef struct patterns {
+    pattern *all;
+    size_t n;
+} patterns;
+
 /* A file says how its tensors are used; 0 is PEFT's default but for the numbers. */
 typedef struct settings {
     int64_t rank;
     double alpha;
     bool stabilized, dora;
-    uint64_t ranks, alphas; /* hashes of what differs by module, independent of order */
+    patterns ranks, alphas;
 } settings;
 
 static bool is_true(rt_json *j)
@@ -82,18 +110,46 @@ static bool is_true(rt_json *j)
     return yes;
 }
 
-static uint64_t read_pattern(rt_json *j)
+static void read_patterns(rt_json *j, patterns *p)
 {
-    uint64_t all = 0;
     double v;
     if (rt_json_null(j) || !rt_json_enter(j, '{'))
-        return 0;
+        return;
     while (rt_json_key(j)) {
-        const uint64_t name = mg_key(j->text);
-        if (rt_json_number(j, &v))
-            all += (name ^ (uint64_t)(int64_t)(v * 65536)) * 0x9e3779b97f4a7c15;
+        char *key = rt_printf("%s", j->text);
+        if (!rt_json_number(j, &v)) {
+            free(key);
+            return;
+        }
+        p->all = rt_grow(p->all, p->n + 1, sizeof *p->all);
+        p->all[p->n++] = (pattern){key, v};
     }
-    return all;
+}
+
+static void free_patterns(patterns *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        free(p->all[i].key);
+    free(p->all);
+}
+
+/* PEFT's rule: the first key that is the end of a module's name, behind a dot, as a pattern. */
+static double of_module(const patterns *p, const char *path, const char *module, double otherwise)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        regex_t code;
+        char *text = rt_printf("^(.*\\.)?(%s)$", p->all[i].key);
+        if (strstr(text, "(?") || strpbrk(p->all[i].key, "\n") ||
+            regcomp(&code, text, REG_EXTENDED | REG_NOSUB))
+            rt_die(RT_BAD_DATA, "--adapter: %s: the pattern '%s' is not read: write it without (?",
+                   path, p->all[i].key);
+        const bool yes = !regexec(&code, module, 0, NULL, 0);
+        regfree(&code);
+        free(text);
+        if (yes)
+            return p->all[i].value;
+    }
+    return otherwise;
 }
 
 static bool read_settings(const char *text, size_t n, settings *s)
@@ -112,9 +168,9 @@ static bool read_settings(const char *text, size_t n, settings *s)
         else if (!strcmp(j.text, "use_dora"))
             s->dora = is_true(&j);
         else if (!strcmp(j.text, "rank_pattern"))
-            s->ranks = read_pattern(&j);
+            read_patterns(&j, &s->ranks);
         else if (!strcmp(j.text, "alpha_pattern"))
-            s->alphas = read_pattern(&j);
+            read_patterns(&j, &s->alphas);
         else
             good = rt_json_skip(&j);
     }
@@ -140,6 +196,22 @@ static char *read_text(const char *path, size_t *n)
     return text;
 }
 
+/* One module: its rank and factor here are those that the file says. */
+static void check_module(const rt_external *b, const char *path, const settings *s)
+{
+    const char *own = b->name + strlen(PREFIX), *end = strstr(own, ".lora_");
+    char *module = rt_printf("%.*s", (int)(end ? end - own : 0), own);
+    const double scale = b->form->tensor->scale, rank = (double)b->form->shape[1];
+    const double there = of_module(&s->ranks, path, module, (double)s->rank);
+    const double alpha = of_module(&s->alphas, path, module, s->alpha);
+    const double factor = s->stabilized ? sqrt(rank) : rank;
+    if (there != rank || fabs(alpha / factor - scale) > 1e-9 * fabs(scale))
+        rt_die(RT_BAD_DATA,
+               "--adapter: %s has r = %g, lora_alpha = %g of %s; this program's adapter %g, %g",
+               path, there, alpha, module, rank, scale * factor);
+    free(module);
+}
+
 void rt_adapter_check(const mg_run *r, const char *dir)
 {
     size_t n;
@@ -149,15 +221,17 @@ void rt_adapter_check(const mg_run *r, const char *dir)
     if (!read_settings(text, n, &there))
         rt_die(RT_BAD_DATA, "--adapter: %s is no JSON of an adapter", path);
     read_settings(own, strlen(own), &here);
-    if (there.rank != here.rank || there.alpha != here.alpha ||
-        there.stabilized != here.stabilized || there.dora != here.dora)
+    if (there.stabilized != here.stabilized || there.dora != here.dora)
         rt_die(RT_BAD_DATA,
-               "--adapter: %s has r = %lld, lora_alpha = %g, use_rslora = %d, use_dora = %d; this "
-               "program's adapter %lld, %g, %d, %d",
-               path, (long long)there.rank, there.alpha, there.stabilized, there.dora,
-               (long long)here.rank, here.alpha, here.stabilized, here.dora);
-    if (there.ranks != here.ranks || there.alphas != here.alphas)
-        rt_die(RT_BAD_DATA, "--adapter: %s has other ranks or alphas of some modules", path);
+               "--adapter: %s has use_rslora = %d, use_dora = %d; this program's adapter %d, %d",
+               path, there.stabilized, there.dora, here.stabilized, here.dora);
+    for (int i = 0; i < r->params.n; i += r->params.item[i].parts)
+        if (r->params.item[i].form->tensor->adapter == MG_ADAPTER_B)
+            check_module(&r->params.item[i], path, &there);
+    free_patterns(&there.ranks);
+    free_patterns(&there.alphas);
+    free_patterns(&here.ranks);
+    free_patterns(&here.alphas);
     free(own);
     free(text);
     free(path);
@@ -256,7 +330,9 @@ static void merge_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
 
 char *rt_adapter_merged(mg_run *r, const rt_external *x)
 {
-    const rt_external *a = part_of(r, x, "lora_A.weight"), *b = part_of(r, x, "lora_B.weight");
+    const bool table = part_of(r, x, "lora_embedding_A");
+    const rt_external *a = part_of(r, x, table ? "lora_embedding_A" : "lora_A.weight");
+    const rt_external *b = part_of(r, x, table ? "lora_embedding_B" : "lora_B.weight");
     const rt_external *magnitude = part_of(r, x, "lora_magnitude_vector");
     if (!a || !b)
         return NULL;

@@ -6,9 +6,10 @@
 
 #define RT_ADAPTER_FILE   "adapter_model.safetensors" /* the names are PEFT's */
 #define RT_ADAPTER_CONFIG "adapter_config.json"
+#define RT_ADAPTER_PREFIX "base_model.model."
 
-/* The tensors of a catalog that are an adapter's, or those that are not. It shares forms and names:
- * free `item` alone. */
+/* The tensors of a catalog that are an adapter's, or those of the model: what is trained whole is
+ * of both. It shares forms and names: free `item` alone. */
 rt_catalog rt_adapter_part(const rt_catalog *all, bool adapter);
 /* The parameters that --export writes: all but an adapter, and copies that stay as they began. */
 rt_catalog rt_exported(const rt_catalog *all);

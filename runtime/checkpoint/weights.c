@@ -205,9 +205,11 @@ enum { BASES = sizeof base / sizeof *base };
 /* Finds the tensor of a parameter. The files of a model with and without its head differ in the
  * first component of the names: way 0 takes names unchanged, way 1 without that component, way 2
  * with the prefix base[0], and so on. */
-static int find_by(const rt_weights *w, const char *name, bool adapter, int way)
+static int find_by(const rt_weights *w, const char *name, mg_adapter adapter, int way)
 {
-    if (adapter)
+    if (adapter == MG_ADAPTER_WHOLE && !w->adapter)
+        name += strlen(RT_ADAPTER_PREFIX);
+    else if (adapter)
         return find_source(w, name);
     for (int i = 0; way == 1 && i < BASES; i++)
         if (strncmp(name, base[i], strlen(base[i])) == 0)
@@ -240,6 +242,11 @@ static void match(const mg_run *r, rt_weights *w)
             find_by(w, r->params.item[i].name, r->params.item[i].form->tensor->adapter, best);
         if (w->of[i] >= 0)
             w->source[w->of[i]].used = true;
+        const bool whole = r->params.item[i].form->tensor->adapter == MG_ADAPTER_WHOLE;
+        const char *plain = r->params.item[i].name + (whole ? strlen(RT_ADAPTER_PREFIX) : 0);
+        const int before = whole ? find_by(w, plain, 0, best) : -1;
+        if (before >= 0) /* the base's, which the adapter has another one for */
+            w->source[before].used = true;
     }
 }
 
@@ -291,8 +298,9 @@ static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
-        if (!t && (x->begins || (x->form->tensor->adapter && !w->adapter) ||
-                   matches(&r->options->fresh, x->name)))
+        if (!t && (x->begins || matches(&r->options->fresh, x->name) ||
+                   (x->form->tensor->adapter && !w->adapter &&
+                    x->form->tensor->adapter != MG_ADAPTER_WHOLE)))
             continue;
         if (!t) {
             fprintf(f, "\n  %s is missing: ", x->name);

@@ -47,7 +47,7 @@ class Adapters(mgctest.Case):
 
     def test_layouts(self):
         """In f64 the losses and norms of one rank within 1e-12, dropout too."""
-        for adapter in some(("lora", "stable", "dora")):
+        for adapter in some(("lora", "stable", "dora", "table", "saved")):
             self.make("one", "--adapter", adapter, "--precision", "f64")
             want = self.run_one("one", 6, "run-one")
             for name in some(LAYOUTS, 3):
@@ -196,7 +196,7 @@ class Adapters(mgctest.Case):
         r = self.mgc("small.mg", "--check")
         self.assertIn("a second adapter: a program has one", r.err + r.out)
         r = self.mgc("small.mg", "--check", "--adapter", "fast")
-        self.assertIn("there is: lora, stable, dora, none", r.err + r.out)
+        self.assertIn("there is: lora, stable, dora, table, saved, none", r.err + r.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Golden numbers of PEFT's adapters: LoRA, rsLoRA with LoRA+'s rates and ranks by module, DoRA.
+"""Golden numbers of PEFT's adapters: LoRA, rsLoRA with LoRA+'s rates and ranks by module, DoRA, parameters trained whole beside one.
 
-    python3 adapters.py        writes golden/adapter_{lora,stable,dora}.{safetensors,json}
+    python3 adapters.py [NAME]     writes golden/adapter_{lora,stable,dora,table,saved}.{safetensors,json}
 
 Needs torch and peft; the tests do not. The base is the Llama of generate.py with random weights, in
 float64, and the adapter PEFT's own. The safetensors file holds
@@ -14,6 +14,7 @@ and the JSON file the loss, 10 steps of AdamW, and the loss after them, of the m
 
 import json
 import os
+import sys
 
 import numpy
 import torch
@@ -30,6 +31,8 @@ SETTINGS = {
     "stable": {"r": 4, "lora_alpha": 6, "use_rslora": True, "rank_pattern": {"o_proj": 2}, "alpha_pattern": {"o_proj": 3},
                "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]},
     "dora": {"r": 4, "lora_alpha": 6, "use_dora": True, "target_modules": ["q_proj", "k_proj", "up_proj", "lm_head"]},
+    "saved": {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["lm_head", "model.norm"]},
+    "table": {"r": 4, "lora_alpha": 6, "target_modules": ["embed_tokens", "q_proj"]},
 }
 RATIO = {"stable": 4}
 
@@ -96,7 +99,7 @@ def base(random):
 
 
 def plain(name):
-    return name.replace(".default", "").replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
+    return name.replace(".default", "").replace("lora_magnitude_vector.weight", "lora_magnitude_vector").replace(".modules_to_save", "")
 
 
 def groups(model, name):
@@ -119,7 +122,7 @@ def generate(name, seed):
     tokens = torch.randint(0, 256, (Llama.batch, Llama.seq + 1), generator=random)
     tokens[:, 1::3] = tokens[:, :1]
     start = {plain(n).replace(".base_layer", ""): p.detach().float().numpy().copy() for n, p in model.named_parameters()}
-    start = {n if "lora_" in n else n[len(PREFIX):]: a for n, a in start.items()}
+    start = {n if n in trained else n[len(PREFIX):].replace(".original_module", ""): a for n, a in start.items()}
     optimizer = torch.optim.AdamW(groups(model, name), lr=1e-2, betas=(0.9, 0.95), eps=1e-8)
     losses, grads = [], {}
     model.train()
@@ -145,4 +148,5 @@ def generate(name, seed):
 
 if __name__ == "__main__":
     for i, which in enumerate(SETTINGS):
-        generate(which, 70 + i)
+        if len(sys.argv) < 2 or which in sys.argv[1:]:
+            generate(which, 70 + i)

@@ -17,7 +17,9 @@ from check import BOUNDS, HERE, MGC, norm, read_safetensors, run, steps
 
 NAMES = {"lora": {"r": 4, "lora_alpha": 6},
          "stable": {"r": 4, "lora_alpha": 6, "use_rslora": True},
-         "dora": {"r": 4, "lora_alpha": 6, "use_dora": True}}
+         "dora": {"r": 4, "lora_alpha": 6, "use_dora": True},
+         "table": {"r": 4, "lora_alpha": 6},
+         "saved": {"r": 4, "lora_alpha": 6, "modules_to_save": ["lm_head", "model.norm"]}}
 PREFIX = "base_model.model."
 
 
@@ -35,8 +37,8 @@ def write_tensors(path, tensors):
 
 
 def pattern(name, n):
-    layers = [f"model.layers.{i}.self_attn.o_proj" for i in range(2)]
-    return {m: n for m in layers} if name == "stable" else {}
+    """As PEFT writes it: the end of a module's name, or a pattern."""
+    return {("o_proj" if n == 2 else r".*\.self_attn\.(o_proj)"): n} if name == "stable" else {}
 
 
 def write_inputs(folder, golden, name):

@@ -16,5 +16,5 @@ train {
 # CHECK: 0318-over.mg:9:32: error[MG0318]: 'head.weight' gets no adapter: this sums over (head), and files have (vocab) x (heads, head)
 # CHECK: 0318-over.mg:14:31: note: it is selected here
 # CHECK: 0318-over.mg:6:5: note: and declared here
-# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files; select no others
+# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files, or for tables that are looked up alone; select no others
 # CHECK-NOT: {{error|warning}}[MG

@@ -21,9 +21,9 @@ train {
 # CHECK: 0318-part.mg:12:31: error[MG0318]: 'both.weight' gets no adapter: it is a part of the inputs of a tensor of files
 # CHECK: 0318-part.mg:19:31: note: it is selected here
 # CHECK: 0318-part.mg:8:5: note: and declared here
-# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files; select no others
+# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files, or for tables that are looked up alone; select no others
 # CHECK: 0318-part.mg:12:51: error[MG0318]: 'both.weight' gets no adapter: it is a part of the inputs of a tensor of files
 # CHECK: 0318-part.mg:19:31: note: it is selected here
 # CHECK: 0318-part.mg:9:5: note: and declared here
-# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files; select no others
+# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files, or for tables that are looked up alone; select no others
 # CHECK-NOT: {{error|warning}}[MG

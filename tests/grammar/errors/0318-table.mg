@@ -18,8 +18,8 @@ train {
     lr 0.1
     adapter lora(rank = 2) on "embed.weight"
 }
-# CHECK: 0318-table.mg:11:14: error[MG0318]: 'embed.weight' gets no adapter: this reads it otherwise than by a product
+# CHECK: 0318-table.mg:14:28: error[MG0318]: 'embed.weight' gets no adapter: it is looked up, too
 # CHECK: 0318-table.mg:19:31: note: it is selected here
 # CHECK: 0318-table.mg:4:5: note: and declared here
-# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files; select no others
+# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files, or for tables that are looked up alone; select no others
 # CHECK-NOT: {{error|warning}}[MG

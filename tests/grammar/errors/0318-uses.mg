@@ -17,5 +17,5 @@ train {
 # CHECK: 0318-uses.mg:9:78: error[MG0318]: 'q.weight' gets no adapter: this reads it otherwise than by a product
 # CHECK: 0318-uses.mg:15:31: note: it is selected here
 # CHECK: 0318-uses.mg:7:5: note: and declared here
-# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files; select no others
+# CHECK: help: an adapter is for matrices that products alone read, over one of their two dims in files, or for tables that are looked up alone; select no others
 # CHECK-NOT: {{error|warning}}[MG
