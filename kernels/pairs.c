@@ -44,9 +44,16 @@ MGK_INLINE V tile_term(V sum, V all, V b)
 #define tiles NAME(tiles)
 #include "kernels/product_tiles.h"
 
+#include "kernels/few_tiles.h"
+
 void mgk_pairs_tiles(mgk_panel *w)
 {
     tiles(w);
+}
+
+void mgk_pairs_few(const mgk_few *f)
+{
+    few_panels(f);
 }
 
 #if defined(__clang__)
@@ -65,6 +72,12 @@ bool mgk_pairs_there(void)
 void mgk_pairs_tiles(mgk_panel *w)
 {
     (void)w;
+    mgk_fatal("mg_gemm", "this processor has no products of pairs");
+}
+
+void mgk_pairs_few(const mgk_few *f)
+{
+    (void)f;
     mgk_fatal("mg_gemm", "this processor has no products of pairs");
 }
 
