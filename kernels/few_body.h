@@ -7,11 +7,13 @@
  * complete. They are those of product_tiles.h, in the same order: an element has the same bits
  * either way. */
 
-#define few_a     NAME(few_a)
-#define few_fetch NAME(few_fetch)
-#define few_terms NAME(few_terms)
-#define few_store NAME(few_store)
-#define few_strip NAME(few_strip)
+#define few_a        NAME(few_a)
+#define few_fetch    NAME(few_fetch)
+#define few_there    NAME(few_there)
+#define few_buffered NAME(few_buffered)
+#define few_terms    NAME(few_terms)
+#define few_store    NAME(few_store)
+#define few_strip    NAME(few_strip)
 
 /* few_panels is that of the packed type. */
 #undef few_panels
@@ -62,54 +64,73 @@ MGK_INLINE void few_fetch(const mgk_product *w, int64_t p, int64_t begin, int64_
     const int64_t to = wraps ? begin + p + ahead - end : p + ahead, at = wraps ? j + PANEL_N : j;
     const bool there = wraps ? at + n <= w->d->n && to < end : to + f->k <= length_of(d);
     const char *from = (const char *)panel_at(d, w->b, there ? to : p, there ? at : j);
+    const bool rows = d->tb || TERMS_EACH == 2; /* two of them with each term */
     f->beside[0] = f->beside[1] = from;
-    f->step = 0;
-    f->panel = d->tb ? 0 : PANEL_N * (int64_t)sizeof(E);
-    if (!there)
-        return;
-    if (d->tb || TERMS_EACH == 2)
+    f->step = !there ? 0 : rows ? 2 * ld : ld;
+    if (there && rows)
         f->beside[1] += ld;
-    else if (PANEL_N * sizeof(E) > 64)
+    else if (there && PANEL_N * sizeof(E) > 64)
         f->beside[1] += 64;
-    f->step = d->tb || TERMS_EACH == 2 ? 2 * ld : ld;
 }
 
-/* sums += terms [p, p + k) of the strip. */
-static void few_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t k, T *sums)
+/* sums += terms [p, p + k) of the first n columns of the strip, whole panels, where they are. */
+static void few_there(const mgk_product *w, const Strip *s, int64_t p, int64_t k, int64_t n,
+                      T *sums)
 {
-    const mg_gemm_desc *d = w->d;
-    const bool direct = sizeof(E) == sizeof(T) && !d->tb;
-    const int64_t whole = direct ? s->n / PANEL_N * PANEL_N : 0, end = p + k;
-    mgk_few f = {.m = s->m, .lds = MGK_FEW_N, .panels = whole / PANEL_N, .ldb = d->ldb};
-    for (int64_t q = p; q < end && whole; q += MGK_FEW_TERMS) {
+    const int64_t end = p + k, row = w->d->ldb * (int64_t)sizeof(E);
+    mgk_few f = {.m = s->m, .panels = n / PANEL_N, .sums = sums, .lds = MGK_FEW_N};
+    f.stride = TERMS_EACH * row;
+    f.wide = PANEL_N * (int64_t)sizeof(E);
+    f.rows = PAIRED;
+    for (int64_t q = p; q < end; q += MGK_FEW_TERMS) {
         f.k = end - q < MGK_FEW_TERMS ? end - q : MGK_FEW_TERMS;
         f.first = q == p;
         f.a = s->a + (q - p);
-        f.b = panel_at(d, w->b, q, s->j);
-        f.sums = sums;
-        few_fetch(w, q, p, end, s->j, whole, &f);
+        f.b = (const char *)panel_at(w->d, w->b, q, s->j);
+        few_fetch(w, q, p, end, s->j, n, &f);
         mg_look(w->run, s->a);
-        few_panels(&f);
+        if (PAIRED)
+            mgk_pairs_few(&f);
+        else
+            few_panels(&f);
     }
-    f.panels = 1;
-    f.ldb = PANEL_N;
+    if (PAIRED)
+        mgk_pairs_order(&f);
+}
+
+/* The same of columns [j, j + n), at most a panel, through a buffer. */
+static void few_buffered(const mgk_product *w, const Strip *s, int64_t p, int64_t k, int64_t j,
+                         int64_t n, T *sums)
+{
+    const int64_t end = p + k;
+    mgk_few f = {.m = s->m, .panels = 1, .sums = sums, .lds = MGK_FEW_N};
+    f.stride = PANEL_N * (int64_t)sizeof(T);
+    for (int64_t q = p; q < end; q += MGK_FEW_TERMS) {
+        T panel[MGK_FEW_TERMS * PANEL_N];
+        f.k = end - q < MGK_FEW_TERMS ? end - q : MGK_FEW_TERMS;
+        f.first = q == p;
+        pack_b(w, q, f.k, s->j + j, n, panel);
+        few_fetch(w, q, p, end, s->j + j, n, &f);
+        f.a = s->a + (q - p);
+        f.b = (const char *)panel;
+        mg_look(w->run, s->a);
+        if (PAIRED)
+            mgk_pairs_few(&f);
+        else
+            few_panels(&f);
+    }
+}
+
+/* sums = terms [p, p + k) of the strip. */
+static void few_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t k, T *sums)
+{
+    const mg_gemm_desc *d = w->d;
+    const bool there = !d->tb && (sizeof(E) == sizeof(T) || (PAIRED && d->k % 2 == 0));
+    const int64_t whole = there ? s->n / PANEL_N * PANEL_N : 0;
+    if (whole)
+        few_there(w, s, p, k, whole, sums);
     for (int64_t j = whole; j < s->n; j += PANEL_N)
-        for (int64_t q = p; q < end; q += MGK_FEW_TERMS) {
-            const int64_t n = s->n - j < PANEL_N ? s->n - j : PANEL_N;
-            T panel[MGK_FEW_TERMS * PANEL_N];
-            f.k = end - q < MGK_FEW_TERMS ? end - q : MGK_FEW_TERMS;
-            f.first = q == p;
-            pack_b(w, q, f.k, s->j + j, n, panel);
-            few_fetch(w, q, p, end, s->j + j, n, &f);
-            f.a = s->a + (q - p);
-            f.b = panel;
-            f.sums = sums + j;
-            mg_look(w->run, s->a);
-            if (PAIRED)
-                mgk_pairs_few(&f);
-            else
-                few_panels(&f);
-        }
+        few_buffered(w, s, p, k, j, s->n - j < PANEL_N ? s->n - j : PANEL_N, sums + j);
 }
 
 /* C = alpha sums, plus C (with `add`) or plus the bias: as tile_store. */

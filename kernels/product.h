@@ -76,13 +76,14 @@ typedef struct mgk_panel {
 #define MGK_FEW_TERMS 16
 typedef struct mgk_few {
     int64_t m, k, panels;
-    const void *a; /* packed, as rows of a block */
-    const void *b; /* the first panel; its terms are ldb apart */
-    int64_t ldb;
-    /* With each term two lines are prefetched: these, `step` bytes on with each term, `panel` bytes
-     * with each panel. */
+    const void *a;        /* packed, as rows of a block */
+    const char *b;        /* the first panel */
+    int64_t stride, wide; /* bytes from a term to the next, from a panel to the next */
+    bool rows;            /* of pairs: both terms are rows of B, stride / 2 apart */
+    /* With each term two lines are prefetched: these, `step` bytes on with each term, `wide` with
+     * each panel. */
     const char *beside[2];
-    int64_t step, panel;
+    int64_t step;
     void *sums; /* of rows, lds apart; `first`: they begin at 0 */
     int64_t lds;
     bool first;
