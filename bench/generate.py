@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A token of llama_56m beside transformers' generate with its cache on this processor, and what it costs beside reading the weights.
+"""A token of a model beside transformers' generate with its cache on this processor, and what it costs beside reading the weights.
 
-    bench/generate.py [BUILD] [--sequences 1,8] [--lengths 128,3968] [--tokens 100] [--rounds 3] [--no-torch]
+    bench/generate.py [BUILD] [--model llama_56m|qwen2_0_5b] [--precision f32|bf16] [--sequences 1,8] [--lengths 128,3968]
+                      [--tokens 100] [--rounds 3] [--no-torch]
 
-Both are greedy, in float32, on one thread, and take turns. What is said is seconds of the processor for a
+Both are greedy, in the same precision, on one thread, and take turns; weights are random. What is said is seconds of the processor for a
 token of each sequence, the difference of a longer and a shorter run (other programs on the machine are then not counted, but for
 what they take of memory), and the bytes that have to be read for it, weights and caches, beside those that a program that only
 reads reads in the same time. --lengths: of prompts; the program has room for 4096 tokens.
@@ -18,8 +19,9 @@ import tempfile
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-LAYERS, HIDDEN, KV, GROUP, HEAD, FFN, VOCAB, ROOM = 8, 512, 4, 2, 64, 1376, 32000, 4096
-WEIGHTS = 4 * (LAYERS * (HIDDEN * HEAD * KV * (2 * GROUP + 2) + 3 * HIDDEN * FFN) + VOCAB * HIDDEN)
+ROOM = 4096
+# layers, hidden, kv_heads, group, head, ffn, vocab, whether the head is the table of tokens
+SHAPES = {"llama_56m": (8, 512, 4, 2, 64, 1376, 32000, False), "qwen2_0_5b": (24, 896, 2, 7, 64, 4864, 151936, True)}
 READER = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -59,46 +61,58 @@ int main(int argc, char **argv)
 """
 
 
-def prompt(sequence, length):
-    return [(i * 7919 + 17 * sequence) % VOCAB for i in range(length)]
+class Shape:
+    def __init__(self, model, precision):
+        self.model, self.precision, self.each = model, precision, 2 if precision == "bf16" else 4
+        self.layers, self.hidden, self.kv, self.group, self.head, self.ffn, self.vocab, self.tied = SHAPES[model]
+        heads = self.kv * (2 * self.group + 2)
+        self.weights = self.each * (self.layers * (self.hidden * self.head * heads + 3 * self.hidden * self.ffn) + self.vocab * self.hidden)
+
+    def cache(self, keys):
+        return self.each * 2 * self.layers * self.kv * self.head * keys
+
+    def prompt(self, sequence, length):
+        return [(i * 7919 + 17 * sequence) % self.vocab for i in range(length)]
 
 
 class Program:
-    def __init__(self, build, where, sequences):
-        self.path, self.sequences = f"{where}/gen{sequences}", sequences
-        subprocess.run([f"{build}/bin/mgc", f"{ROOT}/models/llama_56m.mg", "-D", f"seq={ROOM}", "--generate", "--sequences",
-                        str(sequences), "-o", self.path], check=True, stdout=subprocess.DEVNULL)
+    def __init__(self, build, where, shape, sequences):
+        self.path, self.shape, self.sequences = f"{where}/gen{sequences}", shape, sequences
+        subprocess.run([f"{build}/bin/mgc", f"{ROOT}/models/{shape.model}.mg", "-D", f"seq={ROOM}", "--precision", shape.precision, "--generate",
+                        "--sequences", str(sequences), "-o", self.path], check=True, stdout=subprocess.DEVNULL)
 
     def run(self, length, tokens):
         args = [self.path, "--sample", str(tokens), "--temperature", "0", "--threads", "1"]
         for k in range(self.sequences):
-            args += ["--prompt", " ".join(map(str, prompt(k, length)))]
+            args += ["--prompt", " ".join(map(str, self.shape.prompt(k, length)))]
         was = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(args, check=True, stdout=subprocess.DEVNULL)
         now = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return now.ru_utime + now.ru_stime - was.ru_utime - was.ru_stime
+        return now.ru_utime - was.ru_utime
 
     def token(self, length, tokens):
         return (self.run(length, 20 + tokens) - self.run(length, 20)) / tokens
 
 
 class Transformers:
-    def __init__(self, sequences):
+    def __init__(self, shape, sequences):
         import torch
         import transformers
-        self.torch, self.sequences = torch, sequences
+        self.torch, self.shape, self.sequences = torch, shape, sequences
         torch.set_num_threads(1)
-        config = transformers.LlamaConfig(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=LAYERS,
-                                          num_attention_heads=KV * GROUP, num_key_value_heads=KV, max_position_embeddings=ROOM,
-                                          tie_word_embeddings=False, pad_token_id=0, eos_token_id=None)
-        self.model = transformers.LlamaForCausalLM(config).eval()
+        sizes = dict(vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.ffn, num_hidden_layers=shape.layers,
+                     num_attention_heads=shape.kv * shape.group, num_key_value_heads=shape.kv, max_position_embeddings=ROOM,
+                     tie_word_embeddings=shape.tied, pad_token_id=0, eos_token_id=None)
+        one = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**sizes)) if shape.tied else \
+            transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
+        self.model = one.eval().to(torch.bfloat16 if shape.precision == "bf16" else torch.float32)
 
     def run(self, length, tokens):
-        ids = self.torch.tensor([prompt(k, length) for k in range(self.sequences)])
-        t = time.process_time()
+        ids = self.torch.tensor([self.shape.prompt(k, length) for k in range(self.sequences)])
+        t = os.times().user
         with self.torch.no_grad():
             self.model.generate(ids, attention_mask=self.torch.ones_like(ids), max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False)
-        return time.process_time() - t
+        return os.times().user - t
 
     def token(self, length, tokens):
         return (self.run(length, 20 + tokens) - self.run(length, 20)) / tokens
@@ -114,17 +128,20 @@ def reader(where):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build", nargs="?", default=f"{ROOT}/build")
+    p.add_argument("--model", default="llama_56m", choices=SHAPES)
+    p.add_argument("--precision", default="f32", choices=("f32", "bf16"))
     p.add_argument("--sequences", default="1,8")
     p.add_argument("--lengths", default="128,3968")
     p.add_argument("--tokens", type=int, default=100)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--no-torch", action="store_true")
     o = p.parse_args()
+    shape = Shape(o.model, o.precision)
     with tempfile.TemporaryDirectory() as where:
         reads = reader(where)
         for sequences in map(int, o.sequences.split(",")):
-            ours = Program(o.build, where, sequences)
-            theirs = None if o.no_torch else Transformers(sequences)
+            ours = Program(o.build, where, shape, sequences)
+            theirs = None if o.no_torch else Transformers(shape, sequences)
             for length in map(int, o.lengths.split(",")):
                 mine, other, rate = [], [], []
                 for _ in range(o.rounds):
@@ -133,11 +150,11 @@ def main():
                     if theirs:
                         other.append(theirs.token(length, o.tokens))
                 keys = length + 20 + o.tokens / 2
-                cache = 4 * 2 * LAYERS * KV * HEAD * keys * sequences
+                all_bytes = shape.weights + shape.cache(keys) * sequences
                 seconds = statistics.median(mine)
-                share = (WEIGHTS + cache) / seconds / statistics.median(rate)
+                share = all_bytes / seconds / statistics.median(rate)
                 line = (f"{sequences} sequences after {length} tokens: {seconds * 1e3:.2f} ms of the processor a token of each; "
-                        f"{(WEIGHTS + cache) / 1e6:.0f} MB are {share:.0%} of what is read in that time")
+                        f"{all_bytes / 1e6:.0f} MB are {share:.0%} of what is read in that time")
                 if theirs:
                     ratios = [b / a for a, b in zip(mine, other)]
                     line += f"; transformers {statistics.median(other) * 1e3:.2f} ms, {statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"

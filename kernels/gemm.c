@@ -26,6 +26,7 @@ typedef struct Job {
     int64_t height, width; /* of a part */
     int64_t strips, strip; /* of a part, side by side; columns of one */
     int64_t slices, slice; /* of a strip, one below the other: a unit each; rows of one */
+    bool few;              /* rows: few_body.h */
 } Job;
 
 static int64_t round_up(int64_t n, int64_t multiple)
@@ -84,6 +85,7 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
                             .of_b = w->of_b,
                             .of_c = w->of_c,
                             .staged = (char *)scratch + w->staged,
+                            .few = w->few,
                             .i = p / w->cols % w->rows * w->height + slice * w->slice,
                             .j = p % w->cols * w->width + strip * w->strip};
         if (w->slices * w->strips * w->cols * w->rows == 1 && u + 1 < end && !w->of_a && !w->of_b) {
@@ -144,10 +146,32 @@ static void choose_slices(Job *w, int64_t threads)
     w->slice = round_up((w->height + w->slices - 1) / w->slices, HIGH);
 }
 
+/* A few rows: a unit is a strip of columns. Its time is that of reading B. */
+static void run_few(Job *w)
+{
+    enum { EACH = 4, WORTH = 1 << 16 }; /* units of a thread; bytes that are worth one */
+    const mg_gemm_desc *d = w->d;
+    const int64_t threads = mg_threads(w->run), bytes = d->n * d->k * mg_dtype_bytes(d->dtype);
+    const int64_t most = smaller((EACH * threads + d->batch - 1) / d->batch, bytes / WORTH + 1);
+    const int64_t widest = (d->n + MGK_FEW_N - 1) / MGK_FEW_N;
+    w->few = true;
+    w->cols = w->rows = w->slices = 1;
+    w->height = w->slice = d->m;
+    w->width = d->n;
+    w->strips = threads > 1 && most > widest ? most : widest;
+    w->strip = round_up((d->n + w->strips - 1) / w->strips, WIDE);
+    w->strips = (d->n + w->strip - 1) / w->strip;
+    mg_parallel(w->run, d->batch * w->strips, bytes < WORTH ? WORTH / (bytes + 1) : 1, parts, w);
+}
+
 static void run_parts(Job *w)
 {
     const mg_gemm_desc *d = w->d;
     const int64_t threads = mg_threads(w->run);
+    if (d->m <= MGK_FEW_ROWS && !w->of_a && !w->of_b && !w->of_c && d->epilogue != MG_SUM) {
+        run_few(w);
+        return;
+    }
     const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
     double worth = flops * (double)d->batch / SMALL;
     int64_t want = worth < 1 ? 1 : worth < (double)threads ? (int64_t)worth : threads;

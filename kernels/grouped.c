@@ -63,6 +63,9 @@ static void part(const Grouped *w, const mg_gemm_desc *one, const char *a, const
                      .j = strip * w->width};
     p.m = smaller(w->height, one->m - p.i);
     p.n = smaller(w->width, one->n - p.j);
+    /* Tiles of AMX have other sums: there an element would depend on how many rows its expert has.
+     */
+    p.few = one->m <= MGK_FEW_ROWS && p.n <= MGK_FEW_N && mgk_isa() != MGK_AMX;
     if (p.m > 0 && p.n > 0)
         mgk_product_part(&p, scratch);
 }
@@ -95,7 +98,8 @@ void mg_grouped(mg_run *r, int action, const mg_grouped_desc *d, const void *z, 
     const double flops = 2.0 * (double)(d->groups * d->rows) * (double)d->k * (double)d->n;
     Grouped x = {.run = r, .d = d, .z = z, .other = w, .to = y, .end = end, .height = d->rows};
     const int64_t want = threads == 1 || flops < SMALL ? 1 : (UNITS * threads + all - 1) / all;
-    x.width = smaller(cut(d->n, want, WIDE), MG_BLOCK_N);
+    const bool few = d->rows <= MGK_FEW_ROWS * d->experts; /* rows of an expert, most often */
+    x.width = smaller(cut(d->n, want, WIDE), few ? MGK_FEW_N : MG_BLOCK_N);
     x.strips = (d->n + x.width - 1) / x.width;
     mg_begin(r, action);
     mg_parallel(r, all * x.strips, flops < SMALL ? all * x.strips : 1, row_parts, &x);

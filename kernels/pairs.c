@@ -44,9 +44,30 @@ MGK_INLINE V tile_term(V sum, V all, V b)
 #define tiles NAME(tiles)
 #include "kernels/product_tiles.h"
 
+#define FEW_PAIRS
+#include "kernels/few_tiles.h"
+
 void mgk_pairs_tiles(mgk_panel *w)
 {
     tiles(w);
+}
+
+void mgk_pairs_few(const mgk_few *f)
+{
+    few_panels(f);
+}
+
+void mgk_pairs_order(const mgk_few *f)
+{
+    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    for (int64_t i = 0; i < f->m; i++)
+        for (int64_t x = 0; x < f->panels; x++) {
+            float *at = (float *)f->sums + i * f->lds + x * PANEL_N;
+            const __m512 a = _mm512_loadu_ps(at), b = _mm512_loadu_ps(at + VL);
+            _mm512_storeu_ps(at, _mm512_permutex2var_ps(a, low, b));
+            _mm512_storeu_ps(at + VL, _mm512_permutex2var_ps(a, high, b));
+        }
 }
 
 #if defined(__clang__)
@@ -66,6 +87,17 @@ void mgk_pairs_tiles(mgk_panel *w)
 {
     (void)w;
     mgk_fatal("mg_gemm", "this processor has no products of pairs");
+}
+
+void mgk_pairs_few(const mgk_few *f)
+{
+    (void)f;
+    mgk_fatal("mg_gemm", "this processor has no products of pairs");
+}
+
+void mgk_pairs_order(const mgk_few *f)
+{
+    mgk_pairs_few(f);
 }
 
 #endif

@@ -14,5 +14,9 @@ bool mgk_pairs_there(void);
 
 /* Multiplies tiles of a panel of pairs: w->k counts pairs. */
 void mgk_pairs_tiles(mgk_panel *w);
+/* The same of a few rows: f->k counts pairs. */
+void mgk_pairs_few(const mgk_few *f);
+/* Sums of pairs that were joined from rows: their columns in the order of B. */
+void mgk_pairs_order(const mgk_few *f);
 
 #endif

@@ -30,8 +30,12 @@ typedef struct mgk_product {
      * their beginning is prefetched. */
     const void *next_a, *next_b;
     int64_t i, m, j, n;
+    bool few; /* at most MGK_FEW_ROWS rows and MGK_FEW_N columns, of plain matrices: few_body.h */
 } mgk_product;
 void mgk_product_part(const mgk_product *w, void *scratch);
+
+#define MGK_FEW_ROWS 16
+#define MGK_FEW_N    512
 
 /* Runs the kernel after rows [i, i + m) and columns [j, j + n). */
 static inline void mgk_epilogue_rows(const mgk_product *w, int64_t i, int64_t m, int64_t j,
@@ -66,5 +70,23 @@ typedef struct mgk_panel {
     double alpha;
     mgk_prefetch a_prefetch, b_prefetch; /* in memory: the data that are packed next */
 } mgk_panel;
+
+/* Some terms of a few rows of A times panels of B that lie side by side. k: terms (or pairs), at
+ * most MGK_FEW_TERMS. */
+#define MGK_FEW_TERMS 16
+typedef struct mgk_few {
+    int64_t m, k, panels;
+    const void *a;        /* packed, as rows of a block */
+    const char *b;        /* the first panel */
+    int64_t stride, wide; /* bytes from a term to the next, from a panel to the next */
+    bool rows;            /* of pairs: both terms are rows of B, stride / 2 apart */
+    /* With each term two lines are prefetched: these, `step` bytes on with each term, `wide` with
+     * each panel. */
+    const char *beside[2];
+    int64_t step;
+    void *sums; /* of rows, lds apart; `first`: they begin at 0 */
+    int64_t lds;
+    bool first;
+} mgk_few;
 
 #endif

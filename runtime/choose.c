@@ -58,13 +58,70 @@ static int32_t of_all(double *z, int64_t n, int64_t best, double temperature, do
     return (int32_t)best; /* rounding made u as large as the whole sum */
 }
 
-/* How many of the likeliest are kept, of m in order, whose probabilities are p. */
-static int64_t kept(const rt_choice *c, const double *p, int64_t m)
+/* Puts the k likeliest of n in front, in any order: like quicksort, of one side only. */
+static void divide(candidate *all, int64_t n, int64_t k)
 {
-    double sum = 0, at = 0;
-    int64_t n = 0;
-    for (int64_t i = 0; i < m; i++)
+    while (n > 1 && k > 0 && k < n) {
+        const candidate middle = all[n / 2];
+        int64_t i = 0, j = n - 1;
+        for (;;) {
+            while (likelier(&all[i], &middle) < 0)
+                i++;
+            while (likelier(&middle, &all[j]) < 0)
+                j--;
+            if (i >= j)
+                break;
+            const candidate c = all[i];
+            all[i++] = all[j];
+            all[j--] = c;
+        }
+        if (k <= i) { /* none behind i is likelier than one before it */
+            n = i;
+        } else {
+            all += i;
+            n -= i;
+            k -= i;
+        }
+    }
+}
+
+/* The candidates whose probability beside that of the likeliest is at least `least`. */
+static int64_t above(const double *z, int64_t n, const double *p, double least, candidate *all)
+{
+    int64_t m = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (p[i] >= least)
+            all[m++] = (candidate){z[i], (int32_t)i};
+    return m;
+}
+
+/* All that top_p and min_p may keep of all tokens, and few others: a vocabulary is long, and nearly
+ * all of it unlikely, so that sorting it would take longer than a small model. p: beside the
+ * likeliest. */
+static int64_t likely(const rt_choice *c, const double *z, int64_t n, const double *p,
+                      candidate *all)
+{
+    enum { STEP = 16 };
+    double sum = 0, least = 1;
+    if (c->top_p >= 1)
+        return above(z, n, p, c->min_p, all);
+    for (int64_t i = 0; i < n; i++)
         sum += p[i];
+    for (double mass = 0; mass < c->top_p * sum && least > 0x1p-1000;) {
+        least /= STEP;
+        mass = 0;
+        for (int64_t i = 0; i < n; i++)
+            mass += p[i] >= least ? p[i] : 0;
+    }
+    return above(z, n, p, least, all);
+}
+
+/* How many of the likeliest are kept, of m in order, whose probabilities are p and have this sum
+ * with all others. */
+static int64_t kept(const rt_choice *c, const double *p, int64_t m, double sum)
+{
+    double at = 0;
+    int64_t n = 0;
     for (int64_t i = 0; i < m && (c->top_p >= 1 || at < c->top_p * sum); i++, n++)
         at += p[i];
     while (n > 1 && p[n - 1] < c->min_p * p[0])
@@ -72,17 +129,28 @@ static int64_t kept(const rt_choice *c, const double *p, int64_t m)
     return n > 0 ? n : 1;
 }
 
-static int32_t of_likeliest(const rt_choice *c, const double *z, int64_t n, double u)
+static int32_t of_likeliest(const rt_choice *c, const double *z, int64_t n, int64_t best, double u)
 {
     candidate *all = rt_alloc((size_t)n, sizeof *all);
-    for (int64_t i = 0; i < n; i++)
-        all[i] = (candidate){z[i], (int32_t)i};
-    qsort(all, (size_t)n, sizeof *all, likelier);
-    int64_t m = c->top_k > 0 && c->top_k < n ? c->top_k : n, at = 0;
-    double *p = rt_alloc((size_t)m, sizeof *p), sum = 0, so_far = 0;
+    double *p = rt_alloc((size_t)n, sizeof *p), total = 0, sum = 0, so_far = 0;
+    const bool few = c->top_k > 0 && c->top_k < n;
+    int64_t m, at;
+    for (int64_t i = 0; i < n && !few; i++)
+        total += p[i] = exp((z[i] - z[best]) / c->temperature);
+    if (few) {
+        m = c->top_k;
+        for (int64_t i = 0; i < n; i++)
+            all[i] = (candidate){z[i], (int32_t)i};
+        divide(all, n, m);
+    } else {
+        m = likely(c, z, n, p, all);
+    }
+    qsort(all, (size_t)m, sizeof *all, likelier);
     for (int64_t i = 0; i < m; i++)
-        p[i] = exp((all[i].z - all[0].z) / c->temperature);
-    m = kept(c, p, m);
+        p[i] = exp((all[i].z - z[best]) / c->temperature);
+    for (int64_t i = 0; i < m && few; i++)
+        total += p[i];
+    m = kept(c, p, m, total);
     for (int64_t i = 0; i < m; i++)
         sum += p[i];
     for (at = 0; at + 1 < m && (so_far += p[at]) <= u * sum; at++)
@@ -102,5 +170,5 @@ int32_t rt_choose(const rt_choice *c, double *z, int64_t n, const rt_text *t, do
         return (int32_t)best;
     if (c->top_k == 0 && c->top_p >= 1 && c->min_p <= 0)
         return of_all(z, n, best, c->temperature, u);
-    return of_likeliest(c, z, n, u);
+    return of_likeliest(c, z, n, best, u);
 }

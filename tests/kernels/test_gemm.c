@@ -1,6 +1,7 @@
 /* test_gemm.c - products against plain loops in double, on random shapes, strides and batches. */
 #include "tests/kernels/cm.h"
 #include "tests/kernels/pool.h"
+#include "kernels/product.h"
 #include "runtime/sizes.h"
 #include "tests/sample.h"
 
@@ -68,8 +69,10 @@ static void run(Case *x, int threads)
     mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p, x->extra.p, x->aux.p);
     assert_int_equal(r.outputs, x->d.batch * x->d.m * x->d.n * (x->d.epilogue & MG_AUX ? 2 : 1) +
                                     (x->d.epilogue == MG_SUM ? x->d.n : 0));
-    if (x->d.m > 1 && x->d.n > 1) /* of each panel of B, 32 columns at most */
-        assert_true(r.looks >= x->d.batch * ((x->d.n + 31) / 32));
+    /* of each panel of B, 32 columns at most; of a few rows, each strip */
+    const int64_t wide = x->d.m > MGK_FEW_ROWS ? 32 : MGK_FEW_N;
+    if (x->d.m > 1 && x->d.n > 1 && x->d.k > 0)
+        assert_true(r.looks >= x->d.batch * ((x->d.n + wide - 1) / wide));
 }
 
 static double tanh_of_gelu(double x)
@@ -238,6 +241,41 @@ static void test_bits(void **state)
         x.c = first;
         drop(&x);
     }
+}
+
+/* The rows of a product of a few rows have the bits that they have among many (but on the tiles of
+ * AMX, whose sums are others). */
+static void test_few(void **state)
+{
+    (void)state;
+    static const mg_dtype types[] = {MG_F32, MG_F64, MG_BF16, MG_F16};
+    const mgk_level best = pool_best() < MGK_PAIRS ? pool_best() : MGK_PAIRS;
+    uint64_t seed = 23;
+    for (int level = MGK_BASE; level <= (int)best; level++)
+        for (int i = 0; i < 64; i++) {
+            pool_level((mgk_level)level);
+            mg_gemm_desc d = random_shape(&seed, types[i % 4], types[i % 4]);
+            d.batch = 1, d.m = 2 * MGK_FEW_ROWS + in_range(&seed, 1, 30), d.k += 1;
+            d.n = in_range(&seed, 2, i % 3 ? 90 : 1100);
+            d.lda = d.ta ? d.m : d.k, d.ldb = (d.tb ? d.k : d.n) + in_range(&seed, 0, 3);
+            d.ldc = d.n, d.sa = d.m * d.k, d.sb = (d.tb ? d.n : d.k) * d.ldb, d.sc = d.m * d.n;
+            Case x = make(&seed, d);
+            const int64_t from = in_range(&seed, 0, MGK_FEW_ROWS), each = mg_dtype_bytes(d.dtype);
+            mg_gemm_desc few = d;
+            few.m = in_range(&seed, 1, MGK_FEW_ROWS);
+            Buffer c = buffer_new(d.out, few.m * d.n);
+            if (d.beta != 0)
+                memcpy(c.p, (char *)x.c.p + from * d.n * each, (size_t)(few.m * d.n * each));
+            run(&x, 1);
+            mg_run r = {.threads = 1 + i % 4, .scratch = mg_gemm_scratch(&few), .cuts = seed};
+            mg_gemm(&r, 0, &few, (char *)x.a.p + from * (d.ta ? 1 : d.lda) * each, x.b.p, c.p, NULL,
+                    NULL);
+            assert_memory_equal(c.p, (char *)x.c.p + from * d.n * each,
+                                (size_t)(few.m * d.n * each));
+            buffer_free(&c);
+            drop(&x);
+        }
+    pool_level(pool_best());
 }
 
 /* The context of a test's kernel: C, a copy of it, and how often each piece was asked for. */
@@ -417,10 +455,11 @@ static void test_subnormal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loops), cmocka_unit_test(test_split),
-        cmocka_unit_test(test_rows),  cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_then),  cmocka_unit_test(test_error),
-        cmocka_unit_test(test_small), cmocka_unit_test(test_subnormal),
+        cmocka_unit_test(test_loops),     cmocka_unit_test(test_split),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_few),       cmocka_unit_test(test_then),
+        cmocka_unit_test(test_error),     cmocka_unit_test(test_small),
+        cmocka_unit_test(test_subnormal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
