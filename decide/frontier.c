@@ -407,10 +407,8 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
     return kept;
 }
 
-/* Bytes that a plan for the whole program needs, or -1; persistent: those that no choice changes;
- * outside (may be NULL): of those of a step, that are alive before and after all loops. */
-static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept,
-                          int64_t *persistent, int64_t *outside)
+int64_t frontier_bytes(const Module *m, const Device *d, const KeepPlan *kept, int64_t *persistent,
+                       int64_t *outside)
 {
     const Ins *loops[KEEP_LOOPS];
     Arena *tmp = arena_new();
@@ -425,7 +423,7 @@ static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept
     return bytes;
 }
 
-static KeepFit fit_of(const Device *d, int64_t bytes, int64_t budget, int64_t persistent)
+KeepFit frontier_fit(const Device *d, int64_t bytes, int64_t budget, int64_t persistent)
 {
     return bytes <= budget ? KEEP_fits : persistent >= d->memory ? KEEP_hopeless : KEEP_too_large;
 }
@@ -451,43 +449,6 @@ static const char *described(const Frontier *f, const KeepChoice *c)
     return all;
 }
 
-/* In a pipeline all stages keep the same values, for all ranks run one text: the most that fits of
- * what is worth keeping, or else the least. NULL: the default fits. */
-static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a, KeepFit *fit)
-{
-    KeepOption options[KEEP_OPTIONS];
-    const Ins *loops[KEEP_LOOPS];
-    int64_t budget = plan_budget(m, d), persistent = 0;
-    int64_t bytes = bytes_with(m, d, NULL, &persistent, NULL);
-    int n = keep_loops(m, loops, KEEP_LOOPS), staged = 0;
-    *fit = fit_of(d, bytes, budget, persistent);
-    if (bytes <= budget || persistent >= budget)
-        return NULL;
-    while (staged < n && !ir_is_staged(m, loops[staged]))
-        staged++;
-    int all = staged < n ? keep_options(m, staged, d, a, options) : 0;
-    KeepPlan *plan = NULL;
-    for (int k = all - 2; k >= 0; k--) { /* the last is the default */
-        plan = NEW(a, KeepPlan);
-        for (int l = 0; l < n; l++) {
-            KeepRanges ranges = {0};
-            if (l == staged)
-                vec_push(a, &ranges,
-                         ((KeepRange){.iterations = loops[l]->attrs.dim.size,
-                                      .segment = 1,
-                                      .keep = options[k].keep,
-                                      .says = options[k].names}));
-            vec_push(a, &plan->loops, ranges);
-            vec_push(a, &plan->dims, loops[l]->attrs.dim.name);
-        }
-        bytes = bytes_with(m, d, plan, &persistent, NULL);
-        *fit = fit_of(d, bytes, budget, persistent);
-        if (bytes < 0 || bytes <= budget)
-            break;
-    }
-    return plan;
-}
-
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, KeepAsk *ask)
 {
     KeepAsk nobody = {0};
@@ -496,9 +457,9 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     if (m->layout.pipeline.axis)
         return frontier_alike(m, d, a, fit);
     int64_t budget = plan_budget(m, d), persistent = 0, outside = 0;
-    int64_t bytes = bytes_with(m, d, NULL, &persistent, &outside);
+    int64_t bytes = frontier_bytes(m, d, NULL, &persistent, &outside);
     const bool offloads = m->layout.offload[OFFLOAD_kept] != LEVEL_device;
-    *fit = fit_of(d, bytes, budget, persistent);
+    *fit = frontier_fit(d, bytes, budget, persistent);
     if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda && !offloads)
         return frontier_more(m, d, a);
     if ((bytes <= budget && !offloads) || persistent >= budget)
@@ -520,8 +481,8 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
             break;
         }
         kept = frontier_kept(f, &c, a);
-        bytes = bytes_with(m, d, kept, &persistent, NULL);
-        *fit = fit_of(d, bytes, budget, persistent);
+        bytes = frontier_bytes(m, d, kept, &persistent, NULL);
+        *fit = frontier_fit(d, bytes, budget, persistent);
         if (bytes < 0 || bytes <= budget)
             break;
         limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);
@@ -565,7 +526,7 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
             frontier_close(f);
         return;
     }
-    bytes_with(m, d, NULL, &persistent, NULL);
+    frontier_bytes(m, d, NULL, &persistent, NULL);
     for (int l = 0; l < f->loops; l++)
         print_options(f, l, out);
     fprintf(out, "\nthe fastest for each memory: bytes beyond the %s that are always live\n",

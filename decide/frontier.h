@@ -100,6 +100,8 @@ typedef struct KeepAsk {
  * not what makes it too large. m is as it is before pass recompute, and is not changed; the result
  * is in a. ask: NULL, where nobody does. */
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, KeepAsk *ask);
+/* frontier_alike.c: the same with a pipeline. */
+const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a, KeepFit *fit);
 /* keep_more.c: the default, and values beside it that make the step of a program in halves for a
  * GPU faster, if it fits with them. NULL: there are none. Without pipelines. */
 const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a);
@@ -125,5 +127,11 @@ const KeepProblem *frontier_problem(const Frontier *f);
 KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a);
 Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
                     Arena *a);
+/* Bytes that a plan for the whole program needs, or -1; persistent: those that no choice changes;
+ * outside (may be NULL): of those of a step, that are alive before and after all loops. */
+int64_t frontier_bytes(const Module *m, const Device *d, const KeepPlan *kept, int64_t *persistent,
+                       int64_t *outside);
+/* How well that many bytes fit into a budget. */
+KeepFit frontier_fit(const Device *d, int64_t bytes, int64_t budget, int64_t persistent);
 
 #endif

@@ -162,8 +162,7 @@ static Value whole_of(const Module *m, Value v)
 }
 
 /* How the loop rounded the value that v is a slice of, of those that it stacks; NULL: it did not.
- * In *loop, the loop. A pipeline's loops keep nothing more: of what they stack there is one a
- * microbatch that is under way. */
+ * In *loop, the loop. */
 static const Scaled *rounded_before(const Quantize *q, Value v, const Scaled *s, Ins **loop)
 {
     const Module *m = q->m;
@@ -171,8 +170,7 @@ static const Scaled *rounded_before(const Quantize *q, Value v, const Scaled *s,
     v = whole_of(m, v);
     const Ins *reads = m->values.data[v].def ? NULL : slice_loop(m, v, &stacked);
     *loop = reads ? m->values.data[stacked].def : NULL;
-    if (!*loop || (*loop)->op != OP_repeat || (*loop)->home != reads->home ||
-        m->layout.pipeline.axis || s->each.n)
+    if (!*loop || (*loop)->op != OP_repeat || (*loop)->home != reads->home || s->each.n)
         return NULL;
     uint32_t at = 0;
     while ((*loop)->out[at] != stacked)
@@ -187,16 +185,20 @@ static const Scaled *rounded_before(const Quantize *q, Value v, const Scaled *s,
     return NULL;
 }
 
-/* Takes what the loop kept: the scale; and the numbers, where nothing else needs the half. */
+/* Takes what the loop kept: the scale; and the numbers, where nothing else needs the half. A
+ * pipeline's loops keep a scale with its numbers alone, in place of halves: of what they stack
+ * there is one a microbatch that is under way. */
 static void take_kept(Quantize *q, Value v, Scaled *s)
 {
     Module *m = q->m;
     Ins *loop, *reads = m->values.data[whole_of(m, v)].home->owner;
     const Scaled *x = rounded_before(q, v, s, &loop);
-    if (!x)
+    const bool instead =
+        x && !q->half[whole_of(m, v)] && type_same_dims(type_of(m, x->number), type_of(m, v));
+    if (!x || (!instead && m->layout.pipeline.axis))
         return;
     s->scale = repeat_slice(m, reads, repeat_stack(m, loop, x->scale));
-    if (!q->half[whole_of(m, v)] && type_same_dims(type_of(m, x->number), type_of(m, v)))
+    if (instead)
         s->number = repeat_slice(m, reads, repeat_stack(m, loop, x->number));
 }
 

@@ -159,6 +159,34 @@ layout {{
                 p = json.loads(r.out)
                 self.assertLessEqual(p["arena_bytes"], 1.01 * p["live_bound_bytes"], (name, policy))
 
+    def test_kinds_of_layers(self):
+        """A pipeline's layers of two kinds are two repeats, and a device's memory between that of the plan with room for all and
+        that of one that keeps nothing is enough for a plan that keeps some."""
+        sizes = [x for d in ("layers=8", "hidden=1024", "heads=8", "narrow=256", "wide=2048", "ffn=512", "experts=8",
+                                   "vocab=1024", "batch=64") for x in ("-D", d)]
+        layout = self.write("pp.mg", "layout pp { device h100\n mesh pp = 2\n layers -> pp (schedule = 1f1b)\n microbatch 4\n"
+                            " recompute auto }\n")
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h100.json"), encoding="utf-8") as f:
+            device = json.load(f)
+
+        def plan(policy, memory):
+            path = self.write("device.json", json.dumps(dict(device, name="less", memory=int(memory))))
+            return self.plan(os.path.join(mgctest.SOURCE, "bench/published/deepseek.mg"), "--layout", layout, "--device", path, *sizes, "--recompute", policy, "--offload", "none")
+
+        def needs(p):
+            return p["arena_bytes"] + p["outside"]["bytes"]
+
+        most, least = (needs(plan(policy, device["memory"])) for policy in ("auto", "all"))
+        self.assertGreater(most, 1.2 * least)
+        last = 0
+        for memory in (least + (most - least) * part for part in (0.25, 0.5, 0.75)):
+            p = plan("auto", memory)
+            self.assertLessEqual(needs(p), memory)
+            self.assertEqual(len({r["repeat"] for r in p["recompute"]["ranges"]}), 2)
+            if last:
+                self.assertLessEqual(p["recompute"]["again_ms"], last)
+            last = p["recompute"]["again_ms"]
+
     def kept_by_a_layer(self, name, dims, split):
         """Bytes that a layer more makes of activations, on each of 8 ranks of tp that split the sequence, over seq * batch * hidden / 8."""
         layout = self.write("tp8.mg", f"layout tp8 {{ device h100\n mesh tp = 8\n {split}, ffn, vocab -> tp\n seq -> tp\n"

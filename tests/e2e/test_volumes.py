@@ -147,6 +147,22 @@ class Volumes(mgctest.Case):
             self.sends(plan, all_to_all=3 * M * m.layers * 9 * queries // 16, all_reduce=2 * 3 * alike * FLOAT // 4)
             self.assertEqual(plan["context"], [{"dim": "seq", "axes": "cp", "attention": "heads"}])
 
+    def test_experts(self):
+        """Rows go to their experts and back, and so do gradients: four times all slots. Where experts are, gradients are weighed, and
+        those of weights made: two numbers a slot are sent for that, and no row of what experts give is sent a second time."""
+        layers, experts, slot, hidden = 4, 8, 40, 128
+        for n in (2, 4, 8):
+            self.write("l.mg", f"layout l {{\n    device b200\n    mesh ep = {n}\n    experts -> ep\n    batch -> ep\n    microbatch 1\n"
+                               "    recompute none\n}\n")
+            for precision, size in (("f32", FLOAT), ("bf16", HALF)):
+                r = self.mgc(mgctest.model("mixtral_mini.mg"), "--layout", "./l.mg", "-D", f"batch={M * n}", "--precision", precision,
+                             "--pieces=none", "--plan=json")
+                self.assertEqual(r.returncode, 0, r.stderr)
+                sent = [v for v in json.loads(r.stdout)["collectives"] if v["kind"] == "all_to_all"]
+                self.assertEqual(sum(v["count"] for v in sent), 6 * M * layers)
+                self.assertEqual(sum(v["bytes"] for v in sent),
+                                 (n - 1) * M * layers * experts * slot * (4 * hidden * size + 2 * FLOAT) // n)
+
 
 if __name__ == "__main__":
     mgctest.main()
