@@ -95,6 +95,15 @@ class Prompts(mgctest.Case):
         self.assertEqual(list(self.samples("d")), [9])
         self.assertNotEqual(self.samples("d")[9], got[9], seeds.out)
 
+    def test_text_k_draws_by_k(self):
+        self.write("same", "x\nx\nx\n")
+        self.run_to(2, "a", "--prompts", "same", "--sample", 8)
+        self.write("same", "x\ny\nx\n")
+        self.run_to(2, "b", "--prompts", "same", "--sample", 8)
+        for step, texts in self.samples("a").items():
+            self.assertEqual(len(set(texts)), 3)
+            self.assertEqual(texts[::2], self.samples("b")[step][::2])
+
     def test_greedy_is_a_look(self):
         self.run_to(20, "a", "--prompts", "prompts", "--sample", 10, "--sample-every", 0, "--temperature", 0, "--lr", 0.1)
         for prompt, text in self.samples("a")[20]:
