@@ -151,7 +151,7 @@ layout {{
 
     def test_arena(self):
         """The arena is within 1% of the largest live set, whatever is kept."""
-        for name in sorted(os.listdir(os.path.dirname(model("mlp.mg")))):
+        for name in mgctest.SHIPPED:
             for policy in "auto", "none", "all":
                 r = self.mgc(model(name), "--device", "b200", "--recompute", policy, "--offload", "none", "--plan=json")
                 if r.returncode == 3:
