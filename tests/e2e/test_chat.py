@@ -214,6 +214,15 @@ class Chat(mgctest.Case):
         self.tok("a.jsonl")
         self.assertEqual(self.read("out.labels"), bytes(i % 3 == 0 for i in range(10)))
         self.assertEqual(self.documents("out", "out.weights.bin"), [self.WHOLE.replace("{Hello<|im_end|>}", "Hello<|im_end|>")] * 10)
+        records = [{"prompt": p, "completion": c, "label": True} for p, c in (("Hi", "yes"), ("Oh", "no"), ("Hi", "not at all"))]
+        self.write("b.jsonl", lines(records))
+        self.tok("b.jsonl", out="b")
+        turn = "<|im_start|>user\n%s<|im_end|>\n<|im_start|>assistant\n{%s<|im_end|>}\n"
+        self.assertEqual(self.documents("b.other", "b.other.weights.bin"),
+                         [turn % x for x in (("Hi", "not at all"), ("Oh", "yes"), ("Hi", "no"))])
+        self.write("b.jsonl", lines([dict(records[0], prompt="Hi" * 5), dict(records[2], prompt="Oh")]))
+        self.tok("b.jsonl", out="b", options=("--max-length", "33"))  # which all records keep, and not both prompt and answer of two
+        self.assertEqual(self.documents("b.other", "b.other.weights.bin")[0], turn.split("{", maxsplit=1)[0] % ("Hi" * 5) + "{not }")
         self.write("m.mg", mgctest.TINY.replace("tokens[batch, seq] : token(vocab)", "tokens[batch, seq] : token(vocab), "
                                                 "mask[batch, seq] : token(marks), good[batch, one] : token(marks)")
                    .replace("dim hidden", "dim marks = 2, one = 1, hidden")

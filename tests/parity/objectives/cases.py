@@ -16,6 +16,7 @@ ADAPTED = ("q_proj", "v_proj")
 # name: (objective with its settings, what else)
 CASES = {
     "dpo": "dpo,beta=0.2",
+    "dpo_stored": "dpo,beta=0.2,reference=stored",
     "dpo_lora": "dpo,beta=0.2",
     "ipo": "ipo,beta=0.3",
     "orpo": "orpo,beta=0.25",

@@ -83,7 +83,7 @@ def settings(folder, kind, **more):
 
 
 def options(name):
-    return {k: float(v) for k, v in (x.split("=") for x in cases.CASES[name].split(",")[1:])}
+    return {k: float(v) for k, v in (x.split("=") for x in cases.CASES[name].split(",")[1:]) if v != "stored"}
 
 
 def plain(name, kind, o):
@@ -175,6 +175,15 @@ def rows_of(batch):
     return rows
 
 
+def stored_reference(model, batch):
+    """Log probabilities of the chosen and the rejected answer of each pair."""
+    with torch.no_grad():
+        each = torch.nn.functional.log_softmax(model(batch["input_ids"]).logits[:, :-1], -1)
+    each = each.gather(-1, batch["input_ids"][:, 1:, None])[..., 0]
+    both = (each * (batch["completion_mask"][:, 1:] == 1)).sum(-1).chunk(2)
+    return torch.stack(both, 1).tolist()
+
+
 def gradients(model):
     found = {}
     for n, p in model.named_parameters():
@@ -211,6 +220,8 @@ def golden(name):
                 if hasattr(m, "inv_freq"):
                     d = m.inv_freq.numel() * 2
                     m.inv_freq = 1.0 / (10000.0 ** (torch.arange(0, d, 2, dtype=torch.float64) / d))
+            if "reference=stored" in cases.CASES[name]:
+                rows["reference"] = stored_reference(trainer.ref_model, batch)
             loss = trainer.compute_loss(trainer.model, batch)
             loss.backward()
             shapes = {n.replace(".default", ""): [list(p.shape), 1 if p.ndim < 2 else 0] for n, p in trainer.model.named_parameters()}

@@ -39,7 +39,7 @@ def names(golden):
 
 def padded(rows, size):
     """Rows of tokens and marks are filled up; others have their size."""
-    return {k: v if k in ("good", "target", "teacher") else [row + [2 if k.endswith("mask") else 0] * (size - len(row)) for row in v]
+    return {k: v if k in ("good", "target", "teacher", "reference") else [row + [2 if k.endswith("mask") else 0] * (size - len(row)) for row in v]
             for k, v in rows.items()}
 
 
@@ -49,6 +49,8 @@ def stored_rows(rows):
         if k == "teacher":
             numbers = array.array("f", (x for row in v for place in row for x in place))
             stored[k] = ("F32", [len(v), len(v[0]), len(v[0][0])], numbers.tobytes())
+        elif k == "reference":
+            stored[k] = ("F64", [len(v), 2], array.array("d", sum(v, [])).tobytes())
         else:
             stored[k] = ("U8", [len(v), len(v[0])], bytes(sum(v, [])))
     return stored
@@ -136,7 +138,7 @@ def check(name, layouts):
     size = max(len(row) for v in golden["rows"].values() for row in v)  # of an objective without `next` that is seq
     kind = name.split("_")[0]
     seq, size = (size, size) if kind in ("reward", "classify") else (size - 1, size) if kind == "distill" else (size, size + 1)
-    referred = kind in ("dpo", "ipo", "kto") and not lora
+    referred = kind in ("dpo", "ipo", "kto") and not lora and "reference=stored" not in cases.CASES[name]
     rows = padded(golden["rows"], size)
     with tempfile.TemporaryDirectory(prefix="mgc-objective-") as folder:
         stored = source(folder, golden, cases.CONFIG, referred)
