@@ -389,6 +389,15 @@ static const char *whole_modules(Elab *e)
     return *all ? arena_printf(e->arena, "[%s\n  ]", all) : "null";
 }
 
+/* PEFT's fan_in_fan_out: files have the matrices of products as [in, out]. */
+static bool turned(const Elab *e)
+{
+    for (size_t i = 0; i < e->adapted_all.n; i++)
+        if (!e->adapted_all.data[i]->table)
+            return e->adapted_all.data[i]->turned;
+    return false;
+}
+
 /* adapter_config.json, from its second line on: the first has where the base came from. */
 static void write_config(Elab *e)
 {
@@ -401,7 +410,7 @@ static void write_config(Elab *e)
         "  \"lora_dropout\": %s,\n  \"use_rslora\": %s,\n  \"use_dora\": %s,\n"
         "  \"rank_pattern\": {%s},\n  \"alpha_pattern\": {%s},\n  \"target_modules\": [%s\n  "
         "]\n}\n",
-        e->adapted_all.data[0]->turned ? "true" : "false", whole_modules(e), (long long)l->rank,
+        turned(e) ? "true" : "false", whole_modules(e), (long long)l->rank,
         number_text_of(e, l->alpha), number_text_of(e, l->dropout),
         l->stabilized ? "true" : "false", l->dora ? "true" : "false", modules(e, rank_of),
         modules(e, alpha_of), modules(e, NULL));

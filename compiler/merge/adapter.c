@@ -226,8 +226,9 @@ static bool read_pair(Session *s, MergedAdapter *m, const Stored *w, const Pair 
     double *of_a = store_all(s, a), *of_b = store_all(s, b);
     out->left = turned ? transposed(s, of_a, a->shape[0], a->shape[1]) : of_b;
     out->right = turned ? transposed(s, of_b, b->shape[0], b->shape[1]) : of_a;
-    for (int64_t i = 0; out->left && i < w->shape[0] * out->rank; i++)
-        out->left[i] *= scale;
+    double *scaled = turned ? out->right : out->left; /* B, as a program does that exports */
+    for (int64_t i = 0; scaled && i < b->n; i++)
+        scaled[i] *= scale;
     return out->left && out->right && read_magnitude(s, m, w, p, turned, out);
 }
 

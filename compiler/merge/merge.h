@@ -67,7 +67,7 @@ void merge_adapter_close(MergedAdapter *m);
 
 /* An adapter's part of a tensor of n rows: left [rows, rank] times right [rank, columns]. */
 typedef struct Addend {
-    double *left, *right; /* malloc'ed; left has scale and weight in it */
+    double *left, *right; /* malloc'ed; B, one of them, has scale and weight in it */
     double *magnitude;    /* DoRA: malloc'ed, or NULL */
     bool by_column;       /* its lengths are those of columns */
     double *length;       /* ... malloc'ed, once they are known */

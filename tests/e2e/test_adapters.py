@@ -157,6 +157,20 @@ class Adapters(mgctest.Case):
         r = self.trains("./dora", "--data", "text1.txt", *base, "--adapter", "second/ckpt/step-00000000", "--out", "third", code=65)
         self.assertIn("use_dora = 0", r.err)
 
+    def test_merged(self):
+        """mgc merge makes the bytes of --export of what programs saved."""
+        self.make("none", "--adapter", "none", "--precision", "f32")
+        self.trains("./none", "--export", "base")
+        for adapter in some(("lora", "stable", "dora", "table", "saved"), 2):
+            self.make("train", "--adapter", adapter, "--precision", "f32")
+            self.run_one("train", 4, f"run-{adapter}", "--init", "base", "--lr", 0.05)
+            saved = f"run-{adapter}/ckpt/step-00000004"
+            self.trains("./train", "--init", "base", "--adapter", saved, "--export", f"export-{adapter}")
+            self.assertEqual(self.mgc("merge", saved, "--base", "base", "-o", f"merge-{adapter}").returncode, 0)
+            got, want = (self.read(f"{way}-{adapter}/model.safetensors") for way in ("merge", "export"))
+            bytes_of = lambda d: {k: d[8 + int.from_bytes(d[:8], "little"):][slice(*t["data_offsets"])] for k, t in self.names(d).items()}  # noqa: E731
+            self.assertEqual(bytes_of(got), bytes_of(want), adapter)
+
     def test_plan(self):
         """What is trained, what freezing saves; no product makes the gradient of what is frozen."""
         plans = {a: json.loads(self.compiles("small.mg", "--adapter", a, "--plan=json").out) for a in ("lora", "none")}
