@@ -4,7 +4,8 @@
     bench/generate.py [BUILD] [--model llama_56m|qwen2_0_5b] [--precision f32|bf16] [--sequences 1,8] [--lengths 128,3968]
                       [--tokens 100] [--rounds 3] [--no-torch]
 
-Both are greedy, in the same precision, on one thread, and take turns; weights are random. What is said is seconds of the processor for a
+Both are greedy, in the same precision, on one thread, and take turns; weights are random. What is said is seconds of the processor
+(without the system) for a
 token of each sequence, the difference of a longer and a shorter run (other programs on the machine are then not counted, but for
 what they take of memory), and the bytes that have to be read for it, weights and caches, beside those that a program that only
 reads reads in the same time. --lengths: of prompts; the program has room for 4096 tokens.
