@@ -147,6 +147,8 @@ typedef struct TokWorker {
     int32_t *id;  /* malloc'ed */
     uint32_t *at; /* where in its text each begins, in bytes */
     size_t n, cap;
+    struct TokWorker **team; /* of others, for long pieces, or NULL */
+    size_t teams;
     bool lost; /* places of a text could not be followed through its normalization */
 } TokWorker;
 TokWorker *tok_worker_new(const Tokenizer *t);

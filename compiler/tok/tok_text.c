@@ -1,6 +1,6 @@
 /* tok_text.c - from a document to pieces: added tokens, normalization, the splits in order. Each
  * byte on its way knows which byte of the document it comes from. */
-#include "compiler/tok/tok.h"
+#include "compiler/tok/tok_split.h"
 #include "compiler/tok/tok_class.h"
 
 #include <stdlib.h>
@@ -176,7 +176,7 @@ static void split_from(TokWorker *w, size_t at, TokPiece p)
         prefix_space(w, at, p);
     else if (kind == SPLIT_bytes)
         as_bytes(w, at, p);
-    else
+    else if (at || !tok_split_wide(w, &p, split_from))
         tok_split(w, at, &p, split_from);
 }
 

@@ -60,6 +60,32 @@ class Tok(mgctest.Case):
                 self.tok("t.json", "texts.jsonl", out=name)
                 self.assertEqual(self.tokens(name), kind["ids"])
 
+    def test_long_texts(self):
+        """A long text is encoded by all cores at once: the ids are those of one core, of texts that leave no good place to cut."""
+        r = random.Random(7)
+        with gzip.open(os.path.join(GOLDEN, "kinds.json.gz")) as f:
+            golden = json.load(f)
+        with open(os.path.join(GOLDEN, "texts.jsonl"), encoding="utf-8") as f:
+            some = [json.loads(line)["text"] for line in f]
+        every = some + golden["texts"]
+        self.write("a.txt", "".join(r.choice(every) for _ in range(1500)))
+        self.write("b.txt", "a" * 200_000 + " " * 200_000 + "1" * 99_999 + "\r\n" * 50_000 + "x")
+        self.write("c.txt", "".join(r.choice((" ", "\n", "'s", "12345", "e\u0301", "\u4e16", "  a", "it's")) for _ in range(250_000)))
+        self.write("d.txt", "".join(r.choice(some) * r.choice((1, 1, 90)) for _ in range(150)))
+        files = "a.txt", "b.txt", "c.txt", "d.txt"
+        kinds = [os.path.join(GOLDEN, x + ".json") for x in ("gpt2", "llama3")]
+        for name in ("bert", "t5", "empty"):
+            self.write(name + ".json", json.dumps(golden["kinds"][name]["tokenizer"]))
+            kinds.append(name + ".json")
+        one = sorted(os.sched_getaffinity(0))[:1]
+        for kind in kinds:
+            with self.subTest(kind):
+                self.tok(kind, *files, out="all")
+                subprocess.run([mgctest.MGC, "tok", "--tokenizer", kind, "-o", "one", *files], cwd=self.dir, check=True,
+                               stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, one))
+                for end in (".bin", ".idx"):
+                    self.assertEqual(self.read("all" + end), self.read("one" + end))
+
     def test_a_text_is_a_document(self):
         with open(os.path.join(GOLDEN, "texts.jsonl"), encoding="utf-8") as f:
             text = json.loads(f.readline())["text"]
