@@ -4,6 +4,8 @@
 
 #include "compiler/session.h"
 
+#include <jansson.h>
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -28,45 +30,99 @@ typedef struct TokMerge { /* of two neighbours */
 
 typedef struct TokAdded {
     const char *text;
-    size_t length;
+    const char *find; /* what is looked for: normalized, or the text */
+    size_t length;    /* of that */
     int32_t id;
     bool left, right; /* takes the white space before or after it */
     bool single;      /* is none within a word */
     bool normalized;  /* is looked for in normalized text */
 } TokAdded;
 
-typedef enum TokNormKind { NORM_form, NORM_prepend, NORM_replace } TokNormKind;
+typedef enum TokNormKind {
+    NORM_form,
+    NORM_prepend,
+    NORM_replace,
+    NORM_lower,
+    NORM_accents,    /* leaves marks out */
+    NORM_nonspacing, /* leaves those out that have no width */
+    NORM_strip,
+    NORM_clean,   /* of Bert: white space is a space, controls go */
+    NORM_chinese, /* of Bert: a space on both sides of each ideograph */
+    NORM_nmt,
+    NORM_charsmap
+} TokNormKind;
+typedef struct TokCharsmap { /* of SentencePiece: a double array, and what its leaves point into */
+    const uint32_t *unit;
+    size_t units;
+    const char *text;
+    size_t size;
+} TokCharsmap;
 typedef struct TokNorm {
     TokNormKind kind;
     int form;              /* utf8proc options */
     const char *text, *by; /* prepend: text; replace: text by by */
+    bool left, right;      /* strip: at which ends */
+    TokCharsmap map;
 } TokNorm;
 
-typedef enum TokSplitKind { SPLIT_regex, SPLIT_prefix_space, SPLIT_metaspace } TokSplitKind;
+typedef enum TokSplitKind {
+    SPLIT_regex,
+    SPLIT_class, /* each character of a class is a match */
+    SPLIT_words, /* runs of words, and of what is neither word nor space, are matches */
+    SPLIT_prefix_space,
+    SPLIT_metaspace,
+    SPLIT_bytes /* each byte becomes the character that stands for it */
+} TokSplitKind;
+typedef enum TokBehavior {
+    BEHAVE_isolated,
+    BEHAVE_removed,
+    BEHAVE_previous,
+    BEHAVE_next,
+    BEHAVE_contiguous
+} TokBehavior;
 typedef struct TokSplit {
     TokSplitKind kind;
     pcre2_code *regex;
-    bool matches, gaps; /* regex: which of the two become pieces */
-    const char *mark;   /* metaspace: instead of a space */
-    int scheme;         /* metaspace: before the text 0 never, 1 first piece, 2 always */
-    bool cut;           /* metaspace: each mark begins a piece */
+    TokBehavior behavior;
+    bool invert; /* what lies between the matches is what matches */
+    int class;   /* class: of tok_class.h, or -1 for the character `only` */
+    uint32_t only;
+    const char *mark; /* metaspace: instead of a space */
+    int scheme;       /* metaspace: before the text 0 never, 1 first piece, 2 always */
+    bool cut;         /* metaspace: each mark begins a piece */
 } TokSplit;
+
+typedef enum TokModel { MODEL_bpe, MODEL_unigram, MODEL_wordpiece, MODEL_wordlevel } TokModel;
+
+/* Strings by their beginnings: the children of a node lie beside each other, in order. */
+typedef struct TokNode {
+    uint32_t child; /* the first */
+    uint16_t children;
+    uint8_t label;
+    int32_t id; /* of the string that ends here, or -1 */
+} TokNode;
 
 typedef struct Tokenizer {
     Arena *a;
-    TokTable vocab; /* byte-level tokens as the bytes they stand for */
+    TokModel model;
+    TokTable vocab;              /* byte-level tokens as the bytes they stand for */
+    TokNode *node;               /* unigram: [0] is the root */
+    double *score;               /* unigram: of each id */
+    double least;                /* of the scores */
+    const char *prefix, *suffix; /* of pieces inside a word, and of a word's last; "" if none */
+    size_t longest, most;        /* wordpiece: bytes of a token, characters of a word */
     TokMerge *merge;
     size_t merges; /* slots, a power of two */
     VEC(TokAdded) added;
-    bool begins[2]
-               [256]; /* does an added token, not normalized or normalized, begin with the byte? */
+    bool begins[2][256]; /* an added token, not normalized or normalized, begins with the byte */
     VEC(TokNorm) norm;
     VEC(TokSplit) split;
     VEC(int32_t) before, after; /* a document's template */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     int32_t unk;
-    int32_t byte[256]; /* of each byte: its token, or -1 */
-    int32_t size;      /* ids are below it */
+    int32_t byte[256];     /* of each byte: its token, or -1 */
+    uint32_t char_of[256]; /* of each byte: the character that stands for it */
+    int32_t size;          /* ids are below it */
 } Tokenizer;
 
 /* tok_read.c: NULL after telling what is wrong, or what part of it is not built. The arena has all
@@ -91,6 +147,8 @@ typedef struct TokWorker {
     int32_t *id;  /* malloc'ed */
     uint32_t *at; /* where in its text each begins, in bytes */
     size_t n, cap;
+    struct TokWorker **team; /* of others, for long pieces, or NULL */
+    size_t teams;
     bool lost; /* places of a text could not be followed through its normalization */
 } TokWorker;
 TokWorker *tok_worker_new(const Tokenizer *t);
@@ -136,6 +194,37 @@ bool tok_normalized(TokWorker *w, const TokNorm *norm, const TokPiece *p, TokMad
 /* tok_bpe.c: appends the ids of a piece, with places that count in it. */
 void tok_piece(TokWorker *w, const char *p, size_t n);
 void tok_push(TokWorker *w, int32_t id, uint32_t at);
+
+/* tok_unigram.c */
+void tok_unigram_trie(Tokenizer *t);
+void tok_unigram(TokWorker *w, const char *p, size_t n);
+
+/* tok_words.c */
+void tok_wordpiece(TokWorker *w, const char *p, size_t n);
+void tok_wordlevel(TokWorker *w, const char *p, size_t n);
+
+/* tok_split.c: the matches of a split, and its behavior, one piece after another. */
+typedef void TokTake(TokWorker *w, size_t at, TokPiece p);
+void tok_split(TokWorker *w, size_t at, const TokPiece *p, TokTake *take);
+
+/* tok_charsmap.c: false if the bytes are no map. */
+bool tok_charsmap_read(TokCharsmap *m, const char *bytes, size_t n);
+void tok_charsmap_apply(const TokCharsmap *m, const TokPiece *p, TokMade *made);
+
+/* tok_read_parts.c, tok_read_model.c: parts of a tokenizer.json. False after telling why. */
+typedef struct TokReader {
+    Session *s;
+    Tokenizer *t;
+    const char *path;
+} TokReader;
+bool tok_bad(TokReader *r, const char *what, const char *why);
+const char *tok_json_text(const json_t *from, const char *key);
+bool tok_json_flag(const json_t *from, const char *key, bool otherwise);
+bool tok_json_given(const json_t *from, const char *key);
+bool tok_read_norm(TokReader *r, const json_t *n, int depth);
+bool tok_read_pre(TokReader *r, const json_t *n, int depth);
+bool tok_read_model(TokReader *r, const json_t *model);
+int32_t tok_char_of_byte(int byte);
 
 /* tok_run.c */
 Exit command_tok(Session *s);

@@ -39,29 +39,48 @@ static size_t char_length(const char *p)
     return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
-/* The tokens of single characters (bytes, where tokens are), appended to the ids. */
+/* The token of the character p[i], of k bytes, as it is in its place in the piece; and its text. */
+static int32_t symbol(const Tokenizer *t, const char *p, size_t n, size_t i, size_t k,
+                      char text[40], size_t *size)
+{
+    if (t->byte_level)
+        return t->byte[(unsigned char)p[i]];
+    *size = 0;
+    if (i && *t->prefix)
+        *size = strlen(strcpy(text, t->prefix));
+    memcpy(text + *size, p + i, k);
+    *size += k;
+    if (i + k == n && *t->suffix)
+        *size += strlen(strcpy(text + *size, t->suffix));
+    return tok_table_get(&t->vocab, text, *size);
+}
+
+/* The tokens of single characters (bytes, where tokens are), appended to the ids. An unknown one
+ * waits for the next that is known, which bytes are not. */
 static void first_symbols(TokWorker *w, const char *p, size_t n)
 {
     const Tokenizer *t = w->t;
-    bool unknown = false; /* the last symbol is */
+    char text[40];
+    size_t size = 0;
+    int64_t waits = -1; /* an unknown one, here */
     for (size_t i = 0, k; i < n; i += k) {
         k = t->byte_level ? 1 : char_length(p + i);
-        int32_t id =
-            t->byte_level ? t->byte[(unsigned char)p[i]] : tok_table_get(&t->vocab, p + i, k);
-        if (id >= 0) {
-            tok_push(w, id, (uint32_t)i);
-            unknown = false;
+        int32_t id = symbol(t, p, n, i, k, text, &size);
+        bool bytes = id < 0 && t->byte_fallback;
+        for (size_t j = 0; bytes && j < size; j++)
+            bytes = t->byte[(unsigned char)text[j]] >= 0;
+        for (size_t j = 0; bytes && j < size; j++)
+            tok_push(w, t->byte[(unsigned char)text[j]], (uint32_t)i);
+        if (bytes || (id < 0 && (t->unk < 0 || (waits >= 0 && t->fuse_unk))))
             continue;
-        }
-        bool bytes = t->byte_fallback;
-        for (size_t j = 0; bytes && j < k; j++)
-            bytes = t->byte[(unsigned char)p[i + j]] >= 0;
-        for (size_t j = 0; bytes && j < k; j++)
-            tok_push(w, t->byte[(unsigned char)p[i + j]], (uint32_t)i);
-        if (!bytes && t->unk >= 0 && !(unknown && t->fuse_unk))
-            tok_push(w, t->unk, (uint32_t)i);
-        unknown = !bytes && t->unk >= 0;
+        if (waits >= 0)
+            tok_push(w, t->unk, (uint32_t)waits);
+        waits = id < 0 ? (int64_t)i : -1;
+        if (id >= 0)
+            tok_push(w, id, (uint32_t)i);
     }
+    if (waits >= 0)
+        tok_push(w, t->unk, (uint32_t)waits);
 }
 
 static size_t merge_scanned(const Tokenizer *t, int32_t *id, uint32_t *at, size_t n)
@@ -221,9 +240,15 @@ void tok_piece(TokWorker *w, const char *p, size_t n)
             tok_push(w, word->id[i], (uint32_t)word->id[word->n + i]);
         return;
     }
-    int32_t whole = t->ignore_merges ? tok_table_get(&t->vocab, p, n) : -1;
+    int32_t whole = t->model == MODEL_bpe && t->ignore_merges ? tok_table_get(&t->vocab, p, n) : -1;
     if (whole >= 0) {
         tok_push(w, whole, 0);
+    } else if (t->model == MODEL_unigram) {
+        tok_unigram(w, p, n);
+    } else if (t->model == MODEL_wordpiece) {
+        tok_wordpiece(w, p, n);
+    } else if (t->model == MODEL_wordlevel) {
+        tok_wordlevel(w, p, n);
     } else {
         first_symbols(w, p, n);
         size_t symbols = w->n - from;

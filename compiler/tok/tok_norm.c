@@ -1,5 +1,6 @@
 /* tok_norm.c - normalization of a piece, with the places that its bytes come from. */
 #include "compiler/tok/tok.h"
+#include "compiler/tok/tok_class.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,34 +79,146 @@ static bool is_ascii(const char *p, size_t n)
     return true;
 }
 
-static bool formed(TokWorker *w, const TokNorm *norm, const TokPiece *p, TokMade *m)
+/* A part without characters that the forms leave alone. */
+static void form_part(TokWorker *w, const TokNorm *norm, const TokPiece *p, TokMade *m)
 {
-    size_t size;
-    if (is_ascii(p->p, p->n))
-        return false; /* every form leaves it */
+    size_t size, begin = m->n;
     char *whole = mapped(norm, p->p, p->n, &size);
-    bool changes = size != p->n || memcmp(whole, p->p, size) != 0;
-    if (changes)
+    if (size == p->n && memcmp(whole, p->p, size) == 0) {
+        tok_made_copy(m, p, 0, p->n);
+    } else {
         by_units(norm, p, m);
-    if (changes && (m->n != size || memcmp(m->p, whole, size) != 0)) {
-        tok_made_free(m);
-        tok_made_add(m, whole, size, p->n ? tok_origin(p, 0) : 0);
-        w->lost = true;
+        if (m->n - begin != size || memcmp(m->p + begin, whole, size) != 0) {
+            m->n = begin;
+            tok_made_add(m, whole, size, p->n ? tok_origin(p, 0) : 0);
+            w->lost = true;
+        }
     }
     free(whole);
-    return changes;
+}
+
+static bool formed(TokWorker *w, const TokNorm *norm, const TokPiece *p, TokMade *m)
+{
+    size_t from = 0;
+    uint32_t c;
+    if (is_ascii(p->p, p->n))
+        return false; /* every form leaves it */
+    for (size_t i = 0, k; i < p->n; i += k) {
+        k = tok_char(p->p + i, &c);
+        if (c < 0x80 || !tok_is(CLASS_newer, c))
+            continue;
+        TokPiece before = tok_part(p, from, i);
+        if (i > from)
+            form_part(w, norm, &before, m);
+        tok_made_copy(m, p, i, i + k);
+        from = i + k;
+    }
+    TokPiece rest = tok_part(p, from, p->n);
+    if (p->n > from)
+        form_part(w, norm, &rest, m);
+    return true;
+}
+
+/* ---- characters one by one ----------------------------------------------------------------- */
+
+/* Of Nmt: 0 if the character goes, a space for what is one there. */
+static uint32_t nmt(uint32_t c)
+{
+    static const TokRange gone[] = {{1, 8},       {0xb, 0xb},   {0xe, 0x1f},
+                                    {0x7f, 0x7f}, {0x8f, 0x8f}, {0x9f, 0x9f}};
+    static const TokRange space[] = {{9, 0xa},         {0xc, 0xd},       {0x1680, 0x1680},
+                                     {0x200b, 0x200f}, {0x2028, 0x2029}, {0x2581, 0x2581},
+                                     {0xfeff, 0xfeff}, {0xfffd, 0xfffd}};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        if (c >= gone[i].first && c <= gone[i].last)
+            return 0;
+    for (size_t i = 0; i < sizeof space / sizeof *space; i++)
+        if (c >= space[i].first && c <= space[i].last)
+            return ' ';
+    return c;
+}
+
+/* The character that one becomes; `stays` is false if it goes. */
+static uint32_t character(TokNormKind kind, uint32_t c, bool *stays)
+{
+    bool space = c == '\t' || c == '\n' || c == '\r';
+    *stays = true;
+    if (kind == NORM_lower)
+        return tok_lower(c);
+    if (kind == NORM_accents || kind == NORM_nonspacing) {
+        *stays = !tok_is(kind == NORM_accents ? CLASS_mark : CLASS_nonspacing, c);
+        return c;
+    }
+    if (kind == NORM_clean) {
+        *stays = space || !tok_is(CLASS_removed, c);
+        return space || tok_is(CLASS_space, c) ? ' ' : c;
+    }
+    *stays = !c || nmt(c);
+    return nmt(c);
+}
+
+static void by_characters(const TokNorm *norm, const TokPiece *p, TokMade *m)
+{
+    char out[4];
+    uint32_t c;
+    for (size_t i = 0, k; i < p->n; i += k) {
+        bool stays = true, spaced = false;
+        k = tok_char(p->p + i, &c);
+        uint32_t to = c;
+        if (norm->kind == NORM_chinese)
+            spaced = tok_is_chinese(c);
+        else
+            to = character(norm->kind, c, &stays);
+        if (spaced)
+            tok_made_add(m, " ", 1, tok_origin(p, i));
+        if (stays && to == c)
+            tok_made_copy(m, p, i, i + k);
+        else if (stays)
+            tok_made_add(m, out, tok_put_char(out, to), tok_origin(p, i));
+        if (norm->kind == NORM_lower && c == 0x130)
+            tok_made_add(m, "\xcc\x87", 2, tok_origin(p, i));
+        if (spaced)
+            tok_made_add(m, " ", 1, tok_origin(p, i));
+    }
+}
+
+static void stripped(const TokNorm *norm, const TokPiece *p, TokMade *m)
+{
+    size_t begin = 0, end = p->n;
+    uint32_t c;
+    for (size_t k; norm->left && begin < end; begin += k) {
+        k = tok_char(p->p + begin, &c);
+        if (!tok_is(CLASS_space, c))
+            break;
+    }
+    while (norm->right && end > begin) {
+        size_t at = end - 1;
+        while (at > begin && ((unsigned char)p->p[at] & 0xc0) == 0x80)
+            at--;
+        tok_char(p->p + at, &c);
+        if (!tok_is(CLASS_space, c))
+            break;
+        end = at;
+    }
+    tok_made_copy(m, p, begin, end);
 }
 
 bool tok_normalized(TokWorker *w, const TokNorm *norm, const TokPiece *p, TokMade *m)
 {
     if (norm->kind == NORM_form)
         return formed(w, norm, p, m);
-    if (norm->kind == NORM_replace) {
+    if (norm->kind == NORM_prepend) {
+        if (p->n) /* nothing stays nothing */
+            tok_made_add(m, norm->text, strlen(norm->text), tok_origin(p, 0));
+        tok_made_copy(m, p, 0, p->n);
+    } else if (norm->kind == NORM_replace) {
         replaced(norm, p, m);
-        return true;
+    } else if (norm->kind == NORM_strip) {
+        stripped(norm, p, m);
+    } else if (norm->kind == NORM_charsmap) {
+        tok_charsmap_apply(&norm->map, p, m);
+    } else {
+        by_characters(norm, p, m);
     }
-    if (p->n) /* nothing stays nothing */
-        tok_made_add(m, norm->text, strlen(norm->text), tok_origin(p, 0));
-    tok_made_copy(m, p, 0, p->n);
     return true;
 }

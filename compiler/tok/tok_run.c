@@ -11,13 +11,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BATCH_BYTES = 16 << 20, BATCH_DOCUMENTS = 1 << 14, THREADS_MAX = 256 };
+enum { BATCH_BYTES = 16 << 20, BATCH_DOCUMENTS = 1 << 14, THREADS_MAX = 256, LONG = 1 << 19 };
 
 typedef struct Run {
     Session *s;
@@ -44,10 +45,29 @@ static void *encode_some(void *ctx)
     const Job *j = ctx;
     Run *r = j->r;
     for (size_t i; (i = atomic_fetch_add(&r->next, 1)) < r->ndocs;) {
+        if (r->doc[i].size >= LONG)
+            continue; /* those are for all threads together */
         r->doc[i].worker = j->number;
         tok_document(&r->plan, &r->hand[j->number], &r->doc[i]);
     }
     return NULL;
+}
+
+/* One text, by the first thread with a team. */
+static void encode_long(Run *r, Document *d)
+{
+    TokWorker *w = r->hand[0].w;
+    TokWorker *team[THREADS_MAX];
+    for (int i = 0; i < r->threads; i++)
+        team[i] = tok_worker_new(r->plan.t);
+    w->team = team;
+    w->teams = (size_t)r->threads;
+    d->worker = 0;
+    tok_document(&r->plan, &r->hand[0], d);
+    w->team = NULL;
+    w->teams = 0;
+    for (int i = 0; i < r->threads; i++)
+        tok_worker_free(team[i]);
 }
 
 static void encode_batch(Run *r)
@@ -66,6 +86,9 @@ static void encode_batch(Run *r)
     encode_some(&job[0]);
     for (int i = 1; i <= started; i++)
         pthread_join(thread[i], NULL);
+    for (size_t i = 0; i < r->ndocs; i++)
+        if (r->doc[i].size >= LONG)
+            encode_long(r, &r->doc[i]);
 }
 
 static void free_batch(Run *r)
@@ -250,7 +273,8 @@ Exit command_tok(Session *s)
         diag_error(s->diag, (Span){0}, 572, "%s has no token '%s'", o->tokenizer, o->eod);
         status = EXIT_source;
     }
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t may; /* run on */
+    long cores = sched_getaffinity(0, sizeof may, &may) ? 1 : CPU_COUNT(&may);
     r->threads = cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
     if (!status)
         status = tok_plan_make(s, &r->plan);

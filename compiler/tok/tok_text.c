@@ -1,12 +1,12 @@
 /* tok_text.c - from a document to pieces: added tokens, normalization, the splits in order. Each
  * byte on its way knows which byte of the document it comes from. */
-#include "compiler/tok/tok.h"
+#include "compiler/tok/tok_split.h"
+#include "compiler/tok/tok_class.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
-static void encode_plain(TokWorker *w, TokPiece p, bool first);
+static void encode_plain(TokWorker *w, TokPiece p);
 
 /* ---- UTF-8 --------------------------------------------------------------------------------- */
 
@@ -106,40 +106,16 @@ static TokPiece made(const TokMade *m)
 
 /* ---- splits -------------------------------------------------------------------------------- */
 
-static void split_from(TokWorker *w, size_t at, TokPiece p, bool first);
-
-static void regex_split(TokWorker *w, size_t at, TokPiece p, bool first)
-{
-    const TokSplit *s = &w->t->split.data[at];
-    PCRE2_SIZE *match = pcre2_get_ovector_pointer(w->match);
-    for (size_t from = 0, search = 0; from < p.n;) {
-        int found =
-            pcre2_match(s->regex, (PCRE2_SPTR)p.p, p.n, search, PCRE2_NO_UTF_CHECK, w->match, NULL);
-        size_t begin = found < 0 ? p.n : match[0], end = found < 0 ? p.n : match[1];
-        if (found >= 0 && begin == end) { /* an empty match cuts nothing */
-            search = end + 1;
-            while (search < p.n && ((unsigned char)p.p[search] & 0xc0) == 0x80)
-                search++;
-            if (search < p.n)
-                continue;
-            begin = end = p.n;
-        }
-        if (begin > from && s->gaps)
-            split_from(w, at + 1, tok_part(&p, from, begin), first && from == 0);
-        if (end > begin && s->matches)
-            split_from(w, at + 1, tok_part(&p, begin, end), first && begin == 0);
-        from = search = end;
-    }
-}
+static void split_from(TokWorker *w, size_t at, TokPiece p);
 
 /* The piece with something before it, or with spaces replaced: in memory of its own. */
-static void metaspace(TokWorker *w, size_t at, TokPiece p, bool first)
+static void metaspace(TokWorker *w, size_t at, TokPiece p)
 {
     const TokSplit *s = &w->t->split.data[at];
     size_t k = strlen(s->mark), from = 0;
     TokMade m = {0};
     bool marked = p.n && (*p.p == ' ' || (p.n >= k && memcmp(p.p, s->mark, k) == 0));
-    if (!marked && (s->scheme == 2 || (s->scheme == 1 && first)))
+    if (p.n && !marked && (s->scheme == 2 || (s->scheme == 1 && p.n && !tok_origin(&p, 0))))
         tok_made_add(&m, s->mark, k, p.n ? tok_origin(&p, 0) : p.base);
     for (size_t i = 0, end; i < p.n; i = end) {
         for (end = i; end < p.n && p.p[end] != ' ';)
@@ -153,84 +129,91 @@ static void metaspace(TokWorker *w, size_t at, TokPiece p, bool first)
     TokPiece whole = made(&m);
     for (size_t i = 1; s->cut && i + k <= whole.n; i++)
         if (memcmp(whole.p + i, s->mark, k) == 0) {
-            split_from(w, at + 1, tok_part(&whole, from, i), first && !from);
+            split_from(w, at + 1, tok_part(&whole, from, i));
             from = i;
         }
-    split_from(w, at + 1, tok_part(&whole, from, whole.n), first && !from);
+    split_from(w, at + 1, tok_part(&whole, from, whole.n));
     tok_made_free(&m);
 }
 
-static void prefix_space(TokWorker *w, size_t at, TokPiece p, bool first)
+static void prefix_space(TokWorker *w, size_t at, TokPiece p)
 {
     TokMade m = {0};
     if (!p.n || *p.p == ' ') {
-        split_from(w, at + 1, p, first);
+        split_from(w, at + 1, p);
         return;
     }
     tok_made_add(&m, " ", 1, tok_origin(&p, 0));
     tok_made_copy(&m, &p, 0, p.n);
-    split_from(w, at + 1, made(&m), first);
+    split_from(w, at + 1, made(&m));
     tok_made_free(&m);
 }
 
-static void split_from(TokWorker *w, size_t at, TokPiece p, bool first)
+static void as_bytes(TokWorker *w, size_t at, TokPiece p)
+{
+    TokMade m = {0};
+    char out[4];
+    for (size_t i = 0; i < p.n; i++)
+        tok_made_add(&m, out, tok_put_char(out, w->t->char_of[(unsigned char)p.p[i]]),
+                     tok_origin(&p, i));
+    split_from(w, at + 1, made(&m));
+    tok_made_free(&m);
+}
+
+static void split_from(TokWorker *w, size_t at, TokPiece p)
 {
     if (at == w->t->split.n) {
         size_t i = w->n;
         tok_piece(w, p.p, p.n);
         for (; i < w->n; i++)
             w->at[i] = tok_origin(&p, w->at[i]);
-    } else if (w->t->split.data[at].kind == SPLIT_regex) {
-        regex_split(w, at, p, first);
-    } else if (w->t->split.data[at].kind == SPLIT_metaspace) {
-        metaspace(w, at, p, first);
-    } else {
-        prefix_space(w, at, p, first);
+        return;
     }
+    TokSplitKind kind = w->t->split.data[at].kind;
+    if (kind == SPLIT_metaspace)
+        metaspace(w, at, p);
+    else if (kind == SPLIT_prefix_space)
+        prefix_space(w, at, p);
+    else if (kind == SPLIT_bytes)
+        as_bytes(w, at, p);
+    else if (at || !tok_split_wide(w, &p, split_from))
+        tok_split(w, at, &p, split_from);
 }
 
 /* ---- added tokens -------------------------------------------------------------------------- */
 
-static bool space_before(const char *p, size_t i, size_t *k)
+/* The length of the white space at p, of n bytes, or 0. */
+static size_t space_at(const char *p, size_t n)
 {
-    if (i && (p[i - 1] == ' ' || (p[i - 1] >= 9 && p[i - 1] <= 13))) {
-        *k = 1;
-        return true;
-    }
-    return false;
+    uint32_t c;
+    size_t k = n ? tok_char(p, &c) : 0;
+    return k && tok_is(CLASS_space, c) ? k : 0;
 }
 
-/* A character of words: letters, marks, decimal digits, connectors and joiners. */
-static bool in_word(utf8proc_int32_t c)
+/* The beginning of the white space that ends at i, not before `from`. */
+static size_t space_before(const char *p, size_t from, size_t i)
 {
-    static const utf8proc_category_t kinds[] = {
-        UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LM,
-        UTF8PROC_CATEGORY_LO, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME,
-        UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_PC};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (utf8proc_category(c) == kinds[i])
-            return true;
-    return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) || /* circled letters */
-           (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
-           (c >= 0x1f170 && c <= 0x1f189);
+    while (i > from) {
+        size_t at = i - 1;
+        while (at > from && ((unsigned char)p[at] & 0xc0) == 0x80)
+            at--;
+        if (!space_at(p + at, i - at))
+            break;
+        i = at;
+    }
+    return i;
 }
 
 /* Whether p[begin] to p[end] has no character of a word before or behind it. */
 static bool stands_alone(const char *p, size_t n, size_t begin, size_t end)
 {
-    utf8proc_int32_t c;
+    uint32_t c;
     size_t before = begin;
     while (before && ((unsigned char)p[--before] & 0xc0) == 0x80)
         continue;
-    if (begin &&
-        utf8proc_iterate((const utf8proc_uint8_t *)p + before, (utf8proc_ssize_t)(begin - before),
-                         &c) > 0 &&
-        in_word(c))
+    if (begin && tok_char(p + before, &c) && tok_is(CLASS_word, c))
         return false;
-    return end >= n ||
-           utf8proc_iterate((const utf8proc_uint8_t *)p + end, (utf8proc_ssize_t)(n - end), &c) <
-               1 ||
-           !in_word(c);
+    return end >= n || !tok_char(p + end, &c) || !tok_is(CLASS_word, c);
 }
 
 /* The first added token in p from `from` on, the longest of those that begin there; NULL if there
@@ -244,8 +227,8 @@ static const TokAdded *find_added(const Tokenizer *t, const char *p, size_t n, s
             continue;
         for (size_t k = 0; k < t->added.n; k++) {
             const TokAdded *a = &t->added.data[k];
-            if (a->normalized == in_normalized && *a->text == p[i] && a->length <= n - i &&
-                (!best || a->length > best->length) && memcmp(p + i, a->text, a->length) == 0)
+            if (a->normalized == in_normalized && *a->find == p[i] && a->length <= n - i &&
+                (!best || a->length > best->length) && memcmp(p + i, a->find, a->length) == 0)
                 best = a;
         }
         if (best && best->single && !stands_alone(p, n, i, i + best->length)) {
@@ -258,31 +241,32 @@ static const TokAdded *find_added(const Tokenizer *t, const char *p, size_t n, s
     return NULL;
 }
 
-static void cut_added(TokWorker *w, TokPiece p, bool in_normalized, bool first)
+static void cut_added(TokWorker *w, TokPiece p, bool in_normalized)
 {
-    size_t from = 0, at, k;
+    size_t from = 0, search = 0, at, k;
     for (;;) {
         const TokAdded *a =
-            w->t->added.n ? find_added(w->t, p.p, p.n, from, in_normalized, &at) : NULL;
+            w->t->added.n ? find_added(w->t, p.p, p.n, search, in_normalized, &at) : NULL;
         size_t end = a ? at : p.n, after = a ? end + a->length : p.n;
         uint32_t origin = a ? tok_origin(&p, end) : 0;
-        while (a && a->left && end > from && space_before(p.p, end, &k))
-            end -= k;
+        search = after; /* what a token takes behind it may begin the next one */
+        if (a && a->left && end > from)
+            end = space_before(p.p, from, end);
         if (end > from && in_normalized)
-            split_from(w, 0, tok_part(&p, from, end), first && !from);
+            split_from(w, 0, tok_part(&p, from, end));
         else if (end > from)
-            encode_plain(w, tok_part(&p, from, end), first && !from);
+            encode_plain(w, tok_part(&p, from, end));
         if (!a)
             return;
         tok_push(w, a->id, origin);
-        while (a->right && after < p.n && space_before(p.p, after + 1, &k))
+        while (a->right && (k = space_at(p.p + after, p.n - after)) > 0)
             after += k;
         from = after;
     }
 }
 
 /* Text without added tokens of the first kind. */
-static void encode_plain(TokWorker *w, TokPiece p, bool first)
+static void encode_plain(TokWorker *w, TokPiece p)
 {
     const Tokenizer *t = w->t;
     TokMade own = {0};
@@ -294,7 +278,7 @@ static void encode_plain(TokWorker *w, TokPiece p, bool first)
         own = next;
         p = made(&own);
     }
-    cut_added(w, p, true, first);
+    cut_added(w, p, true);
     tok_made_free(&own);
 }
 
@@ -302,7 +286,7 @@ void tok_encode(TokWorker *w, const char *text, size_t n)
 {
     size_t size = n;
     char *copy = repaired(text, n, &size);
-    cut_added(w, (TokPiece){copy ? copy : text, size, NULL, 0}, false, true);
+    cut_added(w, (TokPiece){copy ? copy : text, size, NULL, 0}, false);
     free(copy);
 }
 
@@ -310,10 +294,10 @@ size_t tok_ends_added(const Tokenizer *t, const char *text, size_t n)
 {
     size_t best = 0;
     for (size_t i = 0; i < t->added.n; i++) {
-        const TokAdded *a = &t->added.data[i];
-        if (a->length <= n && a->length > best &&
-            memcmp(text + n - a->length, a->text, a->length) == 0)
-            best = a->length;
+        const char *a = t->added.data[i].text;
+        size_t k = strlen(a);
+        if (k <= n && k > best && memcmp(text + n - k, a, k) == 0)
+            best = k;
     }
     return best;
 }
@@ -322,9 +306,10 @@ size_t tok_begins_added(const Tokenizer *t, const char *text, size_t n)
 {
     size_t best = 0;
     for (size_t i = 0; i < t->added.n; i++) {
-        const TokAdded *a = &t->added.data[i];
-        if (a->length <= n && a->length > best && memcmp(text, a->text, a->length) == 0)
-            best = a->length;
+        const char *a = t->added.data[i].text;
+        size_t k = strlen(a);
+        if (k <= n && k > best && memcmp(text, a, k) == 0)
+            best = k;
     }
     return best;
 }

@@ -1,6 +1,7 @@
 """mgc tok against the golden tokens of Hugging Face's tokenizers (tests/tok/generate.py)."""
 
 import array
+import gzip
 import json
 import os
 import random
@@ -47,6 +48,43 @@ class Tok(mgctest.Case):
                 self.assertEqual(self.tokens(name), self.golden(name))
                 self.assertEqual(sorted(f for f in os.listdir(self.dir) if f.startswith(name)),
                                  [name + ".bin", name + ".idx"])
+
+    def test_golden_kinds(self):
+        """Of each kind of model, normalizer, pre-tokenizer and post-processor (tests/tok/kinds.py)."""
+        with gzip.open(os.path.join(GOLDEN, "kinds.json.gz")) as f:
+            golden = json.load(f)
+        self.write("texts.jsonl", "".join(json.dumps({"text": t}) + "\n" for t in golden["texts"]))
+        for name, kind in golden["kinds"].items():
+            with self.subTest(name):
+                self.write("t.json", json.dumps(kind["tokenizer"]))
+                self.tok("t.json", "texts.jsonl", out=name)
+                self.assertEqual(self.tokens(name), kind["ids"])
+
+    def test_long_texts(self):
+        """A long text is encoded by all cores at once: the ids are those of one core, of texts that leave no good place to cut."""
+        r = random.Random(7)
+        with gzip.open(os.path.join(GOLDEN, "kinds.json.gz")) as f:
+            golden = json.load(f)
+        with open(os.path.join(GOLDEN, "texts.jsonl"), encoding="utf-8") as f:
+            some = [json.loads(line)["text"] for line in f]
+        every = some + golden["texts"]
+        self.write("a.txt", "".join(r.choice(every) for _ in range(1500)))
+        self.write("b.txt", "a" * 200_000 + " " * 200_000 + "1" * 99_999 + "\r\n" * 50_000 + "x")
+        self.write("c.txt", "".join(r.choice((" ", "\n", "'s", "12345", "e\u0301", "\u4e16", "  a", "it's")) for _ in range(250_000)))
+        self.write("d.txt", "".join(r.choice(some) * r.choice((1, 1, 90)) for _ in range(150)))
+        files = "a.txt", "b.txt", "c.txt", "d.txt"
+        kinds = [os.path.join(GOLDEN, x + ".json") for x in ("gpt2", "llama3")]
+        for name in ("bert", "t5", "empty"):
+            self.write(name + ".json", json.dumps(golden["kinds"][name]["tokenizer"]))
+            kinds.append(name + ".json")
+        one = sorted(os.sched_getaffinity(0))[:1]
+        for kind in kinds:
+            with self.subTest(kind):
+                self.tok(kind, *files, out="all")
+                subprocess.run([mgctest.MGC, "tok", "--tokenizer", kind, "-o", "one", *files], cwd=self.dir, check=True,
+                               stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, one))
+                for end in (".bin", ".idx"):
+                    self.assertEqual(self.read("all" + end), self.read("one" + end))
 
     def test_a_text_is_a_document(self):
         with open(os.path.join(GOLDEN, "texts.jsonl"), encoding="utf-8") as f:
@@ -137,22 +175,33 @@ class Tok(mgctest.Case):
         self.write("a.txt", "ab")
         base = json.dumps(TINY)
         cases = [("", "MG0572"), ("{", "MG0572"), ("[]", "no JSON object"), ("[" * 100000, "MG0572"), ("{}", "model.vocab")]
-        for change, word in (({"normalizer": {"type": "BertNormalizer"}}, "'BertNormalizer' is not built"),
-                             ({"pre_tokenizer": {"type": "Whitespace"}}, "'Whitespace' is not built"),
-                             ({"post_processor": {"type": "RobertaProcessing"}}, "'RobertaProcessing' is not built"),
+        for change, word in (({"normalizer": {"type": "ByteLevel"}}, "'ByteLevel' is not built"),
+                             ({"normalizer": {"type": "Replace", "pattern": {"Regex": "a"}, "content": ""}}, "patterns of Regex"),
+                             ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "that is no map"),
+                             ({"normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "UnicodeScripts"}},
+                              "'UnicodeScripts' is not built"),
+                             ({"post_processor": {"type": "RobertaProcessing"}}, "has an id that is none"),
+                             ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "[a[b]]"}, "behavior": "Isolated"}},
+                              "PCRE2 reads otherwise"),
+                             ({"normalizer": {"type": "Strip", "strip_left": True}, "added_tokens": [{"id": 5, "content": " "}]},
+                              "leaves nothing"),
+                             ({"model": {"type": "Unigram", "vocab": [["a", 0.0]]}}, "model.unk_id"),
+                             ({"model": {"type": "Unigram", "vocab": [["a"]], "unk_id": 0}}, "no token and score"),
+                             ({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "u"}}, "model.unk_token"),
+                             ({"model": {"type": "Other", "vocab": {"a": 0}}}, "is Other: built are"),
                              ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated"}},
                               "is no pattern"),
                              ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "\\h"}, "behavior": "Isolated"}},
                               "PCRE2 reads otherwise"),
                              ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a"},
-                                                 "behavior": "MergedWithNext"}}, "'MergedWithNext' is not built"),
+                                                 "behavior": "Melted"}}, "'Melted' is not built"),
                              ({"added_tokens": [{"id": -1, "content": "x"}]}, "without content or id"),
-                             ({"model": {"type": "WordPiece", "vocab": {"a": 0}, "merges": []}}, "WordPiece"),
+                             ({"model": {"type": "WordPiece", "vocab": {"a": 0}}}, "unknown words would have no token"),
                              ({"model": {"type": "BPE", "vocab": {"a": 2 ** 40}, "merges": []}}, "has no id"),
                              ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}}, "not all in the vocabulary"),
                              ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["aa"]}}, "is no merge"),
                              ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a"]]}}, "no pair"),
-                             ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "dropout": 0.1}}, "dropout"),
+                             ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "dropout": 0.1}}, "draws other tokens each time"),
                              ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "u"}}, "unk_token")):
             cases.append((json.dumps({**TINY, **change}), word))
         for text, word in cases:
