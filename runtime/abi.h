@@ -21,6 +21,8 @@
 
 typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
 /* PEFT's lora_A.weight [rank, in], lora_B.weight [out, rank], lora_magnitude_vector [out]. */
+/* A part of a frozen matrix in NF4: runtime/checkpoint/base.c. */
+typedef enum mg_base { MG_BASE_CODES = 1, MG_BASE_ABSMAX, MG_BASE_SCALE, MG_BASE_OFFSET } mg_base;
 typedef enum mg_adapter { MG_ADAPTER_A = 1, MG_ADAPTER_B, MG_ADAPTER_MAGNITUDE } mg_adapter;
 typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
 
@@ -61,6 +63,8 @@ typedef struct mg_tensor {
     mg_adapter adapter;
     bool turned;
     double scale;
+    mg_base coded;      /* 0: it is what files have */
+    mg_dtype wide;      /* of codes: what files of this program have in their place */
     const char *begins; /* not NULL: the external name of the parameter that it is a copy of before
                          * the first step: it follows that, and init says nothing */
 } mg_tensor;

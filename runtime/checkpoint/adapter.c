@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/base.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/half.h"
 #include "runtime/json.h"
@@ -27,11 +28,11 @@ rt_catalog rt_adapter_part(const rt_catalog *all, bool adapter)
     rt_catalog c = {.form = all->form, .item = rt_alloc((size_t)all->n + 1, sizeof *c.item)};
     for (int i = 0; i < all->n; i++) {
         const rt_external *x = &all->item[i];
-        if ((x->form->tensor->adapter != 0) != adapter)
+        if ((x->form->tensor->adapter != 0) != adapter || rt_base_beside(x))
             continue;
         c.item[c.n++] = *x;
         if (!x->part)
-            c.bytes += x->form->whole * mg_dtype_bytes(x->form->tensor->dtype);
+            c.bytes += rt_file_elements(x) * mg_dtype_bytes(rt_file_dtype(x));
     }
     return c;
 }
@@ -179,6 +180,8 @@ static double *read_doubles(mg_run *r, const rt_external *x)
 {
     const int64_t n = x->form->whole;
     const mg_dtype t = x->form->tensor->dtype;
+    if (x->form->tensor->coded)
+        return rt_base_values(r, x);
     char *dense = rt_alloc((size_t)n, (size_t)mg_dtype_bytes(t));
     double *values = rt_alloc((size_t)n, sizeof *values);
     char **stored = rt_whole_open(r, x, true);
@@ -238,26 +241,38 @@ static void merge_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
+/* A matrix that has no adapter, and is written as what it stands for. */
+static char *dequantised(mg_run *r, const rt_external *x)
+{
+    const int64_t n = rt_file_elements(x);
+    double *values = rt_base_values(r, x);
+    char *out = rt_alloc((size_t)n, (size_t)mg_dtype_bytes(rt_file_dtype(x)));
+    for (int64_t i = 0; i < n; i++)
+        put_number(rt_file_dtype(x), out, i, values[i]);
+    free(values);
+    return out;
+}
+
 char *rt_adapter_merged(mg_run *r, const rt_external *x)
 {
     const rt_external *a = part_of(r, x, "lora_A.weight"), *b = part_of(r, x, "lora_B.weight");
     const rt_external *magnitude = part_of(r, x, "lora_magnitude_vector");
     if (!a || !b)
-        return NULL;
-    const rt_form *f = x->form;
+        return x->form->tensor->coded ? dequantised(r, x) : NULL;
     const bool turned = b->form->tensor->turned;
-    merging m = {.in = f->shape[turned ? 0 : 1],
+    const int64_t all = rt_file_elements(x);
+    merging m = {.in = rt_file_size(x, turned ? 0 : 1),
                  .rank = a->form->shape[0],
                  .scale = b->form->tensor->scale,
-                 .dtype = f->tensor->dtype};
+                 .dtype = rt_file_dtype(x)};
     m.by_out = turned ? 1 : m.in;
-    m.by_in = turned ? f->shape[1] : 1;
+    m.by_in = turned ? rt_file_size(x, 1) : 1;
     m.a = read_doubles(r, a);
     m.b = read_doubles(r, b);
     m.magnitude = magnitude ? read_doubles(r, magnitude) : NULL;
     m.w = read_doubles(r, x);
-    m.out = rt_alloc((size_t)f->whole, (size_t)mg_dtype_bytes(m.dtype));
-    rt_pool_run(r->pool, f->whole / m.in, 1, merge_rows, &m);
+    m.out = rt_alloc((size_t)all, (size_t)mg_dtype_bytes(m.dtype));
+    rt_pool_run(r->pool, all / m.in, 1, merge_rows, &m);
     free(m.a);
     free(m.b);
     free(m.magnitude);
@@ -269,10 +284,9 @@ char *rt_adapter_merged(mg_run *r, const rt_external *x)
 
 static void begin(mg_run *r, const rt_external *matrix, const rt_external *x)
 {
-    const rt_form *f = matrix->form;
     const bool turned = x->form->tensor->turned;
     const int64_t outs = x->form->whole;
-    merging m = {.in = f->whole / outs, .w = read_doubles(r, matrix)};
+    merging m = {.in = rt_file_elements(matrix) / outs, .w = read_doubles(r, matrix)};
     m.by_out = turned ? 1 : m.in;
     m.by_in = turned ? outs : 1;
     const mg_dtype t = x->form->tensor->dtype;

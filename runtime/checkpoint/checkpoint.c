@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/adapter.h"
+#include "runtime/checkpoint/base.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/safetensors.h"
 
@@ -105,8 +106,9 @@ static char *header_of(const rt_catalog *c, size_t *size)
         const rt_external *x = &c->item[i];
         t[n].name = x->name;
         t[n].rank = x->form->rank;
-        strcpy(t[n].dtype, rt_dtype_name(x->form->tensor->dtype));
-        memcpy(t[n].shape, x->form->shape, sizeof x->form->shape);
+        strcpy(t[n].dtype, rt_dtype_name(rt_file_dtype(x)));
+        for (int k = 0; k < x->form->rank; k++)
+            t[n].shape[k] = rt_file_size(x, k);
     }
     char *header = rt_st_header(t, n, size);
     free(t);
@@ -128,7 +130,7 @@ static bool put_merged(writer *w, mg_run *r, const rt_external *x, bool *none)
     char *dense = rt_adapter_merged(r, x);
     *none = !dense;
     const bool good =
-        dense && put(w, dense, (size_t)(x->form->whole * mg_dtype_bytes(x->form->tensor->dtype)));
+        dense && put(w, dense, (size_t)(rt_file_elements(x) * mg_dtype_bytes(rt_file_dtype(x))));
     free(dense);
     return good;
 }

@@ -2,6 +2,7 @@
  * every dtype that it takes. A primitive is as exact as its row says in long double, on floats of
  * every size; prints what it measured. A composed op has the bits of the lines of its text, one
  * kernel after the other. And an element has the same bits wherever in a loop it is. */
+#include "runtime/nf4.h"
 #include "tests/codegen/native.h"
 #include "plan/nest.h"
 
