@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      35
+#define MG_ABI      36
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */

@@ -65,10 +65,10 @@ static double max_off(Op op)
 
 static bool is_taken(Op op, DType t)
 {
-    const Takes least = dtype_is_narrow(t)  ? TAKES_ANY
-                        : t == DT_bool      ? TAKES_STORED
-                        : dtype_is_float(t) ? TAKES_REAL
-                                            : TAKES_NUMBER;
+    const Takes least = dtype_is_narrow(t) || t == DT_u8 ? TAKES_ANY
+                        : t == DT_bool                   ? TAKES_STORED
+                        : dtype_is_float(t)              ? TAKES_REAL
+                                                         : TAKES_NUMBER;
     return op_is(op, POINTWISE) && op_info[op].takes >= least;
 }
 
