@@ -58,9 +58,9 @@ static const char *first_line(Arena *a, const char *command)
 
 static void print_home(Arena *a)
 {
-    static const char *const files[] = {"libmgrt.a",       "include/abi.h", "include/abi_types.h",
-                                        "include/half.h",  "include/fp8.h", "include/dynamic8.h",
-                                        "devices/cpu.json"};
+    static const char *const files[] = {"libmgrt.a",      "include/abi.h",   "include/abi_types.h",
+                                        "include/half.h", "include/fp8.h",   "include/dynamic8.h",
+                                        "include/nf4.h",  "devices/cpu.json"};
     const char *home = home_dir(a);
     row("home", "%s%s", home, getenv("MGC_HOME") ? " (MGC_HOME)" : "");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

@@ -12,7 +12,17 @@
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-enum { RANK, ALPHA, DROPOUT, STABILIZED, RATIO, SETTINGS };
+enum { RANK, ALPHA, DROPOUT, STABILIZED, RATIO, KEPT, SETTINGS };
+
+/* `base = nf4`. */
+static bool read_base(Elab *e, const Node *value, AdapterLine *l)
+{
+    static const char *const names[] = {"nf4", NULL};
+    const Node *word = value && value->kind == N_NAMED ? value->a : value;
+    const int is = word ? config_choice(e, word, "type of a frozen base", names, 307) : 0;
+    l->base = value ? BASE_nf4 : BASE_as_computed;
+    return is >= 0;
+}
 
 static bool settings(Elab *e, const Node *call, const Node *const *slot, AdapterLine *l)
 {
@@ -28,14 +38,15 @@ static bool settings(Elab *e, const Node *call, const Node *const *slot, Adapter
     return config_within(e, slot[ALPHA], "alpha", -1, 1e300, &l->alpha) &&
            config_within(e, slot[DROPOUT], "dropout", 0, 1, &l->dropout) &&
            config_flag(e, slot[STABILIZED], "rank_stabilized", &l->stabilized) &&
-           config_within(e, slot[RATIO], "ratio", -1, 1e300, &l->ratio);
+           config_within(e, slot[RATIO], "ratio", -1, 1e300, &l->ratio) &&
+           read_base(e, slot[KEPT], l);
 }
 
 void read_adapter(Elab *e, const Node *n, const Goal *g)
 {
     static const char *const kinds[] = {"lora", "dora", "whole", NULL};
     static const char *const takes[] = {"rank",  "alpha", "dropout", "rank_stabilized",
-                                        "ratio", NULL};
+                                        "ratio", "base",  NULL};
     static const char *const nothing[] = {NULL};
     const Node *slot[SETTINGS];
     if (g != &e->module->train.goal[0]) {
@@ -84,6 +95,7 @@ static void check_alike(Elab *e)
         const char *other = l->dora != first->dora               ? "kind"
                             : l->dropout != first->dropout       ? "dropout"
                             : l->stabilized != first->stabilized ? "rank_stabilized"
+                            : l->base != first->base             ? "base"
                                                                  : NULL;
         if (!other)
             continue;
@@ -105,6 +117,21 @@ static void unknown_adapter(Elab *e, const char *wanted)
     const Span at = e->adapters.n ? e->adapters.data[0]->node->at : (Span){e->ast->file, 0, 0};
     fail(e, at, 318, "--adapter %s: the file has no adapter of this name", wanted);
     help(e, "there is: %snone", all);
+}
+
+/* The base is kept as the adapter that is trained says. */
+static void take_base(Elab *e)
+{
+    Train *t = &e->module->train;
+    if (!e->adapters.n || e->adapters.data[0]->base == BASE_as_computed)
+        return;
+    const AdapterLine *l = e->adapters.data[0];
+    t->base = l->base;
+    t->base_span = l->node->at;
+    if (t->fp8) {
+        fail(e, l->node->at, 349, "base = %s beside precision fp8", base_names[l->base]);
+        help(e, "products of fp8 read matrices that were rounded once: precision bf16");
+    }
 }
 
 void choose_adapter(Elab *e)
@@ -132,6 +159,7 @@ void choose_adapter(Elab *e)
     }
     e->adapters.n = kept;
     check_alike(e);
+    take_base(e);
     if (kept && e->module->train.goals > 1) {
         fail(e, e->adapters.data[0]->node->at, 318, "an adapter beside several losses");
         help(e, "an adapter freezes all parameters but its own, which follow `loss`");

@@ -12,9 +12,10 @@ struct AdapterLine {
     bool dora, stabilized, whole; /* whole: parameters are trained as they are */
     int64_t rank;
     double alpha, dropout, ratio;
-    double scale;   /* of what the adapter adds */
-    Dim dim, other; /* the rank as a dim; the same once more, for products of A with itself */
-    bool *used;     /* per selector */
+    double scale;    /* of what the adapter adds */
+    FrozenBase base; /* what the frozen matrices are kept as */
+    Dim dim, other;  /* the rank as a dim; the same once more, for products of A with itself */
+    bool *used;      /* per selector */
 };
 
 /* The parameters of an adapter for one matrix, made at its first product in @train: numbers from 1

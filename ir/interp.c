@@ -202,6 +202,7 @@ double interp_rounded(double x, DType t)
         return x != 0;
     case DT_i32:
     case DT_i64:
+    case DT_u8:
         return trunc(x);
     case DT_f64:
     case DT_none:

@@ -156,7 +156,7 @@ bool dims_have(const DimList *l, Name dim)
 DType tensor_kept(const Module *m, const Tensor *t)
 {
     const Goal *g = &m->train.goal[t->goal];
-    if (t->rounded || t->follows || !t->external_rank)
+    if (t->rounded || t->follows || !t->external_rank || t->base)
         return DT_none;
     const bool base = m->adapter && t->frozen && t->external_rank >= 2;
     if (!t->slot)

@@ -1,6 +1,7 @@
 /* op_value.c - what pointwise ops compute, on doubles: that of a primitive is the C expression in
  * its row, that of a composed op the text. */
 #include "ir/op_text.h"
+#include "runtime/nf4.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -81,10 +81,10 @@ const char *rule_has_type(Rule *r, int nth, const Type *t, DType dtype, const ch
 /* The dtypes that a pointwise op is for. Halves are stored and chosen, never computed with. */
 static bool takes(Op op, DType t)
 {
-    const Takes least = dtype_is_narrow(t)  ? TAKES_ANY
-                        : t == DT_bool      ? TAKES_STORED
-                        : dtype_is_float(t) ? TAKES_REAL
-                                            : TAKES_NUMBER;
+    const Takes least = dtype_is_narrow(t) || t == DT_u8 ? TAKES_ANY
+                        : t == DT_bool                   ? TAKES_STORED
+                        : dtype_is_float(t)              ? TAKES_REAL
+                                                         : TAKES_NUMBER;
     return op_info[op].takes >= least;
 }
 

@@ -90,6 +90,8 @@ void text_read_train(Reader *r)
     }
     if (text_take_word(r, "master"))
         t->master = text_read_dtype(r);
+    if (text_take_word(r, "base"))
+        t->base = (FrozenBase)text_want_choice(r, base_names, BASE_count);
     if (text_take_word(r, "sums"))
         t->sums = text_read_dtype(r);
     t->sums_nearest = text_take_word(r, "nearest");

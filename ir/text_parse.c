@@ -525,6 +525,8 @@ static void read_tensor(Reader *r)
         t.scale = text_want_real(r);
     }
     t.frozen = text_take_word(r, "frozen");
+    if (text_take_word(r, "base"))
+        t.base = (uint8_t)text_want_int(r, BASE_codes, BASE_offset);
     t.master = text_take_word(r, "master");
     t.ahead = text_take_word(r, "ahead");
     if (text_take_word(r, "at"))

@@ -55,6 +55,8 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     if (t->adapter)
         fprintf(out, " adapter %d %d %.17g", t->adapter, t->turned, t->scale);
     fputs(t->frozen ? " frozen" : "", out);
+    if (t->base)
+        fprintf(out, " base %d", t->base);
     fputs(t->master ? " master" : "", out);
     fputs(t->ahead ? " ahead" : "", out);
     for (int k = 0; k < 3 && t->at; k++)
@@ -207,6 +209,8 @@ void text_print_header(const Module *m, FILE *out)
         fputs(" products", out);
     if (t->master)
         fprintf(out, " master %s", dtype_name(t->master));
+    if (t->base)
+        fprintf(out, " base %s", base_names[t->base]);
     if (t->sums)
         fprintf(out, " sums %s%s", dtype_name(t->sums), t->sums_nearest ? " nearest" : "");
     if (t->wide_partials)

@@ -61,6 +61,13 @@ typedef struct Goal {
 typedef enum Scales { SCALES_tensor, SCALES_tile, SCALES_mx, SCALES_count } Scales;
 extern const char *const scales_names[SCALES_count]; /* as in the language and the text */
 
+/* A frozen matrix is kept, beside an adapter: in the type that the program computes in, or
+ * bf16 beside halves; or in NF4, two numbers a byte, in blocks of BASE_BLOCK elements as files have
+ * them, each with an absmax, of which BASE_NESTED have one absmax in turn (passes/step/base.c). */
+typedef enum FrozenBase { BASE_as_computed, BASE_nf4, BASE_count } FrozenBase;
+extern const char *const base_names[BASE_count]; /* as in the language and the text */
+enum { BASE_BLOCK = 64, BASE_NESTED = 256 };
+
 enum { MAX_GOALS = 8 };
 
 /* The train blocks, checked. What differs by parameter is in Tensor. */
@@ -79,6 +86,8 @@ typedef struct Train {
     Scales fp8_scales;
     bool fp8_products;  /* the device multiplies fp8; else halves of the same value are */
     DType master;       /* what parameters are kept in, rounded at random; DT_none: in `compute` */
+    FrozenBase base;    /* what frozen matrices of layers are kept as */
+    Span base_span;     /* where a source says so; no place: not in a text */
     DType sums;         /* what sums of gradients are kept in, likewise; DT_none: in `compute` */
     bool sums_nearest;  /* ... rounded to the nearest */
     bool wide_partials; /* what ranks have parts of is added up in `compute`, and not in halves

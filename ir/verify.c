@@ -104,8 +104,9 @@ static bool holds(DType t, double x)
 {
     if (dtype_is_float(t))
         return true;
-    double max = t == DT_bool ? 1 : t == DT_i32 ? INT32_MAX : 0x1p53;
-    return x == trunc(x) && x <= max && x >= (t == DT_bool ? 0 : -max - (t == DT_i32));
+    double max = t == DT_bool ? 1 : t == DT_u8 ? 255 : t == DT_i32 ? INT32_MAX : 0x1p53;
+    return x == trunc(x) && x <= max &&
+           x >= (t == DT_bool || t == DT_u8 ? 0 : -max - (t == DT_i32));
 }
 
 /* Result k of a product of halves that is wanted as it was summed: a dot's, the head's gradient of
@@ -520,6 +521,7 @@ static bool has_narrow(const Train *t, DType narrow)
 {
     bool is = t->half == narrow || t->master == narrow || t->sums == narrow || t->fp8 == narrow ||
               (t->fp8 && t->fp8_gradients == narrow) ||
+              (narrow == DT_dynamic8 && t->base == BASE_nf4) ||
               (narrow == DT_e8m0 && t->fp8_products && t->fp8_scales == SCALES_mx);
     for (int i = 0; i < t->goals; i++)
         is |= t->goal[i].state == narrow ||

@@ -53,6 +53,17 @@ static bool in_blocks(const Module *m, const Tensor *t, uint32_t at)
            (t->absmax ? t : other)->type.dtype == m->train.compute;
 }
 
+/* Parts of a frozen matrix are of their types, where the program says that it keeps some; nothing
+ * else is of codes. */
+static bool base_holds(const Module *m, const Tensor *t)
+{
+    const DType is = t->base == BASE_codes    ? DT_u8
+                     : t->base == BASE_absmax ? DT_dynamic8
+                                              : m->train.compute;
+    return t->base ? m->train.base == BASE_nf4 && t->frozen && !t->slot && t->type.dtype == is
+                   : t->type.dtype != DT_u8;
+}
+
 /* A follower is of the form of what it follows, which leads to no circle, and has no gradient. */
 static void check_follower(Verifier *v, const Tensor *t)
 {
@@ -104,12 +115,15 @@ void verify_tensor(Verifier *v, uint32_t at)
         verify_broken(v, NULL, 8, "tensor '%s' has no initial value", verify_name(v, t->name));
     check_follower(v, t);
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
-    const bool blocks = t->absmax || dtype_is_dynamic(t->type.dtype);
+    const bool blocks = t->absmax || (dtype_is_dynamic(t->type.dtype) && !t->base);
     if (!p || p->slot || (!t->slot && p != t) || (!t->absmax && !dims_within(v->m, t, p)))
         verify_broken(v, NULL, 8, "tensor '%s' has no parameter", verify_name(v, t->name));
     else if (dtype_is_half(t->type.dtype) &&
              t->type.dtype != (t->rounded ? v->m->train.half : tensor_kept(v->m, t)))
         verify_broken(v, NULL, 8, "tensor '%s' is of halves, and the program keeps it in none",
+                      verify_name(v, t->name));
+    else if (!base_holds(v->m, t))
+        verify_broken(v, NULL, 8, "tensor '%s' is no part of a frozen matrix",
                       verify_name(v, t->name));
     else if (blocks && !in_blocks(v->m, t, at))
         verify_broken(v, NULL, 8, "tensor '%s' is no state in blocks", verify_name(v, t->name));

@@ -14,12 +14,14 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      36
+#define MG_ABI      37
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
 
 typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
+/* A part of a frozen matrix in NF4: runtime/checkpoint/base.c. */
+typedef enum mg_base { MG_BASE_CODES = 1, MG_BASE_ABSMAX, MG_BASE_SCALE, MG_BASE_OFFSET } mg_base;
 /* PEFT's lora_A.weight [rank, in], lora_B.weight [out, rank], lora_magnitude_vector [out]; a
  * parameter that is trained whole beside them, with the prefix of PEFT's names. */
 typedef enum mg_adapter {
@@ -67,6 +69,8 @@ typedef struct mg_tensor {
     mg_adapter adapter;
     bool turned;
     double scale;
+    mg_base coded;      /* 0: it is what files have */
+    mg_dtype wide;      /* of codes: what files of this program have in their place */
     const char *begins; /* not NULL: the external name of the parameter that it is a copy of before
                          * the first step: it follows that, and init says nothing */
     bool fixed;         /* and it stays as it is: --export leaves it out */

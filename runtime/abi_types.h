@@ -19,7 +19,8 @@ typedef enum mg_dtype {
     MG_E5M2,
     MG_DYNAMIC8, /* dynamic8.h */
     MG_UDYNAMIC8,
-    MG_E8M0 /* powers of two: fp8.h */
+    MG_E8M0, /* powers of two: fp8.h */
+    MG_U8    /* bytes, as codes of numbers are */
 } mg_dtype;
 
 static inline int64_t mg_dtype_bytes(mg_dtype t)

@@ -1,5 +1,6 @@
 /* arena.c - maps the one block of memory that a program computes in, and checks that the machine
  * has enough. */
+#include "runtime/checkpoint/base.h"
 #include "runtime/levels.h"
 #include "runtime/net/ranks.h"
 #include "runtime/room.h"
@@ -36,7 +37,7 @@ static int64_t lists(const mg_run *r)
     const rt_catalog *p = &r->params, *s = &r->slots;
     const int64_t a = copied(p), b = copied(s);
     return p->memory + s->memory + (p->entries > s->entries ? p->entries : s->entries) +
-           rt_followers_bytes(r) + (a > b ? a : b);
+           rt_followers_bytes(r) + rt_base_bytes(r) + (a > b ? a : b);
 }
 
 rt_memory rt_memory_plan(const mg_run *r)

@@ -60,7 +60,7 @@ static FILE *open_file(const mg_run *r, int action, mg_dtype t)
 {
     static const char *const types[] = {"",         "f32",       "f64",  "bf16", "f16",
                                         "i32",      "i64",       "bool", "e4m3", "e5m2",
-                                        "dynamic8", "udynamic8", "e8m0"};
+                                        "dynamic8", "udynamic8", "e8m0", "u8"};
     char *folder = rt_printf("rank-%d", r->rank);
     int out = rt_folder_open(r->options->out), dump = -1, rank = -1, fd = -1;
     char *name = rt_printf("%04d-%s.%s", action, r->program->actions[action].name, types[t]);

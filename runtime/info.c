@@ -1,4 +1,5 @@
 /* info.c - prints --info, the table for a bug report, and --dry-run, the checks before a start. */
+#include "runtime/checkpoint/base.h"
 #include "runtime/data/pack.h"
 #include "runtime/levels.h"
 #include "runtime/net/ranks.h"
@@ -61,8 +62,13 @@ void rt_info(const mg_run *r)
     struct utsname u;
     char cpu[256];
     int64_t parameters = 0;
-    for (int i = 0; i < r->params.n; i++)
-        parameters += r->params.item[i].form->elements;
+    int tensors = 0;
+    for (int i = 0; i < r->params.n; i++) {
+        const rt_external *x = &r->params.item[i];
+        const bool codes = x->form->tensor->coded == MG_BASE_CODES;
+        tensors += !rt_base_beside(x);
+        parameters += rt_base_beside(x) ? 0 : x->form->elements * (codes ? 2 : 1);
+    }
     cpu_name(cpu, sizeof cpu);
     uname(&u);
     puts("| | |\n|---|---|");
@@ -71,7 +77,7 @@ void rt_info(const mg_run *r)
     row("layout", "%s", p->layout);
     row("settings", "%s", p->config);
     row("fingerprint", "%016" PRIx64, p->fingerprint);
-    row("parameters", "%" PRId64 " in %d tensors, %s", parameters, r->params.n,
+    row("parameters", "%" PRId64 " in %d tensors, %s", parameters, tensors,
         r->params.n && r->params.item[0].form->tensor->dtype == MG_BF16 ? "bf16"
         : p->fp8 == MG_E4M3 && p->fp8_gradients == MG_E4M3
             ? "f32, products in bf16, of layers in e4m3"

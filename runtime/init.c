@@ -9,6 +9,7 @@
  * (Box and Muller, 1958) in double (normal.h), rounded once to the tensor's dtype. A formula, which
  * is a function of the emitted program, draws numbers 0, 1, ...; others draw number 0. Parts of a
  * tensor count its elements; a formula counts those of the part, whose place is then in the key. */
+#include "runtime/checkpoint/base.h"
 #include "runtime/draw.h"
 #include "runtime/half.h"
 #include "runtime/normal.h"
@@ -16,6 +17,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 typedef struct filling {
     const rt_external *x;
@@ -106,12 +108,52 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
+/* A frozen matrix in NF4: its numbers, of which codes are made, a piece at a time. */
+typedef struct drawing {
+    const filling *f;
+    int64_t at;
+    float *out;
+} drawing;
+
+static void draw(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const drawing *d = ctx;
+    double value[RT_DRAWS];
+    (void)scratch;
+    for (int64_t e = begin; e < end; e += RT_DRAWS) {
+        const int64_t n = end - e < RT_DRAWS ? end - e : RT_DRAWS;
+        initial(d->f, d->at + e, n, value);
+        for (int64_t i = 0; i < n; i++)
+            d->out[e + i] = narrow(d->f->x->form->tensor, value[i]);
+    }
+}
+
+static void init_base(mg_run *r, const filling *f)
+{
+    enum { PIECE = 1 << 18 };
+    float *out = rt_alloc(PIECE, sizeof *out);
+    rt_base *b = rt_base_begin(r, f->x);
+    const int64_t all = rt_file_elements(f->x);
+    for (int64_t at = 0; at < all; at += PIECE) {
+        const int64_t n = all - at < PIECE ? all - at : PIECE;
+        rt_pool_run(r->pool, n, 4096, draw, &(drawing){f, at, out});
+        rt_base_put(b, "F32", (const char *)out, at, n);
+    }
+    rt_base_end(b);
+    free(out);
+}
+
 static void init_tensor(mg_run *r, const rt_external *x)
 {
     uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
     if (x->form->tensor->formula)
         key ^= (uint64_t)x->form->from * 0x9e3779b97f4a7c15; /* 0 but for parts */
-    filling f = {x, rt_stored_open(r, x, false), {(uint32_t)key, (uint32_t)(key >> 32)}};
+    filling f = {x, NULL, {(uint32_t)key, (uint32_t)(key >> 32)}};
+    if (x->form->tensor->coded) {
+        init_base(r, &f);
+        return;
+    }
+    f.stored = rt_stored_open(r, x, false);
     rt_pool_run(r->pool, x->form->elements, 4096, fill, &f);
     rt_stored_close(r, x, true);
 }
@@ -121,7 +163,8 @@ void rt_init(mg_run *r)
     const rt_weights *w = r->weights;
     for (int i = 0; i < r->params.n; i++) {
         const rt_external *x = &r->params.item[i];
-        if (!x->begins && !(w && rt_weights_have(w, i - x->part))) /* else followers.c */
+        if (!rt_base_beside(x) && !x->begins &&
+            !(w && rt_weights_have(w, i - x->part))) /* else followers.c */
             init_tensor(r, x);
     }
 }

@@ -116,10 +116,16 @@ static bool in_fp8_h(DType t)
     return dtype_is_fp8(t) || t == DT_e8m0;
 }
 
+static bool in_nf4_h(DType t)
+{
+    return t == DT_u8;
+}
+
 void c_kernels_include(const Emitter *e)
 {
     fputs(has(e, in_fp8_h) ? "#include \"fp8.h\"\n" : "", e->out);
     fputs(has(e, dtype_is_dynamic) ? "#include \"dynamic8.h\"\n" : "", e->out);
+    fputs(has(e, in_nf4_h) ? "#include \"nf4.h\"\n" : "", e->out);
     fputs(has(e, dtype_is_half) ? "#include \"half.h\"\n\n" : "\n", e->out);
     fputs("#include <math.h>\n", e->out);
 }

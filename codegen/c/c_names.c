@@ -15,7 +15,7 @@ static const char words[] =
     "exp expf log logf sqrt sqrtf tanh tanhf erf erff sin sinf cos cosf pow powf fabs fabsf "
     "larger largerf mg_from_bf16 mg_to_bf16 mg_from_f16 mg_to_f16 "
     "mg_from_e4m3 mg_to_e4m3 mg_from_e5m2 mg_to_e5m2 mg_from_e8m0 mg_to_e8m0 "
-    "mg_from_dynamic8 mg_to_dynamic8 mg_from_udynamic8 mg_to_udynamic8 ";
+    "mg_from_dynamic8 mg_to_dynamic8 mg_from_udynamic8 mg_to_udynamic8 mg_nf4 mg_nf4f ";
 
 Names *c_taken(const Emitter *e, Arena *a)
 {

@@ -46,6 +46,13 @@ static Text power(Code *c, Op op, DType t, const Text *x)
                   CALLED};
 }
 
+static Text looked_up(Code *c, Op op, DType t, const Text *x)
+{
+    (void)op;
+    return (Text){arena_printf(c->a, "mg_nf4%s(%s, %s)", t == DT_f32 ? "f" : "", x[0].s, x[1].s),
+                  CALLED};
+}
+
 static Text infix(Code *c, Op op, DType t, const Text *x)
 {
     const CodeOperator *o = &code_operator[op];
@@ -103,6 +110,7 @@ static Text chosen(Code *c, Op op, DType t, const Text *x)
 #define CODE_sin     call
 #define CODE_cos     call
 #define CODE_pow     power
+#define CODE_nf4     looked_up
 #define CODE_sigmoid sigmoid
 #define CODE_add     infix
 #define CODE_sub     infix

@@ -11,11 +11,9 @@
 
 const char *code_stored(const Dialect *d, DType t)
 {
-    static const char *const names[DT_count] = {[DT_f32] = "float",
-                                                [DT_f64] = "double",
-                                                [DT_i32] = "int32_t",
-                                                [DT_i64] = "int64_t",
-                                                [DT_bool] = "uint8_t"};
+    static const char *const names[DT_count] = {
+        [DT_f32] = "float",   [DT_f64] = "double", [DT_i32] = "int32_t",
+        [DT_i64] = "int64_t", [DT_u8] = "uint8_t", [DT_bool] = "uint8_t"};
     return dtype_is_narrow(t) ? d->half[t] : names[t];
 }
 

@@ -289,14 +289,15 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
     arena_free(a);
 }
 
-/* Does any kernel read or store state of 8 bits? */
+/* Does any kernel read or store what is kept in 8 bits or fewer? */
 static bool has_dynamic(const Plan *p)
 {
     bool any = false;
     for (size_t i = 0; i < p->kernels.n; i++)
-        for (int o = 0; o < p->kernels.data[i].noperands; o++)
-            any |= !p->kernels.data[i].level &&
-                   dtype_is_dynamic(p->kernels.data[i].operand[o].type.dtype);
+        for (int o = 0; o < p->kernels.data[i].noperands; o++) {
+            const DType t = p->kernels.data[i].operand[o].type.dtype;
+            any |= !p->kernels.data[i].level && (dtype_is_dynamic(t) || t == DT_u8);
+        }
     return any;
 }
 

@@ -40,8 +40,8 @@ void emit_num(const Emitter *e, const char *name, int64_t x)
 static const char *desc_dtype(mg_dtype t)
 {
     static const char *const names[] = {
-        "0",       "MG_F32",  "MG_F64",  "MG_BF16",     "MG_F16",       "MG_I32", "MG_I64",
-        "MG_BOOL", "MG_E4M3", "MG_E5M2", "MG_DYNAMIC8", "MG_UDYNAMIC8", "MG_E8M0"};
+        "0",       "MG_F32",  "MG_F64",  "MG_BF16",     "MG_F16",       "MG_I32",  "MG_I64",
+        "MG_BOOL", "MG_E4M3", "MG_E5M2", "MG_DYNAMIC8", "MG_UDYNAMIC8", "MG_E8M0", "MG_U8"};
     return names[t];
 }
 

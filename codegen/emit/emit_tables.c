@@ -135,7 +135,12 @@ static void emit_tensor(const Emitter *e, size_t i, const char *shape)
         return;
     }
     const bool adapter = t->adapter && !t->slot;
-    if (adapter) {
+    if (t->base) {
+        static const char *const parts[] = {"CODES", "ABSMAX", "SCALE", "OFFSET"};
+        const Train *of = &e->m->train;
+        fprintf(e->out, "    BASE(MG_BASE_%s, %s, %s, ", parts[t->base - 1],
+                emit_dtype(of->half == DT_bf16 ? DT_bf16 : of->compute), shape);
+    } else if (adapter) {
         static const char *const parts[] = {"A", "B", "MAGNITUDE", "WHOLE"};
         fprintf(e->out, "    ADAPTER(MG_ADAPTER_%s, %s, ", parts[t->adapter - 1],
                 t->turned ? "true" : "false");
@@ -226,6 +231,10 @@ void emit_tensors(Emitter *e)
         fputs("#define ADAPTER(part, t_, s, t, at, k, x, y) {t, .slot = \"\", .role = MG_PARAM, "
               ".offset = at, .init = k, .a = x, .b = y, .adapter = part, .turned = t_, .scale = "
               "s}\n",
+              e->out);
+    if (e->m->train.base)
+        fputs("#define BASE(part, of, t, at, k, x, y) {t, .slot = \"\", .role = MG_PARAM, "
+              ".offset = at, .init = k, .a = x, .b = y, .coded = part, .wide = of}\n",
               e->out);
     if (follows)
         fputs(

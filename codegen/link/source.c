@@ -21,7 +21,7 @@ static const char cuda_rules[] =
     "-lrt -lm -lpthread -ldl\n\n"
     "train: program.c abi.h image.S kernels.fatbin $(HOST) libmgrt_cuda.a\n"
     "\t$(CC) $(CFLAGS) -I. program.c image.S $(HOST) libmgrt_cuda.a $(LIBS) -o $@\n\n"
-    "kernels.fatbin: kernels.cu library.h device.h abi.h abi_types.h launches.h dynamic8.h\n"
+    "kernels.fatbin: kernels.cu library.h device.h abi.h abi_types.h launches.h dynamic8.h nf4.h\n"
     "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 $(CODE) -I. kernels.cu -o $@\n\n"
     "clean:\n\trm -f train kernels.fatbin\n.PHONY: clean\n";
 
@@ -82,6 +82,7 @@ static bool fill_cuda(const Plan *p, KernelsFn *kernels, const char *lib_dir, co
                 copy_into(a, dir, arena_printf(a, "%s/include/abi_types.h", lib_dir)) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/launches.h", lib_dir)) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/dynamic8.h", lib_dir)) &&
+                copy_into(a, dir, arena_printf(a, "%s/include/nf4.h", lib_dir)) &&
                 write_makefile(p, arena_printf(a, "%s/Makefile", dir)) &&
                 copy_all(a, dir, arena_printf(a, "%s/cuda", lib_dir));
     if (!good && errno)

@@ -4,6 +4,7 @@
  * vectorised; processors have an instruction that looks up a vector. */
 #include "codegen/llvm/llvm_gen.h"
 #include "runtime/dynamic8.h"
+#include "runtime/nf4.h"
 
 #include <math.h>
 #include <string.h>
@@ -65,6 +66,24 @@ LLVMValueRef llvm_dynamic_number(LlvmModule *l, DType t, LLVMValueRef bits)
                                         : mg_from_udynamic8((uint8_t)c));
     LLVMValueRef at = LLVMBuildZExt(l->b, bits, l->i32, "");
     return looked_up(l, table(l, form_of(t).name, l->f32, x, 256), l->f32, at);
+}
+
+LLVMValueRef llvm_nf4(LlvmModule *l, DType t, LLVMValueRef pair, LLVMValueRef low)
+{
+    LLVMBuilderRef b = l->b;
+    LLVMValueRef x[16], zero = llvm_number(l, t, 0), most = llvm_number(l, t, 255);
+    for (int k = 0; k < 16; k++)
+        x[k] = real(l, mg_nf4_number[k]);
+    LLVMValueRef least = LLVMBuildFCmp(b, LLVMRealOGT, pair, zero, "");
+    LLVMValueRef at = LLVMBuildFCmp(b, LLVMRealOLT, pair, most, "");
+    at = LLVMBuildSelect(b, least, LLVMBuildSelect(b, at, pair, most, ""), zero, "");
+    at = LLVMBuildFPToSI(b, at, l->i32, "");
+    LLVMValueRef low_half = LLVMBuildAnd(b, at, whole(l, 15), "");
+    LLVMValueRef high_half = LLVMBuildLShr(b, at, whole(l, 4), "");
+    LLVMValueRef is_low = LLVMBuildFCmp(b, LLVMRealUNE, low, zero, "");
+    at = LLVMBuildSelect(b, is_low, low_half, high_half, "");
+    LLVMValueRef y = looked_up(l, table(l, "nf4", l->f32, x, 16), l->f32, at);
+    return LLVMBuildFPCast(b, y, llvm_register_type(l, t), "");
 }
 
 /* The bits of the points between numbers, as those of a float. */

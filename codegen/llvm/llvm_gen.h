@@ -29,6 +29,8 @@ LLVMValueRef llvm_narrow(LlvmModule *l, DType t, LLVMValueRef x);
  * floats; and the bits of the nearest number. */
 LLVMValueRef llvm_dynamic_number(LlvmModule *l, DType t, LLVMValueRef bits);
 LLVMValueRef llvm_dynamic_bits(LlvmModule *l, DType t, LLVMValueRef x);
+/* ... and NF4: the number of one half of a byte, which is given as a float of type t. */
+LLVMValueRef llvm_nf4(LlvmModule *l, DType t, LLVMValueRef pair, LLVMValueRef low);
 /* codegen/llvm/llvm_fp8.c: the same of fp8; and a float rounded to it and back. */
 LLVMValueRef llvm_fp8_widen(LlvmModule *l, DType t, LLVMValueRef x);
 LLVMValueRef llvm_fp8_narrow(LlvmModule *l, DType t, LLVMValueRef x);

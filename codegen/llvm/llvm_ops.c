@@ -28,6 +28,7 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
         return l->i1;
     case DT_dynamic8: /* its bits: to find them takes longer than to look them up */
     case DT_udynamic8:
+    case DT_u8:
         return l->i8;
     case DT_f32:
     case DT_bf16:
@@ -295,6 +296,11 @@ void llvm_keep_variants(LlvmModule *l)
 
 /* ---- casts ---------------------------------------------------------------------------------- */
 
+static bool is_unsigned(DType t)
+{
+    return t == DT_bool || t == DT_u8;
+}
+
 LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
 {
     LLVMTypeRef type = llvm_register_type(l, to);
@@ -309,11 +315,11 @@ LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
         return llvm_pointwise(l, OP_ne, from, (LLVMValueRef[]){x, llvm_number(l, from, 0)});
     if (dtype_is_float(to))
         x = dtype_is_float(from) ? LLVMBuildFPCast(b, x, type, "")
-            : from == DT_bool    ? LLVMBuildUIToFP(b, x, type, "")
+            : is_unsigned(from)  ? LLVMBuildUIToFP(b, x, type, "")
                                  : LLVMBuildSIToFP(b, x, type, "");
     else if (dtype_is_float(from))
         x = LLVMBuildFPToSI(b, x, type, "");
     else
-        x = from == DT_bool ? LLVMBuildZExt(b, x, type, "") : LLVMBuildIntCast2(b, x, type, 1, "");
+        x = LLVMBuildIntCast2(b, x, type, !is_unsigned(from), "");
     return dtype_is_narrow(to) ? rounded(l, to, x) : x;
 }

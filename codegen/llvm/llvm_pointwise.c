@@ -98,6 +98,12 @@ static LLVMValueRef chosen(LlvmModule *l, const Primitive *p, DType t, LLVMValue
     return LLVMBuildSelect(l->b, x[0], x[1], x[2], "");
 }
 
+static LLVMValueRef looked_up(LlvmModule *l, const Primitive *p, DType t, LLVMValueRef *x)
+{
+    (void)p;
+    return llvm_nf4(l, t, x[0], x[1]);
+}
+
 /* The line of each primitive: one that lacks it does not compile. */
 #define CODE_copy    {.build = itself}
 #define CODE_neg     {.build = negated}
@@ -122,6 +128,7 @@ static LLVMValueRef chosen(LlvmModule *l, const Primitive *p, DType t, LLVMValue
 #define CODE_eq      {.build = compared, .real = LLVMRealOEQ, .whole = LLVMIntEQ}
 #define CODE_ne      {.build = compared, .real = LLVMRealUNE, .whole = LLVMIntNE}
 #define CODE_select  {.build = chosen}
+#define CODE_nf4     {.build = looked_up}
 
 static const Primitive primitives[OP_count] = {
 #define PRIMITIVE(name, ...) [OP_##name] = CODE_##name,

@@ -27,7 +27,8 @@ mg_dtype abi_dtype(DType t)
         [DT_f32] = MG_F32,   [DT_f64] = MG_F64,           [DT_bf16] = MG_BF16,
         [DT_f16] = MG_F16,   [DT_e4m3] = MG_E4M3,         [DT_e5m2] = MG_E5M2,
         [DT_e8m0] = MG_E8M0, [DT_i32] = MG_I32,           [DT_i64] = MG_I64,
-        [DT_bool] = MG_BOOL, [DT_dynamic8] = MG_DYNAMIC8, [DT_udynamic8] = MG_UDYNAMIC8};
+        [DT_bool] = MG_BOOL, [DT_dynamic8] = MG_DYNAMIC8, [DT_udynamic8] = MG_UDYNAMIC8,
+        [DT_u8] = MG_U8};
     return code[t];
 }
 

@@ -90,11 +90,11 @@ static bool lossless(DType from, DType to)
     case DT_f64:
         return from != DT_i64;
     case DT_f32:
-        return dtype_is_narrow(from) || from == DT_bool;
+        return dtype_is_narrow(from) || from == DT_bool || from == DT_u8;
     case DT_i64:
-        return from == DT_i32 || from == DT_bool;
+        return from == DT_i32 || from == DT_bool || from == DT_u8;
     case DT_i32:
-        return from == DT_bool;
+        return from == DT_bool || from == DT_u8;
     case DT_bf16:
     case DT_f16:
         return dtype_is_fp8(from);
@@ -103,6 +103,7 @@ static bool lossless(DType from, DType to)
     case DT_e8m0:
     case DT_dynamic8:
     case DT_udynamic8:
+    case DT_u8:
     case DT_bool:
     case DT_none:
     case DT_count:

@@ -80,6 +80,7 @@ mg_dtype check_dtype(DType t)
            : t == DT_i64       ? MG_I64
            : t == DT_dynamic8  ? MG_DYNAMIC8
            : t == DT_udynamic8 ? MG_UDYNAMIC8
+           : t == DT_u8        ? MG_U8
                                : MG_BOOL;
 }
 

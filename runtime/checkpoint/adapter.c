@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/base.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/half.h"
 #include "runtime/json.h"
@@ -42,7 +43,7 @@ static void take(rt_catalog *c, const rt_external *x, bool own)
         c->item[c->n].name += strlen(PREFIX);
     c->n++;
     if (!x->part)
-        c->bytes += x->form->whole * mg_dtype_bytes(x->form->tensor->dtype);
+        c->bytes += rt_file_elements(x) * mg_dtype_bytes(rt_file_dtype(x));
 }
 
 static rt_catalog empty(const rt_catalog *all)
@@ -54,7 +55,8 @@ rt_catalog rt_adapter_part(const rt_catalog *all, bool adapter)
 {
     rt_catalog c = empty(all);
     for (int i = 0; i < all->n; i++)
-        if (of_adapter(&all->item[i]) == adapter || of_both(&all->item[i]))
+        if ((of_adapter(&all->item[i]) == adapter || of_both(&all->item[i])) &&
+            !rt_base_beside(&all->item[i]))
             take(&c, &all->item[i], !adapter);
     return c;
 }
@@ -64,7 +66,7 @@ rt_catalog rt_exported(const rt_catalog *all)
     rt_catalog c = empty(all);
     for (int i = 0; i < all->n; i++)
         if ((!of_adapter(&all->item[i]) || of_both(&all->item[i])) &&
-            !all->item[i].form->tensor->fixed)
+            !all->item[i].form->tensor->fixed && !rt_base_beside(&all->item[i]))
             take(&c, &all->item[i], true);
     return c;
 }
@@ -269,6 +271,8 @@ static double *read_doubles(mg_run *r, const rt_external *x)
 {
     const int64_t n = x->form->whole;
     const mg_dtype t = x->form->tensor->dtype;
+    if (x->form->tensor->coded)
+        return rt_base_values(r, x);
     char *dense = rt_alloc((size_t)n, (size_t)mg_dtype_bytes(t));
     double *values = rt_alloc((size_t)n, sizeof *values);
     char **stored = rt_whole_open(r, x, true);
@@ -328,6 +332,18 @@ static void merge_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
+/* A matrix that has no adapter, and is written as what it stands for. */
+static char *dequantised(mg_run *r, const rt_external *x)
+{
+    const int64_t n = rt_file_elements(x);
+    double *values = rt_base_values(r, x);
+    char *out = rt_alloc((size_t)n, (size_t)mg_dtype_bytes(rt_file_dtype(x)));
+    for (int64_t i = 0; i < n; i++)
+        put_number(rt_file_dtype(x), out, i, values[i]);
+    free(values);
+    return out;
+}
+
 char *rt_adapter_merged(mg_run *r, const rt_external *x)
 {
     const bool table = part_of(r, x, "lora_embedding_A");
@@ -335,21 +351,21 @@ char *rt_adapter_merged(mg_run *r, const rt_external *x)
     const rt_external *b = part_of(r, x, table ? "lora_embedding_B" : "lora_B.weight");
     const rt_external *magnitude = part_of(r, x, "lora_magnitude_vector");
     if (!a || !b)
-        return NULL;
-    const rt_form *f = x->form;
+        return x->form->tensor->coded ? dequantised(r, x) : NULL;
     const bool turned = b->form->tensor->turned;
-    merging m = {.in = f->shape[turned ? 0 : 1],
+    const int64_t all = rt_file_elements(x);
+    merging m = {.in = rt_file_size(x, turned ? 0 : 1),
                  .rank = a->form->shape[0],
                  .scale = b->form->tensor->scale,
-                 .dtype = f->tensor->dtype};
+                 .dtype = rt_file_dtype(x)};
     m.by_out = turned ? 1 : m.in;
-    m.by_in = turned ? f->shape[1] : 1;
+    m.by_in = turned ? rt_file_size(x, 1) : 1;
     m.a = read_doubles(r, a);
     m.b = read_doubles(r, b);
     m.magnitude = magnitude ? read_doubles(r, magnitude) : NULL;
     m.w = read_doubles(r, x);
-    m.out = rt_alloc((size_t)f->whole, (size_t)mg_dtype_bytes(m.dtype));
-    rt_pool_run(r->pool, f->whole / m.in, 1, merge_rows, &m);
+    m.out = rt_alloc((size_t)all, (size_t)mg_dtype_bytes(m.dtype));
+    rt_pool_run(r->pool, all / m.in, 1, merge_rows, &m);
     free(m.a);
     free(m.b);
     free(m.magnitude);
@@ -361,10 +377,9 @@ char *rt_adapter_merged(mg_run *r, const rt_external *x)
 
 static void begin(mg_run *r, const rt_external *matrix, const rt_external *x)
 {
-    const rt_form *f = matrix->form;
     const bool turned = x->form->tensor->turned;
     const int64_t outs = x->form->whole;
-    merging m = {.in = f->whole / outs, .w = read_doubles(r, matrix)};
+    merging m = {.in = rt_file_elements(matrix) / outs, .w = read_doubles(r, matrix)};
     m.by_out = turned ? 1 : m.in;
     m.by_in = turned ? outs : 1;
     const mg_dtype t = x->form->tensor->dtype;

@@ -52,9 +52,12 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
         return "another dtype than the program's halves";
     const bool state8 =
         t->role == MG_STATE && (t->dtype == MG_DYNAMIC8 || t->dtype == MG_UDYNAMIC8);
+    const bool base = t->role == MG_PARAM && (t->coded == MG_BASE_CODES    ? t->dtype == MG_U8
+                                              : t->coded == MG_BASE_ABSMAX ? t->dtype == MG_DYNAMIC8
+                                                                           : false);
     if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64 && t->dtype != MG_BF16 &&
-        !state8)
-        return "a dtype other than f32, f64, bf16 and, of state, those of 8 bits";
+        !state8 && !base)
+        return "a dtype other than f32, f64, bf16 and, of state and of codes, those of 8 bits";
     for (int i = 0; i < t->rank; i++)
         if (t->size[i] < 1 || t->valid[i] < 1 ||
             t->valid[i] > t->size[i] * rt_ranks_of(p, t->axes[i]))

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/adapter.h"
+#include "runtime/checkpoint/base.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/log/card.h"
 
@@ -203,7 +204,7 @@ static const char *value_of(const char *json, const char *key)
 static char *config_text(const export *x)
 {
     const char *json = x->r->program->config_json, *key = "torch_dtype";
-    const char *kept = rt_dtype_name(x->all.item[0].form->tensor->dtype);
+    const char *kept = rt_dtype_name(rt_file_dtype(&x->all.item[0]));
     const char *dtype = x->form.dtype ? x->form.dtype : kept, *torch = "float64", *at;
     for (int k = 0; k < TYPES; k++)
         if (!strcmp(types[k].dtype, dtype))

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/adapter.h"
+#include "runtime/checkpoint/base.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/half.h"
 #include "runtime/json.h"
@@ -293,27 +294,40 @@ static void check_fresh(const mg_run *r)
     }
 }
 
+static void print_wanted(FILE *f, const rt_external *x)
+{
+    int64_t shape[MG_RANK_MAX] = {0};
+    for (int i = 0; i < x->form->rank; i++)
+        shape[i] = rt_file_size(x, i);
+    print_shape(f, x->form->rank, shape);
+    print_where(f, x);
+}
+
+static bool is_of_shape(const rt_st_tensor *t, const rt_external *x)
+{
+    bool same = t->rank == x->form->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = t->shape[i] == rt_file_size(x, i);
+    return same;
+}
+
 static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
 {
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
-        if (!t && (x->begins || matches(&r->options->fresh, x->name) ||
-                   (x->form->tensor->adapter && !w->adapter &&
-                    x->form->tensor->adapter != MG_ADAPTER_WHOLE)))
+        if (rt_base_beside(x) || (!t && (x->begins || matches(&r->options->fresh, x->name) ||
+                                         (x->form->tensor->adapter && !w->adapter &&
+                                          x->form->tensor->adapter != MG_ADAPTER_WHOLE))))
             continue;
         if (!t) {
             fprintf(f, "\n  %s is missing: ", x->name);
-            print_shape(f, x->form->rank, x->form->shape);
-            print_where(f, x);
-        } else if (t->rank != x->form->rank ||
-                   memcmp(t->shape, x->form->shape,
-                          (size_t)x->form->rank * sizeof *x->form->shape) != 0) {
+            print_wanted(f, x);
+        } else if (!is_of_shape(t, x)) {
             fprintf(f, "\n  %s is ", x->name);
             print_shape(f, t->rank, t->shape);
             fputs(" there; this program has ", f);
-            print_shape(f, x->form->rank, x->form->shape);
-            print_where(f, x);
+            print_wanted(f, x);
         } else if (!readable(t->dtype)) {
             fprintf(f, "\n  %s is of type %s; F32, F64, BF16 and F16 are read", x->name, t->dtype);
         }
@@ -450,31 +464,42 @@ static void convert_and_put(void *ctx, int64_t begin, int64_t end, void *scratch
     rt_whole_put(m->x, m->stored, m->begin + begin, end - begin, out);
 }
 
-void rt_weights_load(mg_run *r, rt_weights *w)
+/* Number i of the catalog, from its file, a piece at a time. */
+static void load(mg_run *r, rt_weights *w, int i, char *in, char *converted)
 {
     enum { ELEMENTS = RT_CHUNK / 8 };
-    char *in = rt_alloc(RT_CHUNK, 2), *converted = in + RT_CHUNK;
-    for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
-        const rt_external *x = &r->params.item[i];
-        if (w->of[i] < 0)
-            continue; /* followers.c */
-        const source *s = &w->source[w->of[i]];
-        const tensor_file *f = &w->file[s->file];
-        int64_t size = rt_st_bits(s->tensor->dtype) / 8;
-        char **stored = rt_whole_open(r, x, false);
-        for (int64_t at = 0; at < x->form->whole; at += ELEMENTS) {
-            int64_t n = x->form->whole - at < ELEMENTS ? x->form->whole - at : ELEMENTS;
-            int64_t from = (int64_t)(f->st.data + s->tensor->begin) + at * size;
-            if (!rt_read_at(f->fd, in, (size_t)(n * size), from))
-                rt_die(RT_IO, "%s cannot be read: %s", f->path,
-                       errno ? strerror(errno) : "it became shorter");
-            if (!x->form->tensor->adapter)
-                w->crc = rt_crc32c(w->crc, in, (size_t)(n * size));
-            moving m = {x, s->tensor->dtype, stored, at, in, converted};
+    const rt_external *x = &r->params.item[i];
+    const source *s = &w->source[w->of[i]];
+    const tensor_file *f = &w->file[s->file];
+    const int64_t size = rt_st_bits(s->tensor->dtype) / 8, all = rt_file_elements(x);
+    rt_base *base = x->form->tensor->coded ? rt_base_begin(r, x) : NULL;
+    char **stored = base ? NULL : rt_whole_open(r, x, false);
+    for (int64_t at = 0; at < all; at += ELEMENTS) {
+        int64_t n = all - at < ELEMENTS ? all - at : ELEMENTS;
+        int64_t from = (int64_t)(f->st.data + s->tensor->begin) + at * size;
+        if (!rt_read_at(f->fd, in, (size_t)(n * size), from))
+            rt_die(RT_IO, "%s cannot be read: %s", f->path,
+                   errno ? strerror(errno) : "it became shorter");
+        if (!x->form->tensor->adapter)
+            w->crc = rt_crc32c(w->crc, in, (size_t)(n * size));
+        moving m = {x, s->tensor->dtype, stored, at, in, converted};
+        if (base)
+            rt_base_put(base, s->tensor->dtype, in, at, n);
+        else
             rt_pool_run(r->pool, n, 16384, convert_and_put, &m);
-        }
-        rt_whole_close(r, x, stored, true);
     }
+    if (base)
+        rt_base_end(base);
+    else
+        rt_whole_close(r, x, stored, true);
+}
+
+void rt_weights_load(mg_run *r, rt_weights *w)
+{
+    char *in = rt_alloc(RT_CHUNK, 2);
+    for (int i = 0; i < r->params.n; i += r->params.item[i].parts)
+        if (w->of[i] >= 0) /* else followers.c */
+            load(r, w, i, in, in + RT_CHUNK);
     free(in);
 }
 

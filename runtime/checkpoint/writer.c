@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/adapter.h"
+#include "runtime/checkpoint/base.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/half.h"
 #include "runtime/number.h"
@@ -67,7 +68,7 @@ const char *rt_dtype_name(mg_dtype t)
 
 static const char *dtype_of(const rt_external *x, const rt_form_of *form)
 {
-    return form && form->dtype ? form->dtype : rt_dtype_name(x->form->tensor->dtype);
+    return form && form->dtype ? form->dtype : rt_dtype_name(rt_file_dtype(x));
 }
 
 static int64_t size_of(const rt_external *x, const rt_form_of *form)
@@ -77,7 +78,7 @@ static int64_t size_of(const rt_external *x, const rt_form_of *form)
 
 int64_t rt_tensor_bytes(const rt_external *x, const rt_form_of *form)
 {
-    return x->form->whole * size_of(x, form);
+    return rt_file_elements(x) * size_of(x, form);
 }
 
 typedef struct conversion {
@@ -107,7 +108,7 @@ static void convert(void *ctx, int64_t begin, int64_t end, void *scratch)
 static bool put_elements(rt_writer *w, mg_run *r, const rt_external *x, rt_form_of *form,
                          const char *elements, int64_t n)
 {
-    const char *kept = rt_dtype_name(x->form->tensor->dtype), *to = dtype_of(x, form);
+    const char *kept = rt_dtype_name(rt_file_dtype(x)), *to = dtype_of(x, form);
     if (!strcmp(kept, to))
         return rt_writer_put(w, elements, (size_t)(n * size_of(x, form)));
     conversion c = {.from = kept, .in = elements, .to = to, .out = rt_alloc((size_t)n, 4)};
@@ -156,7 +157,7 @@ static bool put_merged(rt_writer *w, mg_run *r, const rt_external *x, rt_form_of
 {
     char *dense = rt_adapter_merged(r, x);
     *none = !dense;
-    const bool good = dense && put_elements(w, r, x, form, dense, x->form->whole);
+    const bool good = dense && put_elements(w, r, x, form, dense, rt_file_elements(x));
     free(dense);
     return good;
 }
@@ -170,7 +171,8 @@ static char *header_of(const rt_catalog *c, const rt_form_of *form, size_t *size
         t[n].name = x->name;
         t[n].rank = x->form->rank;
         strcpy(t[n].dtype, dtype_of(x, form));
-        memcpy(t[n].shape, x->form->shape, sizeof x->form->shape);
+        for (int k = 0; k < x->form->rank; k++)
+            t[n].shape[k] = rt_file_size(x, k);
     }
     char *header = rt_st_header(t, n, size);
     free(t);

@@ -109,7 +109,8 @@ static ncclDataType_t number(mg_dtype t)
         [MG_F32] = ncclFloat32,    [MG_F64] = ncclFloat64,     [MG_BF16] = ncclBfloat16,
         [MG_F16] = ncclFloat16,    [MG_I32] = ncclInt32,       [MG_I64] = ncclInt64,
         [MG_BOOL] = ncclUint8,     [MG_E4M3] = ncclUint8,      [MG_E5M2] = ncclUint8,
-        [MG_DYNAMIC8] = ncclUint8, [MG_UDYNAMIC8] = ncclUint8, [MG_E8M0] = ncclUint8};
+        [MG_DYNAMIC8] = ncclUint8, [MG_UDYNAMIC8] = ncclUint8, [MG_E8M0] = ncclUint8,
+        [MG_U8] = ncclUint8};
     return types[t];
 }
 

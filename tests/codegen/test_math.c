@@ -2,6 +2,7 @@
  * every dtype that it takes. A primitive is as exact as its row says in long double, on floats of
  * every size; prints what it measured. A composed op has the bits of the lines of its text, one
  * kernel after the other. And an element has the same bits wherever in a loop it is. */
+#include "runtime/nf4.h"
 #include "tests/codegen/native.h"
 #include "plan/nest.h"
 
@@ -64,10 +65,10 @@ static double max_off(Op op)
 
 static bool is_taken(Op op, DType t)
 {
-    const Takes least = dtype_is_narrow(t)  ? TAKES_ANY
-                        : t == DT_bool      ? TAKES_STORED
-                        : dtype_is_float(t) ? TAKES_REAL
-                                            : TAKES_NUMBER;
+    const Takes least = dtype_is_narrow(t) || t == DT_u8 ? TAKES_ANY
+                        : t == DT_bool                   ? TAKES_STORED
+                        : dtype_is_float(t)              ? TAKES_REAL
+                                                         : TAKES_NUMBER;
     return op_is(op, POINTWISE) && op_info[op].takes >= least;
 }
 

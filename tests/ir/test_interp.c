@@ -71,6 +71,11 @@ static const Case pointwise[] = {
      {"1 0", "3 4", "9"},
      "%r: f64[i=2, j=2] = select %a, %b, %c\ngive %r",
      {"3 4 9 9"}},
+    {OP_nf4,
+     {"a: f64[i=4]", "b: f64[j=2]"},
+     {"0 7 112 255", "0 1"},
+     "%r: f64[i=4, j=2] = nf4 %a, %b\ngive %r",
+     {"-1 -1 -1 0 0 -1 1 1"}},
     /* dims of both, then in the order that is asked for; a dim of both in another order */
     {OP_add,
      {"a: f64[i=2]", "b: f64[j=3]"},

@@ -71,6 +71,7 @@ double number_at(const void *p, DType t, int64_t i)
     case DT_i64:
         return (double)((const int64_t *)p)[i];
     case DT_bool:
+    case DT_u8:
         return ((const uint8_t *)p)[i];
     case DT_bf16:
     case DT_f16:
@@ -111,6 +112,9 @@ void number_put(void *p, DType t, int64_t i, double x)
     case DT_bf16:
     case DT_f16:
         ((uint16_t *)p)[i] = half_bits(x, t);
+        break;
+    case DT_u8:
+        ((uint8_t *)p)[i] = (uint8_t)x;
         break;
     case DT_dynamic8:
         ((uint8_t *)p)[i] = mg_to_dynamic8((float)x);
