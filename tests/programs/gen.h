@@ -181,7 +181,7 @@ void write_attention(Gen *g);
 const char *attended(Gen *g, Dims want, int depth);
 /* behind.c: what positions take of those before them, in a model of ordered positions. */
 const char *behind(Gen *g, Dims want, int depth);
-/* What a model of such positions says behind its head. */
+/* The comment that a model of such positions has behind its head. */
 #define ORDERED "# each position sees those before it"
 const char *routed(Gen *g, Dims want, int depth);
 
