@@ -309,6 +309,9 @@ bool generate_special(Generate *g, Frame *f, const Ins *i, Image image, bool *do
         return choose(g, f, i, image);
     if (i->op == OP_random && has(g, i->out[0], g->seq))
         return generate_refuse(g, i, "noise of each position is that of a whole window");
+    if ((i->op == OP_random && has(g, i->out[0], g->batch.name)) ||
+        (i->op == OP_iota && a->dim.name == g->batch.name))
+        return generate_refuse(g, i, "it tells texts apart by their place");
     if (i->op == OP_iota) {
         *done = a->dim.name == g->seq || (image == NEAR && generate_is_alias(g, a->dim.name));
         return count_positions(g, i, image);

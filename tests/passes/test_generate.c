@@ -159,6 +159,8 @@ static const char *const refused[][2] = {
     {"y = x + x[seq = 3]", "it mixes positions"},
     {"y = x + max(x, over seq)", "it mixes positions"},
     {"y = x - mean(x, over batch)", "it mixes texts"},
+    {"y = x * index(batch)", "it tells texts apart"},
+    {"y = x * uniform(over batch)", "it tells texts apart"},
     {"y = expand(1, over (batch, seq)) * w[taps = 0]", "do not depend on the tokens"},
 };
 enum { REFUSED = sizeof refused / sizeof *refused };

@@ -50,7 +50,7 @@ static void whole(void **state)
     assert_string_equal(
         o.seen.text,
         "attention evaluate generate chunk precision pad_gradients send_rows "
-        "recompute differentiate sink distribute microbatch pad_state update narrow round "
+        "recompute differentiate sink distribute microbatch pad_state update base narrow round "
         "weigh quantize shard simplify ");
     free(o.log);
     model_close(&t);
@@ -93,7 +93,7 @@ static void stop_and_go_on(void **state)
     Outcome second = run_range(&u, "microbatch", "simplify");
     assert_int_equal(second.status, PASS_ok);
     assert_string_equal(second.seen.text,
-                        "microbatch pad_state update narrow round weigh quantize shard simplify ");
+                        "microbatch pad_state update base narrow round weigh quantize shard simplify ");
     char *a = printed(&t, false), *b = printed(&u, false);
     assert_string_equal(a, b);
     free(a);
