@@ -2,15 +2,13 @@
  * model.safetensors or of the files that its index names. Nothing of it is believed. */
 #include "base/open.h"
 #include "compiler/gguf/gguf.h"
+#include "compiler/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-enum { HEADER_MAX = 100000000 };
 
 static bool unfit(Gguf *g, const char *path, const char *why)
 {
@@ -85,74 +83,50 @@ static bool read_entry(Gguf *g, const char *path, const char *name, const json_t
 
 static bool read_file(Gguf *g, const char *path)
 {
-    unsigned char first[8];
-    struct stat st;
-    json_error_t e;
+    int64_t data, size;
+    const char *why, *name;
     FILE *f = open_file(path);
-    if (!f || fstat(fileno(f), &st)) {
-        const char *why = open_error();
-        if (f)
-            fclose(f);
-        return unfit(g, path, why);
-    }
-    uint64_t n = 0;
-    bool whole = fread(first, 1, 8, f) == 8;
-    for (int i = 7; whole && i >= 0; i--)
-        n = n << 8 | first[i];
-    if (!whole || n < 2 || n > HEADER_MAX || st.st_size < 8 || n > (uint64_t)st.st_size - 8) {
-        fclose(f);
-        return unfit(g, path, "no safetensors file: its header does not fit into it");
-    }
-    char *text = arena_alloc(g->s->arena, (size_t)n);
-    whole = fread(text, 1, (size_t)n, f) == n;
-    const int fd = whole ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
+    if (!f)
+        return unfit(g, path, open_error());
+    json_t *header = safetensors_header(g->s->arena, f, &data, &size, &why), *v;
+    const int fd = header ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
     fclose(f);
+    if (!header)
+        return unfit(g, path, why);
+    json_array_append_new(g->owned, header);
     if (fd < 0)
         return unfit(g, path, "it cannot be read");
     vec_push(g->s->arena, &g->file, fd);
-    json_t *header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &e), *v;
-    json_array_append_new(g->owned, header ? header : json_null());
-    if (!json_is_object(header))
-        return unfit(g, path, header ? "its header is no JSON object" : e.text);
-    const char *name;
     json_object_foreach(header, name, v)
-        if (strcmp(name, "__metadata__") != 0 &&
-            !read_entry(g, path, name, v, 8 + (int64_t)n, st.st_size))
+        if (!read_entry(g, path, name, v, data, size))
             return false;
     return true;
 }
 
-static bool read_index(Gguf *g, const char *name)
+static bool read_index(Gguf *g, const char *path)
 {
-    json_t *index = gguf_json(g, name), *map = json_object_get(index, "weight_map"), *v;
-    json_t *seen = json_object();
-    const char *tensor;
-    json_array_append_new(g->owned, seen);
-    if (!json_is_object(map))
-        return index ? unfit(g, name, "there is no \"weight_map\"") : false;
-    json_object_foreach(map, tensor, v) {
-        const char *file = json_string_value(v);
-        if (!file || !*file || *file == '.' || strchr(file, '/'))
-            return unfit(g, name,
-                         arena_printf(g->s->arena,
-                                      "the file of '%.200s' is no name of a file beside it",
-                                      tensor));
-        if (json_object_get(seen, file))
-            continue;
-        json_object_set_new(seen, file, json_true());
-        if (!read_file(g, arena_printf(g->s->arena, "%s/%s", g->dir, file)))
+    size_t size;
+    Words files = {0};
+    const char *why;
+    const uint32_t file = read_source(g->s, path);
+    if (!file)
+        return false;
+    const char *text = diag_text(g->s->diag, file, &size);
+    if (!safetensors_indexed(g->s->arena, text, size, &files, &why))
+        return unfit(g, path, why);
+    for (size_t i = 0; i < files.n; i++)
+        if (!read_file(g, arena_printf(g->s->arena, "%s/%s", g->dir, files.data[i])))
             return false;
-    }
     return true;
 }
 
 bool gguf_sources(Gguf *g)
 {
-    static const char index[] = "model.safetensors.index.json";
     const char *one = arena_printf(g->s->arena, "%s/model.safetensors", g->dir);
+    const char *index = arena_printf(g->s->arena, "%s.index.json", one);
     if (access(one, F_OK) == 0)
         return read_file(g, one);
-    if (access(arena_printf(g->s->arena, "%s/%s", g->dir, index), F_OK) == 0)
+    if (access(index, F_OK) == 0)
         return read_index(g, index);
     return gguf_refuse(g, 611, "%s holds no model.safetensors, and no index of several files",
                        g->dir);

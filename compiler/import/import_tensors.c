@@ -1,15 +1,12 @@
 /* import_tensors.c - names and shapes of a directory's safetensors files, against a module's. */
 #include "base/open.h"
 #include "compiler/import/import.h"
+#include "compiler/safetensors.h"
 #include "ir/external.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-enum { HEADER_MAX = 100000000 };
 
 static bool unfit(const Import *h, const char *path, const char *why)
 {
@@ -20,36 +17,16 @@ static bool unfit(const Import *h, const char *path, const char *why)
 /* The header of one file, merged into h->tensors. */
 static bool read_file(Import *h, const char *path)
 {
-    unsigned char first[8];
-    struct stat st;
-    json_error_t e;
+    int64_t data, size;
+    const char *why, *name;
     FILE *f = open_file(path);
-    if (!f || fstat(fileno(f), &st)) {
-        const char *why = open_error();
-        if (f)
-            fclose(f);
-        return unfit(h, path, why);
-    }
-    uint64_t n = 0;
-    bool whole = fread(first, 1, 8, f) == 8;
-    for (int i = 7; whole && i >= 0; i--)
-        n = n << 8 | first[i];
-    if (!whole || n < 2 || n > HEADER_MAX || st.st_size < 8 || n > (uint64_t)st.st_size - 8) {
-        fclose(f);
-        return unfit(h, path, "no safetensors file: its header does not fit into it");
-    }
-    char *text = arena_alloc(h->s->arena, (size_t)n);
-    whole = fread(text, 1, (size_t)n, f) == n;
+    if (!f)
+        return unfit(h, path, open_error());
+    json_t *header = safetensors_header(h->s->arena, f, &data, &size, &why), *tensor;
     fclose(f);
-    if (!whole)
-        return unfit(h, path, "it cannot be read");
-    json_t *header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &e);
+    if (!header)
+        return unfit(h, path, why);
     json_array_append_new(h->owned, header);
-    if (!json_is_object(header))
-        return unfit(h, path, header ? "its header is no JSON object" : e.text);
-    json_object_del(header, "__metadata__");
-    const char *name;
-    json_t *tensor;
     json_object_foreach(header, name, tensor)
         if (json_object_get(h->tensors, name))
             return unfit(h, path, arena_printf(h->s->arena, "'%s' is in two files", name));
@@ -59,33 +36,18 @@ static bool read_file(Import *h, const char *path)
 
 static bool read_index(Import *h, const char *path)
 {
-    json_error_t e;
     size_t size;
-    uint32_t file = read_source(h->s, path);
+    Words files = {0};
+    const char *why;
+    const uint32_t file = read_source(h->s, path);
     if (!file)
         return false;
     const char *text = diag_text(h->s->diag, file, &size);
-    json_t *index = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
-    json_t *map = json_object_get(index, "weight_map"), *seen = json_object(), *v;
-    const char *tensor;
-    json_array_append_new(h->owned, index);
-    json_array_append_new(h->owned, seen);
-    if (!json_is_object(map))
-        return unfit(h, path, index ? "there is no \"weight_map\"" : e.text);
-    json_object_foreach(map, tensor, v) {
-        const char *name = json_string_value(v);
-        if (!name || !*name || *name == '.' || strchr(name, '/'))
-            return unfit(h, path,
-                         arena_printf(h->s->arena,
-                                      "the file of '%.200s' is no name of a file "
-                                      "beside it",
-                                      tensor));
-        if (json_object_get(seen, name))
-            continue;
-        json_object_set_new(seen, name, json_true());
-        if (!read_file(h, arena_printf(h->s->arena, "%s/%s", h->dir, name)))
+    if (!safetensors_indexed(h->s->arena, text, size, &files, &why))
+        return unfit(h, path, why);
+    for (size_t i = 0; i < files.n; i++)
+        if (!read_file(h, arena_printf(h->s->arena, "%s/%s", h->dir, files.data[i])))
             return false;
-    }
     return true;
 }
 

@@ -1,15 +1,13 @@
 /* store.c - safetensors files of a directory, read by tensor. */
 #include "compiler/merge/merge.h"
+#include "compiler/safetensors.h"
 
 #include "base/open.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-enum { HEADER_LIMIT = 100000000 };
 
 static const struct {
     const char *name;
@@ -86,8 +84,6 @@ static bool add_tensors(Session *s, Store *st, StoredFile *f, const json_t *head
     const char *name;
     json_t *o;
     json_object_foreach((json_t *)header, name, o) {
-        if (!strcmp(name, "__metadata__"))
-            continue;
         Stored *t = NEW(s->arena, Stored);
         *t = (Stored){.name = arena_strdup(s->arena, name), .file = f};
         if (!json_is_object(o) || !read_tensor(t, o, data, size))
@@ -108,26 +104,11 @@ static bool add_tensors(Session *s, Store *st, StoredFile *f, const json_t *head
 
 static bool read_header(Session *s, Store *st, StoredFile *f)
 {
-    unsigned char first[8];
-    struct stat about;
-    json_error_t e;
-    uint64_t n = 0;
-    if (fstat(fileno(f->in), &about))
-        return unfit(s, f->path, strerror(errno));
-    const uint64_t size = (uint64_t)about.st_size;
-    bool whole = fread(first, 1, 8, f->in) == 8;
-    for (int i = 7; whole && i >= 0; i--)
-        n = n << 8 | first[i];
-    if (!whole || n < 2 || n > HEADER_LIMIT || size < 8 || n > size - 8)
-        return unfit(s, f->path, "no safetensors file: its header does not fit into it");
-    char *text = malloc((size_t)n);
-    if (!text)
-        return unfit(s, f->path, "no memory for its header");
-    whole = fread(text, 1, (size_t)n, f->in) == n;
-    json_t *header = whole ? json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &e) : NULL;
-    free(text);
-    const bool good = json_is_object(header) ? add_tensors(s, st, f, header, 8 + n, size)
-                                             : unfit(s, f->path, "its header is no JSON object");
+    int64_t data, size;
+    const char *why;
+    json_t *header = safetensors_header(s->arena, f->in, &data, &size, &why);
+    const bool good = header ? add_tensors(s, st, f, header, (uint64_t)data, (uint64_t)size)
+                             : unfit(s, f->path, why);
     json_decref(header);
     return good;
 }
@@ -145,28 +126,20 @@ static bool add_file(Session *s, Store *st, const char *name)
 
 static bool add_index(Session *s, Store *st, const char *path)
 {
-    json_error_t e;
-    const char *tensor;
-    json_t *index = json_load_file(path, JSON_REJECT_DUPLICATES, &e), *v, *seen = json_object();
-    json_t *map = json_object_get(index, "weight_map");
-    bool good =
-        json_is_object(map) || unfit(s, path, index ? "there is no \"weight_map\"" : e.text);
-    json_object_foreach(map, tensor, v) {
-        const char *name = json_string_value(v);
-        if (!good || (name && json_object_get(seen, name)))
-            continue;
-        if (!name || !*name || *name == '.' || strchr(name, '/'))
-            good =
-                unfit(s, path,
-                      arena_printf(s->arena, "the file of '%.200s' is no name of a file beside it",
-                                   tensor));
-        else if (json_object_set_new(seen, name, json_true()) == 0)
-            good = add_file(s, st, arena_strdup(s->arena, name));
-    }
+    size_t size;
+    Words files = {0};
+    const char *why;
+    const uint32_t file = read_source(s, path);
+    if (!file)
+        return false;
+    const char *text = diag_text(s->diag, file, &size);
+    if (!safetensors_indexed(s->arena, text, size, &files, &why))
+        return unfit(s, path, why);
     st->indexed = true;
-    json_decref(seen);
-    json_decref(index);
-    return good;
+    for (size_t i = 0; i < files.n; i++)
+        if (!add_file(s, st, files.data[i]))
+            return false;
+    return true;
 }
 
 bool store_open(Session *s, Store *st, const char *dir, const char *file)

@@ -92,8 +92,9 @@ static void stop_and_go_on(void **state)
     u.m->update_rule = mg_update_rule;
     Outcome second = run_range(&u, "microbatch", "simplify");
     assert_int_equal(second.status, PASS_ok);
-    assert_string_equal(second.seen.text,
-                        "microbatch pad_state update base narrow round weigh quantize shard simplify ");
+    assert_string_equal(
+        second.seen.text,
+        "microbatch pad_state update base narrow round weigh quantize shard simplify ");
     char *a = printed(&t, false), *b = printed(&u, false);
     assert_string_equal(a, b);
     free(a);
