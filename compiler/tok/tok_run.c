@@ -153,8 +153,8 @@ static Exit read_file(Run *r)
     size_t n;
     if (r->plan.weighted && tok_source_form(r->path) == SOURCE_text)
         return tok_failed(r->s, r->path,
-                          r->plan.chat ? "is no .json or .jsonl: it has no conversations"
-                                       : "is no .json or .jsonl: it has no prompts");
+                          r->plan.chat ? "is no .json, .jsonl or .parquet: it has no conversations"
+                                       : "is no .json, .jsonl or .parquet: it has no prompts");
     Source *from = tok_source_open(r->path, &why);
     if (!from)
         return tok_failed(r->s, r->path, why);

@@ -1,7 +1,9 @@
 /* tok_source.c - see tok_source.h. Bytes go through one buffer that holds a record; files that are
- * packed are unpacked by zlib or libzstd on the way into it. */
+ * packed are unpacked by zlib or libzstd on the way into it. Rows of Parquet come from parquet.h;
+ * their places are their numbers. */
 #include "compiler/tok/tok_source.h"
 #include "base/open.h"
+#include "compiler/tok/parquet.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@ struct Source {
     FILE *file;
     gzFile gz;
     ZSTD_DStream *zst;
+    Parquet *rows;
     char *packed; /* for zstd */
     ZSTD_inBuffer in;
     size_t frame; /* zstd: not 0 inside of a frame */
@@ -53,6 +56,7 @@ SourceForm tok_source_form(const char *path)
     size_t n = unpacked_length(path, &gz, &zst);
     return ends(path, n, ".jsonl") || ends(path, n, ".ndjson") ? SOURCE_lines
            : ends(path, n, ".json")                            ? SOURCE_array
+           : ends(path, n, ".parquet")                         ? SOURCE_rows
                                                                : SOURCE_text;
 }
 
@@ -66,10 +70,8 @@ Source *tok_source_open(const char *path, const char **why)
 {
     bool gz, zst;
     size_t n = unpacked_length(path, &gz, &zst);
-    if (ends(path, n, ".parquet")) {
-        *why = "is Parquet, which is not read: in Python, "
-               "datasets.load_dataset(\"parquet\", data_files=F, "
-               "split=\"train\").to_json(\"F.jsonl\")";
+    if (ends(path, n, ".parquet") && (gz || zst)) {
+        *why = "is Parquet in a packed file, which is not read: unpack it";
         return NULL;
     }
     FILE *f = open_file(path);
@@ -82,6 +84,8 @@ Source *tok_source_open(const char *path, const char **why)
         abort();
     s->form = tok_source_form(path);
     s->file = f;
+    if (s->form == SOURCE_rows)
+        s->rows = parquet_open(fileno(f));
     if (gz) {
         int fd = dup(fileno(f));
         s->gz = fd < 0 ? NULL : gzdopen(fd, "rb");
@@ -105,6 +109,7 @@ void tok_source_close(Source *s)
     if (s->gz)
         gzclose(s->gz);
     ZSTD_freeDStream(s->zst);
+    parquet_close(s->rows);
     fclose(s->file);
     free(s->packed);
     free(s->buffer);
@@ -187,6 +192,10 @@ bool tok_source_go(Source *s, int64_t at, int64_t number)
 {
     s->number = number;
     s->opened = at > 0;
+    if (s->rows) {
+        s->at = number;
+        return parquet_skip(s->rows, number);
+    }
     if (at && !s->gz && !s->zst) {
         s->at = at;
         return !fseeko(s->file, (off_t)at, SEEK_SET) || fail(s, strerror(errno));
@@ -344,10 +353,19 @@ static SourceGot whole(Source *s, const char **text, size_t *n)
     return SOURCE_record;
 }
 
+static SourceGot next_row(Source *s, const char **text, size_t *n)
+{
+    ParquetGot got = parquet_next(s->rows, text, n);
+    if (got == PARQUET_row)
+        s->at = ++s->number;
+    return got == PARQUET_row ? SOURCE_record : got == PARQUET_end ? SOURCE_end : SOURCE_failed;
+}
+
 SourceGot tok_source_next(Source *s, const char **text, size_t *n)
 {
     return s->form == SOURCE_text    ? whole(s, text, n)
            : s->form == SOURCE_lines ? next_line(s, text, n)
+           : s->form == SOURCE_rows  ? next_row(s, text, n)
                                      : next_item(s, text, n);
 }
 
@@ -363,5 +381,5 @@ int64_t tok_source_number(const Source *s)
 
 const char *tok_source_why(const Source *s)
 {
-    return s->why;
+    return s->rows ? parquet_why(s->rows) : s->why;
 }

@@ -127,7 +127,7 @@ class Tok(mgctest.Case):
         self.write("none.jsonl", json.dumps({"a": "x"}) + "\n")
         self.assertIn("no text under the key 'q'", self.tok(name, "none.jsonl", options=options, code=1).err)
         self.write("a.txt", "x")
-        self.assertIn("is no .json or .jsonl", self.tok(name, "a.txt", options=options, code=4).err)
+        self.assertIn("is no .json, .jsonl or .parquet", self.tok(name, "a.txt", options=options, code=4).err)
 
     def test_killed_and_again(self):
         r = random.Random(1)
