@@ -54,7 +54,7 @@ static Exit make_model(Import *h, Imported *made)
         return EXIT_source;
     }
     made->text = arena_strndup(s->arena, formatted, made->size);
-    made->family = h->family;
+    made->family = arena_strdup(s->arena, h->family);
     made->weights = h->tensors;
     free(formatted);
     return EXIT_done;
