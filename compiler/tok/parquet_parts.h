@@ -80,7 +80,8 @@ typedef struct PqColumn {
     PqRuns reps, defs, index;
     PqDelta lengths, prefixes;
     uint8_t *before; /* the value before, of values that share its beginning */
-    size_t before_size, before_cap, bit;
+    size_t before_size, before_cap;
+    size_t bit;        /* of booleans, or the number of the next split value */
     bool ready, ended; /* rep and def are those of the next; there is none */
     uint32_t rep, def;
 } PqColumn;

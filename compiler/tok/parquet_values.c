@@ -151,7 +151,7 @@ static bool begin(PqColumn *c)
         return delta_begin(&c->lengths, c->p, c->stop);
     if (c->encoding == DELTA_BYTES && !delta_through(&c->prefixes, &c->p, c->stop, n))
         return false;
-    return c->encoding == PLAIN || c->encoding == RLE ||
+    return c->encoding == PLAIN || c->encoding == RLE || c->encoding == SPLIT ||
            delta_through(&c->lengths, &c->p, c->stop, n);
 }
 
@@ -172,7 +172,8 @@ bool pq_values_begin(PqColumn *c)
     char what[96];
     bool whole = type == PQ_INT32 || type == PQ_INT64, bytes = type == PQ_BYTES;
     bool built = e == PLAIN || (e == RLE && type == PQ_BOOLEAN) || (e == DELTA && whole) ||
-                 ((e == DELTA_LENGTH || e == DELTA_BYTES) && bytes) || e == DICTIONARY;
+                 ((e == DELTA_LENGTH || e == DELTA_BYTES) && bytes) || e == DICTIONARY ||
+                 (e == SPLIT && !bytes && type != PQ_BOOLEAN);
     snprintf(what, sizeof what, "values that are encoded as %s are not read", name[e]);
     c->bit = c->before_size = 0;
     return built ? begin(c) || pq_column_fail(c, "a page's values are damaged")
@@ -231,6 +232,19 @@ static bool delta_bytes(PqColumn *c, PqValue *v)
     return true;
 }
 
+/* The first bytes of all values, then their second bytes, and so on. */
+static bool split(PqColumn *c, PqValue *v)
+{
+    size_t width = c->leaf->type == PQ_INT32 || c->leaf->type == PQ_FLOAT ? 4 : 8;
+    size_t n = (size_t)(c->stop - c->p) / width;
+    if (c->bit == n)
+        return pq_column_fail(c, "a page's values are damaged");
+    for (size_t i = 0; i < width; i++)
+        v->bits |= (uint64_t)c->p[i * n + c->bit] << 8 * i;
+    c->bit++;
+    return true;
+}
+
 bool pq_value(PqColumn *c, PqValue *v)
 {
     int64_t n;
@@ -241,6 +255,8 @@ bool pq_value(PqColumn *c, PqValue *v)
         return pq_plain(c, v);
     case DELTA_BYTES:
         return delta_bytes(c, v);
+    case SPLIT:
+        return split(c, v);
     case DICTIONARY:
         if (!pq_runs(&c->index, &index) || index >= c->entries)
             return pq_column_fail(c, "a value is not in the dictionary: the file is damaged");

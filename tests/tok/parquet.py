@@ -80,7 +80,7 @@ def main():
                             table, compression=codec, data_page_version=version, use_dictionary=dictionary, row_group_size=7,
                             data_page_size=64, write_batch_size=3, write_statistics=False, write_page_checksum=dictionary, store_schema=False)
         ways = {("messages.list.element." if name == "chat" else "") + k: v for k, v in (
-            {"chat": {"content": "DELTA_BYTE_ARRAY", "n": "DELTA_BINARY_PACKED", "u": "DELTA_BINARY_PACKED", "role": "DELTA_LENGTH_BYTE_ARRAY"},
+            {"chat": {"content": "DELTA_BYTE_ARRAY", "x": "BYTE_STREAM_SPLIT", "f": "BYTE_STREAM_SPLIT", "n": "DELTA_BINARY_PACKED", "u": "DELTA_BINARY_PACKED", "role": "DELTA_LENGTH_BYTE_ARRAY"},
              "text": {"text": "DELTA_BYTE_ARRAY", "id": "DELTA_BINARY_PACKED"}}.get(name, {})).items()}
         ways = ways or {"conversations.list.element.value": "DELTA_LENGTH_BYTE_ARRAY"}
         files[name + "-delta.parquet"] = packed(table, use_dictionary=False, column_encoding=ways, data_page_version="2.0", store_schema=False)
@@ -88,7 +88,6 @@ def main():
     few = pyarrow.table({"text": ["a", "b"], "x": [1.5, 2.5]})
     files["refused-LZ4.parquet"] = packed(few, compression="LZ4")
     files["refused-BROTLI.parquet"] = packed(few, compression="BROTLI")
-    files["refused-SPLIT.parquet"] = packed(few, use_dictionary=False, column_encoding={"x": "BYTE_STREAM_SPLIT"})
     files["refused-INT96.parquet"] = packed(pyarrow.table({"text": ["a"], "t": pyarrow.array([1], pyarrow.timestamp("ns"))}),
                                             use_deprecated_int96_timestamps=True)
     files["refused-map.parquet"] = packed(pyarrow.table({"m": pyarrow.array([[("a", 1)]], pyarrow.map_(pyarrow.string(), pyarrow.int64()))}))
