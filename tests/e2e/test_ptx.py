@@ -26,6 +26,14 @@ class Ptx(shim.Case):
             with self.subTest(model, precision=precision, arch=arch):
                 self.follows(os.path.join(PARITY, model), precision, arch)
 
+    def test_base(self):
+        """Matrices of layers that one fused kernel makes of their codes in NF4."""
+        for precision, arch in some((("f32", "80"), ("bf16", "80"), ("f32", "90a"), ("bf16", "90a")), 1):
+            with self.subTest(precision=precision, arch=arch):
+                more = ("-D", "head=64") if precision == "f32" else ()  # bf16 has it
+                self.follows(os.path.join(PARITY, "adapter_small.mg"), precision, arch, "--adapter", "base", "-D", "hidden=64", "-D", "ffn=128", *more)
+                self.assertIn("mg_nf4", self.read("kernels.cu").decode())
+
     def ptx(self, arch):
         """kernels.ptx, of kernels.cu."""
         root = mgctest.SOURCE
@@ -48,12 +56,12 @@ class Ptx(shim.Case):
             if not re.search(r"\b(sin|cos|pow|exp|log|tanh|erf)f?\(", bodies[name]):  # which are products and sums of the library's
                 self.assertEqual(re.findall(r"\bmul\.f(?:32|64)", body), [], name)
 
-    def follows(self, path, precision, arch):
+    def follows(self, path, precision, arch, *more):
         steps = 20 if FULL else 6
         options = () if precision == "f32" else ("--precision", precision, "-D", "head=64") if "mixtral" not in path else (
             "--precision", precision)
         same = options if precision == "fp8" else [o for o in options if o not in ("--precision", precision)]
-        self.both(path, *same, gpu=() if precision == "fp8" else options[:2])
+        self.both(path, *same, *more, gpu=() if precision == "fp8" else options[:2])
         self.ptx(arch)
         self.text(6000)
         env = {"SHIM_SM": arch[:2]}

@@ -47,6 +47,7 @@ train {
     adapter   stable lora(rank = 2, alpha = 3, rank_stabilized = 1, ratio = 4) on "*.o_proj.weight"
     adapter   dora dora(rank = 4, alpha = 6) on "*.q_proj.weight", "*.k_proj.weight", "*.up_proj.weight", "lm_head.weight"
     adapter   table lora(rank = 4, alpha = 6) on "model.embed_tokens.weight", "*.q_proj.weight"
+    adapter   base lora(rank = 4, alpha = 6, base = nf4) on "*_proj.weight"
     adapter   saved lora(rank = 4, alpha = 6) on "*.q_proj.weight", "*.v_proj.weight"
     adapter   saved whole() on "lm_head.weight", "model.norm.weight"
 }

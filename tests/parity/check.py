@@ -20,7 +20,7 @@ from array import array
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("MGC_BUILD", os.path.join(HERE, "../../build"))
 MGC = os.path.join(BUILD, "mgc")
-CODES = {"F32": "f", "F64": "d", "U8": "B"}
+CODES = {"F32": "f", "F64": "d", "U8": "B", "BF16": "H"}
 
 # Per parameter |a - b| <= RELATIVE |b| + OF_ALL |all gradients|; per loss |a - b| <= LOSS.
 BOUNDS = {

@@ -238,7 +238,7 @@ def gradients(model, start, tokens):
 
 # ---- files -------------------------------------------------------------------------------------
 
-NAMES = {"float32": "F32", "float64": "F64", "uint8": "U8"}
+NAMES = {"float32": "F32", "float64": "F64", "uint8": "U8", "uint16": "BF16"}
 
 
 def write_safetensors(path, tensors):

@@ -2,6 +2,7 @@
 #include "tests/passes/model.h"
 #include "grammar/grammar.h"
 #include "ir/optimizers.h"
+#include "runtime/dynamic8.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -156,6 +157,14 @@ static void draw_documents(Tensor64 *to, uint64_t *state)
             k % window == 0 || draw_int(state, 4) == 0 ? (double)(k % window) : to->data[k - 1];
 }
 
+/* A number that the parameter can hold: of a base in NF4 any byte, or a number of dynamic8. */
+static double draw_parameter(const Tensor *p, uint64_t *state, double low, double high)
+{
+    return p->type.dtype == DT_u8         ? draw_int(state, 256)
+           : p->type.dtype == DT_dynamic8 ? (double)mg_from_dynamic8((uint8_t)draw_int(state, 256))
+                                          : draw(state, low, high);
+}
+
 Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double high)
 {
     static const double scalars[] = {
@@ -172,14 +181,15 @@ Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double h
         if (role == ARG_documents)
             draw_documents(&args[i], &state);
         for (int64_t k = 0; k < n && role != ARG_documents; k++)
-            args[i].data[k] = role <= ARG_rounded  ? draw(&state, low, high)
-                              : role == ARG_tokens ? draw_int(&state, (int)t->m->vocab)
-                              : role == ARG_weight ? draw_int(&state, 4) * 0.5
-                              : role == ARG_input
-                                  ? draw_input(t->m, fn->args.data[i].tensor, &state)
-                              : role == ARG_state ? 0
-                              : role == ARG_lr    ? scalars[role] * (1 + fn->args.data[i].tensor)
-                                                  : scalars[role];
+            args[i].data[k] =
+                role <= ARG_rounded  ? draw_parameter(&t->m->tensors.data[fn->args.data[i].tensor],
+                                                      &state, low, high)
+                : role == ARG_tokens ? draw_int(&state, (int)t->m->vocab)
+                : role == ARG_weight ? draw_int(&state, 4) * 0.5
+                : role == ARG_input  ? draw_input(t->m, fn->args.data[i].tensor, &state)
+                : role == ARG_state  ? 0
+                : role == ARG_lr     ? scalars[role] * (1 + fn->args.data[i].tensor)
+                                     : scalars[role];
     }
     return args;
 }

@@ -137,7 +137,8 @@ static void repeat(Gen *g)
     g->loops[g->depth++] = d;
     g->indent++;
     statements(g, draw_between(g, 0, 3), base);
-    const char *s = term(g, carried.dims, draw_between(g, 1, 3));
+    const char *s = g->blocks >= 0 ? of_blocks(g, carried.dims) : NULL;
+    s = s ? TEXT("(%s)", s) : term(g, carried.dims, draw_between(g, 1, 3));
     line(g, "%s = %s + %s", carried.name, carried.name,
          draw_one_in(g, 3) ? s : TEXT("0.3 * %s", s));
     g->indent--;

@@ -75,20 +75,33 @@ static const char *with_place(Gen *g, const char *form, const char *at)
     return TEXT("%.*s%s%s%s", (int)(mark - form), form, at ? " at " : "", at ? at : "", mark + 1);
 }
 
+/* "(a b)", or "a" */
+static const char *merged(Gen *g, Dims dims)
+{
+    const char *s = "";
+    int n = 0;
+    for (int i = 0; i < g->ndims; i++)
+        if (dims & bit(i) && i != g->extra)
+            s = TEXT("%s%s%s", s, n++ ? " " : "", dim_name(g, i));
+    return n > 1 ? TEXT("(%s)", s) : s;
+}
+
 const char *declare_param(Gen *g, Dims dims, const char *stem)
 {
     const char *name = new_name(g, stem), *as = "";
     g->used |= dims;
-    if (draw_one_in(g, 3))
+    if (g->blocks >= 0) /* no matrix, of which a base in NF4 takes only some */
+        as = rank_of(dims) > 1 ? TEXT(" as \"%s.weight\" [%s]", name, merged(g, dims)) : "";
+    else if (draw_one_in(g, 3))
         as = TEXT(" as \"%s.%s\"", name, draw_one_in(g, 2) ? "weight" : "bias");
     const char *list = dim_list(g, dims, ", ");
     const char *order = NULL, *size = NULL, *other = NULL;
-    if (*as && dims && draw_one_in(g, 2)) {
+    if (*as && dims && g->blocks < 0 && draw_one_in(g, 2)) {
         order = external_order(g, dims, &size);
         other = draw_one_in(g, 3) ? new_name(g, stem) : NULL;
         order = TEXT("%s [%s]", as, order);
         as = with_place(g, order, other ? "0" : NULL);
-    } else if (dims && draw_one_in(g, 12))
+    } else if (dims && g->blocks < 0 && draw_one_in(g, 12))
         as = TEXT(" as \"%s.{}.weight\"", name);
     Text *out = g->out;
     const int indent = g->indent;
@@ -306,23 +319,23 @@ static const char *reduction(Gen *g, Dims want, int depth)
              : NULL;
 }
 
-/* "(a b)", or "a" */
-static const char *merged(Gen *g, Dims dims)
+/* Do rows of these dims have whole blocks, which begin in one of them? */
+static bool rows_of_blocks(const Gen *g, Dims row)
 {
-    const char *s = "";
-    int n = 0;
-    for (int i = 0; i < g->ndims; i++)
-        if (dims & bit(i))
-            s = TEXT("%s%s%s", s, n++ ? " " : "", dim_name(g, i));
-    return n > 1 ? TEXT("(%s)", s) : s;
+    return row & bit(g->blocks) && 64 % elements(g, row & ~bit(g->blocks)) == 0;
 }
 
 /* A parameter that this product alone reads, and that is a matrix in files: one that may have an
  * adapter. */
 static const char *declare_matrix(Gen *g, Dims out, Dims in)
 {
+    bool turned = draw_one_in(g, 3);
+    if (g->blocks >= 0 && !rows_of_blocks(g, turned ? out : in)) {
+        turned = !turned;
+        if (!rows_of_blocks(g, turned ? out : in) && !draw_one_in(g, 40))
+            return declare_param(g, out | in, "w");
+    }
     const char *name = new_name(g, "m");
-    const bool turned = draw_one_in(g, 3);
     Text *to = g->out;
     const int indent = g->indent;
     if (g->scanned >= 0)
@@ -343,6 +356,8 @@ static const char *declare_matrix(Gen *g, Dims out, Dims in)
 static const char *product(Gen *g, Dims want, int depth)
 {
     Dims d = fresh(g, want, 2), right = subset(g, want);
+    if (g->blocks >= 0 && tensor_dims(g) & ~want & bit(g->blocks) && draw_below(g, 4))
+        d = small(g, want | bit(g->blocks)) ? bit(g->blocks) : 0;
     if (!d)
         return NULL;
     if (draw_below(g, 3)) /* a matrix */
@@ -357,6 +372,16 @@ static const char *product(Gen *g, Dims want, int depth)
                                                             : term(g, right | d, depth - 1);
     return draw_below(g, 4) ? TEXT("%s @ %s over %s", x, w, over_list(g, d))
                             : TEXT("%s @ %s over %s", w, x, over_list(g, d));
+}
+
+const char *of_blocks(Gen *g, Dims want)
+{
+    const Dims right = want & ~g->fixed, left = want & g->fixed;
+    Dims d = want & bit(g->blocks) ? fresh(g, want, 1) : bit(g->blocks) & tensor_dims(g);
+    if (!small(g, want | d) || elements(g, right) < 2 || elements(g, d) < 2 || left & ~reach(g))
+        return NULL;
+    const char *x = term(g, left | d, 2);
+    return TEXT("%s @ %s over %s", x, declare_matrix(g, right, d), over_list(g, d));
 }
 
 static const char *norm(Gen *g, Dims want, int depth)

@@ -193,6 +193,19 @@ static int even_or_any(Gen *g, int max)
     return draw_below(g, 4) ? n + (n & 1) : n;
 }
 
+/* A dim of whole blocks of 64, and few positions, so that all is small. */
+static void draw_blocks(Gen *g)
+{
+    static const int size[] = {64, 64, 128, 256};
+    g->blocks = 0;
+    while (strcmp(g->dim[g->blocks].name, "hidden") != 0)
+        g->blocks++;
+    g->dim[g->blocks].size = size[draw_below(g, 4)];
+    g->dim[g->batch].size = g->dim[g->blocks].size == 64 ? 4 : 2;
+    if (g->seq >= 0)
+        g->dim[g->seq].size = g->dim[g->blocks].size == 256 ? 2 : 4;
+}
+
 static void draw_dims(Gen *g)
 {
     static const char *const more[] = {"hidden", "heads", "group", "head",
@@ -212,6 +225,8 @@ static void draw_dims(Gen *g)
     for (size_t i = 0; i < sizeof repeats / sizeof *repeats; i++)
         if (i == 0 || draw_below(g, 2))
             g->dim[add_dim(g, repeats[i], draw_between(g, 1, i ? 3 : 4))].iterations = true;
+    if (g->blocks >= 0)
+        draw_blocks(g);
     g->experts = g->choice = g->best = g->slot = g->rows = -1;
     if (g->seq >= 0 && draw_one_in(g, 4)) {
         int n = draw_between(g, 2, 4);
@@ -299,6 +314,7 @@ const char *gen_program(Arena *a, uint64_t seed)
     g->plain = draw_one_in(g, 3);
     g->weighted = !g->named && draw_one_in(g, 4);
     g->budget = draw_between(g, 10, 90);
+    g->blocks = draw_one_in(g, 12) ? 0 : -1;
     draw_dims(g);
     write_dims(g);
     g->extra = add_dim(g, "?", 2); /* what a block is called with beside its own */

@@ -101,9 +101,10 @@ typedef struct Gen {
     int experts, choice, best, slot, rows;
     bool named; /* inputs by name */
     bool weighted;
-    bool plain;          /* a model that layouts take: little that looks across dims */
-    int ordered;         /* the dim of positions that see those before them alone; -1: none */
-    const char *start;   /* where documents of the data begin, or NULL */
+    int blocks;        /* the dim that blocks of a base in NF4 are of; -1: there is no such base */
+    bool plain;        /* a model that layouts take: little that looks across dims */
+    int ordered;       /* the dim of positions that see those before them alone; -1: none */
+    const char *start; /* where documents of the data begin, or NULL */
     int loops[4], depth; /* the repeats and scans around, as dims */
     int scanned;         /* the dim of the scan around; -1: there is none */
     Text *before;        /* of a scan: where its parameters go */
@@ -166,6 +167,8 @@ const char *term(Gen *g, Dims want, int depth);
 const char *number(Gen *g, int depth);
 const char *leaf(Gen *g, Dims want);
 const char *declare_param(Gen *g, Dims dims, const char *stem);
+/* A product with a matrix in whole blocks; NULL: it cannot have these dims. */
+const char *of_blocks(Gen *g, Dims want);
 
 /* ---- call.c: functions of several dims, blocks ----------------------------------------------- */
 

@@ -21,6 +21,7 @@
 #include "decide/make.h"
 #include "ir/optimizers.h"
 #include "passes/walk.h"
+#include "runtime/nf4.h"
 #include "tests/plan/sharded.h"
 #include "tests/sample.h"
 
@@ -174,7 +175,8 @@ static Tensor64 *nudged(Model *t, const Fn *fn, const Tensor64 *args)
     for (size_t i = 0; i < fn->args.n; i++) {
         int64_t n = type_elements(&args[i].type);
         ArgRole role = fn->args.data[i].role;
-        bool exact = (role != ARG_param && role != ARG_input) || args[i].type.indexes;
+        bool exact = (role != ARG_param && role != ARG_input) || args[i].type.indexes ||
+                     args[i].type.dtype == DT_u8 || args[i].type.dtype == DT_dynamic8;
         other[i] = (Tensor64){args[i].type, NEW_ARRAY(t->a, double, n)};
         for (int64_t e = 0; e < n; e++)
             other[i].data[e] = args[i].data[e] * (exact ? 1 : 1 + draw(&rng, -1, 1) * 1e-14);
@@ -403,8 +405,8 @@ static void compare_padding(const char *text, Model *t, const Tensor64 *got, uin
 
 typedef struct Many {
     Model t;
-    Lies lies[3];
-    const char *read_back; /* after this pass */
+    Lies lies[3], whole[3]; /* whole: as pass base leaves them */
+    const char *read_back;  /* after this pass */
 } Many;
 
 static char *text_of(const Module *m, size_t *n)
@@ -436,9 +438,29 @@ static void look(void *ctx, const char *step, const PlanJob *j)
     many->t.m = j->m;
     if (!strcmp(step, many->read_back))
         read_back(j->m);
-    for (int f = 0; f < 3 && !strcmp(step, "simplify"); f++)
+    const bool whole = !strcmp(step, "base");
+    for (int f = 0; f < 3 && (whole || !strcmp(step, "simplify")); f++)
         if (module_fn(j->m, sharded_functions[f]))
-            many->lies[f] = lies(&many->t, sharded_functions[f]);
+            (whole ? many->whole : many->lies)[f] = lies(&many->t, sharded_functions[f]);
+}
+
+/* Arguments of one rank for the ranks, of which some split a base in NF4 into shorter runs: it has
+ * the same elements in the same order, but each scale is there for each of them. */
+static Tensor64 *in_runs(Arena *a, const Module *m, const Fn *fn, const Tensor64 *args,
+                         const Lies *whole)
+{
+    Tensor64 *to = NEW_ARRAY(a, Tensor64, fn->args.n);
+    for (size_t k = 0; k < fn->args.n; k++) {
+        const FnArg arg = fn->args.data[k];
+        to[k] = args[k];
+        if (arg.role != ARG_param || !m->tensors.data[arg.tensor].base || k >= whole->args)
+            continue;
+        const int64_t n = type_elements(&whole->arg[k]), had = type_elements(&args[k].type);
+        to[k] = (Tensor64){whole->arg[k], NEW_ARRAY(a, double, n)};
+        for (int64_t e = 0; e < n; e++)
+            to[k].data[e] = args[k].data[e * had / n];
+    }
+    return to;
 }
 
 /* The plan of the program as it stands, but for its precision. NULL: none in this. */
@@ -451,6 +473,75 @@ static Plan *plan_many(Many *many, const Device *d)
     if (s == PASS_broken)
         _exit(EXIT_internal);
     return s == PASS_ok ? job.plan : NULL;
+}
+
+/* ---- a base in NF4 -------------------------------------------------------------------------- */
+
+/* The place of the tensor among arguments; behind its codes come their absmax, scales, offset. */
+static size_t place_in(const Fn *fn, FnArg arg)
+{
+    size_t k = 0;
+    while (fn->args.data[k].role != arg.role || fn->args.data[k].tensor != arg.tensor)
+        k++;
+    return k;
+}
+
+/* The numbers that codes stand for, by the order of files alone. */
+static Tensor64 dequantised(Arena *a, const Tensor *w, const Tensor64 *part)
+{
+    Tensor64 x = {w->type, NEW_ARRAY(a, double, type_elements(&w->type))};
+    const int64_t blocks = type_elements(&x.type) / BASE_BLOCK, half = BASE_BLOCK / 2,
+                  layers = type_elements(&part[BASE_offset].type),
+                  scales = type_elements(&part[BASE_scale].type);
+    for (int64_t e = 0; e < blocks * BASE_BLOCK; e++) {
+        int64_t index[MAX_RANK], rest = e, at = 0;
+        for (int i = w->type.rank - 1; i >= 0; i--) {
+            index[i] = rest % w->type.dims[i].size;
+            rest /= w->type.dims[i].size;
+        }
+        for (int i = 0; i < w->type.rank; i++) {
+            const int dim = i < w->stacked ? i : w->order[i - w->stacked];
+            at = at * w->type.dims[dim].size + index[dim];
+        }
+        const int64_t k = at / BASE_BLOCK, in = at % BASE_BLOCK;
+        const double absmax =
+            part[BASE_absmax].data[k] * part[BASE_scale].data[k * scales / blocks] +
+            part[BASE_offset].data[k * layers / blocks];
+        x.data[e] = absmax * mg_nf4(part[BASE_codes].data[k * half + in % half], in >= half);
+    }
+    return x;
+}
+
+/* The program without `base = nf4` gives the same of what the codes stand for. */
+static void compare_base(const char *text, Model *one, bool gpu, uint64_t seed,
+                         const Tensor64 *args, const Tensor64 *want, const double *size)
+{
+    Model wide;
+    const Fn *coded = module_fn(one->m, "train");
+    open_one(&wide, text, one->m->layout.microbatch, gpu, seed, NULL);
+    wide.m->train.base = BASE_as_computed;
+    wide.m->train.tree = one->m->train.tree;
+    if (!passes_to(&wide, "round"))
+        _exit(EXIT_internal);
+    const Fn *fn = module_fn(wide.m, "train");
+    Tensor64 *here = NEW_ARRAY(wide.a, Tensor64, fn->args.n);
+    for (size_t k = 0; k < fn->args.n; k++) {
+        const FnArg arg = fn->args.data[k];
+        const size_t at = place_in(coded, arg);
+        here[k] = args[at];
+        if (arg.role == ARG_param && one->m->tensors.data[arg.tensor].base)
+            here[k] = dequantised(wide.a, &wide.m->tensors.data[arg.tensor],
+                                  &args[at] - BASE_codes); /* so that a part is at its name */
+    }
+    const Tensor64 *got = run_fn(&wide, fn, here);
+    for (size_t k = 0; k < fn->results.n; k++) {
+        double most = size[k];
+        for (int64_t e = 0; e < type_elements(&want[k].type); e++)
+            most = fmax(most, fabs(want[k].data[e]));
+        if (!(apart(&got[k], &want[k]) <= BOUND * most))
+            differs(arena_printf(wide.a, "result %zu, of what is in NF4,", k),
+                    apart(&got[k], &want[k]) / most);
+    }
 }
 
 static void compare_plan(const char *path, const char *text, uint64_t seed, Shared *s)
@@ -488,13 +579,18 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
             return;
         }
     }
+    if (one.m->train.base)
+        compare_base(text, &one, pads_rows(c.module), seed, args[0], want[0],
+                     noise(&one, module_fn(one.m, "train"), args[0], want[0]));
     Plan *p = plan_many(&many, &c.device);
     uint64_t order = seed | 1;
     for (int f = 0; f < 3 && p; f++) {
         if (!module_fn(one.m, sharded_functions[f]))
             continue;
         many.lies[f].size = noise(&one, module_fn(one.m, sharded_functions[f]), args[f], want[f]);
-        Compared got = run_many_planned(&one, args[f], want[f], &many.t, p, sharded_functions[f],
+        const Tensor64 *parts =
+            in_runs(a, one.m, module_fn(one.m, sharded_functions[f]), args[f], &many.whole[f]);
+        Compared got = run_many_planned(&one, parts, want[f], &many.t, p, sharded_functions[f],
                                         &many.lies[f], &order);
         if (!(got.worst <= BOUND))
             differs(arena_printf(a, "@%s, planned: %s", sharded_functions[f], got.where),

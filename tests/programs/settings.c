@@ -103,9 +103,10 @@ static void write_adapter(Gen *g)
     if (draw_one_in(g, 12))
         of = TEXT("\"*%s*\"", g->external[draw_below(g, g->nexternal)]);
     const char *name = ANY("", "", "fast ");
-    line(g, "adapter %s%s(rank = %s, alpha = %s%s%s) on %s", name, ANY("lora", "lora", "dora"),
+    const char *base = g->blocks >= 0 || draw_one_in(g, 30) ? ", base = nf4" : "";
+    line(g, "adapter %s%s(rank = %s, alpha = %s%s%s%s) on %s", name, ANY("lora", "lora", "dora"),
          ANY("1", "1", "1", "2"), ANY("1", "3", "0.5"), ANY("", "", ", dropout = 0.25"),
-         ANY("", "", ", rank_stabilized = 1, ratio = 4"), of);
+         ANY("", "", ", rank_stabilized = 1, ratio = 4"), base, of);
 }
 
 void write_train(Gen *g)
@@ -137,7 +138,7 @@ void write_train(Gen *g)
                           : "frozen where %s",
              which == 2 && (!strncmp(s, "rank", 4) || strchr(s, '[')) ? "\"*[12]\"" : s);
     }
-    if (!g->other && g->nmatrices && g->nexternal && draw_below(g, 4))
+    if (!g->other && g->nmatrices && g->nexternal && (g->blocks >= 0 || draw_below(g, 4)))
         write_adapter(g);
     g->indent = 0;
     line(g, "}");

@@ -92,6 +92,7 @@ static const char *const words[] = {
     "adapter ",
     "lora(",
     "dora(",
+    "base = nf4",
     "average ",
     " follows ",
     "rank ",
