@@ -5,10 +5,12 @@ const char *recipe_unbuilt(Part p)
 {
     switch (p) {
     case PART_objectives:
-        return "not built: preferences and rewards as shipped objectives (a loss over pairs can be "
-               "written in the language)";
+        return "not built: a recipe of preferences and rewards; `mgc tune DIR --objective dpo` and "
+               "others make such programs (docs/finetune.md)";
     case PART_quantized_base:
-        return "not built: a base of 4 or 8 bits";
+        return "not built: a recipe with a base of few bits; `mgc tune DIR --lora "
+               "rank=16,base=nf4` "
+               "makes a program with one of 4 bits";
     }
     return NULL;
 }

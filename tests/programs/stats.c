@@ -192,11 +192,11 @@ static bool is_too_few(int n, double share, int count)
     return n < share * count - 4 * sqrt(share * (1 - share) * count);
 }
 
-/* The shares are somewhat below what is drawn: 35% accepted, 37% planned, 12% on several
+/* The shares are somewhat below what is drawn: 28% accepted, 29% planned, 9% on several
  * ranks, 2% generate. */
 bool stats_show_something(const Stats *s, int count)
 {
-    return !is_too_few(s->outcome[0][TRY_accepted], 0.32, count) &&
-           !is_too_few(s->plan, 0.32, count) && !is_too_few(s->gradients, 0.32, count) &&
-           !is_too_few(s->ranks, 0.1, count) && !is_too_few(s->generated, 0.018, count);
+    return !is_too_few(s->outcome[0][TRY_accepted], 0.25, count) &&
+           !is_too_few(s->plan, 0.26, count) && !is_too_few(s->gradients, 0.26, count) &&
+           !is_too_few(s->ranks, 0.08, count) && !is_too_few(s->generated, 0.018, count);
 }
