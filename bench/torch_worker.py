@@ -127,4 +127,5 @@ def main():
         say(ms=[t.step() for _ in range(int(line))], peak=resident("VmHWM"), cpu=time.process_time() - begin)
 
 
-main()
+if __name__ == "__main__":
+    main()
