@@ -10,9 +10,10 @@ left out) and one of each way of PEFT: eager and by torch.compile, of bf16 with 
 waits meanwhile. The ratio is formed in each round, against the fastest of them; numbers are medians.
 --conversations: documents of drawn lengths, of which a third is learnt, packed into windows by mgc, beside PEFT with rows
 that are padded, and with documents one behind the other. What counts is tokens that are learnt in a second.
---losses N: instead, N steps in float32 of both from the same adapter, on one batch again and again (a run draws the order
-of windows), and how far losses are apart.
---python: that has torch, transformers and peft. --dir: keeps the directory for other runs.
+--losses N: instead, N steps in float32 of both from the same adapter, and how far losses are apart. Each step has the same
+windows, so that the order in which mgc takes them does not count.
+--python: that has torch, transformers and peft. --dir: keeps the directory for other runs of the same --shape and --on.
+PEFT of 0.5b in f32 takes 6.7 GB with 512 tokens, mgc 3.7 GiB; both are in memory at the same time.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import json
 import os
 import random
 import re
+import shutil
 import statistics
 import struct
 import subprocess
@@ -49,10 +51,11 @@ def documents(o, draw):
         asked = 2 * n // 3 if o.conversations else 0
         return {"tokens": [draw.randrange(1, VOCAB[o.shape]) for _ in range(n)], "learnt": [i >= asked for i in range(n)]}
 
+    count = 1 if o.losses else 8
     if not o.conversations:
-        return [[document(o.seq + 1) for _ in range(o.batch)] for _ in range(1 if o.losses else 8)]
+        return [[document(o.seq + 1) for _ in range(o.batch)] for _ in range(count)]
     batches = []
-    for _ in range(1 if o.losses else 8):
+    for _ in range(count):
         batch = []
         for _ in range(o.batch):  # a window: lengths are drawn until it is full
             left = o.seq + 1
@@ -83,18 +86,17 @@ def write_megatron(name, batches):
 
 class Program:
     def __init__(self, o):
-        self.threads = str(o.threads)
+        self.o, self.threads = o, str(o.threads)
         lora = ("--lora", "rank=16,alpha=32", "--on", ON[o.on])
         sizes = ("-D", f"seq={o.seq}", "-D", f"batch={o.batch}", "--microbatch", o.batch, "--precision", o.precision,
                  *(("--device", o.device) if o.device else ()))
         run(os.path.join(o.build, "mgc"), "tune", o.dir, *lora, *sizes, "-o", "tune")
         self.plan = json.loads(run(os.path.join(o.build, "mgc"), "tune.mg", *sizes, "--plan=json"))
-        self.o = o
 
     def train(self, steps):
-        run("rm", "-rf", "run")
+        shutil.rmtree("run", ignore_errors=True)
         said = run("./tune", "--init", self.o.dir, "--adapter", f"{self.o.dir}/adapter", "--data", "data.bin", "--threads",
-                   self.threads, "--lr", "1e-4", "--save-every", "0", "--steps", steps, "--out", "run")
+                   self.threads, "--lr", self.o.lr, "--save-every", "0", "--steps", steps, "--out", "run")
         with open("run/metrics.jsonl", encoding="utf-8") as f:
             rows = [x for x in map(json.loads, f) if "step_ms" in x]
         return rows, re.search(r"(?m)^memory: (.*)$", said)[1]
@@ -132,13 +134,15 @@ class Peft:
 
 
 def losses(o):
+    """Rates are those that mgc's program had, so both have one schedule."""
     program = Program(o)
     mine, _ = program.train(o.losses)
     peft = Peft(o, "flat" if o.conversations else "windows")
     theirs = peft.ask("losses", *(r["lr"] for r in mine))["losses"]
     peft.close()
     apart = [abs(a["loss"] - b) for a, b in zip(mine, theirs, strict=True)]
-    print(f"{o.losses} steps: losses from {theirs[0]:.4f} to {theirs[-1]:.4f}, at most {max(apart):.1e} apart (relative {max(a / b for a, b in zip(apart, theirs, strict=True)):.1e})")
+    print(f"{o.shape}, adapter on {o.on}, {o.batch} x {o.seq}{', conversations' * o.conversations}: {o.losses} steps, "
+          f"losses from {theirs[0]:.4f} to {theirs[-1]:.4f}, at most {max(apart):.1e} apart")
 
 
 def median(v):
@@ -194,6 +198,7 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--no-compile", dest="compile", action="store_false")
     p.add_argument("--losses", type=int, default=0)
+    p.add_argument("--lr", default="1e-3", help="at the end of 100 steps of warming up")
     p.add_argument("--device")
     p.add_argument("--python", default=sys.executable)
     p.add_argument("--dir")
