@@ -210,7 +210,7 @@ class Adapters(mgctest.Case):
         r = self.mgc("small.mg", "--check")
         self.assertIn("a second adapter: a program has one", r.err + r.out)
         r = self.mgc("small.mg", "--check", "--adapter", "fast")
-        self.assertIn("there is: lora, stable, dora, table, saved, none", r.err + r.out)
+        self.assertIn("there is: lora, stable, dora, table, base, saved, none", r.err + r.out)
 
 
 if __name__ == "__main__":
