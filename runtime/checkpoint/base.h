@@ -1,4 +1,4 @@
-/* base.h - frozen matrices that are kept in NF4 (mg_tensor.base): how they are made of the numbers
+/* base.h - frozen matrices that are kept in NF4 (mg_tensor.coded): how they are made of the numbers
  * of files, and what they stand for. */
 #ifndef MG_BASE_H
 #define MG_BASE_H
