@@ -241,29 +241,16 @@ void rt_adapter_check(const mg_run *r, const char *dir)
 
 /* ---- an adapter's tensors ------------------------------------------------------------------- */
 
-static const rt_external *find(const mg_run *r, const char *name)
-{
-    int low = 0, high = r->params.n;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (strcmp(r->params.item[middle].name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const bool there = low < r->params.n && !strcmp(r->params.item[low].name, name);
-    return there ? &r->params.item[low] : NULL;
-}
-
 /* That of the matrix x which is called `what`, or NULL. */
 static const rt_external *part_of(const mg_run *r, const rt_external *x, const char *what)
 {
     const size_t n = strlen(x->name), end = strlen(".weight");
     const bool weight = n > end && !strcmp(x->name + n - end, ".weight");
     char *name = rt_printf(PREFIX "%.*s.%s", (int)(weight ? n - end : n), x->name, what);
-    const rt_external *found = find(r, name);
+    const int found = rt_catalog_find(&r->params, name);
     free(name);
-    return found && found->form->tensor->adapter ? found : NULL;
+    const rt_external *part = found < 0 ? NULL : &r->params.item[found];
+    return part && part->form->tensor->adapter ? part : NULL;
 }
 
 /* All elements in the order of files, as doubles. */

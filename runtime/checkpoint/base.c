@@ -57,18 +57,11 @@ int64_t rt_file_size(const rt_external *x, int dim)
 static const rt_external *beside(const mg_run *r, const rt_external *x, const char *end)
 {
     char *name = rt_printf("%s.%s", x->name, end);
-    int low = 0, high = r->params.n;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (strcmp(r->params.item[middle].name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == r->params.n || strcmp(r->params.item[low].name, name) != 0)
+    const int found = rt_catalog_find(&r->params, name);
+    if (found < 0)
         rt_die(RT_MISFIT, "there is no %s: this program was not made by its compiler", name);
     free(name);
-    return &r->params.item[low];
+    return &r->params.item[found];
 }
 
 static int64_t blocks_of(const rt_external *x)

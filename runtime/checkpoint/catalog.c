@@ -396,6 +396,19 @@ void rt_catalog_free(rt_catalog *c)
     *c = (rt_catalog){0};
 }
 
+int rt_catalog_find(const rt_catalog *c, const char *name)
+{
+    int low = 0, high = c->n;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (strcmp(c->item[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < c->n && !strcmp(c->item[low].name, name) ? low : -1;
+}
+
 /* Of a size that the compiler knows: each copy is an instruction. */
 static inline void move_each(char *stored, int64_t stride, char *dense, int64_t n, size_t size,
                              bool get)

@@ -48,6 +48,8 @@ typedef struct rt_catalog {
 /* Ends the program (78) if the program's table contradicts itself. */
 rt_catalog rt_catalog_new(const mg_program *p, mg_role role);
 void rt_catalog_free(rt_catalog *c);
+/* The place in c->item of the first item called `name`, or -1. */
+int rt_catalog_find(const rt_catalog *c, const char *name);
 /* Bytes of a rank's part of an external tensor, from its first to its last element. */
 int64_t rt_form_bytes(const rt_form *x);
 /* True if the rank has a part of the tensor. */

@@ -17,19 +17,12 @@ typedef struct beginning {
 static int find(const mg_run *r, const rt_external *of)
 {
     const char *name = of->begins;
-    int low = 0, high = r->params.n;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (strcmp(r->params.item[middle].name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < r->params.n && !strcmp(r->params.item[low].name, name); low++) {
-        const rt_form *x = r->params.item[low].form;
+    for (int i = rt_catalog_find(&r->params, name);
+         i >= 0 && i < r->params.n && !strcmp(r->params.item[i].name, name); i++) {
+        const rt_form *x = r->params.item[i].form;
         if (x->from == of->form->from && x->elements == of->form->elements &&
             x->tensor->dtype == of->form->tensor->dtype)
-            return low;
+            return i;
     }
     rt_die(RT_MISFIT, "%s follows no parameter %s: this program was not made by its compiler",
            of->name, name);

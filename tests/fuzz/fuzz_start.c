@@ -96,8 +96,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static void (*const readers[])(void *) = {open_index, read_state, read_rows};
     static _Alignas(64) char arena[4096];
     static mg_run run;
+    static const rt_options options; /* as if none were given */
     if (!run.program) {
         run.program = &program;
+        run.options = &options;
         run.arena = arena;
         run.params = rt_catalog_new(&program, MG_PARAM);
         run.slots = rt_catalog_new(&program, MG_STATE);
