@@ -40,6 +40,10 @@ typedef struct Cursor {
     bool failed;
 } Cursor;
 
+/* import_names.c: the names of all templates of a folder, in order, commas between them; "" if it
+ * has none, or is not there. */
+const char *import_names(Arena *a, const char *folder);
+
 /* import_config.c: false after telling all that is wrong. */
 bool import_config(Import *h);
 /* Of a key: always false. */

@@ -3,7 +3,6 @@
 #include "compiler/import/import.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,32 +20,6 @@ bool import_bad(Import *h, const char *key, const char *fmt, ...)
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* The names of all templates. */
-static const char *families(Import *h)
-{
-    Arena *a = h->s->arena;
-    const char *all[200], *text = "";
-    size_t n = 0;
-    DIR *folder = opendir(arena_printf(a, "%s/hf", home_dir(a)));
-    struct dirent *entry;
-    while (folder && n < 200 && (entry = readdir(folder)) != NULL) {
-        const size_t length = strlen(entry->d_name);
-        if (length > 3 && !strcmp(entry->d_name + length - 3, ".mg"))
-            all[n++] = arena_printf(a, "%.*s", (int)length - 3, entry->d_name);
-    }
-    if (folder)
-        closedir(folder);
-    qsort(all, n, sizeof *all, by_name);
-    for (size_t i = 0; i < n; i++)
-        text = arena_printf(a, "%s%s%s", text, i ? ", " : "", all[i]);
-    return text;
-}
 
 static bool plain(const char *name)
 {
@@ -69,7 +42,7 @@ static bool find_family(Import *h)
         json_object_set_new(h->known, "model_type", json_true());
         return true;
     }
-    const char *all = families(h);
+    const char *all = import_names(a, arena_printf(a, "%s/hf", home));
     import_bad(h, "model_type", "is '%.40s'", h->family);
     if (*all)
         diag_help(h->s->diag, "there is: %s", all);

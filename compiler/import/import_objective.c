@@ -4,7 +4,6 @@
 #include "compiler/import/import.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,30 +21,11 @@ bool import_bad_option(Import *h, const char *name, const char *fmt, ...)
     return false;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int is_objective(const struct dirent *entry)
-{
-    const size_t n = strlen(entry->d_name);
-    return n > 3 && !strcmp(entry->d_name + n - 3, ".mg");
-}
-
 static bool unknown(Import *h, const char *folder)
 {
-    struct dirent **all = NULL;
-    const char *text = "";
-    const int n = scandir(folder, &all, is_objective, by_name);
-    for (int i = 0; i < n; i++) {
-        text = arena_printf(h->s->arena, "%s%s%.*s", text, i ? ", " : "",
-                            (int)strlen(all[i]->d_name) - 3, all[i]->d_name);
-        free(all[i]);
-    }
-    free(all);
     diag_error(h->s->diag, (Span){0}, 281, "there is no objective '%.60s'", h->objective);
-    diag_help(h->s->diag, "there is: %s; settings follow behind commas, as dpo,beta=0.1", text);
+    diag_help(h->s->diag, "there is: %s; settings follow behind commas, as dpo,beta=0.1",
+              import_names(h->s->arena, folder));
     return false;
 }
 
