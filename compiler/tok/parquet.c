@@ -81,7 +81,7 @@ static bool put_text(Parquet *p, const char *text, size_t n)
     return put(p, text + from, n - from) && put(p, "\"", 1);
 }
 
-static bool utf8(const uint8_t *p, size_t n)
+bool pq_utf8(const uint8_t *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
         int k = p[i] < 0x80   ? 1
@@ -136,7 +136,7 @@ static bool put_value(Parquet *p, PqColumn *c)
         memcpy(&real, &v.bits, 8);
         return put_real(p, real, 17);
     case PQ_BYTES:
-        if (utf8(v.p, v.n))
+        if (pq_utf8(v.p, v.n))
             return put_text(p, (const char *)v.p, v.n);
         return n->text ? pq_column_fail(c, "a text is no UTF-8") : put(p, "null", 4);
     default:

@@ -99,6 +99,8 @@ static bool place(Parquet *p, size_t i, int def, int rep, int depth)
     PqNode *n = &p->node[i];
     if (depth > PQ_DEPTH)
         return pq_fail(p, "has a schema of more than %d levels", PQ_DEPTH);
+    if (!pq_utf8((const uint8_t *)n->name, n->name_length) || memchr(n->name, 0, n->name_length))
+        return pq_fail(p, "has a column whose name is no text");
     n->def = def += depth && n->repetition != PQ_REQUIRED;
     n->rep = rep += depth && n->repetition == PQ_REPEATED;
     n->leaf = p->leaves;

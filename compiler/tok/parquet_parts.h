@@ -112,6 +112,8 @@ static inline uint32_t pq_u32(const uint8_t *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+/* parquet.c */
+bool pq_utf8(const uint8_t *p, size_t n);
 /* parquet_meta.c */
 bool pq_footer(Parquet *p);
 /* parquet_codec.c: exactly `room` bytes come of it. */

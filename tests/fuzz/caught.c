@@ -192,9 +192,9 @@ void fuzz_no_file(const char *name)
     unlink(in_folder(name));
 }
 
-Part fuzz_part(Part *rest)
+FuzzPart fuzz_part(FuzzPart *rest)
 {
-    Part p = {0};
+    FuzzPart p = {0};
     if (rest->size >= 2) {
         size_t n = rest->data[0] + 256u * rest->data[1];
         p.data = rest->data + 2;

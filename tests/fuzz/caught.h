@@ -18,10 +18,10 @@ void fuzz_no_file(const char *name);
 
 /* The next part of an input: a length of two bytes, then so many bytes (or as many as there are).
  */
-typedef struct Part {
+typedef struct FuzzPart {
     const uint8_t *data;
     size_t size;
-} Part;
-Part fuzz_part(Part *rest);
+} FuzzPart;
+FuzzPart fuzz_part(FuzzPart *rest);
 
 #endif

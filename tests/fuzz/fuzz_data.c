@@ -88,16 +88,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     unsigned how = data[0];
-    Part rest = {data + 1, size - 1};
+    FuzzPart rest = {data + 1, size - 1};
     Input in = {pattern, vocabs[how & 3], how & 4};
     snprintf(pattern, sizeof pattern, "%s%s/x.bin", kinds[how >> 4 & 3], fuzz_folder());
     if (how & 8) {
-        Part index = fuzz_part(&rest);
+        FuzzPart index = fuzz_part(&rest);
         fuzz_file("x.idx", index.data, index.size);
     } else {
         fuzz_no_file("x.idx");
     }
-    Part weights = in.weighed ? fuzz_part(&rest) : (Part){0};
+    FuzzPart weights = in.weighed ? fuzz_part(&rest) : (FuzzPart){0};
     fuzz_file("x.bin.weights", weights.data, weights.size);
     fuzz_file("x.bin", rest.data, rest.size);
     caught(how & 64 ? pack_all : read_all, &in);

@@ -8,9 +8,9 @@
 #include "compiler/tok/tok.h"
 #include "tests/fuzz/caught.h"
 
-static void tokenize(Session *s, Part rest)
+static void tokenize(Session *s, FuzzPart rest)
 {
-    Part json = fuzz_part(&rest);
+    FuzzPart json = fuzz_part(&rest);
     fuzz_file("tokenizer.json", json.data, json.size);
     Tokenizer *t = tok_read(s, arena_printf(s->arena, "%s/tokenizer.json", fuzz_folder()));
     if (!t)
@@ -24,9 +24,9 @@ static void tokenize(Session *s, Part rest)
     tok_free(t);
 }
 
-static void import(Session *s, Part rest)
+static void import(Session *s, FuzzPart rest)
 {
-    Part config = fuzz_part(&rest);
+    FuzzPart config = fuzz_part(&rest);
     fuzz_file("config.json", config.data, config.size);
     if (rest.size > 8)
         fuzz_file("model.safetensors", rest.data, rest.size);
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Arena *a = arena_new();
     Options o = {.out = "/dev/null"};
     Session s = {.arena = a, .names = names_new(a), .diag = diag_new(a, out, false), .o = &o};
-    Part rest = {data + 1, size - 1};
+    FuzzPart rest = {data + 1, size - 1};
     if (data[0] & 1)
         tokenize(&s, rest);
     else

@@ -35,7 +35,7 @@ static const mg_program program = {
              .inputs = {{"x", MG_F32, 1024, 3, 0}, {"y", MG_I32, 2048, 1, 5}}},
 };
 
-static Part input;
+static FuzzPart input;
 
 /* Two tensors of three numbers, in the file that an index may name. */
 static void make_shard(void)
@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size < 1)
         return 0;
-    input = (Part){data + 1, size - 1};
+    input = (FuzzPart){data + 1, size - 1};
     caught(readers[data[0] % 3], &run);
     return 0;
 }
