@@ -42,6 +42,9 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t); /* as computed: bo
 LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef *x);
 LLVMValueRef llvm_number(const LlvmModule *l, DType t, double x);
 
+/* codegen/llvm/llvm_exp.c: exp of an f32, as instructions. */
+LLVMValueRef llvm_exp(LlvmModule *l, LLVMValueRef x);
+
 /* codegen/llvm/llvm_ops.c: a function of libm (exp) or LLVM (llvm.fabs); a cast. */
 LLVMValueRef llvm_routine(LlvmModule *l, const char *base, DType t, int nargs, LLVMValueRef *args);
 LLVMValueRef llvm_intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,

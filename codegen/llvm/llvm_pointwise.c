@@ -54,12 +54,19 @@ static LLVMValueRef routine(LlvmModule *l, const Primitive *p, DType t, LLVMValu
     return llvm_routine(l, p->name, t, p->operands, x);
 }
 
+static bool in_line(const LlvmModule *l, DType t)
+{
+    return t != DT_f64 && l->vector_bits == 512; /* narrow floats are computed in f32 */
+}
+
 /* Masked scores have exponentials that are denormal or 0. glibc's vector routine computes these one
  * lane at a time, a hundred times slower. There exp(a) is therefore computed as exp(a + up)
  * exp(-up), and values below `least` are replaced by it: the product is denormal or 0 by itself. */
 static LLVMValueRef exponential(LlvmModule *l, const Primitive *p, DType t, LLVMValueRef *x)
 {
     const bool wide = t == DT_f64;
+    if (in_line(l, t))
+        return llvm_exp(l, x[0]);
     LLVMValueRef a = x[0], edge = llvm_number(l, t, wide ? -707 : -87);
     LLVMValueRef low = LLVMBuildFCmp(l->b, LLVMRealOLT, a, edge, "");
     LLVMValueRef least = llvm_number(l, t, wide ? -1300 : -150);
@@ -76,7 +83,7 @@ static LLVMValueRef exponential(LlvmModule *l, const Primitive *p, DType t, LLVM
 static LLVMValueRef sigmoid(LlvmModule *l, const Primitive *p, DType t, LLVMValueRef *x)
 {
     LLVMValueRef minus = LLVMBuildFNeg(l->b, x[0], ""), one = llvm_number(l, t, 1);
-    LLVMValueRef e = routine(l, p, t, &minus);
+    LLVMValueRef e = in_line(l, t) ? llvm_exp(l, minus) : routine(l, p, t, &minus);
     return LLVMBuildFDiv(l->b, one, LLVMBuildFAdd(l->b, one, e, ""), "");
 }
 
