@@ -242,7 +242,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     if (!wrong)
         wrong = read_microbatch(s, &e.microbatch);
     if (!wrong)
-        wrong = generate_number(s, "sequences", o->sequences, o->generate, &e.sequences);
+        wrong = generate_number(s, "sequences", o->sequences, o->generate ? -1 : 0, &e.sequences);
     if (!wrong)
         wrong = generate_number(s, "prefill", o->prefill, 0, &e.prefill);
     if (wrong)
@@ -260,12 +260,6 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     c->module = mg_elaborate(s->arena, s->names, s->diag, ast, &e);
     if (!c->module || diag_errors(s->diag))
         return EXIT_source;
-    if (e.sequences && mesh_ranks(c->module) > 1) {
-        diag_error(s->diag, (Span){0}, 537, "--generate for %lld ranks, and one is what is built",
-                   (long long)mesh_ranks(c->module));
-        diag_help(s->diag, "-D AXIS=1 for each axis of the layout's mesh");
-        return EXIT_source;
-    }
     if (!o->device)
         wrong = device_load(s, name_str(s->names, c->module->layout.device), &c->device);
     if (wrong)

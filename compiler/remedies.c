@@ -22,7 +22,7 @@ typedef struct Planned {
     Change change;
     bool fits;
     int64_t bytes;
-    double seconds, tokens; /* of a step */
+    double seconds, tokens; /* of a step, or of a token of each text */
     double without;         /* seconds, were nothing offloaded; 0: nothing is, or unknown */
 } Planned;
 
@@ -43,8 +43,8 @@ static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Planned
     if (!job.plan)
         return;
     r->bytes = plan_bytes(job.plan);
-    r->seconds = job.plan->train->seconds;
-    r->tokens = (double)job.m->batch.size * (double)job.m->seq.size;
+    r->seconds = plan_judged(job.plan)->seconds;
+    r->tokens = (double)job.m->batch.size * (job.plan->train ? (double)job.m->seq.size : 1);
 }
 
 static void nobody(void *ctx, const Found *f)
@@ -261,14 +261,16 @@ static bool needs_more(const Plan *p)
 
 static void each_alone(Search *q)
 {
-    smaller_microbatch(q);
-    if (q->plan->module->layout.recompute != RECOMPUTE_auto)
+    const bool trains = q->plan->train != NULL;
+    if (trains)
+        smaller_microbatch(q);
+    if (trains && q->plan->module->layout.recompute != RECOMPUTE_auto)
         try(q, &(Change){.recompute = "auto"});
     if (can_offload(q))
         try(q, &(Change){.offload = "auto"});
     if (levels_used(q->plan->module))
         try(q, &(Change){.offload = "none"});
-    if (has_levels(q->plan))
+    if (has_levels(q->plan) || !trains)
         narrower(q, (Change){0});
     if (halves(q->plan))
         try(q, &(Change){.precision = halves(q->plan)});
@@ -281,8 +283,11 @@ static void each_alone(Search *q)
 static void all_together(Search *q)
 {
     const Layout *l = &q->plan->module->layout;
-    Change c = {.microbatch = "1", .recompute = "auto"};
-    if ((l->microbatch > 1 || l->recompute != RECOMPUTE_auto) && try(q, &c))
+    const bool trains = q->plan->train != NULL;
+    Change c = {0};
+    if (trains)
+        c = (Change){.microbatch = "1", .recompute = "auto"};
+    if (trains && (l->microbatch > 1 || l->recompute != RECOMPUTE_auto) && try(q, &c))
         return;
     c.precision = halves(q->plan);
     if (c.precision && try(q, &c))
@@ -290,7 +295,7 @@ static void all_together(Search *q)
     c.offload = can_offload(q) ? "auto" : NULL;
     if (c.offload && try(q, &c))
         return;
-    if (has_levels(q->plan))
+    if (has_levels(q->plan) || !trains)
         narrower(q, c);
 }
 
@@ -339,12 +344,12 @@ static void tell(Search *q)
     for (int i = 0; i < q->n; i++) {
         const Planned *r = &q->found[i];
         const Remedy options = edits(q, &r->change);
-        diag_remedy_tried(s->diag, &options,
-                          arena_printf(s->arena, "%s: %lld bytes (%s), %s a step, %s tokens/s%s",
-                                       r->what, (long long)r->bytes,
-                                       text_bytes(s->arena, (double)r->bytes),
-                                       text_seconds(s->arena, r->seconds),
-                                       text_rate(s->arena, r->tokens / r->seconds), price(q, r)));
+        diag_remedy_tried(
+            s->diag, &options,
+            arena_printf(s->arena, "%s: %lld bytes (%s), %s a %s, %s tokens/s%s", r->what,
+                         (long long)r->bytes, text_bytes(s->arena, (double)r->bytes),
+                         text_seconds(s->arena, r->seconds), p->train ? "step" : "token",
+                         text_rate(s->arena, r->tokens / r->seconds), price(q, r)));
     }
     if (q->n || !needs_more(p))
         return;

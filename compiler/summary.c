@@ -8,14 +8,18 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
     const Plan *p = c->plan;
     const Device *d = p->device;
     if (!p->train) {
-        const double tokens = (double)p->decode->batch / p->decode->seconds;
-        fprintf(out,
-                "%s: generates %lld text%s of %lld tokens on %s in %s; peak %s of %s; %s tokens/s "
-                "predicted\n",
-                name_str(s->names, c->module->name), (long long)p->decode->batch,
-                p->decode->batch > 1 ? "s" : "", (long long)c->module->seq.size, d->name,
-                precision_name(&c->module->train), text_bytes(s->arena, (double)plan_bytes(p)),
-                text_bytes(s->arena, (double)d->memory), text_rate(s->arena, tokens));
+        const int64_t texts = p->decode->batch * mesh_size(c->module, p->decode->batch_axes);
+        const int64_t ranks = mesh_ranks(c->module);
+        fprintf(
+            out,
+            "%s: generates %lld text%s of %lld tokens on %s%s in %s; peak %s of %s; %s tokens/s "
+            "predicted\n",
+            name_str(s->names, c->module->name), (long long)texts, texts > 1 ? "s" : "",
+            (long long)c->module->seq.size,
+            ranks > 1 ? arena_printf(s->arena, "%lld ranks of ", (long long)ranks) : "", d->name,
+            precision_name(&c->module->train), text_bytes(s->arena, (double)plan_bytes(p)),
+            text_bytes(s->arena, (double)d->memory),
+            text_rate(s->arena, (double)texts / p->decode->seconds));
         return;
     }
     double rate = peak_flops(d, &c->module->train);

@@ -40,11 +40,11 @@ static void choose(Module *m, const Device *d, size_t rule, Axes axis)
 void experts_choose(Module *m, const Device *device)
 {
     const Device concurrent = ways_device(device);
-    const Fn *train = module_fn(m, "train");
-    for (size_t r = 0; r < m->layout.rules.n && train; r++) {
+    const Fn *train = module_fn(m, "train"), *fn = train ? train : module_fn(m, "decode");
+    for (size_t r = 0; r < m->layout.rules.n && fn; r++) {
         const LayoutRule *rule = &m->layout.rules.data[r];
         if (!rule->of && rule->n == 1 && !(rule->rows | rule->gather) &&
-            multiplies(train->body, rule->dim))
+            multiplies(fn->body, rule->dim))
             choose(m, &concurrent, r, (Axes)1 << rule->axis[0]);
     }
 }

@@ -277,6 +277,11 @@ PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after)
                      .log = stderr};
 }
 
+const Program *plan_judged(const Plan *p)
+{
+    return p->train ? p->train : p->decode;
+}
+
 bool plan_timed(PlanJob *j)
 {
     plan_make(j); /* fails where it does not fit, too */

@@ -57,6 +57,9 @@ PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after);
 /* Runs such a job, and its timeline whether it fits or not. False: there is no plan. */
 bool plan_timed(PlanJob *j);
 
+/* The program whose seconds count: a step, or a token of each text. */
+const Program *plan_judged(const Plan *p);
+
 /* Runs the passes and steps after `after` up to `upto`, in the order of the table, until one fails.
  * `place` leaves a plan that does not fit placed all the same. Both names must exist. */
 PassStatus plan_make(PlanJob *j);

@@ -37,10 +37,8 @@ static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Ar
     plan_make(&job); /* what does not fit is timed as well */
     if (!job.plan)
         return NULL;
-    collectives_are_late(job.plan->train);
-    collectives_are_late(job.plan->eval);
-    collectives_are_late(job.plan->sample);
-    collectives_are_late(job.plan->round);
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        collectives_are_late(job.plan->programs[k]);
     job.after = "place";
     job.upto = "timeline";
     plan_make(&job);
@@ -66,10 +64,10 @@ static void note_gathers(const Module *m, const Program *g, Layout *as)
 /* Takes the plan made with a layout if it is the fastest so far, and fits. */
 static bool is_better(Module *m, const Device *d, const Plan *p, const Layout *as, double *best)
 {
-    if (!p || p->train->seconds >= *best || plan_bytes(p) > plan_budget(m, d))
+    if (!p || plan_judged(p)->seconds >= *best || plan_bytes(p) > plan_budget(m, d))
         return false;
     m->layout = *as;
-    *best = p->train->seconds;
+    *best = plan_judged(p)->seconds;
     return true;
 }
 
@@ -107,7 +105,7 @@ void overlap_choose(Module *m, const Device *d)
     Arena *tmp = arena_new();
     Layout as = m->layout;
     Plan *p = plan_of(m, d, &as, tmp), *with;
-    double best = p ? p->train->seconds : 0;
+    double best = p ? plan_judged(p)->seconds : 0;
     as.overlap = true;
     p = p ? plan_of(m, d, &as, tmp) : NULL;
     is_better(m, d, p, &as, &best);
@@ -121,15 +119,15 @@ void overlap_choose(Module *m, const Device *d)
         as = bucketed;
     }
     if (p) {
-        note_gathers(m, p->train, &as);
-        note_gathers(m, p->eval, &as);
-        note_gathers(m, p->sample, &as);
+        for (int k = 0; k < PLAN_PROGRAMS; k++)
+            if (p->programs[k] != p->round)
+                note_gathers(m, p->programs[k], &as);
     }
     if (as.ahead.n && is_better(m, d, with = plan_of(m, d, &as, tmp), &as, &best))
         p = with;
     if (p) {
         as = m->layout;
-        as.send_flops = send_flops(p->train);
+        as.send_flops = send_flops(plan_judged(p));
         if (as.send_flops > 0)
             is_better(m, d, plan_of(m, d, &as, tmp), &as, &best);
     }

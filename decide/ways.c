@@ -1,4 +1,4 @@
-/* ways.c - two plans of @train, and which of them is better; see ways.h. */
+/* ways.c - two plans of @train, or of what generates, and which of them is better; see ways.h. */
 #include "decide/ways.h"
 
 #include "decide/make.h"
@@ -14,7 +14,8 @@ typedef struct Price {
 static Price price_of(const Module *module, const Device *d, const Layout *as, const char *after)
 {
     Arena *a = arena_new();
-    Module *m = module_copy(module, "train", diag_silent(module->diag, a), a);
+    const char *only = module_fn(module, "train") ? "train" : NULL;
+    Module *m = module_copy(module, only, diag_silent(module->diag, a), a);
     m->layout = *as;
     m->layout.overlap = true; /* collectives have the room to run beside the rest */
     for (int k = 0; k < OFFLOAD_count; k++)
@@ -25,7 +26,7 @@ static Price price_of(const Module *module, const Device *d, const Layout *as, c
     Price price = {.seconds = INFINITY};
     if (plan_timed(&job)) {
         price.fits = plan_bytes(job.plan) <= plan_budget(m, d);
-        price.seconds = job.plan->train->seconds;
+        price.seconds = plan_judged(job.plan)->seconds;
     }
     arena_free(a);
     return price;

@@ -265,7 +265,8 @@ typedef struct Elab {
     int64_t work;
     /* messages */
     VEC(uint64_t) reported;
-    bool quiet; /* the last error was a repetition */
+    bool quiet;    /* the last error was a repetition */
+    int64_t texts; /* of a program that generates: at once, on all ranks; 0: it trains */
     int warnings;
 } Elab;
 
@@ -369,6 +370,8 @@ Value slices_in(Elab *e, const LoopList *around, Value v, Name hint);
 bool claim_adapter(Elab *e, const Node *n, const Tensor *t);
 void read_config(Elab *e); /* Module.config */
 void read_layout(Elab *e);
+/* generates.c: e->texts, and the layout without what is of no use to them; false after an error. */
+bool layout_generates(Elab *e);
 
 /* windows.c: what the source asks of next(...). */
 void find_next(Elab *e, const Node *model);

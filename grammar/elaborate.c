@@ -125,7 +125,7 @@ static bool logits_result(Elab *e)
         return false;
     Module *m = e->module;
     Value v = e->logits;
-    Dim batch = {.name = m->batch.name, .size = e->options->sequences ? e->options->sequences : 1};
+    Dim batch = {.name = m->batch.name, .size = e->texts ? e->texts : 1};
     if (type_find(type_of(m, v), m->seq.name) >= 0) {
         Type scalar = {.dtype = DT_i32, .indexes = m->seq.name};
         v = at_position(e, v, m->seq, fn_arg(e, ARG_pos, 0, scalar, "pos"));
@@ -149,7 +149,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     Frame f = {.block = model, .path = "", .external = ""};
     e->mode = mode;
     e->fn = NEW(m->arena, Fn);
-    const bool generates = mode == MODE_SAMPLE && e->options->sequences;
+    const bool generates = mode == MODE_SAMPLE && e->texts;
     e->fn->name = name_intern(e->names, generates ? "generate" : mode_names[mode]);
     e->fn->body = region_new(m, NULL);
     e->b = (Builder){.m = m, .region = e->fn->body, .span = model->at};
@@ -331,8 +331,9 @@ static void elaborate_generate(Elab *e, const Node *model)
 {
     Module *m = e->module;
     m->fns.n = 0;
-    if ((!e->sampled || m->inputs.n ||
-         !elaborate_mode(e, model, MODE_SAMPLE, e->options->sequences)) &&
+    if (!layout_generates(e))
+        return;
+    if ((!e->sampled || m->inputs.n || !elaborate_mode(e, model, MODE_SAMPLE, e->texts)) &&
         !diag_errors(e->diag)) {
         fail(e, model->at, 536, "model '%s' has no logits of the next token", text(e, model->name));
         help(e, "loss = cross_entropy(logits, next(tokens))");

@@ -363,6 +363,10 @@ static void microbatch(Elab *e, const Spec *s, Layout *l)
         return;
     if (given)
         l->microbatch = given;
+    if (e->options->sequences) { /* its batch is texts (generates.c) */
+        l->microbatch = 1;
+        return;
+    }
     if (s->chosen && all % ranks) {
         fail(e, s->node->span, 332, "'%s' of %lld is not split evenly on %lld ranks",
              text(e, e->module->batch.name), (long long)all, (long long)ranks);

@@ -34,11 +34,12 @@ void plan_print_bytes(const Plan *p, FILE *out)
 static void print_generating(const Plan *p, const Program *g, const char *name, FILE *out)
 {
     const Module *m = p->module;
+    const int64_t texts = g->batch * mesh_size(m, g->batch_axes);
     double by_kind[ACT_count] = {0};
     fprintf(out, "%-12s %lld token%s of each of %lld: %s, %s tokens/s, %.4g GFLOP\n", name,
-            (long long)g->window, g->window > 1 ? "s" : "", (long long)g->batch,
+            (long long)g->window, g->window > 1 ? "s" : "", (long long)texts,
             text_seconds(m->arena, g->seconds),
-            text_rate(m->arena, (double)(g->window * g->batch) / g->seconds), g->flops * 1e-9);
+            text_rate(m->arena, (double)(g->window * texts) / g->seconds), g->flops * 1e-9);
     plan_seconds_by_kind(g, by_kind);
     for (int i = 0; i < ACT_count; i++)
         if (by_kind[i] > 0)
@@ -48,8 +49,13 @@ static void print_generating(const Plan *p, const Program *g, const char *name, 
 
 void plan_print_generation(const Plan *p, FILE *out)
 {
-    fprintf(out, "texts        %lld of at most %lld tokens at once\n", (long long)p->decode->batch,
+    const int64_t each = p->decode->batch, ranks = mesh_size(p->module, p->decode->batch_axes);
+    fprintf(out, "texts        %lld of at most %lld tokens at once", (long long)(each * ranks),
             (long long)p->module->seq.size);
+    if (ranks > 1)
+        fprintf(out, ", %lld on each of %lld ranks of %s", (long long)each, (long long)ranks,
+                mesh_axes_text(p->module, p->decode->batch_axes));
+    fputs("\n", out);
     print_generating(p, p->prefill, "prefill", out);
     print_generating(p, p->decode, "decode", out);
     fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,

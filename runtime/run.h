@@ -196,6 +196,8 @@ void rt_poison_dead(mg_run *r, int event);
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 /* commands.c: runs a program on all ranks. */
 void rt_run(mg_run *r, rt_program which);
+/* Rank 0 makes bytes 0 on one of the ranks. */
+void rt_zero(mg_run *r, int rank, int64_t offset, int64_t bytes);
 /* Rank 0 writes the bytes on all ranks. */
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 /* Writes the rows of all sequences of an entry, of `bytes` each, on the ranks that have them. */

@@ -72,14 +72,18 @@ static void whole_window(mg_run *r, rt_text *t)
 /* ---- with caches ------------------------------------------------------------------------------
  */
 
-/* Sequence k begins anew. */
+/* Sequence k begins anew, on the ranks that have it. */
 static void forget(mg_run *r, int k)
 {
     const mg_program *p = r->program;
-    for (int i = 0; i < p->ncaches; i++)
-        for (int64_t o = 0; o < p->caches[i].outer; o++)
-            rt_device_fill(r, p->caches[i].offset + (o * p->prefill.batch + k) * p->caches[i].bytes,
-                           0, p->caches[i].bytes);
+    const int64_t rows = p->decode.rows, ranks = rt_ranks_of(p, ~(uint32_t)0);
+    for (int rank = 0; rank < ranks; rank++)
+        for (int i = 0; i < p->ncaches && rt_place_of(p, rank, p->decode.batch_axes) == k / rows;
+             i++) {
+            const mg_cache *c = &p->caches[i];
+            for (int64_t o = 0; o < c->outer; o++)
+                rt_zero(r, rank, c->offset + (o * rows + k % rows) * c->bytes, c->bytes);
+        }
 }
 
 /* Tokens of a text that are not in the caches yet. There is room for them. */
@@ -117,8 +121,8 @@ static void go_on(mg_run *r, rt_program which, rt_text *t, int n, const int32_t 
         t[k].known += count[k];
     }
     rt_put_rows(r, e, e->tokens, tokens, e->window * 4);
-    rt_put(r, e->begin, begin, e->batch * 4);
-    rt_put(r, e->count, new, e->batch * 4);
+    rt_put_rows(r, e, e->begin, begin, 4);
+    rt_put_rows(r, e, e->count, new, 4);
     rt_fill_scalars(r, e, rt_updates(r));
     rt_run(r, which);
     for (int k = 0; k < n; k++)

@@ -77,7 +77,8 @@ static bool differ(const Module *m, Value choice, const Attrs *a)
     return i && i->op == OP_top && a->over.n && i->attrs.to.name == a->over.dim[0].name;
 }
 
-/* Places of a group on each rank, by the first dispatch; all have as many rows. */
+/* Places of a group on each rank, by the first dispatch of a function, of which all have as many
+ * rows. Functions that generate have groups of fewer positions each. */
 static void find_places(void *ctx, Ins *i)
 {
     Sent *s = ctx;
@@ -89,7 +90,8 @@ static void find_places(void *ctx, Ins *i)
     const double mean = (double)(a->along.size * best) / (double)s->ranks;
     const double bound = s->rule->bound > 0 ? ceil(s->rule->bound * mean) : (double)most;
     const int64_t places = bound < (double)most ? (int64_t)bound : most;
-    if (!a->sorted || (s->places.size && (s->places.size != places || s->each != each))) {
+    if (!a->sorted || (s->places.size && s->places.size != places) ||
+        (s->each && s->each != each)) {
         give_up(s, i, "dispatches to one dim of rows are of other experts or positions");
         return;
     }
@@ -336,11 +338,12 @@ static bool send(Module *m, size_t rule)
         each_ins(m->fns.data[f]->body, find_rows, &s);
     if (!s.rows)
         return refuse(&s, "no grouped product has matrices of such experts");
-    for (size_t f = 0; f < m->fns.n; f++)
+    for (size_t f = 0; f < m->fns.n; f++) {
+        s.places = (Dim){0};
         each_ins(m->fns.data[f]->body, find_places, &s);
-    if (s.each * s.ranks != 0 && !s.why)
-        for (size_t f = 0; f < m->fns.n; f++)
+        if (s.places.size && !s.why)
             function(&s, m->fns.data[f]);
+    }
     if (s.why)
         return refuse(&s, s.because);
     add_rule(m, rule, s.home.name);

@@ -415,6 +415,22 @@ static Type input_type(const Shard *s, Value v)
     return split_type(s->m, *t, &split);
 }
 
+/* Texts lie in caches as their tokens do; what the rules split besides is split on the other axes.
+ */
+static Type cache_type(const Shard *s, Value v)
+{
+    const Type *t = type_of(s->m, v), given = input_type(s, v);
+    const int batch = type_find(t, s->m->batch.name);
+    bool fixed[MAX_RANK] = {false};
+    Split split;
+    fixed[batch] = true;
+    mesh_walk(s->m, t->dims, t->rank, fixed, split.axes);
+    for (int i = 0; i < t->rank; i++)
+        split.axes[i] &= ~given.dims[batch].axes;
+    split.axes[batch] = given.dims[batch].axes;
+    return split_type(s->m, *t, &split);
+}
+
 static bool is_copy(const Shard *s, FnResult r)
 {
     return r.role == RES_update && tensor_is_rounded(&s->m->tensors.data[r.tensor]);
@@ -436,6 +452,18 @@ static Value copy_of_update(Shard *s, Builder *b, Value old, const Type *t)
     return build_cast(&at, from, t->dtype);
 }
 
+/* The type that a result is brought to: what remains lies as it did; the others are whole. */
+static Type result_type(const Shard *s, size_t k)
+{
+    const FnResult res = s->fn->results.data[k];
+    if (res.role == RES_update)
+        return tensor_type(s->m, res.tensor);
+    for (size_t i = 0; i < s->fn->args.n && res.role == RES_cache; i++)
+        if (s->fn->args.data[i].role == ARG_cache && s->fn->args.data[i].tensor == res.tensor)
+            return *type_of(s->m, s->now[s->fn->body->args.data[i]]);
+    return *type_of(s->m, s->fn->body->results.data[k]);
+}
+
 static Region *sharded_body(Shard *s)
 {
     const Region *old = s->fn->body;
@@ -444,15 +472,16 @@ static Region *sharded_body(Shard *s)
     for (size_t k = 0; k < old->args.n; k++) {
         Value v = old->args.data[k];
         FnArg a = s->fn->args.data[k];
-        Type t = a.role <= ARG_state ? tensor_type(s->m, a.tensor) : input_type(s, v);
+        Type t = a.role <= ARG_state   ? tensor_type(s->m, a.tensor)
+                 : a.role == ARG_cache ? cache_type(s, v)
+                                       : input_type(s, v);
         s->now[v] = s->made[v] = region_arg(s->m, r, t, s->m->values.data[v].name);
     }
     region(s, old, r);
     Builder b = {.m = s->m, .region = r};
     for (size_t k = 0; k < old->results.n; k++) {
         FnResult res = s->fn->results.data[k];
-        Type t = res.role == RES_update ? tensor_type(s->m, res.tensor)
-                                        : *type_of(s->m, old->results.data[k]);
+        Type t = result_type(s, k);
         vec_push(s->m->arena, &r->results,
                  is_copy(s, res) ? copy_of_update(s, &b, old->results.data[k], &t)
                                  : want(s, &b, old->results.data[k], &t));

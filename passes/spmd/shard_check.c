@@ -76,36 +76,72 @@ void shard_cuts(const Module *m, Value v, bool fixed[MAX_RANK])
     }
 }
 
+static bool generates(const Module *m)
+{
+    return module_fn(m, "decode") != NULL;
+}
+
+/* Is v a value of a function that is there? A program that generates has had others, of a batch of
+ * training and of whole windows (grammar/elaborate.c, passes/model/generate.c). */
+static bool is_there(const Module *m, Value v)
+{
+    const Region *r = m->values.data[v].home;
+    bool there = !generates(m);
+    while (r && r->owner)
+        r = r->owner->home;
+    for (size_t f = 0; f < m->fns.n; f++)
+        there |= r == m->fns.data[f]->body;
+    return there;
+}
+
+typedef struct Sizes {
+    const Module *m;
+    VEC(Name) told;
+    Axes used;
+    bool *applied;
+} Sizes;
+
+/* Notes which axes split the dims, by which rules; tells of a size that does not come out even. */
+static void note_split(Sizes *s, const Type *t, const bool *fixed, Arena *tmp)
+{
+    const Module *m = s->m;
+    Axes axes[MAX_RANK];
+    mesh_walk_noting(m, t->dims, t->rank, fixed, axes, s->applied);
+    for (int i = 0; i < t->rank; i++) {
+        bool known = (axes[i] & m->layout.pipeline.axis) || /* stages may be of any sizes */
+                     t->dims[i].size % mesh_unit(m, mesh_ruled(m, t->dims[i].name, axes[i])) == 0;
+        s->used |= axes[i];
+        for (size_t k = 0; k < s->told.n && !known; k++)
+            known = s->told.data[k] == t->dims[i].name;
+        if (known)
+            continue;
+        vec_push(tmp, &s->told, t->dims[i].name);
+        uneven(m, t->dims[i], axes[i]);
+    }
+}
+
 /* Sizes; and which axes split anything at all, by which rules. */
 static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tmp)
 {
-    VEC(Name) told = {0};
+    Sizes s = {.m = m, .applied = applied};
     for (size_t v = 1; v < m->values.n; v++) {
-        const Type *t = &m->values.data[v].type;
         bool fixed[MAX_RANK] = {false};
-        Axes axes[MAX_RANK];
+        if (!is_there(m, (Value)v))
+            continue;
         shard_cuts(m, (Value)v, fixed);
-        mesh_walk_noting(m, t->dims, t->rank, fixed, axes, applied);
-        for (int i = 0; i < t->rank; i++) {
-            bool known =
-                (axes[i] & m->layout.pipeline.axis) || /* stages may be of any sizes */
-                t->dims[i].size % mesh_unit(m, mesh_ruled(m, t->dims[i].name, axes[i])) == 0;
-            *used |= axes[i];
-            for (size_t k = 0; k < told.n && !known; k++)
-                known = told.data[k] == t->dims[i].name;
-            if (known)
-                continue;
-            vec_push(tmp, &told, t->dims[i].name);
-            uneven(m, t->dims[i], axes[i]);
-        }
+        note_split(&s, &m->values.data[v].type, fixed, tmp);
     }
-    for (size_t t = 0; t < m->tensors.n; t++)
+    for (size_t t = 0; t < m->tensors.n; t++) {
+        const bool fixed[MAX_RANK] = {false};
+        note_split(&s, &m->tensors.data[t].type, fixed, tmp);
         for (TensorClass c = CLASS_state; c < CLASS_count; c++) {
             Split split = class_split(m, (uint32_t)t, c);
             for (int i = 0; i < m->tensors.data[t].type.rank; i++)
-                *used |= split.axes[i];
+                s.used |= split.axes[i];
         }
-    return told.n == 0;
+    }
+    *used = s.used;
+    return s.told.n == 0;
 }
 
 /* The place where the setting that names the axis begins; no place if it is not found. */
@@ -183,11 +219,12 @@ static bool is_added(const Module *m, const LayoutRule *rule)
     return !rule->of && strchr(name_str(m->names, rule->dim), '.');
 }
 
-/* A rule for what is not there is an error; one that others have left nothing, a warning. */
+/* A rule for what is not there is an error; one that others have left nothing, a warning. A program
+ * that generates has less than the one that trains, which says it. */
 static bool rules_apply(const Module *m, const bool *applied)
 {
     bool all = true;
-    for (size_t r = 0; r < m->layout.rules.n; r++) {
+    for (size_t r = 0; r < m->layout.rules.n && !generates(m); r++) {
         const LayoutRule *rule = &m->layout.rules.data[r];
         Axes axes = 0;
         for (int k = 0; k < rule->n; k++)

@@ -17,7 +17,7 @@
 
 enum { PATIENCE = 10 }; /* seconds of patience with a process that ends by itself */
 
-typedef enum order_kind { RUN = 1, PUT, GET, CLOCK, RECORD, END } order_kind;
+typedef enum order_kind { RUN = 1, PUT, ZERO, GET, CLOCK, RECORD, END } order_kind;
 typedef struct order {
     int32_t kind;
     int32_t which; /* program */
@@ -233,6 +233,8 @@ void rt_ranks_follow(mg_run *r)
             obey_run(r, &o);
         else if (o.kind == PUT)
             obey_put(r, &o, piece);
+        else if (o.kind == ZERO)
+            rt_device_fill(r, o.offset, 0, o.bytes);
         else if (o.kind == CLOCK)
             obey_clock(r);
         else if (o.kind == RECORD)
@@ -296,6 +298,16 @@ static void put_into(mg_run *r, int rank, int64_t offset, const void *from, int6
         memcpy(rt_of_rank(r, r->arena + offset, rank), from, (size_t)bytes);
     else
         rt_ranks_put(r, rank, offset, from, bytes);
+}
+
+void rt_zero(mg_run *r, int rank, int64_t offset, int64_t bytes)
+{
+    if (rank == r->rank)
+        rt_device_fill(r, offset, 0, bytes);
+    else if (rt_is_in_reach(r, rank))
+        memset(rt_of_rank(r, r->arena + offset, rank), 0, (size_t)bytes);
+    else
+        tell(r, rank, &(order){.kind = ZERO, .offset = offset, .bytes = bytes}, sizeof(order));
 }
 
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)

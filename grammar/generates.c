@@ -1,0 +1,104 @@
+/* generates.c - the layout of a program that generates text.
+ *
+ * Texts lie over the axes of the batch, all else by its rules. A token is one position, so nothing
+ * is split along the sequence: where an axis that other rules use splits it, too (`seq -> tp`),
+ * that rule is left out; an axis that is for positions alone, or for stages of layers, through
+ * which a token would go one after the other, is refused. Rows of experts are sent without a bound:
+ * whom it drops depends on how many positions are computed at once. */
+#include "grammar/elab.h"
+
+static const char *axis_name(Elab *e, int axis)
+{
+    return text(e, e->module->layout.mesh.data[axis].name);
+}
+
+/* Is the axis one of a rule for something else than positions? */
+static bool used_otherwise(const Module *m, int axis)
+{
+    for (size_t r = 0; r < m->layout.rules.n; r++) {
+        const LayoutRule *rule = &m->layout.rules.data[r];
+        for (int k = 0; k < rule->n && rule->dim != m->seq.name; k++)
+            if (rule->axis[k] == axis)
+                return true;
+    }
+    return false;
+}
+
+static void refuse_positions(Elab *e, const LayoutRule *rule, int axis)
+{
+    fail(e, rule->span, 537, "a token is one position, and '%s' of %lld splits positions alone",
+         axis_name(e, axis), (long long)e->module->layout.mesh.data[axis].size);
+    remedy_option(e, "-D %s=1", axis_name(e, axis));
+    help(e,
+         "ranks that share a text split its heads, ffn and vocab; others have texts of their own "
+         "(--sequences)");
+}
+
+static void refuse_stages(Elab *e)
+{
+    const Pipeline *p = &e->module->layout.pipeline;
+    for (int a = 0; a < (int)e->module->layout.mesh.n; a++) {
+        if (!(p->axis >> a & 1))
+            continue;
+        fail(e, p->span, 537,
+             "a token would go through %lld stages of '%s' one after the other, and all but one "
+             "would wait",
+             (long long)e->module->layout.mesh.data[a].size, text(e, p->dim));
+        remedy_option(e, "-D %s=1", axis_name(e, a));
+        help(e, "ranks that split heads, ffn and vocab have as little of the parameters each");
+    }
+}
+
+/* Without the rules of positions, and bounds. */
+static void leave_out_positions(Elab *e)
+{
+    Module *m = e->module;
+    size_t kept = 0;
+    for (size_t r = 0; r < m->layout.rules.n; r++) {
+        const LayoutRule rule = m->layout.rules.data[r];
+        for (int k = 0; k < rule.n && rule.dim == m->seq.name; k++)
+            if (!used_otherwise(m, rule.axis[k]))
+                refuse_positions(e, &rule, rule.axis[k]);
+    }
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        if (m->layout.rules.data[r].dim != m->seq.name)
+            m->layout.rules.data[kept++] = m->layout.rules.data[r];
+    m->layout.rules.n = kept;
+    for (size_t r = 0; r < kept; r++)
+        m->layout.rules.data[r].bound = 0;
+}
+
+/* Ranks that have texts of their own, each as many. */
+static int64_t text_ranks(const Module *m)
+{
+    const Dim texts = {.name = m->batch.name, .size = INT32_MAX};
+    const bool fixed = false;
+    Axes axes;
+    mesh_walk(m, &texts, 1, &fixed, &axes);
+    return mesh_size(m, axes);
+}
+
+static void share_texts(Elab *e)
+{
+    const int64_t ranks = text_ranks(e->module), given = e->options->sequences;
+    e->texts = given > 0 ? given : ranks;
+    if (e->texts % ranks == 0) { /* the batch, all at once */
+        e->module->batch.size = e->texts;
+        e->module->layout.microbatch = e->texts / ranks;
+        return;
+    }
+    fail(e, (Span){0}, 293,
+         "--sequences %lld, and '%s' is split on %lld ranks: each has as many texts",
+         (long long)given, text(e, e->module->batch.name), (long long)ranks);
+    remedy_option(e, "--sequences %lld", (long long)((given + ranks - 1) / ranks * ranks));
+}
+
+bool layout_generates(Elab *e)
+{
+    const int errors = diag_errors(e->diag);
+    refuse_stages(e);
+    leave_out_positions(e);
+    if (diag_errors(e->diag) == errors)
+        share_texts(e);
+    return diag_errors(e->diag) == errors;
+}
