@@ -294,7 +294,7 @@ static void settle_sample(rt_options *o, const mg_program *p)
         rt_die(RT_USAGE, "%s generates, and does not train: compile it without --generate",
                p->name);
     if (generates && o->sample == RT_UNSET && !answers && !o->info && !o->dry_run)
-        rt_die(RT_USAGE, "%s generates: --sample N, --chat or --batch FILE", p->name);
+        rt_die(RT_USAGE, "%s generates: --sample N or --chat, or --batch FILE", p->name);
     if (o->prompt.n > rt_texts_most(p))
         rt_die(RT_USAGE, "%d times --prompt: %s goes on %d text%s at once%s", o->prompt.n, p->name,
                rt_texts_most(p), rt_texts_most(p) > 1 ? "s" : "",

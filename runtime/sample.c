@@ -55,11 +55,9 @@ static void read_tokens(rt_text *t, mg_run *r, const char *text, const char *opt
         errno = 0;
         long long id = strtoll(s, &end, 10);
         if (end == s || errno || id < 0 || id >= p->vocab)
-            rt_die(RT_USAGE,
-                   "%s: '%.20s': without a tokenizer a text is token ids, of this vocabulary 0 to "
-                   "%lld%s",
+            rt_die(RT_USAGE, "%s: '%.20s': without a tokenizer a text is token ids (0 to %lld)%s",
                    option, s, (long long)p->vocab - 1,
-                   r->options->ids ? "" : " (--tokenizer DIR names the folder of one)");
+                   r->options->ids ? "" : "; --tokenizer DIR names the folder of one");
         rt_text_push(t, (int32_t)id);
         s = end;
     }

@@ -3,6 +3,7 @@
 #define MG_SPEECH_PARTS_H
 
 #include "runtime/speech.h"
+#include "base/arena.h"
 #include "text/chat.h"
 #include "text/tok.h"
 

@@ -180,6 +180,17 @@ class Speech(mgctest.Case):
         text = self.says("--resume", "--out", "run", "--sample", 6, "--prompt", "In the", "--tokenizer", "hf/tokenizer.json", program="./train").out
         self.assertRegex(text, "[a-z]")
 
+    def test_linked(self):
+        """A program that generates has the tokenizers in it and needs no library for them; one that does not has none."""
+        self.model()
+        self.compiles(mgctest.model("mlp.mg"), "-o", "samples")
+        self.compiles(mgctest.model("vit.mg"), "-o", "looks")
+        for name, has in (("gen", True), ("samples", True), ("looks", False)):
+            symbols = subprocess.run(["nm", self.path(name)], capture_output=True, text=True, check=True).stdout
+            self.assertEqual(any(line.endswith(" tok_parse") for line in symbols.split("\n")), has, name)
+            self.assertEqual("pcre2_match" in symbols, has, name)
+            self.assertNotIn("jansson", subprocess.run(["ldd", self.path(name)], capture_output=True, text=True, check=True).stdout)
+
     def test_refused(self):
         """What is missing, damaged or another model's, with its file and both numbers."""
         self.model()

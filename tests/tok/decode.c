@@ -25,23 +25,23 @@ static void decode_line(TokStream *s, const char *line, size_t size)
 int main(int argc, char **argv)
 {
     char *line = NULL;
-    size_t cap = 0, n = 0;
+    size_t cap = 0;
     FILE *f = argc == 2 ? fopen(argv[1], "rb") : NULL;
     TextError e = {0};
     Arena *a = arena_new();
     if (!f || getdelim(&line, &cap, EOF, f) < 0 || fclose(f))
         return 2;
     Tokenizer *t = tok_parse(a, argv[1], line, strlen(line), &e);
-    if (!t || t->undecoded) {
+    const bool good = t && !t->undecoded;
+    if (!good)
         puts(t ? t->undecoded : e.text);
-        return 1;
-    }
-    TokStream *s = tok_stream_new(t);
-    for (ssize_t k; (k = getline(&line, &cap, stdin)) > 0; n++)
+    TokStream *s = good ? tok_stream_new(t) : NULL;
+    for (ssize_t k; good && (k = getline(&line, &cap, stdin)) > 0;)
         decode_line(s, line, (size_t)k);
     tok_stream_free(s);
-    tok_free(t);
+    if (t)
+        tok_free(t);
     free(line);
     arena_free(a);
-    return 0;
+    return good ? 0 : 1;
 }
