@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STEPS = 64 }; /* each calls the next one */
+
 /* ---- names --------------------------------------------------------------------------------- */
 
 void tok_add_name(Tokenizer *t, int32_t id, const char *text, bool special)
@@ -77,7 +79,7 @@ static bool fill(const TokReader *r, const json_t *n, TokDecode *d)
         break;
     case DECODE_suffix:
         d->text = text_of(r, n, "suffix", "</w>");
-        break;
+        return *d->text;
     case DECODE_bytes:
     case DECODE_fallback:
     case DECODE_fuse:
@@ -112,10 +114,13 @@ void tok_read_decode(TokReader *r, const json_t *n, int depth)
         TokDecode d = {.kind = kinds[i].kind};
         if (strcmp(type, kinds[i].name) != 0)
             continue;
-        if (fill(r, n, &d))
+        if (!fill(r, n, &d))
+            t->undecoded = arena_printf(
+                t->a, "decoder %s has no text as its pattern: others are not built", kinds[i].name);
+        else if (t->decode.n < STEPS)
             vec_push(t->a, &t->decode, d);
         else
-            t->undecoded = "decoder Replace has no text as its pattern: others are not built there";
+            t->undecoded = "a decoder of more than 64 steps is not built";
         return;
     }
     t->undecoded = arena_printf(t->a, "decoder '%.40s' is not built", type);

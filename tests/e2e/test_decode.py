@@ -61,6 +61,8 @@ class Decode(mgctest.Case):
     def test_refused(self):
         t = {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}
         self.assertIn("'CTC' is not built", self.pieces({**t, "decoder": {"type": "CTC"}}, [], code=1))
+        self.assertIn("64 steps", self.pieces({**t, "decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}] * 65}}, [], code=1))
+        self.assertIn("BPEDecoder has no text", self.pieces({**t, "decoder": {"type": "BPEDecoder", "suffix": ""}}, [], code=1))
         regex = {"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""}
         self.assertIn("Replace has no text", self.pieces({**t, "decoder": regex}, [], code=1))
 
