@@ -1,6 +1,7 @@
 /* arena.c - blocks of growing size, chained; see arena.h. */
 #include "base/arena.h"
 
+#include <errno.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct Arena {
 
 static _Noreturn void out_of_memory(void)
 {
-    fputs("mgc: out of memory\n", stderr);
+    fprintf(stderr, "%s: out of memory\n", program_invocation_short_name);
     exit(70);
 }
 

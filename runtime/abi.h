@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      37
+#define MG_ABI      38
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -256,8 +256,9 @@ typedef struct mg_program {
     int64_t piece;      /* ... of so many bytes at most; 0: the program has none */
     mg_stages stages;
     const mg_outside *outside;
-    int noutside;               /* 0: a program of the processor */
-    const char *const *classes; /* of a GPU's actions, for --trace: each a text or NULL */
+    int noutside;                   /* 0: a program of the processor */
+    const struct mg_speech *speech; /* mg_speech, of one that generates text; NULL: none */
+    const char *const *classes;     /* of a GPU's actions, for --trace: each a text or NULL */
 } mg_program;
 
 extern const mg_program mg_main;
@@ -268,6 +269,8 @@ void mg_round(mg_run *r);
 
 /* Defined in runtime/cuda/comm.c, which needs NCCL. A program of one rank links without it. */
 extern const struct mg_collectives mg_nccl;
+/* Text in and out: a program that generates nothing links without it. */
+extern const struct mg_speech mg_speech;
 
 /* ---- functions that emitted code calls ----------------------------------------------------
  * `action` is the index in mg_main.actions. Pointers may not overlap unless said. */

@@ -5,6 +5,7 @@
 #include "runtime/net/ranks.h"
 #include "runtime/perplexity.h"
 #include "runtime/prompts.h"
+#include "runtime/speech.h"
 #include "runtime/data/sources.h"
 #include "runtime/log/card.h"
 
@@ -294,7 +295,8 @@ static void join_others(mg_run *r)
 /* Perplexity, samples and exports, of the model as it is evaluated. */
 static rt_exit show(mg_run *r)
 {
-    const bool samples = (r->options->sample != RT_UNSET && !r->prompts) || r->options->chat;
+    const bool samples =
+        (r->options->sample != RT_UNSET && !r->prompts) || r->options->chat || r->options->batch;
     bool good = true;
     if (!samples && !r->options->export_to && !r->scored)
         return RT_DONE;
@@ -382,6 +384,7 @@ static void release(mg_run *r)
     rt_data_close(r->val);
     rt_scored_close(r->scored);
     rt_prompts_close(r->prompts);
+    rt_speech_close(r);
     if (r->program->adapter_json)
         free(r->saved.item);
     free(r->base);
@@ -441,8 +444,8 @@ int main(int argc, char **argv)
             rt_open_data(&r);
         r.scored = rt_scored_open(&r);
         r.prompts = rt_prompts_open(&r);
-        const bool looks =
-            options.sample != RT_UNSET || options.chat || options.export_to || r.scored;
+        const bool looks = options.sample != RT_UNSET || options.chat || options.batch ||
+                           options.export_to || r.scored;
         r.code = looks && !options.data.n ? look(&r) : train(&r);
     }
     release(&r);

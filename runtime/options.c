@@ -238,10 +238,38 @@ static bool is_part(double x)
     return isnan(x) || (x > 0 && x <= 1);
 }
 
+/* Rules of the options that are of a tokenizer. */
+static void settle_text(const rt_options *o, bool samples)
+{
+    const char *one = o->tokenizer       ? "tokenizer"
+                      : o->chat_template ? "chat-template"
+                      : o->system        ? "system"
+                      : o->batch         ? "batch"
+                                         : NULL;
+    if (!o->batch != !o->answers)
+        rt_die(RT_USAGE, "--batch FILE and --answers FILE go together");
+    if (o->batch && (o->chat || o->prompt.n || o->logits || o->prompts || o->data.n))
+        rt_die(RT_USAGE, "--batch goes without --%s",
+               o->chat       ? "chat"
+               : o->prompt.n ? "prompt"
+               : o->logits   ? "logits"
+               : o->prompts  ? "prompts"
+                             : "data");
+    if (o->ids && one)
+        rt_die(RT_USAGE, "--ids goes without --%s, which is of text", one);
+    if ((o->system || o->chat_template) && !o->chat && !o->batch)
+        rt_die(RT_USAGE, "--%s is of conversations: --chat or --batch FILE",
+               o->system ? "system" : "chat-template");
+    if ((o->ids || o->tokenizer) && !samples)
+        rt_die(RT_USAGE, "--%s is of texts: --sample N, --chat, --prompts or --batch FILE",
+               o->ids ? "ids" : "tokenizer");
+}
+
 static void settle_sample(rt_options *o, const mg_program *p)
 {
     const bool chosen = o->temperature != 1 || o->top_k != RT_UNSET || !isnan(o->top_p) ||
                         !isnan(o->min_p) || !isnan(o->penalty) || o->stop.n;
+    const bool answers = o->chat || o->batch, texts = answers || o->prompts;
     const bool generates = p->prefill.present;
     if (o->prompts && !o->data.n)
         rt_die(RT_USAGE, "--prompts is for the log of a training run, which needs --data; "
@@ -251,12 +279,13 @@ static void settle_sample(rt_options *o, const mg_program *p)
                o->chat       ? "chat"
                : o->prompt.n ? "prompt"
                              : "logits");
-    if ((o->prompt.n || o->logits || (chosen && !o->prompts)) && o->sample == RT_UNSET && !o->chat)
+    if ((o->prompt.n || o->logits || (chosen && !o->prompts)) && o->sample == RT_UNSET && !answers)
         rt_die(RT_USAGE,
                "--prompt, --logits, --stop and what chooses tokens need --sample N or --chat");
+    settle_text(o, o->sample != RT_UNSET || texts);
     if (o->sample_every != RT_UNSET && !o->prompts)
         rt_die(RT_USAGE, "--sample-every needs --prompts FILE");
-    if ((o->sample != RT_UNSET || o->chat || o->prompts) && !p->sample.present && !generates)
+    if ((o->sample != RT_UNSET || texts) && !p->sample.present && !generates)
         rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
     if (o->chat && (o->prompt.n || o->logits))
         rt_die(RT_USAGE, "--chat reads its prompts from standard input: leave out %s",
@@ -264,8 +293,8 @@ static void settle_sample(rt_options *o, const mg_program *p)
     if (generates && (o->data.n || o->val.n || o->steps != RT_UNSET))
         rt_die(RT_USAGE, "%s generates, and does not train: compile it without --generate",
                p->name);
-    if (generates && o->sample == RT_UNSET && !o->chat && !o->info && !o->dry_run)
-        rt_die(RT_USAGE, "%s generates: --sample N or --chat", p->name);
+    if (generates && o->sample == RT_UNSET && !answers && !o->info && !o->dry_run)
+        rt_die(RT_USAGE, "%s generates: --sample N or --chat, or --batch FILE", p->name);
     if (o->prompt.n > rt_texts_most(p))
         rt_die(RT_USAGE, "%d times --prompt: %s goes on %d text%s at once%s", o->prompt.n, p->name,
                rt_texts_most(p), rt_texts_most(p) > 1 ? "s" : "",

@@ -55,7 +55,7 @@ static char *prompt_of(const char *path, int line, const char *text, size_t n)
     return prompt;
 }
 
-rt_prompts *rt_prompts_open(const mg_run *r)
+rt_prompts *rt_prompts_open(mg_run *r)
 {
     const char *path = r->options->prompts;
     if (!path)
@@ -68,7 +68,7 @@ rt_prompts *rt_prompts_open(const mg_run *r)
         if (n && p->n == PROMPTS)
             rt_die(RT_BAD_DATA, "--prompts %s has more than %d prompts", path, PROMPTS);
         if (n)
-            rt_prompt_check(r->program, p->text[p->n++] = prompt_of(path, line, s, n));
+            rt_prompt_check(r, p->text[p->n++] = prompt_of(path, line, s, n));
         s += n + (s[n] == '\n');
     }
     free(all);

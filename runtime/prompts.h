@@ -6,7 +6,7 @@
 
 /* NULL without; ends the program if the file or a prompt is none. */
 typedef struct rt_prompts rt_prompts;
-rt_prompts *rt_prompts_open(const mg_run *r);
+rt_prompts *rt_prompts_open(mg_run *r);
 void rt_prompts_close(rt_prompts *p);
 /* Goes on with all of them, and logs that. */
 void rt_prompts_log(mg_run *r);

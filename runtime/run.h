@@ -583,6 +583,8 @@ struct mg_run {
     rt_log *log;
     struct rt_scored *scored;   /* files of --perplexity */
     struct rt_prompts *prompts; /* of --prompts */
+    struct rt_speech *speech;   /* speech.h: NULL where tokens are bytes or ids, */
+    bool spoke;                 /* and before it was asked for */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;

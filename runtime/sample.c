@@ -3,6 +3,7 @@
  * Token i of text k is drawn with Philox keyed by (seed + k, "sample") at counter i. So text k of a
  * run is the first of a run with the seed seed + k. */
 #include "runtime/sample.h"
+#include "runtime/speech.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,31 +16,35 @@
 enum { BYTES = 256, ANSWER = 256 };
 
 /* A text as it is shown: tokens that may yet be part of what ends it are held back. */
-typedef struct output {
-    rt_text text;
-    int64_t prompt, shown; /* tokens of the prompt; those that were shown, with it */
-    int64_t drawn;         /* so many tokens were chosen so far */
-    rt_screen screen;
-    bool begun;
-} output;
+typedef rt_output output;
 
-typedef struct sampler {
+typedef struct rt_sampler {
     mg_run *r;
+    rt_speech *speech; /* NULL: tokens are bytes or ids */
     rt_choice choice;
-    rt_text *stop; /* sequences of tokens that end a text */
+    rt_text *stop; /* sequences of tokens that end a text, without a tokenizer */
     int stops;
     float *logits; /* of --logits: [rows, vocab] */
     int64_t rows;
-    int number; /* of the first text */
     bool quiet; /* nothing is shown */
 } sampler;
 
 /* ---- text to tokens ---------------------------------------------------------------------------
  */
 
-/* With a vocabulary of 256, bytes are tokens; otherwise the text is a list of token ids. */
-static void read_tokens(rt_text *t, const mg_program *p, const char *text, const char *option)
+/* By a tokenizer, if there is one. With a vocabulary of 256, bytes are tokens; otherwise the text
+ * is a list of token ids. */
+static void read_tokens(rt_text *t, mg_run *r, const char *text, const char *option)
 {
+    const mg_program *p = r->program;
+    if (r->speech) {
+        int64_t n;
+        int32_t *id = p->speech->encode(r->speech, text, !t->n, &n);
+        for (int64_t i = 0; i < n; i++)
+            rt_text_push(t, id[i]);
+        free(id);
+        return;
+    }
     if (p->vocab == BYTES) {
         for (const char *s = text; *s; s++)
             rt_text_push(t, (unsigned char)*s);
@@ -50,20 +55,22 @@ static void read_tokens(rt_text *t, const mg_program *p, const char *text, const
         errno = 0;
         long long id = strtoll(s, &end, 10);
         if (end == s || errno || id < 0 || id >= p->vocab)
-            rt_die(RT_USAGE,
-                   "%s: '%.20s': with a vocabulary of %lld a text is token ids (0 to %lld)", option,
-                   s, (long long)p->vocab, (long long)p->vocab - 1);
+            rt_die(RT_USAGE, "%s: '%.20s': without a tokenizer a text is token ids (0 to %lld)%s",
+                   option, s, (long long)p->vocab - 1,
+                   r->options->ids ? "" : "; --tokenizer DIR names the folder of one");
         rt_text_push(t, (int32_t)id);
         s = end;
     }
 }
 
-static void read_prompt(output *o, const mg_program *p, const char *prompt)
+static void read_prompt(output *o, mg_run *r, const char *prompt)
 {
-    if (prompt && *prompt)
-        read_tokens(&o->text, p, prompt, "--prompt");
+    if ((prompt && *prompt) || r->speech)
+        read_tokens(&o->text, r, prompt ? prompt : "", "--prompt");
     if (!o->text.n)
-        rt_text_push(&o->text, p->vocab == BYTES ? '\n' : 0);
+        rt_text_push(&o->text, r->program->vocab == BYTES && !r->speech ? '\n' : 0);
+    if (r->speech)
+        rt_said_begin(&o->said, r, &o->text);
     o->prompt = o->shown = o->text.n;
 }
 
@@ -71,18 +78,18 @@ static sampler open_sampler(mg_run *r)
 {
     const rt_options *o = r->options;
     sampler s = {.r = r,
+                 .speech = rt_speech_of(r),
                  .choice = {.temperature = o->temperature,
                             .top_k = o->top_k == RT_UNSET ? 0 : o->top_k,
                             .top_p = isnan(o->top_p) ? 1 : o->top_p,
                             .min_p = isnan(o->min_p) ? 0 : o->min_p,
                             .penalty = isnan(o->penalty) ? 1 : o->penalty}};
-    s.stops = o->stop.n;
+    s.stops = s.speech ? 0 : o->stop.n;
     s.stop = rt_alloc((size_t)s.stops + 1, sizeof *s.stop);
     for (int k = 0; k < s.stops; k++)
-        read_tokens(&s.stop[k], r->program, o->stop.item[k], "--stop");
-    if (o->chat && !s.stops) /* an answer is a line */
-        read_tokens(&s.stop[s.stops++], r->program, r->program->vocab == BYTES ? "\n" : "0",
-                    "--stop");
+        read_tokens(&s.stop[k], r, o->stop.item[k], "--stop");
+    if (o->chat && !s.stops && !s.speech) /* an answer is a line */
+        read_tokens(&s.stop[s.stops++], r, r->program->vocab == BYTES ? "\n" : "0", "--stop");
     return s;
 }
 
@@ -115,13 +122,16 @@ static int64_t begins_stop(const sampler *s, const rt_text *t, int64_t from, boo
 
 static void show(output *o, const mg_program *p, int64_t end)
 {
-    for (; o->shown < end; o->shown++) {
-        if (p->vocab == BYTES)
-            rt_screen_byte(&o->screen, (unsigned char)o->text.token[o->shown]);
-        else
-            printf("%s%d", o->begun ? " " : "", o->text.token[o->shown]);
-        o->begun = true;
-    }
+    if (o->said.stream)
+        rt_said_show(&o->said, &o->screen);
+    else
+        for (; o->shown < end; o->shown++) {
+            if (p->vocab == BYTES)
+                rt_screen_byte(&o->screen, (unsigned char)o->text.token[o->shown]);
+            else
+                printf("%s%d", o->begun ? " " : "", o->text.token[o->shown]);
+            o->begun = true;
+        }
     fflush(stdout);
 }
 
@@ -159,10 +169,10 @@ static void write_logits(const sampler *s, const char *path)
 /* ---- generating -------------------------------------------------------------------------------
  */
 
-/* A number from [0, 1) for the next token of text k. */
-static double draw(const sampler *s, const output *o, int k)
+/* A number from [0, 1) for the next token of a text. */
+static double draw(const sampler *s, const output *o)
 {
-    const uint64_t key = mg_key("sample") ^ ((uint64_t)s->r->state.seed + (uint64_t)k);
+    const uint64_t key = mg_key("sample") ^ ((uint64_t)s->r->state.seed + (uint64_t)o->number);
     const uint32_t words[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
     const uint64_t i = (uint64_t)o->drawn;
     uint32_t w[4];
@@ -170,11 +180,24 @@ static double draw(const sampler *s, const output *o, int k)
     return ((double)w[0] + (double)w[1] * 0x1p-32) * 0x1p-32;
 }
 
-/* Adds a token to each of n texts that is not done. The first is shown as it grows, if it is alone.
- */
-static void grow(sampler *s, output *o, rt_text *t, int n)
+/* Whether a text ends with its last token, and how many at its end are not to be shown yet. */
+static int64_t hear(const sampler *s, output *o)
+{
+    bool whole = false;
+    int64_t held = 0;
+    if (s->speech)
+        whole = !rt_said_token(&o->said, o->text.token[o->text.n - 1]);
+    else
+        held = begins_stop(s, &o->text, o->prompt, &whole);
+    o->text.done = whole;
+    return held;
+}
+
+/* The first text is shown as it grows, if it is alone. */
+void rt_sampler_grow(sampler *s, output *o, int n)
 {
     const mg_program *p = s->r->program;
+    rt_text *t = rt_alloc((size_t)n, sizeof *t);
     for (int k = 0; k < n; k++)
         t[k] = o[k].text;
     rt_texts_next(s->r, t, n);
@@ -184,15 +207,14 @@ static void grow(sampler *s, output *o, rt_text *t, int n)
             continue;
         if (s->r->options->logits)
             keep_logits(s, &t[k]);
-        rt_text_push(&o[k].text, rt_choose(&s->choice, t[k].logit, p->vocab, &t[k],
-                                           draw(s, &o[k], s->number + k)));
+        rt_text_push(&o[k].text,
+                     rt_choose(&s->choice, t[k].logit, p->vocab, &t[k], draw(s, &o[k])));
         o[k].drawn++;
-        bool whole = false;
-        const int64_t held = begins_stop(s, &o[k].text, o[k].prompt, &whole);
-        o[k].text.done = whole;
+        const int64_t held = hear(s, &o[k]);
         if (n == 1 && !s->quiet)
             show(&o[k], p, o[k].text.n - held);
     }
+    free(t);
 }
 
 static bool all_done(const output *o, int n)
@@ -206,25 +228,57 @@ static bool all_done(const output *o, int n)
 /* At most `tokens` more of each text, then what was held back. */
 static void generate(sampler *s, output *o, int n, int64_t tokens)
 {
-    rt_text *t = rt_alloc((size_t)n, sizeof *t);
     for (int64_t i = 0; i < tokens && !all_done(o, n) && !rt_signal_stop(); i++)
-        grow(s, o, t, n);
+        rt_sampler_grow(s, o, n);
     for (int k = 0; k < n; k++) {
         bool whole = false;
         const int64_t held = begins_stop(s, &o[k].text, o[k].prompt, &whole);
+        if (s->speech)
+            rt_said_end(&o[k].said);
         if (n > 1)
             printf("== %d\n", k + 1);
         show(&o[k], s->r->program, o[k].text.n - (whole ? held : 0));
         end_shown(&o[k]);
     }
-    free(t);
+}
+
+int64_t rt_answer_most(mg_run *r)
+{
+    rt_speech *speech = rt_speech_of(r);
+    return r->options->sample != RT_UNSET                ? r->options->sample
+           : speech && r->program->speech->talks(speech) ? r->program->seq
+                                                         : ANSWER;
+}
+
+/* The line is a turn of a conversation: what the template writes of all of it is the text, of which
+ * the caches have the beginning already. */
+static void next_turn(sampler *s, rt_talk *talk, output *o, char *line)
+{
+    const struct mg_speech *v = s->r->program->speech;
+    int64_t n;
+    v->say(talk, "user", line, strcspn(line, "\n"));
+    int32_t *id = v->turn(talk, &n);
+    rt_text_become(&o->text, id, n);
+    free(id);
+    rt_said_begin(&o->said, s->r, NULL);
+}
+
+/* The text goes on with the line. */
+static void next_line(sampler *s, output *o, const char *line)
+{
+    read_tokens(&o->text, s->r, line, "--chat");
+    o->text.done = false;
+    if (s->speech)
+        rt_said_begin(&o->said, s->r, &o->text);
 }
 
 /* One line after the other: the text goes on with it, then with the answer. */
 static void chat(sampler *s)
 {
-    const mg_program *p = s->r->program;
-    const int64_t most = s->r->options->sample == RT_UNSET ? ANSWER : s->r->options->sample;
+    const struct mg_speech *v = s->r->program->speech;
+    rt_talk *talk =
+        s->speech && v->talks(s->speech) ? v->talk(s->speech, s->r->options->system) : NULL;
+    const int64_t most = rt_answer_most(s->r);
     const bool asks = isatty(STDIN_FILENO);
     output o = {0};
     char *line = NULL;
@@ -234,15 +288,36 @@ static void chat(sampler *s)
             fputs("> ", stdout), fflush(stdout);
         if (rt_signal_stop() || getline(&line, &room, stdin) < 0)
             break;
-        read_tokens(&o.text, p, line, "--chat");
-        if (!o.text.n)
+        if (talk && strcspn(line, "\n"))
+            next_turn(s, talk, &o, line);
+        else if (!talk)
+            next_line(s, &o, line);
+        if (!o.text.n || (talk && !strcspn(line, "\n")))
             continue;
         o.prompt = o.shown = o.text.n;
-        o.text.done = false;
         generate(s, &o, 1, most);
+        if (talk)
+            v->say(talk, "assistant", o.said.text, o.said.n);
     }
     free(line);
     rt_text_free(&o.text);
+    rt_said_free(&o.said);
+    if (talk)
+        v->forget(talk);
+}
+
+rt_sampler *rt_sampler_new(mg_run *r)
+{
+    sampler *s = rt_alloc(1, sizeof *s);
+    *s = open_sampler(r);
+    s->quiet = true;
+    return s;
+}
+
+void rt_sampler_free(sampler *s)
+{
+    close_sampler(s);
+    free(s);
 }
 
 void rt_sample(mg_run *r)
@@ -251,47 +326,55 @@ void rt_sample(mg_run *r)
     sampler s = open_sampler(r);
     const int n = options->prompt.n ? options->prompt.n : 1;
     output *o = rt_alloc((size_t)n, sizeof *o);
-    if (options->chat) {
+    if (options->batch) {
+        rt_batch_answer(r);
+    } else if (options->chat) {
         chat(&s);
     } else {
-        for (int k = 0; k < n; k++)
-            read_prompt(&o[k], r->program, options->prompt.n ? options->prompt.item[k] : NULL);
+        for (int k = 0; k < n; k++) {
+            o[k].number = k;
+            read_prompt(&o[k], r, options->prompt.n ? options->prompt.item[k] : NULL);
+        }
         generate(&s, o, n, options->sample);
     }
     if (options->logits && s.rows)
         write_logits(&s, options->logits);
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
         rt_text_free(&o[k].text);
+        rt_said_free(&o[k].said);
+    }
     free(o);
     close_sampler(&s);
 }
 
-void rt_prompt_check(const mg_program *p, const char *prompt)
+void rt_prompt_check(mg_run *r, const char *prompt)
 {
     rt_text t = {0};
-    read_tokens(&t, p, prompt, "--prompts");
+    rt_speech_of(r);
+    read_tokens(&t, r, prompt, "--prompts");
     rt_text_free(&t);
 }
 
 char *rt_sample_text(mg_run *r, const char *prompt, int number, int64_t tokens)
 {
     sampler s = open_sampler(r);
-    output o = {0};
+    output o = {.number = number};
     char *text;
     size_t size;
     bool whole = false;
     s.quiet = true;
-    s.number = number;
-    read_prompt(&o, r->program, prompt);
-    for (int64_t i = 0; i < tokens && !o.text.done && !rt_signal_stop(); i++) {
-        rt_text t = o.text;
-        grow(&s, &o, &t, 1);
-    }
+    read_prompt(&o, r, prompt);
+    for (int64_t i = 0; i < tokens && !o.text.done && !rt_signal_stop(); i++)
+        rt_sampler_grow(&s, &o, 1);
     const int64_t held = begins_stop(&s, &o.text, o.prompt, &whole);
     FILE *f = open_memstream(&text, &size);
     if (!f)
         rt_die(RT_FAILED, "no memory for a sample");
-    for (int64_t i = o.prompt; i < o.text.n - (whole ? held : 0); i++)
+    if (s.speech)
+        rt_said_end(&o.said);
+    for (size_t i = 0; i < o.said.n; i++)
+        fputs(o.said.text[i] ? (char[2]){o.said.text[i]} : "\xef\xbf\xbd", f);
+    for (int64_t i = o.prompt; i < o.text.n - (whole ? held : 0) && !s.speech; i++)
         if (r->program->vocab != BYTES)
             fprintf(f, "%s%d", i > o.prompt ? " " : "", o.text.token[i]);
         else if (o.text.token[i])
@@ -299,6 +382,7 @@ char *rt_sample_text(mg_run *r, const char *prompt, int number, int64_t tokens)
         else
             fputs("\xef\xbf\xbd", f); /* a byte of 0 would end the text */
     fclose(f);
+    rt_said_free(&o.said);
     rt_text_free(&o.text);
     close_sampler(&s);
     return text;

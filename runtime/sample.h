@@ -20,13 +20,15 @@ int rt_texts_most(const mg_program *p);
 /* Sets logit of each of the n texts that is not done. Text k is sequence k of the program. */
 void rt_texts_next(mg_run *r, rt_text *t, int n);
 void rt_text_push(rt_text *t, int32_t token);
+/* Other tokens from now on; the caches stay if what they have is how they begin. */
+void rt_text_become(rt_text *t, const int32_t *token, int64_t n);
 void rt_text_free(rt_text *t);
 
 /* ---- sample.c: of --prompts ------------------------------------------------------------------
  */
 
 /* Ends the program if it is no prompt. */
-void rt_prompt_check(const mg_program *p, const char *prompt);
+void rt_prompt_check(mg_run *r, const char *prompt);
 /* At most `tokens` more of a prompt, as text number `number` draws them (the caller frees it). */
 char *rt_sample_text(mg_run *r, const char *prompt, int number, int64_t tokens);
 
@@ -52,5 +54,47 @@ typedef struct rt_screen { /* bytes of an incomplete character */
 } rt_screen;
 void rt_screen_byte(rt_screen *s, unsigned char c);
 void rt_screen_flush(rt_screen *s);
+
+/* ---- said.c: text of a model that has a tokenizer --------------------------------------------
+ */
+
+typedef enum rt_why { RT_SAID_MORE, RT_SAID_END, RT_SAID_STOP } rt_why;
+typedef struct rt_said {
+    mg_run *r;
+    struct rt_stream *stream;
+    char *text; /* of the answer, so far, without the stop that ends it; may be NULL */
+    size_t n, cap;
+    size_t sure, shown; /* bytes of it that no stop can take away; that were shown */
+    rt_why why;         /* it ends: MORE while it does not */
+} rt_said;
+
+/* A new text; `behind`: the tokens that it goes on with, or NULL. */
+void rt_said_begin(rt_said *t, mg_run *r, const rt_text *behind);
+void rt_said_free(rt_said *t);
+/* False: the text ends with this token. */
+bool rt_said_token(rt_said *t, int32_t token);
+/* No token follows: nothing is held back any more. */
+void rt_said_end(rt_said *t);
+void rt_said_show(rt_said *t, rt_screen *screen);
+
+/* ---- sample.c and batch.c: --batch ----------------------------------------------------------- */
+
+/* A place for one text at a time. */
+typedef struct rt_output {
+    rt_text text;
+    int64_t prompt, shown; /* tokens of the prompt; those that were shown, with it */
+    int64_t number;        /* of the text, for its draws */
+    int64_t drawn;         /* so many tokens were chosen so far */
+    rt_said said;          /* with a tokenizer */
+    rt_screen screen;
+    bool begun;
+} rt_output;
+typedef struct rt_sampler rt_sampler;
+rt_sampler *rt_sampler_new(mg_run *r);
+void rt_sampler_free(rt_sampler *s);
+/* Adds a token to each of n texts that is not done. */
+void rt_sampler_grow(rt_sampler *s, rt_output *o, int n);
+int64_t rt_answer_most(mg_run *r); /* tokens of an answer */
+void rt_batch_answer(mg_run *r);
 
 #endif

@@ -19,6 +19,20 @@ void rt_text_push(rt_text *t, int32_t token)
     t->token[t->n++] = token;
 }
 
+void rt_text_become(rt_text *t, const int32_t *token, int64_t n)
+{
+    int64_t same = 0;
+    while (same < t->n && same < n && t->token[same] == token[same])
+        same++;
+    if (same < t->from + t->known ||
+        n == t->from + t->known) /* the last one's logits are asked for */
+        t->from = t->known = 0;
+    t->n = 0;
+    for (int64_t i = 0; i < n; i++)
+        rt_text_push(t, token[i]);
+    t->done = false;
+}
+
 void rt_text_free(rt_text *t)
 {
     free(t->token);

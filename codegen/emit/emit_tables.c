@@ -559,6 +559,8 @@ void emit_program(Emitter *e)
     emit_entry(e, "round", p->round, outside_nodes(p, 3));
     if (p->prefill && p->decode)
         emit_generation(e);
+    if (p->sample || p->prefill)
+        fputs("    .speech = &mg_speech,\n", out);
     named(e, "config", config_line(e));
     if (e->m->config)
         named_lines(e, "config_json", e->m->config);

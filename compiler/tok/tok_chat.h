@@ -3,7 +3,6 @@
 #ifndef MGC_TOK_CHAT_H
 #define MGC_TOK_CHAT_H
 
-#include "compiler/jinja/jinja.h"
 #include "compiler/tok/tok.h"
 
 typedef enum ChatFormat {
@@ -38,17 +37,6 @@ const char *tok_format_name(ChatFormat f);
 /* False: see why. In both cases tok_record_free. */
 bool tok_record_read(Record *r, const json_t *from, ChatFormat format, bool parsed_arguments);
 void tok_record_free(Record *r);
-
-/* tok_template.c: the templates of a tokenizer, and the names of its special tokens. */
-typedef struct ChatTemplate {
-    JinTemplate *plain, *tools; /* tools: for records with tools, or NULL */
-    uint32_t file[2];           /* of messages, of each */
-    VEC(JinVariable) token;     /* bos_token and so on */
-    bool parsed_arguments;      /* calls have arguments as objects, not as JSON in a string */
-    time_t now;
-} ChatTemplate;
-/* The template of --chat-template, or beside the tokenizer. NULL after telling what is wrong. */
-ChatTemplate *tok_template(Session *s, time_t now);
 
 /* tok_mask.c */
 typedef struct Masked {

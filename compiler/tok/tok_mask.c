@@ -68,15 +68,7 @@ static bool is_learnt(const Mask *k, size_t i)
 
 static bool render(Mask *k, JinValue *messages, bool prompt, JinText *out, JinError *e)
 {
-    JinVariable v[64];
-    size_t n = 0;
-    v[n++] = (JinVariable){"messages", messages};
-    v[n++] = (JinVariable){"tools", k->tools};
-    v[n++] = (JinVariable){"documents", jin_from_json(k->a, NULL)};
-    v[n++] = (JinVariable){"add_generation_prompt", jin_bool(k->a, prompt)};
-    for (size_t i = 0; i < k->c->token.n && n < 64; i++)
-        v[n++] = k->c->token.data[i];
-    return jin_render(k->template, k->a, v, n, k->c->now, out, e);
+    return chat_render(k->c, k->template, k->a, messages, k->tools, prompt, out, e);
 }
 
 /* The first n messages; an empty text if the template refuses them. */

@@ -120,7 +120,7 @@ Exit tok_plan_make(Session *s, TokPlan *p)
         return usage(s,
                      "--train-on is not of pairs and labels: what is learnt there is the answer");
     p->weighted = chat || o->json_prompt;
-    if (chat && !(p->chat = tok_template(s, 0)))
+    if (chat && !(p->chat = tok_template(s)))
         return EXIT_source;
     return EXIT_done;
 }

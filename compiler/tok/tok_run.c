@@ -109,7 +109,8 @@ static Exit tell_wrong(Run *r, const Document *d)
                         : line
                             ? arena_printf(r->s->arena, "%s:%" PRId64, r->path, d->number)
                             : arena_printf(r->s->arena, "%s: record %" PRId64, r->path, d->number);
-    Span at = d->failed ? (Span){c->file[d->failed == c->tools], d->e.at, d->e.end} : (Span){0};
+    Span at =
+        d->failed ? tok_span(r->s, &c->from[d->failed == c->tools], d->e.at, d->e.end) : (Span){0};
     diag_error(r->s->diag, at, 574, "%s: %s", place, d->wrong);
     return EXIT_source;
 }
@@ -219,15 +220,12 @@ static uint64_t command_key(const Run *r)
     const char *const option[] = {o->json_key, o->json_prompt, o->format,   o->template_name,
                                   o->train_on, o->max_length,  o->too_long, o->eod};
     uint64_t h = (uint64_t)(r->plan.eod + 2) * 31 + (uint64_t)r->plan.kind;
-    size_t n;
     for (size_t i = 0; i < sizeof option / sizeof *option; i++)
         h = mixed_text(h, option[i]);
     h = mixed_file(h, o->tokenizer);
     for (int i = 0; c && i < 2; i++)
-        if (c->file[i]) {
-            const char *text = diag_text(r->s->diag, c->file[i], &n);
-            h = mixed(h, text, n);
-        }
+        if (c->from[i].text)
+            h = mixed(h, c->from[i].text, c->from[i].size);
     for (size_t i = 0; i < o->words.n; i++)
         h = mixed_file(h, o->words.data[i]);
     return h;

@@ -1,6 +1,6 @@
 /* fuzz_hub.c - libFuzzer target: files of Hugging Face's hub. Any bytes as a tokenizer.json and a
  * text for it, or as a config.json and the header of model.safetensors. Ids are below the
- * tokenizer's size; a model that is written is one that mgc reads. */
+ * tokenizer's size, and any have a text; a model that is written is one that mgc reads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +20,13 @@ static void tokenize(Session *s, FuzzPart rest)
     for (size_t i = 0; i < w->n; i++)
         if (w->id[i] < 0 || w->id[i] >= t->size)
             abort();
+    size_t n;
+    TokStream *text = t->undecoded ? NULL : tok_stream_new(t);
+    for (size_t i = 0; text && i < rest.size && i < 512; i++)
+        tok_stream_put(text, rest.data[i], &n);
+    if (text)
+        tok_stream_end(text, &n);
+    tok_stream_free(text);
     tok_worker_free(w);
     tok_free(t);
 }

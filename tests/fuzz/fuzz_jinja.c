@@ -1,6 +1,6 @@
 /* fuzz_jinja.c - libFuzzer target: any bytes as a chat template, rendered with a conversation. What
  * is parsed renders, or is refused with a place inside of the template. */
-#include "compiler/jinja/jinja.h"
+#include "text/jinja/jinja.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@ fake=$bin/fake
 expect 0 "$fake" --help
 for option in data val val-fraction seed steps out resume save-every keep eval-every eval-batches best-by keep-best patience log-every perplexity \
     export export-type export-shard prompts sample-every \
-    lr threads pin hang-after sample prompt temperature trace info dry-run help version; do
+    lr threads pin hang-after sample ids tokenizer chat-template system batch answers prompt temperature trace info dry-run help version; do
     says out "--$option"
 done
 expect 0 "$fake" --version

@@ -1,7 +1,7 @@
 /* render.c - renders templates for tests: render TEMPLATE < LINES. A line is a JSON object of
  * variables; for each a JSON object is printed: {"text": ..., "generation": [[begin, end], ...]} or
  * {"error": ..., "line": ..., "column": ...}. */
-#include "compiler/jinja/jinja.h"
+#include "text/jinja/jinja.h"
 
 #include <stdio.h>
 #include <stdlib.h>

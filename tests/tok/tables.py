@@ -1,4 +1,4 @@
-"""The character classes of compiler/tok/tok_tables.c, asked of the package tokenizers: tables.py > tok_tables.c.
+"""The character classes of text/tok_tables.c, asked of the package tokenizers: tables.py > tok_tables.c.
 
 Its parts have tables of several versions of Unicode, so each class is what the part that uses it does with every code
 point, and no version of a library's table.
@@ -76,7 +76,7 @@ def rows(items, width):
 def main():
     assert [c for c in POINTS if len(lower(chr(c))) != 1] == [0x130] and lower("\u0130") == "i\u0307"
     print("/* tok_tables.c - classes of characters, as the package tokenizers has them: made by tests/tok/tables.py. */\n"
-          '#include "compiler/tok/tok_class.h"\n\n// clang-format off')
+          '#include "text/tok_class.h"\n\n// clang-format off')
     for name, test in SETS:
         print(f"static const TokRange {name}[] = {{")
         rows([f"{{{a:#x}, {b:#x}}}" for a, b in ranges([c for c in POINTS if test(c)])], 8)
