@@ -72,6 +72,15 @@ static Value named_input(Elab *e, const Node *in, uint32_t number, int64_t batch
     return input_windows(e, in, number, fn_arg(e, ARG_input, number, t, text(e, in->name)));
 }
 
+/* Of a function that generates: the tokens are all that there is. */
+static Val generating_input(Elab *e, const Node *in, int64_t batch)
+{
+    if (strcmp(text(e, in->name), "tokens") != 0)
+        return (Val){.kind = VAL_POISON};
+    token_windows(e, in, batch);
+    return tensor_val(e->tokens);
+}
+
 static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
 {
     begin_windows(e);
@@ -80,7 +89,9 @@ static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
         Sym *s = declare(e, SYM_VALUE, in->name, in->at);
         if (!s)
             return false;
-        if (e->module->inputs.n)
+        if (e->module->inputs.n && e->mode == MODE_SAMPLE)
+            s->val = generating_input(e, in, batch);
+        else if (e->module->inputs.n)
             s->val = tensor_val(named_input(e, in, (uint32_t)i, batch));
         else if (i == 0)
             token_windows(e, in, batch), s->val = tensor_val(e->tokens);
@@ -118,14 +129,20 @@ static bool loss_result(Elab *e, const Node *model)
     return true;
 }
 
+/* How many texts the program generates at once; 0: it has no caches. */
+static int64_t texts_at_once(const Elab *e)
+{
+    return e->options->sequences ? e->options->sequences : e->module->train.rollout.texts;
+}
+
 /* False if the logits are not those of one sequence: the model then has no sample function. */
 static bool logits_result(Elab *e)
 {
-    if (!e->logits)
-        return false;
     Module *m = e->module;
-    Value v = e->logits;
-    Dim batch = {.name = m->batch.name, .size = e->options->sequences ? e->options->sequences : 1};
+    Value v = m->train.rollout.size ? rollout_logits(e) : e->logits;
+    if (!v)
+        return false;
+    Dim batch = {.name = m->batch.name, .size = texts_at_once(e) ? texts_at_once(e) : 1};
     if (type_find(type_of(m, v), m->seq.name) >= 0) {
         Type scalar = {.dtype = DT_i32, .indexes = m->seq.name};
         v = at_position(e, v, m->seq, fn_arg(e, ARG_pos, 0, scalar, "pos"));
@@ -149,7 +166,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     Frame f = {.block = model, .path = "", .external = ""};
     e->mode = mode;
     e->fn = NEW(m->arena, Fn);
-    const bool generates = mode == MODE_SAMPLE && e->options->sequences;
+    const bool generates = mode == MODE_SAMPLE && texts_at_once(e);
     e->fn->name = name_intern(e->names, generates ? "generate" : mode_names[mode]);
     e->fn->body = region_new(m, NULL);
     e->b = (Builder){.m = m, .region = e->fn->body, .span = model->at};
@@ -166,6 +183,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     statements(e, &model->more, &none);
     bool ok = !e->stopped &&
               (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model) && goal_results(e));
+    ok = ok && (mode != MODE_EVAL || rollout_likely(e, model));
     for (size_t i = 0; ok && mode == MODE_EVAL && i < e->metrics.n; i++)
         add_result(e, (FnResult){RES_metric, (uint32_t)i}, e->metrics.data[i]);
     warn_unused_names(e, &f, 0);
@@ -326,16 +344,18 @@ static Name batch_name(const Ast *ast)
     return 0;
 }
 
-/* The function that generates, and no other: @train has told what there is to be told. */
+/* The function that generates: @train has told what there is to be told. */
 static void elaborate_generate(Elab *e, const Node *model)
 {
     Module *m = e->module;
-    m->fns.n = 0;
-    if ((!e->sampled || m->inputs.n ||
-         !elaborate_mode(e, model, MODE_SAMPLE, e->options->sequences)) &&
-        !diag_errors(e->diag)) {
+    const bool rolls = m->train.rollout.size;
+    if (((!e->sampled || m->inputs.n) && !rolls) ||
+        !elaborate_mode(e, model, MODE_SAMPLE, texts_at_once(e))) {
+        if (diag_errors(e->diag))
+            return;
         fail(e, model->at, 536, "model '%s' has no logits of the next token", text(e, model->name));
-        help(e, "loss = cross_entropy(logits, next(tokens))");
+        help(e, rolls ? "logits = policy(tokens), of which answers are drawn"
+                      : "loss = cross_entropy(logits, next(tokens))");
     }
     set_size(e, m->batch, m->batch.size);
 }
@@ -351,13 +371,16 @@ static void elaborate_functions(Elab *e, const Node *model)
     check_wholes(e);
     warn_unused(e);
     stages_of_kinds(e);
-    if (e->options->sequences) {
+    if (e->options->sequences) { /* it generates, and does nothing else */
+        m->fns.n = 0;
         elaborate_generate(e, model);
         return;
     }
     elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch * mesh_batch_ranks(m));
     size_windows(e);
-    if (e->sampled && !m->inputs.n)
+    if (m->train.rollout.size)
+        elaborate_generate(e, model);
+    else if (e->sampled && !m->inputs.n)
         elaborate_mode(e, model, MODE_SAMPLE, 1);
     set_size(e, m->batch, m->batch.size);
 }
@@ -411,7 +434,7 @@ static Module *elaborate(const Trial *t, const PaddedList *pads)
     state_fits(e, &m->train);
     fp8_fits(e, &m->train);
     check_goals(e);
-    if (diag_errors(d) == errors && input) {
+    if (diag_errors(d) == errors && input && rollout_begins(e, model)) {
         m->name = model->name;
         if (pads)
             pad_as_tried(e, pads);

@@ -581,6 +581,7 @@ struct mg_run {
     rt_log *log;
     struct rt_scored *scored;   /* files of --perplexity */
     struct rt_prompts *prompts; /* of --prompts */
+    struct rt_rollout *rollout; /* rollout/rollout.h; NULL: the program learns what its data has */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;

@@ -38,7 +38,7 @@ typedef struct sampler {
  */
 
 /* With a vocabulary of 256, bytes are tokens; otherwise the text is a list of token ids. */
-static void read_tokens(rt_text *t, const mg_program *p, const char *text, const char *option)
+void rt_read_tokens(rt_text *t, const mg_program *p, const char *text, const char *option)
 {
     if (p->vocab == BYTES) {
         for (const char *s = text; *s; s++)
@@ -61,28 +61,32 @@ static void read_tokens(rt_text *t, const mg_program *p, const char *text, const
 static void read_prompt(output *o, const mg_program *p, const char *prompt)
 {
     if (prompt && *prompt)
-        read_tokens(&o->text, p, prompt, "--prompt");
+        rt_read_tokens(&o->text, p, prompt, "--prompt");
     if (!o->text.n)
         rt_text_push(&o->text, p->vocab == BYTES ? '\n' : 0);
     o->prompt = o->shown = o->text.n;
 }
 
+rt_choice rt_choice_of(const rt_options *o)
+{
+    return (rt_choice){.temperature = o->temperature,
+                       .top_k = o->top_k == RT_UNSET ? 0 : o->top_k,
+                       .top_p = isnan(o->top_p) ? 1 : o->top_p,
+                       .min_p = isnan(o->min_p) ? 0 : o->min_p,
+                       .penalty = isnan(o->penalty) ? 1 : o->penalty};
+}
+
 static sampler open_sampler(mg_run *r)
 {
     const rt_options *o = r->options;
-    sampler s = {.r = r,
-                 .choice = {.temperature = o->temperature,
-                            .top_k = o->top_k == RT_UNSET ? 0 : o->top_k,
-                            .top_p = isnan(o->top_p) ? 1 : o->top_p,
-                            .min_p = isnan(o->min_p) ? 0 : o->min_p,
-                            .penalty = isnan(o->penalty) ? 1 : o->penalty}};
+    sampler s = {.r = r, .choice = rt_choice_of(o)};
     s.stops = o->stop.n;
     s.stop = rt_alloc((size_t)s.stops + 1, sizeof *s.stop);
     for (int k = 0; k < s.stops; k++)
-        read_tokens(&s.stop[k], r->program, o->stop.item[k], "--stop");
+        rt_read_tokens(&s.stop[k], r->program, o->stop.item[k], "--stop");
     if (o->chat && !s.stops) /* an answer is a line */
-        read_tokens(&s.stop[s.stops++], r->program, r->program->vocab == BYTES ? "\n" : "0",
-                    "--stop");
+        rt_read_tokens(&s.stop[s.stops++], r->program, r->program->vocab == BYTES ? "\n" : "0",
+                       "--stop");
     return s;
 }
 
@@ -159,14 +163,15 @@ static void write_logits(const sampler *s, const char *path)
 /* ---- generating -------------------------------------------------------------------------------
  */
 
-/* A number from [0, 1) for the next token of text k. */
-static double draw(const sampler *s, const output *o, int k)
+double rt_token_draw(int64_t seed, int64_t text, int64_t i, int64_t rollout)
 {
-    const uint64_t key = mg_key("sample") ^ ((uint64_t)s->r->state.seed + (uint64_t)k);
+    const uint64_t key = mg_key("sample") ^ ((uint64_t)seed + (uint64_t)text), at = (uint64_t)i,
+                   turn = (uint64_t)rollout;
     const uint32_t words[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
-    const uint64_t i = (uint64_t)o->drawn;
     uint32_t w[4];
-    mg_philox((uint32_t[4]){(uint32_t)i, (uint32_t)(i >> 32), 0, 0}, words, w);
+    mg_philox(
+        (uint32_t[4]){(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)turn, (uint32_t)(turn >> 32)},
+        words, w);
     return ((double)w[0] + (double)w[1] * 0x1p-32) * 0x1p-32;
 }
 
@@ -184,8 +189,9 @@ static void grow(sampler *s, output *o, rt_text *t, int n)
             continue;
         if (s->r->options->logits)
             keep_logits(s, &t[k]);
-        rt_text_push(&o[k].text, rt_choose(&s->choice, t[k].logit, p->vocab, &t[k],
-                                           draw(s, &o[k], s->number + k)));
+        rt_text_push(&o[k].text,
+                     rt_choose(&s->choice, t[k].logit, p->vocab, &t[k],
+                               rt_token_draw(s->r->state.seed, s->number + k, o[k].drawn, 0)));
         o[k].drawn++;
         bool whole = false;
         const int64_t held = begins_stop(s, &o[k].text, o[k].prompt, &whole);
@@ -234,7 +240,7 @@ static void chat(sampler *s)
             fputs("> ", stdout), fflush(stdout);
         if (rt_signal_stop() || getline(&line, &room, stdin) < 0)
             break;
-        read_tokens(&o.text, p, line, "--chat");
+        rt_read_tokens(&o.text, p, line, "--chat");
         if (!o.text.n)
             continue;
         o.prompt = o.shown = o.text.n;
@@ -269,7 +275,7 @@ void rt_sample(mg_run *r)
 void rt_prompt_check(const mg_program *p, const char *prompt)
 {
     rt_text t = {0};
-    read_tokens(&t, p, prompt, "--prompts");
+    rt_read_tokens(&t, p, prompt, "--prompts");
     rt_text_free(&t);
 }
 
