@@ -156,6 +156,10 @@ void check_peak(Check *c)
             if (!kept && (b->persistent || b->level || b->program != c->program ||
                           b->last < b->first || b->first < 0 || !(b->at & at)))
                 continue;
+            if (!kept && b->last >= (int)p->actions.n) {
+                broken(c, 2, "buffer '%s' outlives its program", buffer_name(c, b));
+                continue;
+            }
             if (b->offset + b->bytes - c->p->persistent_bytes > top)
                 top = b->offset + b->bytes - c->p->persistent_bytes;
             change[kept ? 0 : b->first] += b->bytes;

@@ -45,7 +45,7 @@ class Rollouts(mgctest.Case):
         self.write("m.mg", re.sub(r"(?m)^    lr .*", "    lr 3e-3", self.read("first.mg").decode()))
         self.compiles("m.mg", "-D", "batch=64", "-D", "seq=24", "-o", "train")
         began = time.monotonic()
-        self.run_one(60, "r")
+        self.assertIn(", 0 bytes over", self.run_one(60, "r").out)
         reward = self.of("r", "reward")
         self.assertLess(reward[0], 0.05)
         self.assertGreater(min(reward[-5:]), 0.5)
