@@ -266,7 +266,7 @@ typedef struct Elab {
     /* messages */
     VEC(uint64_t) reported;
     bool quiet;    /* the last error was a repetition */
-    int64_t texts; /* of a program that generates: at once, on all ranks; 0: it trains */
+    int64_t texts; /* that are generated at once, on all ranks; 0: there are no caches */
     int warnings;
 } Elab;
 
@@ -316,6 +316,14 @@ bool resolve_all(Elab *e, const Node *name, DimList *out);
 bool resolve_dim(Elab *e, const Node *name, Dim *out);
 /* The number a dim is in arithmetic: its size without padding. */
 Number dims_number(Elab *e, const DimList *l);
+
+/* ---- rollout.c ---------------------------------------------------------------------------- */
+
+/* Of a model that learns what its program generates: checks its inputs, and what the train block
+ * says of answers; false after an error. Of others nothing. */
+bool rollout_begins(Elab *e, const Node *model);
+Value rollout_logits(Elab *e);                   /* by which answers are drawn, or 0 */
+bool rollout_likely(Elab *e, const Node *model); /* a result of @eval, where it is needed */
 
 /* ---- the rest ----------------------------------------------------------------------------- */
 

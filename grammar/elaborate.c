@@ -72,6 +72,15 @@ static Value named_input(Elab *e, const Node *in, uint32_t number, int64_t batch
     return input_windows(e, in, number, fn_arg(e, ARG_input, number, t, text(e, in->name)));
 }
 
+/* Of a function that generates: the tokens are all that there is. */
+static Val generating_input(Elab *e, const Node *in, int64_t batch)
+{
+    if (strcmp(text(e, in->name), "tokens") != 0)
+        return (Val){.kind = VAL_POISON};
+    token_windows(e, in, batch);
+    return tensor_val(e->tokens);
+}
+
 static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
 {
     begin_windows(e);
@@ -80,7 +89,9 @@ static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
         Sym *s = declare(e, SYM_VALUE, in->name, in->at);
         if (!s)
             return false;
-        if (e->module->inputs.n)
+        if (e->module->inputs.n && e->mode == MODE_SAMPLE)
+            s->val = generating_input(e, in, batch);
+        else if (e->module->inputs.n)
             s->val = tensor_val(named_input(e, in, (uint32_t)i, batch));
         else if (i == 0)
             token_windows(e, in, batch), s->val = tensor_val(e->tokens);
@@ -121,10 +132,10 @@ static bool loss_result(Elab *e, const Node *model)
 /* False if the logits are not those of one sequence: the model then has no sample function. */
 static bool logits_result(Elab *e)
 {
-    if (!e->logits)
-        return false;
     Module *m = e->module;
-    Value v = e->logits;
+    Value v = m->train.rollout.size ? rollout_logits(e) : e->logits;
+    if (!v)
+        return false;
     Dim batch = {.name = m->batch.name, .size = e->texts ? e->texts : 1};
     if (type_find(type_of(m, v), m->seq.name) >= 0) {
         Type scalar = {.dtype = DT_i32, .indexes = m->seq.name};
@@ -166,6 +177,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     statements(e, &model->more, &none);
     bool ok = !e->stopped &&
               (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model) && goal_results(e));
+    ok = ok && (mode != MODE_EVAL || rollout_likely(e, model));
     for (size_t i = 0; ok && mode == MODE_EVAL && i < e->metrics.n; i++)
         add_result(e, (FnResult){RES_metric, (uint32_t)i}, e->metrics.data[i]);
     warn_unused_names(e, &f, 0);
@@ -326,17 +338,21 @@ static Name batch_name(const Ast *ast)
     return 0;
 }
 
-/* The function that generates, and no other: @train has told what there is to be told. */
+/* The function that generates: @train has told what there is to be told. */
 static void elaborate_generate(Elab *e, const Node *model)
 {
     Module *m = e->module;
-    m->fns.n = 0;
-    if (!layout_generates(e))
+    const bool rolls = m->train.rollout.size;
+    if (e->options->sequences && !layout_generates(e))
         return;
-    if ((!e->sampled || m->inputs.n || !elaborate_mode(e, model, MODE_SAMPLE, e->texts)) &&
+    if (!e->options->sequences)
+        e->texts = m->train.rollout.texts;
+    if ((((!e->sampled || m->inputs.n) && !rolls) ||
+         !elaborate_mode(e, model, MODE_SAMPLE, e->texts)) &&
         !diag_errors(e->diag)) {
         fail(e, model->at, 536, "model '%s' has no logits of the next token", text(e, model->name));
-        help(e, "loss = cross_entropy(logits, next(tokens))");
+        help(e, rolls ? "logits = policy(tokens), of which answers are drawn"
+                      : "loss = cross_entropy(logits, next(tokens))");
     }
     set_size(e, m->batch, m->batch.size);
 }
@@ -352,13 +368,16 @@ static void elaborate_functions(Elab *e, const Node *model)
     check_wholes(e);
     warn_unused(e);
     stages_of_kinds(e);
-    if (e->options->sequences) {
+    if (e->options->sequences) { /* it generates, and does nothing else */
+        m->fns.n = 0;
         elaborate_generate(e, model);
         return;
     }
     elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch * mesh_batch_ranks(m));
     size_windows(e);
-    if (e->sampled && !m->inputs.n)
+    if (m->train.rollout.size)
+        elaborate_generate(e, model);
+    else if (e->sampled && !m->inputs.n)
         elaborate_mode(e, model, MODE_SAMPLE, 1);
     set_size(e, m->batch, m->batch.size);
 }
@@ -412,7 +431,7 @@ static Module *elaborate(const Trial *t, const PaddedList *pads)
     state_fits(e, &m->train);
     fp8_fits(e, &m->train);
     check_goals(e);
-    if (diag_errors(d) == errors && input) {
+    if (diag_errors(d) == errors && input && rollout_begins(e, model)) {
         m->name = model->name;
         if (pads)
             pad_as_tried(e, pads);

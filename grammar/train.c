@@ -386,7 +386,16 @@ static void rule(Elab *e, const Node *n, RuleKind kind, const Goal *g)
 }
 
 /* The settings of which there is one at most. */
-enum { SET_optimizer, SET_lr, SET_clip, SET_average, SET_precision, SET_update, SET_count };
+enum {
+    SET_optimizer,
+    SET_lr,
+    SET_clip,
+    SET_average,
+    SET_precision,
+    SET_update,
+    SET_rollout,
+    SET_count
+};
 
 static void setting(Elab *e, const Node *n, int which, Goal *g)
 {
@@ -409,6 +418,8 @@ static void setting(Elab *e, const Node *n, int which, Goal *g)
         step_formula(e, value, &g->average);
     else if (which == SET_precision)
         read_precision(e, value, t);
+    else if (which == SET_rollout)
+        read_rollout(e, value, &t->rollout);
     else
         t->as_ready = config_choice(e, value, "time of updates", times, 307) == 1;
 }
@@ -438,8 +449,9 @@ static void of_all(Elab *e, const Node *n, const Goal *g)
 
 static void settings(Elab *e, const Node *train, Goal *g)
 {
-    static const char *const names[] = {"optimizer", "lr",    "clip",   "average", "precision",
-                                        "update",    "decay", "frozen", "rate",    NULL};
+    static const char *const names[] = {"optimizer", "lr",     "clip",    "average",
+                                        "precision", "update", "rollout", "decay",
+                                        "frozen",    "rate",   NULL};
     static const RuleKind kinds[] = {RULE_decay, RULE_frozen, RULE_rate};
     const Node *seen[SET_count] = {NULL};
     bool unknown = false;
@@ -472,7 +484,7 @@ static void settings(Elab *e, const Node *train, Goal *g)
         seen[which] = n;
         if (which == SET_update)
             e->as_ready_at = n->at;
-        if (!train->name || (which != SET_precision && which != SET_update))
+        if (!train->name || which < SET_precision)
             setting(e, n, which, g);
         else
             of_all(e, n, g);

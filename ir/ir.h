@@ -259,9 +259,10 @@ typedef enum ResultRole {
     RES_norm,    /* f64[]: of the gradients of goal .tensor */
     RES_dropped, /* f64[]: train: the share of rows that experts had no room for (pass send_rows) */
     RES_metric,  /* f64[]; eval: of all rows so far; .tensor says which of Module.metrics */
-    RES_logits,
-    RES_cache, /* of the type of ARG_cache of its number: with what the new positions leave; equal
-                  numbers of @prefill and @decode are one tensor, 0 where a text begins */
+    RES_logits,  /* sample, prefill, decode: of the next token; eval with rollouts: the log
+                    probability  of each target */
+    RES_cache,   /* of the type of ARG_cache of its number: with what the new positions leave; equal
+                    numbers of @prefill and @decode are one tensor, 0 where a text begins */
     RES_total, /* f64[...]: eval: the sum (or maximum) over all rows so far of what the loss needs;
                   .tensor is its number in Fn.totals */
     RES_grad, /* between differentiate and update: the gradient of parameter .tensor, of its type */

@@ -67,6 +67,20 @@ static void read_goal(Reader *r, Goal *t)
     }
 }
 
+static void read_rollout(Reader *r, Rollout *o)
+{
+    o->size = text_want_int(r, 2, INT32_MAX);
+    text_want_word(r, "tokens");
+    o->tokens = text_want_int(r, 1, INT32_MAX);
+    text_want_word(r, "updates");
+    o->updates = text_want_int(r, 1, INT32_MAX);
+    text_want_word(r, "texts");
+    o->texts = text_want_int(r, 1, INT32_MAX);
+    o->scale = (RewardScale)text_want_choice(r, reward_scale_names, REWARD_count);
+    text_want_word(r, "temperature");
+    o->temperature = text_want_real(r);
+}
+
 void text_read_train(Reader *r)
 {
     Train *t = &r->m->train;
@@ -105,6 +119,8 @@ void text_read_train(Reader *r)
         text_want_word(r, "hysteresis");
         t->scale_hysteresis = text_want_int(r, 1, INT64_MAX);
     }
+    if (text_take_word(r, "rollout"))
+        read_rollout(r, &t->rollout);
     for (t->goals = 1; text_take_word(r, "goal"); t->goals++) {
         if (t->goals == MAX_GOALS)
             text_wrong(r, r->t.span, 403, "there are more than %s losses", "8");

@@ -221,6 +221,13 @@ void text_print_header(const Module *m, FILE *out)
         fprintf(out, " window %lld hysteresis %lld", (long long)t->scale_window,
                 (long long)t->scale_hysteresis);
     }
+    if (t->rollout.size) {
+        fprintf(out, " rollout %lld tokens %lld updates %lld texts %lld %s",
+                (long long)t->rollout.size, (long long)t->rollout.tokens,
+                (long long)t->rollout.updates, (long long)t->rollout.texts,
+                reward_scale_names[t->rollout.scale]);
+        print_setting("temperature", t->rollout.temperature, out);
+    }
     for (int i = 1; i < t->goals; i++) {
         print_text("\ngoal", name_str(m->names, t->goal[i].loss), out);
         print_goal(m, &t->goal[i], out);

@@ -70,6 +70,22 @@ enum { BASE_BLOCK = 64, BASE_NESTED = 256 };
 
 enum { MAX_GOALS = 8 };
 
+/* Advantages are deviations of rewards from the mean of their group, over the standard deviation of
+ * the group, over that of all rewards of a step, or as they are. */
+typedef enum RewardScale { REWARD_group, REWARD_batch, REWARD_none, REWARD_count } RewardScale;
+extern const char *const reward_scale_names[REWARD_count]; /* as in the language and the text */
+
+/* A step learns answers that the program generates itself, in groups of `size` of one prompt. */
+typedef struct Rollout {
+    int64_t size;    /* 0: it learns what its data has */
+    int64_t tokens;  /* of an answer, at most */
+    int64_t updates; /* of the parameters, by the same answers */
+    int64_t texts;   /* so many are generated at once */
+    RewardScale scale;
+    double temperature;
+    Span span; /* where a source says so; no place: not in a text */
+} Rollout;
+
 /* The train blocks, checked. What differs by parameter is in Tensor. */
 typedef struct Train {
     Goal goal[MAX_GOALS]; /* the first is that of `loss`, which has the parameters of no other */
@@ -97,6 +113,7 @@ typedef struct Train {
     /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */
     double scale, scale_least;
     int64_t scale_window, scale_hysteresis;
+    Rollout rollout;
 } Train;
 
 #endif

@@ -69,7 +69,9 @@ typedef struct Buffer {
     int64_t slot;
     bool by_layer;
     StageSet at;     /* the ranks along the axis of stages that have it */
-    bool persistent; /* parameters, state, inputs: alive in all programs, placed first */
+    bool persistent; /* parameters, state, inputs: alive in all programs, placed first. Caches: from
+                      * a call of @prefill or @decode to the next, while no other program runs:
+                      * placed behind them, first of what is alive in these programs alone */
     int program;     /* of a transient buffer: its number in Plan.programs */
     int home;        /* the loop in each iteration of which it is new; -1: the program's */
     int first, last; /* alive during these actions of its program, inclusive; a value that
@@ -77,6 +79,12 @@ typedef struct Buffer {
     Value value;     /* what it was made for, 0: workspace */
     Span span;
 } Buffer;
+
+/* Is it alive in all programs? */
+static inline bool buffer_always(const Buffer *b)
+{
+    return b->persistent && b->owner != OWN_cache;
+}
 
 /* A byte address: offset + sum of stride * index of the loop, inside a buffer. */
 typedef struct Place {
@@ -347,6 +355,13 @@ typedef struct Outside {
     int64_t most[PLAN_PROGRAMS]; /* nodes of both graphs at most; 0: the program is not captured */
 } Outside;
 
+/* Does program number k go on from caches? */
+static inline bool program_has_caches(int k)
+{
+    enum { PREFILL = 4, DECODE };
+    return k == PREFILL || k == DECODE;
+}
+
 /* The first action behind a program's pipeline and what is reduced beside it. */
 static inline int pipe_behind(const Program *g)
 {
@@ -368,7 +383,8 @@ typedef struct Plan {
         Program *programs[PLAN_PROGRAMS]; /* in this order */
     };
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
-    bool rough; /* the arena is no tighter than it has to be to fit, if it can */
+    int64_t cache_bytes; /* behind the persistent ones, in @prefill and @decode */
+    bool rough;          /* the arena is no tighter than it has to be to fit, if it can */
     int64_t level_bytes[LEVEL_count]; /* arenas of the other levels */
     int64_t scratch_bytes;            /* per thread, beside the arena */
     Outside outside;

@@ -374,6 +374,7 @@ void plan_print(const Plan *p, FILE *out)
             text_seconds(m->arena, p->train->seconds),
             text_rate(m->arena, (double)m->batch.size * (double)m->seq.size / p->train->seconds),
             100 * mfu(p));
+    plan_print_rollout(p, out);
     print_whole(p, out);
     plan_print_bytes(p, out);
     print_levels(p, out);

@@ -16,6 +16,8 @@ void plan_print_memory(const Plan *p, Level level, FILE *out);
  * programs, by owner; and what the programs that generate do. */
 void plan_seconds_by_kind(const Program *p, double out[ACT_count]);
 void plan_print_bytes(const Plan *p, FILE *out);
+/* Of a step that learns what it generates: the time of that, and the bytes of its caches. */
+void plan_print_rollout(const Plan *p, FILE *out);
 void plan_print_generation(const Plan *p, FILE *out);
 
 /* show_levels.c: is a buffer of a step in the arena of a level? */

@@ -61,3 +61,36 @@ void plan_print_generation(const Plan *p, FILE *out)
     fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
             p->nactions);
 }
+
+/* Seconds in which answers to prompts of the longest length are generated, all of a step. */
+static double rollout_seconds(const Plan *p)
+{
+    const Rollout *o = &p->module->train.rollout;
+    const int64_t prompt = p->module->seq.size + 1 - o->tokens,
+                  calls = (prompt + p->prefill->window - 1) / p->prefill->window;
+    const double turns = (double)p->module->batch.size / (double)p->decode->batch;
+    return turns *
+           ((double)calls * p->prefill->seconds + (double)(o->tokens - 1) * p->decode->seconds);
+}
+
+void plan_print_rollout(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    const Rollout *o = &m->train.rollout;
+    if (!o->size || !p->decode)
+        return;
+    const double rollout = rollout_seconds(p), updates = (double)o->updates;
+    const double looks = m->metrics.n ? (double)m->batch.size / (double)p->eval->batch : 0;
+    const double beside = looks * p->eval->seconds * (updates + (o->updates > 1)) / updates;
+    fprintf(out, "rollouts     %lld answers of at most %lld tokens, %lld at once: %s; caches %s\n",
+            (long long)m->batch.size, (long long)o->tokens, (long long)p->decode->batch,
+            text_seconds(m->arena, rollout), text_bytes(m->arena, (double)p->cache_bytes));
+    print_generating(p, p->prefill, "  prefill", out);
+    print_generating(p, p->decode, "  decode", out);
+    fprintf(out,
+            "whole step   %s: %s of the rollout for each of %lld update%s, %s beside it, and "
+            "rewards\n",
+            text_seconds(m->arena, rollout / updates + p->train->seconds + beside),
+            text_seconds(m->arena, rollout / updates), (long long)o->updates,
+            o->updates > 1 ? "s" : "", text_seconds(m->arena, beside));
+}

@@ -64,5 +64,5 @@ const char *plan_on_host_text(const Plan *p)
 
 bool plan_has_buffer(const Buffer *b, Level level)
 {
-    return b->level == level && (b->persistent || (b->program == 0 && b->first >= 0));
+    return b->level == level && (buffer_always(b) || (b->program == 0 && b->first >= 0));
 }

@@ -165,7 +165,8 @@ typedef struct mg_entry {
     int64_t loss;   /* f64; eval: over all sequences so far */
     int64_t norm;   /* f64: of all gradients (of the first loss), before clipping */
     int64_t logits; /* f32[batch, vocab] (f64 in an f64 program): sample; prefill, decode: behind
-                     * the last token that counts */
+                     * the last token that counts; eval with rollouts: [batch, seq], the log
+                     * probability of each target */
     double predicted_ms, flops;
     int64_t nodes; /* of its CUDA graphs, on the rank that has most */
     int ninputs;   /* named inputs in place of tokens */
@@ -236,6 +237,7 @@ typedef struct mg_program {
     void (*run_prefill)(mg_run *r), (*run_decode)(mg_run *r);
     int ncaches;
     const mg_cache *caches;
+    mg_rollout rollout;       /* a step learns what prefill and decode generate; size 0: data */
     bool whole_chunks;        /* a window has as many tokens as it is long, or none */
     const char *config;       /* the train block and layout as one line, for the log */
     const char *config_json;  /* config.json of its checkpoints, or NULL */

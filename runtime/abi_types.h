@@ -267,4 +267,14 @@ enum {
     MG_STREAM_BESIDE /* what a step gathers and reduces once, beside a pipeline's table */
 };
 
+/* Answers that a step generates and learns, in groups of `size` of one prompt, of `tokens` at most:
+ * the inputs of step are tokens[batch, seq + 1], mask (1 at the tokens of an answer), advantage
+ * [batch, 1], and with several updates by one answer old[batch, seq], as eval has given it. */
+typedef enum mg_reward_scale { MG_REWARD_GROUP, MG_REWARD_BATCH, MG_REWARD_NONE } mg_reward_scale;
+typedef struct mg_rollout {
+    int64_t size, tokens, updates;
+    mg_reward_scale scale;
+    double temperature;
+} mg_rollout;
+
 #endif

@@ -3,6 +3,7 @@
 #include "runtime/data/pack.h"
 #include "runtime/levels.h"
 #include "runtime/net/ranks.h"
+#include "runtime/rollout/rollout.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -318,6 +319,10 @@ rt_exit rt_dry_run(mg_run *r)
         return code;
     }
     rt_open_data(r);
+    if (r->rollout) {
+        ok("data: %" PRId64 " prompts", rt_rollout_prompts(r->rollout));
+        return code;
+    }
     if (r->data->table)
         ok("data: %" PRId64 " rows in %d files", r->data->windows, r->data->nfiles);
     else

@@ -5,6 +5,7 @@
 #include "runtime/net/ranks.h"
 #include "runtime/perplexity.h"
 #include "runtime/prompts.h"
+#include "runtime/rollout/rollout.h"
 #include "runtime/speech.h"
 #include "runtime/data/sources.h"
 #include "runtime/log/card.h"
@@ -59,6 +60,10 @@ static rt_data *open_set(const mg_run *r, const rt_list *patterns, const char *o
 void rt_open_data(mg_run *r)
 {
     const mg_program *p = r->program;
+    if (p->rollout.size) {
+        r->rollout = rt_rollout_open(r);
+        return;
+    }
     r->data = open_set(r, &r->options->data, "data");
     if (r->options->val.n) {
         r->val = open_set(r, &r->options->val, "val");
@@ -234,8 +239,14 @@ static void fill_arena(mg_run *r, const char *checkpoint)
 static void settle(mg_run *r, bool resumed)
 {
     settle_state(r, resumed);
-    if (!r->data && r->state.step < r->lr.steps)
+    const int64_t updates = r->rollout ? r->program->rollout.updates : 1;
+    if (!r->data && !r->rollout && r->state.step < r->lr.steps)
         rt_die(RT_USAGE, "--data is needed to train: --data 'corpus/*.txt'");
+    if (r->lr.steps % updates)
+        rt_die(RT_USAGE,
+               "--steps %" PRId64 ": %s learns the same answers in %" PRId64
+               " steps; a run ends behind them: --steps %" PRId64,
+               r->lr.steps, r->program->name, updates, (r->lr.steps / updates + 1) * updates);
     settle_data(r, resumed);
 }
 
@@ -385,6 +396,7 @@ static void release(mg_run *r)
     rt_scored_close(r->scored);
     rt_prompts_close(r->prompts);
     rt_speech_close(r);
+    rt_rollout_close(r->rollout);
     if (r->program->adapter_json)
         free(r->saved.item);
     free(r->base);

@@ -239,7 +239,8 @@ static bool is_part(double x)
 }
 
 /* Rules of the options that are of a tokenizer. */
-static void settle_text(const rt_options *o, bool samples)
+/* samples: texts are generated; talks: of conversations. */
+static void settle_text(const rt_options *o, bool samples, bool talks)
 {
     const char *one = o->tokenizer       ? "tokenizer"
                       : o->chat_template ? "chat-template"
@@ -257,7 +258,7 @@ static void settle_text(const rt_options *o, bool samples)
                              : "data");
     if (o->ids && one)
         rt_die(RT_USAGE, "--ids goes without --%s, which is of text", one);
-    if ((o->system || o->chat_template) && !o->chat && !o->batch)
+    if ((o->system || o->chat_template) && !talks)
         rt_die(RT_USAGE, "--%s is of conversations: --chat or --batch FILE",
                o->system ? "system" : "chat-template");
     if ((o->ids || o->tokenizer) && !samples)
@@ -270,7 +271,7 @@ static void settle_sample(rt_options *o, const mg_program *p)
     const bool chosen = o->temperature != 1 || o->top_k != RT_UNSET || !isnan(o->top_p) ||
                         !isnan(o->min_p) || !isnan(o->penalty) || o->stop.n;
     const bool answers = o->chat || o->batch, texts = answers || o->prompts;
-    const bool generates = p->prefill.present;
+    const bool generates = p->prefill.present && !p->step.present, rolls = p->rollout.size;
     if (o->prompts && !o->data.n)
         rt_die(RT_USAGE, "--prompts is for the log of a training run, which needs --data; "
                          "--sample N --prompt TEXT goes on with a text at once");
@@ -279,13 +280,14 @@ static void settle_sample(rt_options *o, const mg_program *p)
                o->chat       ? "chat"
                : o->prompt.n ? "prompt"
                              : "logits");
-    if ((o->prompt.n || o->logits || (chosen && !o->prompts)) && o->sample == RT_UNSET && !answers)
+    if ((o->prompt.n || o->logits || (chosen && !o->prompts && !rolls)) && o->sample == RT_UNSET &&
+        !answers)
         rt_die(RT_USAGE,
                "--prompt, --logits, --stop and what chooses tokens need --sample N or --chat");
-    settle_text(o, o->sample != RT_UNSET || texts);
+    settle_text(o, o->sample != RT_UNSET || texts || rolls, answers || rolls);
     if (o->sample_every != RT_UNSET && !o->prompts)
         rt_die(RT_USAGE, "--sample-every needs --prompts FILE");
-    if ((o->sample != RT_UNSET || texts) && !p->sample.present && !generates)
+    if ((o->sample != RT_UNSET || texts) && !p->sample.present && !p->prefill.present)
         rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
     if (o->chat && (o->prompt.n || o->logits))
         rt_die(RT_USAGE, "--chat reads its prompts from standard input: leave out %s",
@@ -298,7 +300,7 @@ static void settle_sample(rt_options *o, const mg_program *p)
     if (o->prompt.n > rt_texts_most(p))
         rt_die(RT_USAGE, "%d times --prompt: %s goes on %d text%s at once%s", o->prompt.n, p->name,
                rt_texts_most(p), rt_texts_most(p) > 1 ? "s" : "",
-               generates ? " (mgc --generate --sequences N)" : "");
+               p->prefill.present ? " (mgc --generate --sequences N)" : "");
     if (o->prompt.n > 1 && o->logits)
         rt_die(RT_USAGE, "--logits is of one text: give one --prompt");
     if (!is_part(o->top_p) || !is_part(o->min_p))
@@ -306,6 +308,49 @@ static void settle_sample(rt_options *o, const mg_program *p)
     if (!isnan(o->penalty) && !(o->penalty > 0 && o->penalty < 1e6))
         rt_die(RT_USAGE, "--repetition-penalty is %g; it is above 0, and 1 changes nothing",
                o->penalty);
+}
+
+/* About n steps, behind which a program learns no answer further. */
+static int64_t whole_rollouts(const mg_program *p, int64_t n)
+{
+    const int64_t updates = p->rollout.size ? p->rollout.updates : 1;
+    return n < updates ? updates : n - n % updates;
+}
+
+/* Of a program that learns what it generates, or of another. */
+static void settle_rollout(const rt_options *o, const mg_program *p)
+{
+    const mg_rollout *l = &p->rollout;
+    if (!l->size && (o->reward || !isnan(o->reward_timeout)))
+        rt_die(RT_USAGE,
+               "--reward%s: %s learns what its data has; a program that generates answers is made "
+               "by mgc tune DIR --objective grpo",
+               o->reward ? "" : "-timeout", p->name);
+    if (!l->size)
+        return;
+    if (o->data.n && !o->reward && !o->dry_run)
+        rt_die(RT_USAGE,
+               "%s learns answers by their rewards: --reward 'python3 reward.py', a command that "
+               "reads a line of JSON for each answer and writes a line with a number",
+               p->name);
+    if (o->val.n || o->val_fraction > 0 || o->perplexity.n)
+        rt_die(RT_USAGE, "--%s: the data of %s are prompts, which have no loss of their own",
+               o->perplexity.n ? "perplexity"
+               : o->val.n      ? "val"
+                               : "val-fraction",
+               p->name);
+    if ((o->temperature < l->temperature || o->temperature > l->temperature) && o->data.n &&
+        o->temperature != 1)
+        rt_die(RT_USAGE,
+               "--temperature %g: that of answers is in the program, whose loss has it too: %g; "
+               "groups(temperature = %g) in the train block changes it",
+               o->temperature, l->temperature, o->temperature);
+    if (o->save_every.steps != RT_UNSET && o->save_every.steps % l->updates)
+        rt_die(RT_USAGE,
+               "--save-every %" PRId64 ": %s learns the same answers in %" PRId64
+               " steps; a checkpoint is behind them: --save-every %" PRId64,
+               o->save_every.steps, p->name, l->updates,
+               (o->save_every.steps / l->updates + 1) * l->updates);
 }
 
 /* Sets defaults, and checks rules between options. */
@@ -316,7 +361,7 @@ static void settle(rt_options *o, const mg_program *p)
     if (o->keep == RT_UNSET)
         o->keep = 3;
     if (o->save_every.steps == RT_UNSET && o->save_every.seconds == 0)
-        o->save_every.steps = 1000;
+        o->save_every.steps = whole_rollouts(p, 1000);
     if (o->log_every == RT_UNSET)
         o->log_every = 1;
     if (o->hang_after != RT_UNSET && rt_ranks_of(p, ~(uint32_t)0) == 1)
@@ -342,6 +387,7 @@ static void settle(rt_options *o, const mg_program *p)
     if (!isnan(o->val_fraction) && o->val_fraction > 0 && o->val.n)
         rt_die(RT_USAGE, "--val and --val-fraction: one of them");
     settle_sample(o, p);
+    settle_rollout(o, p);
     if (o->threads > 1024)
         rt_die(RT_USAGE, "--threads is %" PRId64 "; the limit is 1024", o->threads);
     if (o->eval_with && strcmp(o->eval_with, "average") != 0)

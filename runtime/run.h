@@ -585,6 +585,7 @@ struct mg_run {
     struct rt_prompts *prompts; /* of --prompts */
     struct rt_speech *speech;   /* speech.h: NULL where tokens are bytes or ids, */
     bool spoke;                 /* and before it was asked for */
+    struct rt_rollout *rollout; /* rollout/rollout.h; NULL: the program learns what its data has */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;

@@ -34,7 +34,7 @@ typedef struct rt_sampler {
 
 /* By a tokenizer, if there is one. With a vocabulary of 256, bytes are tokens; otherwise the text
  * is a list of token ids. */
-static void read_tokens(rt_text *t, mg_run *r, const char *text, const char *option)
+void rt_read_tokens(rt_text *t, mg_run *r, const char *text, const char *option)
 {
     const mg_program *p = r->program;
     if (r->speech) {
@@ -66,7 +66,7 @@ static void read_tokens(rt_text *t, mg_run *r, const char *text, const char *opt
 static void read_prompt(output *o, mg_run *r, const char *prompt)
 {
     if ((prompt && *prompt) || r->speech)
-        read_tokens(&o->text, r, prompt ? prompt : "", "--prompt");
+        rt_read_tokens(&o->text, r, prompt ? prompt : "", "--prompt");
     if (!o->text.n)
         rt_text_push(&o->text, r->program->vocab == BYTES && !r->speech ? '\n' : 0);
     if (r->speech)
@@ -74,22 +74,25 @@ static void read_prompt(output *o, mg_run *r, const char *prompt)
     o->prompt = o->shown = o->text.n;
 }
 
+rt_choice rt_choice_of(const rt_options *o)
+{
+    return (rt_choice){.temperature = o->temperature,
+                       .top_k = o->top_k == RT_UNSET ? 0 : o->top_k,
+                       .top_p = isnan(o->top_p) ? 1 : o->top_p,
+                       .min_p = isnan(o->min_p) ? 0 : o->min_p,
+                       .penalty = isnan(o->penalty) ? 1 : o->penalty};
+}
+
 static sampler open_sampler(mg_run *r)
 {
     const rt_options *o = r->options;
-    sampler s = {.r = r,
-                 .speech = rt_speech_of(r),
-                 .choice = {.temperature = o->temperature,
-                            .top_k = o->top_k == RT_UNSET ? 0 : o->top_k,
-                            .top_p = isnan(o->top_p) ? 1 : o->top_p,
-                            .min_p = isnan(o->min_p) ? 0 : o->min_p,
-                            .penalty = isnan(o->penalty) ? 1 : o->penalty}};
+    sampler s = {.r = r, .speech = rt_speech_of(r), .choice = rt_choice_of(o)};
     s.stops = s.speech ? 0 : o->stop.n;
     s.stop = rt_alloc((size_t)s.stops + 1, sizeof *s.stop);
     for (int k = 0; k < s.stops; k++)
-        read_tokens(&s.stop[k], r, o->stop.item[k], "--stop");
+        rt_read_tokens(&s.stop[k], r, o->stop.item[k], "--stop");
     if (o->chat && !s.stops && !s.speech) /* an answer is a line */
-        read_tokens(&s.stop[s.stops++], r, r->program->vocab == BYTES ? "\n" : "0", "--stop");
+        rt_read_tokens(&s.stop[s.stops++], r, r->program->vocab == BYTES ? "\n" : "0", "--stop");
     return s;
 }
 
@@ -169,14 +172,15 @@ static void write_logits(const sampler *s, const char *path)
 /* ---- generating -------------------------------------------------------------------------------
  */
 
-/* A number from [0, 1) for the next token of a text. */
-static double draw(const sampler *s, const output *o)
+double rt_token_draw(int64_t seed, int64_t text, int64_t i, int64_t rollout)
 {
-    const uint64_t key = mg_key("sample") ^ ((uint64_t)s->r->state.seed + (uint64_t)o->number);
+    const uint64_t key = mg_key("sample") ^ ((uint64_t)seed + (uint64_t)text), at = (uint64_t)i,
+                   turn = (uint64_t)rollout;
     const uint32_t words[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
-    const uint64_t i = (uint64_t)o->drawn;
     uint32_t w[4];
-    mg_philox((uint32_t[4]){(uint32_t)i, (uint32_t)(i >> 32), 0, 0}, words, w);
+    mg_philox(
+        (uint32_t[4]){(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)turn, (uint32_t)(turn >> 32)},
+        words, w);
     return ((double)w[0] + (double)w[1] * 0x1p-32) * 0x1p-32;
 }
 
@@ -208,7 +212,8 @@ void rt_sampler_grow(sampler *s, output *o, int n)
         if (s->r->options->logits)
             keep_logits(s, &t[k]);
         rt_text_push(&o[k].text,
-                     rt_choose(&s->choice, t[k].logit, p->vocab, &t[k], draw(s, &o[k])));
+                     rt_choose(&s->choice, t[k].logit, p->vocab, &t[k],
+                               rt_token_draw(s->r->state.seed, o[k].number, o[k].drawn, 0)));
         o[k].drawn++;
         const int64_t held = hear(s, &o[k]);
         if (n == 1 && !s->quiet)
@@ -266,7 +271,7 @@ static void next_turn(sampler *s, rt_talk *talk, output *o, char *line)
 /* The text goes on with the line. */
 static void next_line(sampler *s, output *o, const char *line)
 {
-    read_tokens(&o->text, s->r, line, "--chat");
+    rt_read_tokens(&o->text, s->r, line, "--chat");
     o->text.done = false;
     if (s->speech)
         rt_said_begin(&o->said, s->r, &o->text);
@@ -351,7 +356,7 @@ void rt_prompt_check(mg_run *r, const char *prompt)
 {
     rt_text t = {0};
     rt_speech_of(r);
-    read_tokens(&t, r, prompt, "--prompts");
+    rt_read_tokens(&t, r, prompt, "--prompts");
     rt_text_free(&t);
 }
 

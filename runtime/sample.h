@@ -27,6 +27,12 @@ void rt_text_free(rt_text *t);
 /* ---- sample.c: of --prompts ------------------------------------------------------------------
  */
 
+/* Adds the tokens of a text (by a tokenizer, if there is one; where the vocabulary is 256 bytes are
+ * tokens), or of a list of ids, that `option` gives; ends the program if they are none. */
+void rt_read_tokens(rt_text *t, mg_run *r, const char *text, const char *option);
+/* A number from [0, 1) for token i of a text; `rollout`: 0, but in later rollouts of a run. */
+double rt_token_draw(int64_t seed, int64_t text, int64_t i, int64_t rollout);
+
 /* Ends the program if it is no prompt. */
 void rt_prompt_check(mg_run *r, const char *prompt);
 /* At most `tokens` more of a prompt, as text number `number` draws them (the caller frees it). */
@@ -42,6 +48,7 @@ typedef struct rt_choice {
     double penalty; /* logits of tokens that were there are made smaller by it; 1: they are not */
 } rt_choice;
 
+rt_choice rt_choice_of(const rt_options *o); /* sample.c */
 /* u: a number from [0, 1). z[n] may be changed. */
 int32_t rt_choose(const rt_choice *c, double *z, int64_t n, const rt_text *t, double u);
 

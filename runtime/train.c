@@ -2,6 +2,7 @@
  * signals in between. */
 #include "runtime/data/batch.h"
 #include "runtime/prompts.h"
+#include "runtime/rollout/rollout.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,6 +17,10 @@ typedef struct window { /* steps since the last report */
 void rt_fill_batch(mg_run *r)
 {
     const mg_entry *e = &r->program->step;
+    if (r->rollout) {
+        rt_rollout_put(r);
+        return;
+    }
     rt_batch_fill(r, RT_STEP, r->data, r->state.sequences, e->batch);
     rt_fill_scalars(r, e, rt_updates(r));
 }
@@ -49,13 +54,17 @@ static _Noreturn void end_non_finite(mg_run *r)
     rt_die(RT_FAILED, "there is no checkpoint yet; a lower --lr may pass this point");
 }
 
-static void run_step(mg_run *r, window *w)
+/* False: a signal came before the step had begun. */
+static bool run_step(mg_run *r, window *w)
 {
+    const int64_t begin = rt_now_ns();
+    if (r->rollout && !rt_rollout_next(r))
+        return false;
     r->skipped = r->overflow = false;
     r->scale = r->program->scale.initial != 0 ? r->state.scale.value : 0;
     r->step_began = rt_now_ns();
     const rt_span *t = &r->options->trace;
-    int64_t step = r->state.step + 1, begin = rt_now_ns();
+    int64_t step = r->state.step + 1;
     bool traced = t->given && step >= t->from && step <= t->to;
     rt_fill_batch(r);
     if (traced)
@@ -79,6 +88,7 @@ static void run_step(mg_run *r, window *w)
     w->steps++;
     r->state.step = step;
     r->state.sequences += r->program->step.batch;
+    return true;
 }
 
 static void report(mg_run *r, window *w)
@@ -186,7 +196,7 @@ static void tell_best(const mg_run *r)
 static void stop_on_changed_data(mg_run *r)
 {
     enum { EVERY = 64 };
-    char *why = r->state.step % EVERY ? NULL : rt_data_changed(r->data);
+    char *why = r->state.step % EVERY || !r->data ? NULL : rt_data_changed(r->data);
     if (!why)
         return;
     save(r);
@@ -231,18 +241,19 @@ rt_exit rt_train(mg_run *r)
     r->costs = r->cuda ? NULL : rt_costs_new(r->program);
     r->save_tried = rt_now_ns();
     while (r->state.step < r->lr.steps && !rt_best_waited(r)) {
-        if (rt_signal_stop())
+        if (rt_signal_stop() && rt_rollout_done(r))
             return stop(r, strsignal(rt_signal_stop()));
-        if (time_is_up(r))
+        if (time_is_up(r) && rt_rollout_done(r))
             return stop(r, "--max-time");
         stop_on_changed_data(r);
-        run_step(r, &w);
+        if (!run_step(r, &w))
+            continue;
         report(r, &w);
         if (r->trace && r->state.step == r->options->trace.to)
             write_trace(r);
         evaluate(r);
         sample(r);
-        if (rt_signal_save() || save_due(r))
+        if (rt_rollout_done(r) && (rt_signal_save() || save_due(r)))
             save(r);
     }
     if (rt_best_waited(r) && r->state.step < r->lr.steps)

@@ -106,6 +106,18 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     fputs(p->nplaces ? "}},\n" : "},\n", e->out);
 }
 
+static void emit_rollout(const Emitter *e)
+{
+    static const char *const scales[] = {"GROUP", "BATCH", "NONE"};
+    const Rollout *o = &e->m->train.rollout;
+    if (!o->size || !e->p->train)
+        return;
+    fprintf(e->out, "    .rollout = {%lld, %lld, %lld, MG_REWARD_%s, ", (long long)o->size,
+            (long long)o->tokens, (long long)o->updates, scales[o->scale]);
+    emit_real(e, o->temperature);
+    fputs("},\n", e->out);
+}
+
 /* The programs that generate, and their caches: [layers..., sequences, ...]. */
 void emit_generation(const Emitter *e)
 {
@@ -128,4 +140,5 @@ void emit_generation(const Emitter *e)
     fputs("},\n", e->out);
     if (p->decode->fn->whole)
         fputs("    .whole_chunks = true,\n", e->out);
+    emit_rollout(e);
 }

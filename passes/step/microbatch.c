@@ -453,7 +453,8 @@ static bool is_cut(const Module *m, const Fn *fn, int64_t size)
 {
     bool train = fn == module_fn(m, "train");
     return train ? size < m->batch.size || m->train.tree || m->train.sums || m->layout.pipeline.axis
-                 : size < m->batch.size && fn_rows(m, fn) == m->batch.size;
+                 : fn == module_fn(m, "eval") && size < m->batch.size &&
+                       fn_rows(m, fn) == m->batch.size;
 }
 
 PassStatus pass_microbatch(Job *j)

@@ -13,6 +13,28 @@ static const char *buffer_name(const Check *c, const Buffer *b)
 /* Bytes of a cache line; and what products of a GPU are made for. */
 enum { HOST_WHOLE = 64, GPU_WHOLE = 256 };
 
+/* Caches are alive while texts are generated, and no longer: a text begins with zeros. */
+static bool is_cache(const Buffer *b)
+{
+    return b->persistent && b->owner == OWN_cache;
+}
+
+static bool always(const Buffer *b)
+{
+    return b->persistent && !is_cache(b);
+}
+
+/* Does a program go on from caches? What reads or leaves one does. */
+static bool has_caches(const Program *p)
+{
+    bool any = false;
+    for (size_t k = 0; p && k < p->fn->args.n; k++)
+        any |= p->fn->args.data[k].role == ARG_cache;
+    for (size_t k = 0; p && k < p->fn->results.n; k++)
+        any |= p->fn->results.data[k].role == RES_cache;
+    return any;
+}
+
 static void check_buffer(Check *c, const Buffer *b)
 {
     const Plan *p = c->p;
@@ -30,17 +52,19 @@ static void check_buffer(Check *c, const Buffer *b)
         broken(c, 2, "buffer '%s' of %lld bytes at %lld is not inside the arena of %lld",
                buffer_name(c, b), (long long)b->bytes, (long long)b->offset,
                (long long)p->arena_bytes);
-    else if (b->persistent ? b->offset + b->bytes > p->persistent_bytes
-                           : b->bytes && b->offset < p->persistent_bytes)
+    else if (always(b) ? b->offset + b->bytes > p->persistent_bytes
+                       : b->bytes && b->offset < p->persistent_bytes)
         broken(c, 2, "buffer '%s' is on the wrong side of the persistent bytes", buffer_name(c, b));
 }
 
-static bool alive_together(const Buffer *a, const Buffer *b)
+static bool alive_together(const Check *c, const Buffer *a, const Buffer *b)
 {
     if (!(a->at & b->at)) /* no rank has both */
         return false;
-    if (a->persistent || b->persistent || a->level)
+    if (always(a) || always(b) || a->level || (a->persistent && b->persistent))
         return true;
+    if (a->persistent || b->persistent)
+        return has_caches(c->p->programs[a->persistent ? b->program : a->program]);
     return a->program == b->program && a->first <= b->last && b->first <= a->last;
 }
 
@@ -61,7 +85,7 @@ static void check_disjoint(Check *c)
     for (size_t i = 0; i < n; i++)
         for (size_t k = i + 1;
              k < n && buffer_address(sorted[k]) < buffer_address(sorted[i]) + sorted[i]->bytes; k++)
-            if (sorted[k]->bytes && alive_together(sorted[i], sorted[k]))
+            if (sorted[k]->bytes && alive_together(c, sorted[i], sorted[k]))
                 broken(c, 2, "buffers '%s' and '%s' share bytes and are alive together",
                        buffer_name(c, sorted[i]), buffer_name(c, sorted[k]));
     free(sorted);
@@ -128,13 +152,18 @@ void check_peak(Check *c)
         memset(change, 0, (p->actions.n + 2) * sizeof *change);
         for (size_t i = 0; i < c->p->buffers.n; i++) {
             const Buffer *b = &c->p->buffers.data[i];
-            if (b->persistent || b->level || b->program != c->program || b->last < b->first ||
-                b->first < 0 || !(b->at & at))
+            const bool kept = is_cache(b) && has_caches(p) && (b->at & at);
+            if (!kept && (b->persistent || b->level || b->program != c->program ||
+                          b->last < b->first || b->first < 0 || !(b->at & at)))
                 continue;
+            if (!kept && b->last >= (int)p->actions.n) {
+                broken(c, 2, "buffer '%s' outlives its program", buffer_name(c, b));
+                continue;
+            }
             if (b->offset + b->bytes - c->p->persistent_bytes > top)
                 top = b->offset + b->bytes - c->p->persistent_bytes;
-            change[b->first] += b->bytes;
-            change[b->last + 1] -= b->bytes;
+            change[kept ? 0 : b->first] += b->bytes;
+            change[kept ? p->actions.n : (size_t)b->last + 1] -= b->bytes;
         }
         int64_t live = 0;
         for (size_t i = 0; i < p->actions.n; i++) {

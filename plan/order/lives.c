@@ -249,6 +249,12 @@ static void number_actions(Program *g)
             g->actions.data[i].id = id++;
 }
 
+/* Is it on the device in the whole program? */
+static bool takes_room(const Lives *s, const Buffer *b)
+{
+    return !b->level && (buffer_always(b) || (b->persistent && program_has_caches(s->program)));
+}
+
 /* Bytes that may be alive: no more than are anyway, or, where collectives may take room, than the
  * device has, but for what a packing may lose. */
 static int64_t max_allowed(const Lives *s)
@@ -258,9 +264,7 @@ static int64_t max_allowed(const Lives *s)
             room = (int64_t)(PACKED * (double)(plan_budget(s->p->module, s->p->device) -
                                                outside_bytes(s->p)));
     for (size_t b = 0; b < s->p->buffers.n; b++)
-        room -= s->p->buffers.data[b].persistent && !s->p->buffers.data[b].level
-                    ? s->p->buffers.data[b].bytes
-                    : 0;
+        room -= takes_room(s, &s->p->buffers.data[b]) ? s->p->buffers.data[b].bytes : 0;
     return s->p->module->layout.overlap && room > max ? room : max;
 }
 

@@ -249,11 +249,11 @@ int64_t plan_budget(const Module *m, const Device *d)
 /* How far above the bound a packing is good enough. What collectives touch is alive across others'
  * lives, so that no packing may reach the bound: one that is close will do, if it fits. In a rough
  * plan any that fits will do, and where none can, any. */
-static int64_t slack(const Plan *p, const Program *prog)
+static int64_t slack(const Plan *p, int64_t bound)
 {
-    int64_t left = plan_budget(p->module, p->device) - outside_bytes(p) - p->persistent_bytes -
-                   prog->live_bound;
-    int64_t close = prog->live_bound / 1000;
+    int64_t left =
+        plan_budget(p->module, p->device) - outside_bytes(p) - p->persistent_bytes - bound;
+    int64_t close = bound / 1000;
     if (p->rough)
         return left < 0 ? INT64_MAX / 4 : left;
     return !p->module->layout.overlap || left < 0 ? 0 : left < close ? left : close;
@@ -267,13 +267,39 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
         if (!b->persistent && !b->level && b->program == number && b->first >= 0)
             k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last, b->at, false};
     }
+    const int64_t kept = program_has_caches(number) ? p->cache_bytes : 0;
     prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
     for (size_t i = 0; i < k.n; i++)
         k.item[i].at_peak =
             k.item[i].first <= prog->peak_action && k.item[i].last >= prog->peak_action;
-    prog->peak = best_packing(&k, prog->live_bound + slack(p, prog), a);
+    const int64_t loose = slack(p, kept + prog->live_bound);
+    prog->peak = kept + best_packing(&k, prog->live_bound + loose, a);
+    prog->live_bound += kept;
     for (size_t i = 0; i < k.n; i++)
-        p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + k.item[i].offset;
+        p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + kept + k.item[i].offset;
+}
+
+/* Caches lie behind what is alive in all programs, over what those have that do not generate. */
+static void place_caches(Plan *p)
+{
+    int64_t end = 0;
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        Buffer *b = &p->buffers.data[i];
+        if (!b->persistent || buffer_always(b))
+            continue;
+        b->offset = p->persistent_bytes + end;
+        end += b->bytes;
+    }
+    p->cache_bytes = end;
+}
+
+/* Is it alive at the peak of program `number`? */
+static bool at_peak_of(const Buffer *b, const Program *prog, int number)
+{
+    if (b->persistent)
+        return buffer_always(b) || program_has_caches(number);
+    return b->program == number && b->first >= 0 && b->first <= prog->peak_action &&
+           b->last >= prog->peak_action;
 }
 
 /* Bytes by owner: what is persistent, and what is alive at the peak of the fullest program, on the
@@ -285,9 +311,7 @@ static void count_owners(Plan *p, const Program *fullest, int number)
         int64_t here[OWN_count] = {0}, all = 0;
         for (size_t i = 0; i < p->buffers.n; i++) {
             const Buffer *b = &p->buffers.data[i];
-            bool at_peak = b->program == number && b->first >= 0 &&
-                           b->first <= fullest->peak_action && b->last >= fullest->peak_action;
-            if ((b->persistent || at_peak) && !b->level && (b->at & stage_set[k])) {
+            if (at_peak_of(b, fullest, number) && !b->level && (b->at & stage_set[k])) {
                 here[b->owner] += b->bytes;
                 all += b->bytes;
             }
@@ -308,7 +332,7 @@ static int64_t place_persistent(Plan *p, Level level)
     for (int iteration = 0; iteration < 2; iteration++)
         for (size_t i = 0; i < p->buffers.n; i++) {
             Buffer *b = &p->buffers.data[i];
-            if (b->level != level || !(b->persistent || level) ||
+            if (b->level != level || !(buffer_always(b) || level) ||
                 (b->at == AT_ALL) != (iteration == 0))
                 continue;
             b->offset = 0;
@@ -340,10 +364,7 @@ static void tell_live(Plan *p, const Program *prog, int number)
     VEC(Buffer *) live = {0};
     for (size_t i = 0; i < p->buffers.n; i++) {
         Buffer *b = &p->buffers.data[i];
-        if (b->level)
-            continue;
-        if (b->persistent || (b->program == number && b->first >= 0 &&
-                              b->first <= prog->peak_action && b->last >= prog->peak_action))
+        if (!b->level && at_peak_of(b, prog, number))
             vec_push(m->arena, &live, b);
     }
     qsort(live.data, live.n, sizeof *live.data, larger);
@@ -406,6 +427,7 @@ static void place_all(Plan *p)
     for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
         p->level_bytes[l] = place_persistent(p, (Level)l);
     p->persistent_bytes = at;
+    place_caches(p);
     for (int k = 0; k < PLAN_PROGRAMS; k++) {
         if (!programs[k])
             continue;

@@ -189,6 +189,8 @@ static void put_file(FILE *f, const char *use, const rt_file *file)
 static void put_set(FILE *f, const char *use, const rt_data *d, int *left)
 {
     rt_data **part;
+    if (!d)
+        return;
     if (d->blend) {
         const int n = rt_blend_sources(d->blend, &part);
         for (int i = 0; i < n; i++)

@@ -4,6 +4,7 @@
  * A line of metrics.jsonl is one write() at the end of the file, so a kill can only tear the last
  * line. A log that cannot be written causes one warning and never stops the training. */
 #include "runtime/levels.h"
+#include "runtime/rollout/rollout.h"
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -172,6 +173,12 @@ static void progress(rt_log *l, const rt_step_report *s)
         norm = rt_printf("%s  dropped %.2g%%", before, 100 * s->dropped);
         free(before);
     }
+    if (l->run->rollout) {
+        char *before = norm, *answers = rt_rollout_text(l->run, false);
+        norm = rt_printf("%s%s", answers, before);
+        free(before);
+        free(answers);
+    }
     char *tail =
         rt_printf("%s  lr %.1e  %s  %s tok/s  eta %s", norm, s->lr, rt_ms_text(s->step_ms).text,
                   rt_count_text(tokens_per_s(l, s->step_ms)).text,
@@ -235,6 +242,20 @@ static void goal_events(rt_log *l, const rt_step_report *s)
     }
 }
 
+typedef struct of_step {
+    rt_log *l;
+    int64_t step;
+} of_step;
+
+static void rollout_event(void *ctx, const char *name, double x)
+{
+    const of_step *s = ctx;
+    char *tag = rt_printf("train/%s", name);
+    if (isfinite(x))
+        event(s->l, s->step, tag, x);
+    free(tag);
+}
+
 void rt_log_step(rt_log *l, const rt_step_report *s)
 {
     char *line, *norm = number_text(s->norm), *loss = number_text(s->loss),
@@ -250,6 +271,13 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
         scale = rt_printf("%s,\"dropped\":%s", before, rt_double_text(s->dropped).text);
         free(before);
         event(l, s->step, "train/dropped", s->dropped);
+    }
+    if (l->run->rollout) {
+        char *before = scale, *answers = rt_rollout_text(l->run, true);
+        scale = rt_printf("%s%s", before, answers);
+        free(before);
+        free(answers);
+        rt_rollout_each(l->run, rollout_event, &(of_step){l, s->step});
     }
     if (isfinite(s->loss))
         rt_points_add(&l->history.loss, s->step, s->loss);

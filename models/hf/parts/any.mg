@@ -28,7 +28,7 @@
 %let position = packed ? "(index(pos) - start)" : "index(pos)"
 %# Of the layout.
 %let over_tp = "kv_heads, ffn, vocab", experts_split = false, splits_seq = true, frozen = ""
-%let together = false, counted = objective == "" ? "sequences" : rows_are
+%let together = false, rollout = "", counted = objective == "" ? "sequences" : rows_are
 %# What a family's model is: a program that learns the next token, or a block of the network that an objective (objectives/*.mg) calls, which
 %# returns logits or, where that asks for it, what its head reads. `also`: the dims that rows have beside `batch`.
 %let kind = objective == "" ? "model" : "block", input = objective == "" ? "tokens[batch, seq] : token(vocab)" : "tokens : token(vocab)"

@@ -5,6 +5,9 @@ train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
     lr cosine(peak = 2e-5, warmup = 100, steps = 2000, floor = 2e-6)
     clip 1.0
+%if rollout != ""
+    rollout groups($rollout)  # answers that the program generates, and a command rewards
+%end
 %if frozen != ""
     frozen where "$frozen"
 %end

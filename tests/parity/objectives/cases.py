@@ -27,5 +27,9 @@ CASES = {
     "reward": "reward",
     "reward_center": "reward,center=0.05",
     "classify": "classify,labels=3",  # of transformers itself
+    "grpo": "grpo,group=2,tokens=7,loss=grpo",
+    "grpo_clipped": "grpo,group=2,tokens=7,updates=3,loss=dapo,beta=0.1,clip=0.1,clip_high=0.15,temperature=0.8",
+    "grpo_dr": "grpo,group=2,tokens=7,loss=dr_grpo,beta=0.05,kl=plain",
+    "grpo_bnpo_lora": "grpo,group=2,tokens=7,updates=2,loss=bnpo,beta=0.1",
     "distill": "distill,temperature=1.5,share=0.7",  # of torch
 }

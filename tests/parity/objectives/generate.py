@@ -4,6 +4,7 @@ A golden file has the rows of the one batch that all steps train on, as the trai
 and its product with random signs, both of the trainer's own `compute_loss` in float64, and the losses of STEPS steps that the trainer does.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -83,7 +84,7 @@ def settings(folder, kind, **more):
 
 
 def options(name):
-    return {k: float(v) for k, v in (x.split("=") for x in cases.CASES[name].split(",")[1:]) if v != "stored"}
+    return {k: float(v) for k, v in (x.split("=") for x in cases.CASES[name].split(",")[1:]) if v != "stored" and k not in ("loss", "kl")}
 
 
 def plain(name, kind, o):
@@ -120,12 +121,81 @@ class Plain(hf.Trainer):
         return share * apart + (1 - share) * f.cross_entropy(logits[learnt], inputs["input_ids"][:, 1:][learnt])
 
 
+def grpo_rows(name, model, o):
+    """Given answers: prompt, answer, advantage; and with several updates what the log probabilities were before, near what they are."""
+    draw, vocab, rows = random.Random(name), cases.CONFIG["vocab_size"], []
+    for k in range(cases.BATCH):
+        prompt, answer = [draw.randrange(3, vocab) for _ in range(draw.randrange(2, 5))], [draw.randrange(3, vocab) for _ in range(draw.randrange(2, 8))]
+        row = {"prompt": prompt, "answer": answer, "advantage": [-0.75, 1.25, 0.5, -1.5][k]}
+        if o.get("updates", 1) > 1:
+            with torch.no_grad():
+                logits = model(torch.tensor([prompt + answer])).logits[0, len(prompt) - 1:-1] / o.get("temperature", 1.0)
+                likely = torch.log_softmax(logits, -1).gather(-1, torch.tensor(answer)[:, None])[:, 0]
+            row["old"] = [round(float(x) * 1024 + draw.randrange(-300, 301)) / 1024 for x in likely]
+        rows.append(row)
+    return rows
+
+
+class Given:
+    """A batch of GRPOTrainer, of given answers: prompts are padded on the left, answers on the right."""
+
+    def __init__(self, name, model, reference):
+        self.o, self.reference = options(name), reference
+        self.rows = grpo_rows(name, model, self.o)
+
+    def inputs(self, trainer):
+        def padded(key, left):
+            size = max(len(r[key]) for r in self.rows)
+            fill = [(([0] * (size - len(r[key])), r[key])) for r in self.rows]
+            ids = [a + b if left else b + a for a, b in fill]
+            mask = [[0] * len(a) + [1] * len(b) if left else [1] * len(b) + [0] * len(a) for a, b in fill]
+            return torch.tensor(ids), torch.tensor(mask)
+        (prompts, prompt_mask), (answers, answer_mask) = padded("prompt", True), padded("answer", False)
+        batch = {"prompt_ids": prompts, "prompt_mask": prompt_mask, "completion_ids": answers, "completion_mask": answer_mask,
+                 "advantages": torch.tensor([r["advantage"] for r in self.rows]), "num_items_in_batch": answer_mask.sum()}
+        if "old" in self.rows[0]:
+            batch["old_per_token_logps"] = torch.tensor([r["old"] + [0.0] * (answers.size(1) - len(r["old"])) for r in self.rows])
+        if trainer.beta:
+            whole, mask = torch.cat([prompts, answers], 1), torch.cat([prompt_mask, answer_mask], 1)
+            with torch.no_grad(), trainer.model.disable_adapter() if self.reference is None else contextlib.nullcontext():
+                of = trainer.model if self.reference is None else self.reference
+                logits = of(input_ids=whole, attention_mask=mask).logits[:, prompts.size(1) - 1:-1] / self.o.get("temperature", 1.0)
+                batch["ref_per_token_logps"] = torch.log_softmax(logits, -1).gather(-1, answers[..., None])[..., 0]
+        return batch
+
+    def stored(self):
+        """The inputs of mgc's program, one token shorter than rows are where they are of targets."""
+        size = max(len(r["prompt"]) + len(r["answer"]) for r in self.rows)
+        rows = {"tokens": [r["prompt"] + r["answer"] + [0] * (size - len(r["prompt"]) - len(r["answer"])) for r in self.rows],
+                "mask": [[0] * len(r["prompt"]) + [1] * len(r["answer"]) + [2] * (size - len(r["prompt"]) - len(r["answer"])) for r in self.rows],
+                "advantage": [[r["advantage"]] for r in self.rows]}
+        if "old" in self.rows[0]:
+            rows["old"] = [[0.0] * (len(r["prompt"]) - 1) + r["old"] + [0.0] * (size - len(r["prompt"]) - len(r["answer"])) for r in self.rows]
+        return rows
+
+
+def grpo_trainer(name, folder, model, adapter):
+    """beta comes when it is made, since it would look for the reference's files."""
+    o = options(name)
+    kind = cases.CASES[name].split("loss=")[1].split(",")[0]
+    args = settings(folder, trl.GRPOConfig, num_generations=2, max_completion_length=int(o["tokens"]), loss_type=kind, epsilon=o.get("clip", 0.2),
+                    epsilon_high=o.get("clip_high", o.get("clip", 0.2)), temperature=o.get("temperature", 1.0), steps_per_generation=1,
+                    use_bias_correction_kl="kl=plain" not in cases.CASES[name])
+    data = datasets.Dataset.from_list([{"prompt": "w3 w4"}] * cases.BATCH)
+    trainer = trl.GRPOTrainer(model=model, reward_funcs=lambda completions, **_: [0.0] * len(completions), args=args, train_dataset=data,
+                              processing_class=tokenizer(), peft_config=adapter)
+    trainer.beta = o.get("beta", 0.0)
+    return trainer
+
+
 def trainer_of(name, folder, model, reference):
     o, lora = options(name), name.endswith("_lora")
     kind = cases.CASES[name].split(",")[0]
     rows = pairs(name, (1, 1) if kind == "orpo" else (1, 5))
     data = datasets.Dataset.from_list(rows)
     adapter = peft.LoraConfig(r=cases.RANK, lora_alpha=cases.ALPHA, target_modules=list(cases.ADAPTED), task_type="CAUSAL_LM") if lora else None
+    if kind == "grpo":
+        return grpo_trainer(name, folder, model, adapter)
     common = {"train_dataset": data, "processing_class": tokenizer(), "peft_config": adapter}
     if kind in ("dpo", "ipo"):
         args = settings(folder, trl.DPOConfig, beta=o["beta"], loss_type=["sigmoid" if kind == "dpo" else "ipo"])
@@ -204,8 +274,13 @@ def golden(name):
                     short = n.replace(".default", "")
                     p.data = torch.tensor(list(tiny.weights(short, list(p.shape), 0)), dtype=F32).view(p.shape)
         begun = {n: p.detach().clone() for n, p in trainer.model.named_parameters()}
-        batch = next(iter(trainer.get_train_dataloader()))
-        rows = rows_of(batch)
+        if kind == "grpo":
+            given = Given(name, trainer.model, None if name.endswith("_lora") else reference)
+            batch, rows = given.inputs(trainer), given.stored()
+            trainer._prepare_inputs = lambda _: batch
+        else:
+            batch = next(iter(trainer.get_train_dataloader()))
+            rows = rows_of(batch)
         trainer.train()
         losses = [x["loss"] for x in trainer.state.log_history if "loss" in x]
         for n, p in trainer.model.named_parameters():
@@ -216,12 +291,15 @@ def golden(name):
         trainer.model.eval()
         all_in_float64()
         try:
-            for m in [*trainer.model.modules(), *(trainer.ref_model.modules() if getattr(trainer, "ref_model", None) is not None else ())]:
+            for m in [*trainer.model.modules(), *reference.modules(), *(trainer.ref_model.modules() if getattr(trainer, "ref_model", None) is not None else ())]:
                 if hasattr(m, "inv_freq"):
                     d = m.inv_freq.numel() * 2
                     m.inv_freq = 1.0 / (10000.0 ** (torch.arange(0, d, 2, dtype=torch.float64) / d))
             if "reference=stored" in cases.CASES[name]:
                 rows["reference"] = stored_reference(trainer.ref_model, batch)
+            if kind == "grpo":
+                reference.double()
+                batch = {k: v.double() if v.is_floating_point() else v for k, v in given.inputs(trainer).items()}
             loss = trainer.compute_loss(trainer.model, batch)
             loss.backward()
             shapes = {n.replace(".default", ""): [list(p.shape), 1 if p.ndim < 2 else 0] for n, p in trainer.model.named_parameters()}

@@ -39,7 +39,7 @@ def names(golden):
 
 def padded(rows, size):
     """Rows of tokens and marks are filled up; others have their size."""
-    return {k: v if k in ("good", "target", "teacher", "reference") else [row + [2 if k.endswith("mask") else 0] * (size - len(row)) for row in v]
+    return {k: v if k in ("good", "target", "teacher", "reference", "advantage", "old") else [row + [2 if k.endswith("mask") else 0] * (size - len(row)) for row in v]
             for k, v in rows.items()}
 
 
@@ -49,8 +49,8 @@ def stored_rows(rows):
         if k == "teacher":
             numbers = array.array("f", (x for row in v for place in row for x in place))
             stored[k] = ("F32", [len(v), len(v[0]), len(v[0][0])], numbers.tobytes())
-        elif k == "reference":
-            stored[k] = ("F64", [len(v), 2], array.array("d", sum(v, [])).tobytes())
+        elif k in ("reference", "advantage", "old"):
+            stored[k] = ("F64", [len(v), len(v[0])], array.array("d", sum(v, [])).tobytes())
         else:
             stored[k] = ("U8", [len(v), len(v[0])], bytes(sum(v, [])))
     return stored
@@ -135,10 +135,11 @@ def check(name, layouts):
     with open(f"{HERE}/golden/{name}.json", encoding="utf-8") as f:
         golden = json.load(f)
     lora = name.endswith("_lora")
-    size = max(len(row) for v in golden["rows"].values() for row in v)  # of an objective without `next` that is seq
+    size = max(len(row) for k, v in golden["rows"].items() if k != "old" for row in v)  # of an objective without `next` that is seq
     kind = name.split("_")[0]
-    seq, size = (size, size) if kind in ("reward", "classify") else (size - 1, size) if kind == "distill" else (size, size + 1)
-    referred = kind in ("dpo", "ipo", "kto") and not lora and "reference=stored" not in cases.CASES[name]
+    seq, size = (size, size) if kind in ("reward", "classify") else (size - 1, size) if kind in ("distill", "grpo") else (size, size + 1)
+    referred = (kind in ("dpo", "ipo", "kto") or "beta=" in cases.CASES[name] and kind == "grpo") and not lora and \
+        "reference=stored" not in cases.CASES[name]
     rows = padded(golden["rows"], size)
     with tempfile.TemporaryDirectory(prefix="mgc-objective-") as folder:
         stored = source(folder, golden, cases.CONFIG, referred)

@@ -1,0 +1,16 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 6, seq = 8, vocab = 8, hidden = 4, marks = 3, one = 1
+model m(tokens[batch, seq] : token(vocab), mask[batch, seq] : token(marks), advantage[batch, one]) {
+    table : param[vocab, hidden] ~ normal(0.02) as "embed.weight"
+    logits = table[tokens] @ table over hidden
+    likely = sum(select(index(vocab) == next(tokens), logits, 0), over vocab)
+    loss = mean(select(next(mask) == 1, advantage[one = 0] * likely, 0))
+}
+train {
+    optimizer sgd()
+    lr 0.1
+    rollout groups(size = 4, tokens = 4)
+}
+# CHECK: 0594-rollout.mg:12:13: error[MG0594]: groups of 4 answers, and a step has 6 rows
+# CHECK: help: -D batch=8
+# CHECK-NOT: {{error|warning}}[MG
