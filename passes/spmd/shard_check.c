@@ -95,7 +95,7 @@ static void mark(const Region *r, bool *there)
     }
 }
 
-/* Which values are to be looked at: those of the functions, where there were others, of a batch of
+/* The values to be looked at: those of the functions, where there were others, of a batch of
  * training and of whole windows (grammar/elaborate.c, passes/model/generate.c); else all. */
 static bool *values_there(const Module *m, Arena *tmp)
 {
