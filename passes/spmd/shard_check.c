@@ -81,16 +81,28 @@ static bool generates(const Module *m)
     return module_fn(m, "decode") != NULL;
 }
 
-/* Is v a value of a function that is there? A program that generates has had others, of a batch of
- * training and of whole windows (grammar/elaborate.c, passes/model/generate.c). */
-static bool is_there(const Module *m, Value v)
+/* Marks the values of a region. */
+static void mark(const Region *r, bool *there)
 {
-    const Region *r = m->values.data[v].home;
-    bool there = !generates(m);
-    while (r && r->owner)
-        r = r->owner->home;
+    for (size_t k = 0; k < r->args.n; k++)
+        there[r->args.data[k]] = true;
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        for (uint32_t x = 0; x < i->nout; x++)
+            there[i->out[x]] = true;
+        if (i->body)
+            mark(i->body, there);
+    }
+}
+
+/* The values to be looked at: those of the functions, where there were others, of a batch of
+ * training and of whole windows (grammar/elaborate.c, passes/model/generate.c); else all. */
+static bool *values_there(const Module *m, Arena *tmp)
+{
+    bool *there = NEW_ARRAY(tmp, bool, m->values.n + 1);
+    memset(there, !generates(m), m->values.n);
     for (size_t f = 0; f < m->fns.n; f++)
-        there |= r == m->fns.data[f]->body;
+        mark(m->fns.data[f]->body, there);
     return there;
 }
 
@@ -124,9 +136,10 @@ static void note_split(Sizes *s, const Type *t, const bool *fixed, Arena *tmp)
 static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tmp)
 {
     Sizes s = {.m = m, .applied = applied};
+    const bool *there = values_there(m, tmp);
     for (size_t v = 1; v < m->values.n; v++) {
         bool fixed[MAX_RANK] = {false};
-        if (!is_there(m, (Value)v))
+        if (!there[v])
             continue;
         shard_cuts(m, (Value)v, fixed);
         note_split(&s, &m->values.data[v].type, fixed, tmp);

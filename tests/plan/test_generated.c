@@ -10,10 +10,8 @@
 
 #include <cmocka.h>
 
-#include "grammar/grammar.h"
-#include "passes/walk.h"
 #include "plan/check/check.h"
-#include "tests/plan/sharded.h"
+#include "tests/plan/texts.h"
 
 static const double BOUND = 1e-12;
 
@@ -76,143 +74,64 @@ static const char *const layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-/* ---- one rank -------------------------------------------------------------------------------- */
+/* ---- one rank and many ----------------------------------------------------------------------- */
 
-enum { TEXTS = 4, TURNS = 7, WINDOW = 4 };
-
-/* One call: a function, its arguments and what it gives. */
-typedef struct Turn {
-    const char *name;
-    Tensor64 *args, *want;
-} Turn;
-
-typedef struct Texts {
-    Model t;
-    const Small *small;
-    Turn turn[TURNS];
-} Texts;
+enum { TEXTS = 4 };
 
 /* The program before it is split; false: ranks do not share the texts. */
 static bool open_texts(Model *t, const Small *s, const char *spec)
 {
     model_open(t);
-    ElaborateOptions o = {
-        .define = s->define, .sequences = TEXTS, .prefill = WINDOW, .precision = "f64"};
+    ElaborateOptions o = {.define = s->define};
     while (o.ndefine < SMALL_DEFINES && s->define[o.ndefine])
         o.ndefine++;
-    Ast *ast = parse_small(t, s);
-    t->m = mg_elaborate(t->a, ast->names, t->m->diag, ast, &o);
-    if (!t->m)
+    if (!texts_elaborate(t, parse_small(t, s), o, TEXTS))
         fail_msg("%s", model_messages(t));
-    t->m->layout.mesh.n = t->m->layout.rules.n = 0;
-    t->m->layout.pipeline = (Pipeline){0};
+    texts_alone(t->m);
     if (spec)
         lay_out(t, spec);
     if (TEXTS % mesh_batch_ranks(t->m))
         return false;
     t->m->layout.microbatch = TEXTS / mesh_batch_ranks(t->m);
-    must_pass(t, pass_attention);
-    must_make(t, NULL, "evaluate", "quantize");
+    if (!texts_passes(t))
+        fail_msg("%s: %s", s->file, model_messages(t));
     return true;
 }
 
-static Tensor64 *argument(const Fn *fn, Tensor64 *args, ArgRole role)
+typedef struct One {
+    Texts x;
+    const Small *small;
+} One;
+
+static void open_one(One *x, const Small *s)
 {
-    for (size_t k = 0; k < fn->args.n; k++)
-        if (fn->args.data[k].role == role)
-            return &args[k];
-    return NULL;
+    *x = (One){.small = s};
+    open_texts(&x->x.t, s, NULL);
+    texts_run(&x->x);
 }
-
-/* Tokens of each text, behind those that it has; and caches as the turn before left them. */
-static Tensor64 *turn_arguments(Texts *x, const Fn *fn, int64_t *begin, const Tensor64 *caches,
-                                uint64_t *rng)
-{
-    Tensor64 *args = inputs_for(&x->t, fn, 5, -0.8, 0.8), *tokens = argument(fn, args, ARG_tokens);
-    const int64_t n = tokens->type.dims[1].size, most = x->t.m->seq.size;
-    for (int k = 0; k < TEXTS; k++) {
-        int64_t count = fn->whole ? n * (draw_int(rng, 4) > 0) : draw_int(rng, (int)n + 1);
-        count = begin[k] + count > most ? 0 : count;
-        argument(fn, args, ARG_begin)->data[k] = (double)begin[k];
-        argument(fn, args, ARG_count)->data[k] = (double)count;
-        for (int64_t i = 0; i < n; i++)
-            tokens->data[k * n + i] = i < count ? draw_int(rng, (int)x->t.m->vocab) : 0;
-        begin[k] += count;
-    }
-    for (size_t k = 0; k < fn->args.n; k++)
-        if (fn->args.data[k].role == ARG_cache) {
-            const Tensor64 *was = caches ? &caches[fn->args.data[k].tensor] : NULL;
-            for (int64_t e = 0; e < type_elements(&args[k].type); e++)
-                args[k].data[e] = was ? was->data[e] : 0;
-        }
-    return args;
-}
-
-static void run_texts(Texts *x)
-{
-    enum { MOST = 64 };
-    Tensor64 caches[MOST];
-    int64_t begin[TEXTS] = {0};
-    uint64_t rng = 3;
-    for (int n = 0; n < TURNS; n++) {
-        Turn *turn = &x->turn[n];
-        turn->name = n % 3 ? "decode" : "prefill";
-        const Fn *fn = module_fn(x->t.m, turn->name);
-        turn->args = turn_arguments(x, fn, begin, n ? caches : NULL, &rng);
-        turn->want = run_fn(&x->t, fn, turn->args);
-        for (size_t k = 0; k < fn->results.n; k++)
-            if (fn->results.data[k].role == RES_cache)
-                caches[fn->results.data[k].tensor] = turn->want[k];
-    }
-}
-
-static void open_one(Texts *x, const Small *s)
-{
-    *x = (Texts){.small = s};
-    open_texts(&x->t, s, NULL);
-    run_texts(x);
-}
-
-/* ---- many ------------------------------------------------------------------------------------ */
-
-typedef struct Many {
-    Model t;
-    Lies prefill, decode;
-} Many;
 
 /* As pass shard leaves it; false: refused, for sizes, or an axis that splits nothing; or it sends
  * rows that are not sorted. */
-static bool open_many_texts(Many *y, const Texts *x, const char *spec)
+static bool open_many_texts(ManyTexts *y, const Small *s, const char *spec)
 {
-    if (strchr(spec, '>') && !strstr(x->small->file, "dropless")) {
+    if (strchr(spec, '>') && !strstr(s->file, "dropless")) {
         model_open(&y->t);
         return false;
     }
-    if (!open_texts(&y->t, x->small, spec))
+    if (!open_texts(&y->t, s, spec))
         return false;
-    const bool follows = try_pass(&y->t, pass_shard) == PASS_ok;
+    const bool follows = texts_shard(y);
     const char *said = model_messages(&y->t);
     if (!follows && !strstr(said, "error[MG0332]") && !strstr(said, "error[MG0333]"))
-        fail_msg("%s, layout %s: %s", x->small->file, spec, said);
-    if (!follows)
-        return false;
-    must_pass(&y->t, pass_simplify);
-    y->prefill = lies(&y->t, "prefill");
-    y->decode = lies(&y->t, "decode");
-    return true;
+        fail_msg("%s, layout %s: %s", s->file, spec, said);
+    return follows;
 }
 
-static const Lies *lies_of(const Many *y, const Turn *turn)
-{
-    return strcmp(turn->name, "decode") ? &y->prefill : &y->decode;
-}
-
-static void same_turns(const Texts *x, Many *y, const char *spec, const char *when)
+static void same_turns(const One *x, ManyTexts *y, const char *spec, const char *when)
 {
     for (int n = 0; n < TURNS; n++) {
-        const Turn *turn = &x->turn[n];
-        const Compared c =
-            run_many(&x->t, turn->args, turn->want, &y->t, turn->name, lies_of(y, turn));
+        const Turn *turn = &x->x.turn[n];
+        const Compared c = texts_compare(&x->x, y, turn);
         if (getenv("MGC_SHOW"))
             print_message("%-8s %-6s %.1e %s\n", turn->name, when, c.worst, spec);
         if (!(c.worst <= BOUND))
@@ -221,10 +140,10 @@ static void same_turns(const Texts *x, Many *y, const char *spec, const char *wh
     }
 }
 
-static bool follows(const Texts *x, const char *spec)
+static bool follows(const One *x, const char *spec)
 {
-    Many y;
-    const bool runs = open_many_texts(&y, x, spec);
+    ManyTexts y;
+    const bool runs = open_many_texts(&y, x->small, spec);
     if (runs) {
         same_turns(x, &y, spec, "shard");
         must_pass(&y.t, pass_local);
@@ -240,14 +159,14 @@ static void named(void **state)
     (void)state;
     int ran[LAYOUTS] = {0};
     for (int k = 0; k < MODELS; k++) {
-        Texts x;
+        One x;
         open_one(&x, &models[k]);
         for (int l = 0; l < LAYOUTS; l++)
             if (sampled((uint64_t)(k * LAYOUTS + l), SANITIZED ? 8 : 3))
                 ran[l] += follows(&x, layouts[l]);
             else
                 ran[l]++;
-        model_close(&x.t);
+        model_close(&x.x.t);
     }
     for (int l = 0; l < LAYOUTS; l++)
         assert_true(ran[l] > 0);
@@ -271,13 +190,13 @@ static int dims_of(const Module *m, Name *dims, int most)
     return n;
 }
 
-static const char *any_layout(const Texts *x, Arena *a, uint64_t *rng)
+static const char *any_layout(const Module *m, Arena *a, uint64_t *rng)
 {
     enum { MOST = 32 };
     static const char *const axes[] = {"a", "b", "c"}, *const classes[] = {"state", "grads",
                                                                            "params"};
     Name dims[MOST];
-    const int n = dims_of(x->t.m, dims, MOST), mesh = 1 + draw_int(rng, 3);
+    const int n = dims_of(m, dims, MOST), mesh = 1 + draw_int(rng, 3);
     const char *s = "";
     for (int i = 0; i < mesh; i++)
         s = arena_printf(a, "%s%s%s=%d", s, i ? " " : "", axes[i], draw_int(rng, 4) ? 2 : 4);
@@ -288,7 +207,7 @@ static const char *any_layout(const Texts *x, Arena *a, uint64_t *rng)
         dims[i] = d;
         const int one = draw_int(rng, mesh), two = draw_int(rng, 2 * mesh);
         if (draw_int(rng, 3))
-            s = arena_printf(a, "%s; %s %s%s%s", s, name_str(x->t.m->names, d), axes[one],
+            s = arena_printf(a, "%s; %s %s%s%s", s, name_str(m->names, d), axes[one],
                              two > one && two < mesh ? " " : "",
                              two > one && two < mesh ? axes[two] : "");
     }
@@ -305,24 +224,16 @@ static void random_layouts(void **state)
     const int samples = sample_full() ? 400 : SANITIZED ? 12 : 40;
     int ran = 0, drawn = 0;
     for (; drawn < samples || (!ran && drawn < 10 * samples); drawn++) {
-        Texts x;
+        One x;
         open_one(&x, &models[draw_int(&rng, MODELS)]);
-        ran += follows(&x, any_layout(&x, x.t.a, &rng));
-        model_close(&x.t);
+        ran += follows(&x, any_layout(x.x.t.m, x.x.t.a, &rng));
+        model_close(&x.x.t);
     }
     print_message("%d layouts follow, %d are refused\n", ran, drawn - ran);
     assert_true(ran > 0);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
-
-static Plan *plan_of(Many *y)
-{
-    must_pass(&y->t, pass_local);
-    y->t.m->layout.overlap = true;
-    lower_physical(&y->t);
-    return plan_for(&y->t, &test_device);
-}
 
 /* The plan of all ranks is proved, and computes the same in any order that its streams allow. */
 static void plans(void **state)
@@ -331,20 +242,18 @@ static void plans(void **state)
     uint64_t rng = sample_turn() + 1;
     int ran = 0;
     for (uint64_t k = 0; k < MODELS * LAYOUTS; k++) {
-        Texts x;
-        Many y;
+        One x;
+        ManyTexts y;
         if (!sampled(k, SANITIZED ? 24 : 8))
             continue;
         open_one(&x, &models[k % MODELS]);
         const char *spec = layouts[k / MODELS];
-        if (open_many_texts(&y, &x, spec)) {
-            const Plan *p = plan_of(&y);
+        if (open_many_texts(&y, x.small, spec)) {
+            const Plan *p = texts_plan(&y);
             must_hold(p);
             for (int n = 0; n < TURNS; n++) {
-                const Turn *turn = &x.turn[n];
-                const Compared c =
-                    run_many_planned(&x.t, turn->args, turn->want, &y.t, p, turn->name,
-                                     lies_of(&y, turn), n % 2 ? &rng : NULL);
+                const Turn *turn = &x.x.turn[n];
+                const Compared c = texts_compare_planned(&x.x, &y, p, turn, n % 2 ? &rng : NULL);
                 if (!(c.worst <= BOUND))
                     fail_msg("%s, layout %s, planned: @%s of turn %d: %s is off by %g",
                              x.small->file, spec, turn->name, n, c.where, c.worst);
@@ -352,7 +261,7 @@ static void plans(void **state)
             ran++;
         }
         model_close(&y.t);
-        model_close(&x.t);
+        model_close(&x.x.t);
     }
     assert_true(ran > 3);
 }
@@ -413,12 +322,11 @@ static void faults(void **state)
     (void)state;
     int waits = 0, collectives = 0;
     for (int k = 0; k < FAULTY; k++) {
-        Texts x = {.small = &models[faulty[k][0]]};
-        Many y;
+        ManyTexts y;
         if (!sampled((uint64_t)k, SANITIZED ? FAULTY : 2))
             continue;
-        assert_true(open_many_texts(&y, &x, layouts[faulty[k][1]]));
-        Plan *p = plan_of(&y);
+        assert_true(open_many_texts(&y, &models[faulty[k][0]], layouts[faulty[k][1]]));
+        Plan *p = texts_plan(&y);
         must_hold(p);
         waits += drop_waits(p);
         collectives += leave_out(p);

@@ -1,10 +1,53 @@
-/* numbers_generated.c - the program that generates against whole windows; see try.h. */
+/* numbers_generated.c - the program that generates against whole windows, and over the layout's
+ * ranks against one; see try.h. */
 #include "tests/programs/try.h"
 
 #include <string.h>
 
 #include "tests/passes/generated.h"
+#include "decide/make.h"
+#include "plan/check/check.h"
+#include "tests/plan/texts.h"
 #include "tests/programs/gen.h"
+
+/* Opens the text's program for as many texts as its layout says; false: refused. */
+static bool open_texts(Model *t, const char *text)
+{
+    model_open(t);
+    const uint32_t file = diag_add_file(t->m->diag, "program.mg", text, strlen(text));
+    const Ast *ast = mg_parse(t->a, names_new(t->a), t->m->diag, file);
+    return ast && texts_elaborate(t, ast, (ElaborateOptions){0}, -1);
+}
+
+/* Turns over ranks, by the module after pass local and by its plan, which is proved. */
+static bool compare_ranks(const char *text)
+{
+    enum { MOST_RANKS = 16 };
+    Texts x;
+    ManyTexts y;
+    uint64_t order = 9;
+    if (!open_texts(&y.t, text) || mesh_ranks(y.t.m) == 1 || mesh_ranks(y.t.m) > MOST_RANKS ||
+        !open_texts(&x.t, text))
+        return false;
+    texts_alone(x.t.m);
+    if (!texts_passes(&x.t) || !texts_passes(&y.t) || !texts_shard(&y))
+        return false;
+    texts_run(&x);
+    const Plan *p = texts_plan(&y);
+    if (plan_check(p, stderr))
+        differs("the plan of ranks that generate", 1);
+    for (int n = 0; n < TURNS; n++) {
+        const Turn *turn = &x.turn[n];
+        const Fn *fn = module_fn(x.t.m, turn->name);
+        texts_lies(&y, turn)->size = noise(&x.t, fn, turn->args, turn->want);
+        const Compared c[2] = {texts_compare(&x, &y, turn),
+                               texts_compare_planned(&x, &y, p, turn, &order)};
+        for (int k = 0; k < 2; k++)
+            if (!(c[k].worst <= BOUND))
+                differs(c[k].where, c[k].worst);
+    }
+    return true;
+}
 
 void compare_generated(const char *text, double work, Shared *s)
 {
@@ -23,4 +66,5 @@ void compare_generated(const char *text, double work, Shared *s)
             differs("a generated token's logits", g.worst);
     }
     s->compared |= g.tokens ? COMPARED_generated : 0;
+    s->compared |= compare_ranks(text) ? COMPARED_ranks : 0;
 }

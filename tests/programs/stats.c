@@ -156,6 +156,7 @@ void stats_add(Stats *s, const char *text, bool changed, const Tried *t)
     s->plan += (t->compared & COMPARED_plan) != 0;
     s->padded += (t->compared & COMPARED_padding) != 0;
     s->generated += (t->compared & COMPARED_generated) != 0;
+    s->apart += (t->compared & COMPARED_ranks) != 0;
     s->not_finite += (t->compared & NOT_FINITE) != 0;
     s->ranks += t->ranks > 1 && t->compared & COMPARED_plan;
     count_words(s, text, t);
@@ -182,8 +183,10 @@ void stats_summary(const Stats *s)
             printf("%-18s %6d drawn %6d changed\n", outcome_names[i], s->outcome[0][i],
                    s->outcome[1][i]);
     printf("compared: loss of %d, gradients of %d, plan of %d (%d of them of several ranks); %d "
-           "with and without padding; what %d generate; %d not finite\n",
-           s->loss, s->gradients, s->plan, s->ranks, s->padded, s->generated, s->not_finite);
+           "with and without padding; what %d generate (%d of them over several ranks); %d not "
+           "finite\n",
+           s->loss, s->gradients, s->plan, s->ranks, s->padded, s->generated, s->apart,
+           s->not_finite);
 }
 
 /* Is n of `count` fewer than chance makes of a share, by four standard deviations? */

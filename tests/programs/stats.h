@@ -10,7 +10,7 @@ typedef struct Stats {
     int outcome[2][TRY_count]; /* as drawn, and changed */
     int code[2][CODES];
     int said[WORDS], accepted[WORDS], planned[WORDS]; /* per word of the language */
-    int loss, gradients, plan, padded, generated, not_finite, ranks;
+    int loss, gradients, plan, padded, generated, apart, not_finite, ranks;
 } Stats;
 
 void stats_add(Stats *s, const char *text, bool changed, const Tried *t);

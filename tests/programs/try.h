@@ -35,7 +35,8 @@ enum {
     COMPARED_plan = 4,
     NOT_FINITE = 8,
     COMPARED_padding = 16,
-    COMPARED_generated = 32
+    COMPARED_generated = 32,
+    COMPARED_ranks = 64 /* that generate */
 };
 
 typedef struct Tried {
