@@ -49,6 +49,7 @@ Exit env_print(Session *s);
 /* import_hf.c: the model of a Hugging Face directory, its text in the one form. */
 typedef struct Imported {
     const char *text, *family;
+    const char *fresh; /* parameters that files may lack, as selectors: "\"score.weight\"", or "" */
     size_t size;
     Module *module;
     bool weights; /* the directory has safetensors, with which it agrees */

@@ -43,6 +43,18 @@ static long long parameters(const Module *m)
     return all;
 }
 
+/* Selectors of what files may lack: the head of an objective of its own, or nothing. */
+static const char *fresh_selectors(const Import *h)
+{
+    const char *all = "";
+    size_t i;
+    json_t *pattern;
+    json_array_foreach(h->fresh, i, pattern)
+        all =
+            arena_printf(h->s->arena, "%s%s\"%s\"", all, i ? ", " : "", json_string_value(pattern));
+    return all;
+}
+
 static Exit make_model(Import *h, Imported *made)
 {
     Session *s = h->s;
@@ -55,6 +67,7 @@ static Exit make_model(Import *h, Imported *made)
     }
     made->text = arena_strndup(s->arena, formatted, made->size);
     made->family = arena_strdup(s->arena, h->family);
+    made->fresh = fresh_selectors(h);
     made->weights = h->tensors;
     free(formatted);
     return EXIT_done;

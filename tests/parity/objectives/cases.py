@@ -12,6 +12,7 @@ CONFIG = {"model_type": "llama", "vocab_size": 40, "hidden_size": 32, "intermedi
 BATCH, STEPS, RATE = 4, 20, 1e-3
 RANK, ALPHA = 4, 8  # of the adapter
 ADAPTED = ("q_proj", "v_proj")
+HEAD = ("score",)  # of a classifier, trained in full beside the adapter
 
 # name: (objective with its settings, what else)
 CASES = {
@@ -26,6 +27,8 @@ CASES = {
     "kto_lora": "kto,beta=0.2",
     "reward": "reward",
     "reward_center": "reward,center=0.05",
+    "reward_lora": "reward",  # the head beside the adapter: PEFT's modules_to_save
     "classify": "classify,labels=3",  # of transformers itself
+    "classify_lora": "classify,labels=3",
     "distill": "distill,temperature=1.5,share=0.7",  # of torch
 }
