@@ -14,13 +14,13 @@
 
 enum { RANK, ALPHA, DROPOUT, STABILIZED, RATIO, KEPT, SETTINGS };
 
-/* `base = nf4`. */
+/* `base = nf4`, `base = int8`. */
 static bool read_base(Elab *e, const Node *value, AdapterLine *l)
 {
-    static const char *const names[] = {"nf4", NULL};
+    static const char *const names[] = {"nf4", "int8", NULL};
     const Node *word = value && value->kind == N_NAMED ? value->a : value;
     const int is = word ? config_choice(e, word, "type of a frozen base", names, 307) : 0;
-    l->base = value ? BASE_nf4 : BASE_as_computed;
+    l->base = value && is >= 0 ? (FrozenBase)(BASE_nf4 + is) : BASE_as_computed;
     return is >= 0;
 }
 
