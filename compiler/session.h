@@ -50,6 +50,7 @@ Exit env_print(Session *s);
 typedef struct Imported {
     const char *text, *family;
     const char *fresh; /* parameters that files may lack, as selectors: "\"score.weight\"", or "" */
+    const char *extra; /* tensors of files that are no parameters, likewise */
     size_t size;
     Module *module;
     bool weights; /* the directory has safetensors, with which it agrees */
