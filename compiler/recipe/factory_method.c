@@ -41,7 +41,9 @@ static void quantized(Factory *f)
         keys_missing(k, "quantization_bit", "a base of %lld bits: 4 and 8 are built",
                      (long long)bits);
     else if (!f->lora)
-        keys_wrong(k, "quantization_bit", "a base in fewer bits is frozen: finetuning_type lora");
+        keys_wrong(k, "quantization_bit", "%s",
+                   f->merges ? "a merge is into the weights as they are: leave it out"
+                             : "a base in fewer bits is frozen: finetuning_type lora");
     else {
         f->base = four ? ", base = nf4" : ", base = int8";
         keys_here(k, "quantization_bit",

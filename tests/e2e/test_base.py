@@ -116,6 +116,15 @@ class Base(shim.Case):
             r = self.trains("./train", "--data", "text1.txt", "--steps", 3, "--out", "r" + source)
             self.assertIn(", 0 bytes over", r.out + r.err)
 
+    def test_offload(self):
+        """Codes that lie in a file give the same bits."""
+        self.write("off.mg", "layout {\n    device cpu\n    mesh dp = 1\n    batch -> dp\n    microbatch 4\n    offload parameters -> disk\n}\n")
+        self.write("on.mg", "layout {\n    device cpu\n    mesh dp = 1\n    batch -> dp\n    microbatch 4\n}\n")
+        for source in some(("bytes.mg", "small.mg")):
+            for program in ("on", "off"):
+                self.make(program, "--adapter", "lora", "--layout", f"./{program}.mg", source=source)
+            self.assertEqual(self.run_one("on", 5, "run-on"), self.run_one("off", 5, "run-off"))
+
     def test_gpu(self):
         """f32 and bf16, of a processor and by the shim."""
         for source, precision, error in some((("small.mg", "f32", 2e-4), ("bytes.mg", "bf16", 3e-2), ("bytes.mg", "f32", 2e-4),

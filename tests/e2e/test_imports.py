@@ -256,6 +256,8 @@ class Imports(mgctest.Case):
         adapter = "saves/first/ckpt/step-00000003"
         self.write("export.yaml", f"model_name_or_path: hub\nadapter_name_or_path: {adapter}\ntemplate: llama3\ntrust_remote_code: true\n"
                                   "export_dir: merged\nexport_size: 5\nexport_device: cpu\nexport_legacy_format: false\n")
+        r = self.mgc("import-yaml", "export.yaml", "quantization_bit=4")
+        self.assertIn("a merge is into the weights as they are", r.err)
         r = self.mgc("import-yaml", "export.yaml")
         self.assertEqual(r.returncode, 0, r.err)
         run("export")
