@@ -49,6 +49,8 @@ Exit env_print(Session *s);
 /* import_hf.c: the model of a Hugging Face directory, its text in the one form. */
 typedef struct Imported {
     const char *text, *family;
+    const char *fresh; /* parameters that files may lack, as selectors: "\"score.weight\"", or "" */
+    const char *extra; /* tensors of files that are no parameters, likewise */
     size_t size;
     Module *module;
     bool weights; /* the directory has safetensors, with which it agrees */

@@ -30,6 +30,14 @@ static const char *selectors(Arena *a, const char *names)
     return text;
 }
 
+/* The lines of an adapter, and one for what begins with random numbers: the head of an objective is
+ * trained in full beside it, as PEFT does (modules_to_save). */
+static const char *adapter_lines(Session *s, const Imported *made, const char *line)
+{
+    return *made->fresh ? arena_printf(s->arena, "%s\n    adapter whole() on %s", line, made->fresh)
+                        : line;
+}
+
 /* The imported text with the line at the end of its train block, in the one form. */
 static const char *with_line(Session *s, const Imported *made, const char *line)
 {
@@ -73,7 +81,8 @@ Exit command_tune(Session *s)
     Options rest = *o;
     Exit status = import_hf(s, o->words.data[0], !o->objective, o->objective, &made);
     if (!status)
-        status = write_source(s, path, line ? with_line(s, &made, line) : made.text);
+        status = write_source(
+            s, path, line ? with_line(s, &made, adapter_lines(s, &made, line)) : made.text);
     if (status)
         return status;
     rest.command = rest.lora = rest.dora = rest.on = rest.objective = NULL;

@@ -14,13 +14,13 @@
 
 enum { RANK, ALPHA, DROPOUT, STABILIZED, RATIO, KEPT, SETTINGS };
 
-/* `base = nf4`. */
+/* `base = nf4`, `base = int8`. */
 static bool read_base(Elab *e, const Node *value, AdapterLine *l)
 {
-    static const char *const names[] = {"nf4", NULL};
+    static const char *const names[] = {"nf4", "int8", NULL};
     const Node *word = value && value->kind == N_NAMED ? value->a : value;
     const int is = word ? config_choice(e, word, "type of a frozen base", names, 307) : 0;
-    l->base = value ? BASE_nf4 : BASE_as_computed;
+    l->base = value && is >= 0 ? (FrozenBase)(BASE_nf4 + is) : BASE_as_computed;
     return is >= 0;
 }
 
@@ -426,19 +426,28 @@ static bool turned(const Elab *e)
     return false;
 }
 
+/* PEFT's class for the model: of sequences with labels (its config.json has their number, and its
+ * first input is tokens), of images or sounds none of its own, else of the next token. */
+static const char *task_type(const Module *m)
+{
+    if (m->inputs.n && !m->inputs.data[0].limit)
+        return "null";
+    return m->config && strstr(m->config, "\n  \"num_labels\": ") ? "\"SEQ_CLS\"" : "\"CAUSAL_LM\"";
+}
+
 /* adapter_config.json, from its second line on: the first has where the base came from. */
 static void write_config(Elab *e)
 {
     const AdapterLine *l = first_line(e);
     e->module->adapter = arena_printf(
         e->module->arena,
-        "  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n  \"inference_mode\": true,\n"
+        "  \"peft_type\": \"LORA\",\n  \"task_type\": %s,\n  \"inference_mode\": true,\n"
         "  \"bias\": \"none\",\n  \"fan_in_fan_out\": %s,\n  \"init_lora_weights\": true,\n"
         "  \"modules_to_save\": %s,\n  \"r\": %lld,\n  \"lora_alpha\": %s,\n"
         "  \"lora_dropout\": %s,\n  \"use_rslora\": %s,\n  \"use_dora\": %s,\n"
         "  \"rank_pattern\": {%s},\n  \"alpha_pattern\": {%s},\n  \"target_modules\": [%s\n  "
         "]\n}\n",
-        turned(e) ? "true" : "false", whole_modules(e), (long long)l->rank,
+        task_type(e->module), turned(e) ? "true" : "false", whole_modules(e), (long long)l->rank,
         number_text_of(e, l->alpha), number_text_of(e, l->dropout),
         l->stabilized ? "true" : "false", l->dora ? "true" : "false", modules(e, rank_of),
         modules(e, alpha_of), modules(e, NULL));

@@ -182,11 +182,18 @@ typedef enum AdapterPart {
     ADAPTER_whole
 } AdapterPart;
 
-/* A part of a frozen matrix w that is kept in NF4: a byte for each two of its elements,
- * which has the file's name; for each block of elements the absmax, in units of a scale, off an
- * offset. w = number of NF4 (absmax scale + offset), of which the matrix of files has one offset.
- */
-typedef enum BasePart { BASE_none, BASE_codes, BASE_absmax, BASE_scale, BASE_offset } BasePart;
+/* A part of a frozen matrix w that is kept in fewer bits. In NF4: a byte for each two of its
+ * elements, which has the file's name; for each block of elements the absmax, in units of a scale,
+ * off an offset. w = number of NF4 (absmax scale + offset), of which the matrix of files has one
+ * offset. In int8: a byte for each element, and a scale for each row. */
+typedef enum BasePart {
+    BASE_none,
+    BASE_codes,
+    BASE_absmax,
+    BASE_scale,
+    BASE_offset,
+    BASE_bytes
+} BasePart;
 
 /* A tensor that outlives a step: a parameter, a slot of optimizer state of the same shape, or the
  * rounded copy of a parameter, which programs read in its place. Parameters and state may be of
@@ -223,7 +230,7 @@ typedef struct Tensor {
     bool turned;        /* the matrix is [in, out] in files, not [out, in] */
     double scale;       /* of A B, beside the matrix */
     bool frozen;        /* not trained: neither gradient nor state */
-    uint8_t base;       /* BasePart: of a frozen matrix in NF4; the last three follow the codes */
+    uint8_t base;       /* BasePart: of a frozen matrix in fewer bits; scales follow the codes */
     bool absmax;        /* of the blocks of the state before it, which is kept in 8 bits */
     bool rounded;       /* the copy of its parameter (slot "rounded") */
     bool master;        /* nothing but its update and @round reads it: it lies as its state does */

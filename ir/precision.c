@@ -2,7 +2,7 @@
 #include "ir/ir.h"
 
 const char *const scales_names[SCALES_count] = {"tensor", "tile", "mx"};
-const char *const base_names[BASE_count] = {"as_computed", "nf4"};
+const char *const base_names[BASE_count] = {"as_computed", "nf4", "int8"};
 const char *const reward_scale_names[REWARD_count] = {"group", "batch", "none"};
 
 const char *precision_name(const Train *t)

@@ -526,7 +526,7 @@ static void read_tensor(Reader *r)
     }
     t.frozen = text_take_word(r, "frozen");
     if (text_take_word(r, "base"))
-        t.base = (uint8_t)text_want_int(r, BASE_codes, BASE_offset);
+        t.base = (uint8_t)text_want_int(r, BASE_codes, BASE_bytes);
     t.master = text_take_word(r, "master");
     t.ahead = text_take_word(r, "ahead");
     if (text_take_word(r, "at"))

@@ -63,8 +63,9 @@ extern const char *const scales_names[SCALES_count]; /* as in the language and t
 
 /* A frozen matrix is kept, beside an adapter: in the type that the program computes in, or
  * bf16 beside halves; or in NF4, two numbers a byte, in blocks of BASE_BLOCK elements as files have
- * them, each with an absmax, of which BASE_NESTED have one absmax in turn (passes/step/base.c). */
-typedef enum FrozenBase { BASE_as_computed, BASE_nf4, BASE_count } FrozenBase;
+ * them, each with an absmax, of which BASE_NESTED have one absmax in turn (passes/step/base_nf4.c);
+ * or in int8, a byte a number, with an absmax a row (base_int8.c). */
+typedef enum FrozenBase { BASE_as_computed, BASE_nf4, BASE_int8, BASE_count } FrozenBase;
 extern const char *const base_names[BASE_count]; /* as in the language and the text */
 enum { BASE_BLOCK = 64, BASE_NESTED = 256 };
 

@@ -57,10 +57,13 @@ static bool in_blocks(const Module *m, const Tensor *t, uint32_t at)
  * else is of codes. */
 static bool base_holds(const Module *m, const Tensor *t)
 {
-    const DType is = t->base == BASE_codes    ? DT_u8
-                     : t->base == BASE_absmax ? DT_dynamic8
-                                              : m->train.compute;
-    return t->base ? m->train.base == BASE_nf4 && t->frozen && !t->slot && t->type.dtype == is
+    const bool codes = t->base == BASE_codes || t->base == BASE_bytes;
+    const DType is = codes ? DT_u8 : t->base == BASE_absmax ? DT_dynamic8 : m->train.compute;
+    const FrozenBase kind = t->base == BASE_bytes   ? BASE_int8
+                            : t->base == BASE_scale ? m->train.base
+                                                    : BASE_nf4;
+    return t->base ? m->train.base && m->train.base == kind && t->frozen && !t->slot &&
+                         t->type.dtype == is
                    : t->type.dtype != DT_u8;
 }
 

@@ -142,7 +142,9 @@ int64_t plan_parameters(const Plan *p, bool adapter)
         int64_t e = 1;
         for (int k = 0; k < t->type.rank; k++)
             e *= t->valid[k];
-        const int each = t->base == BASE_codes ? 2 : t->base != 0 ? 0 : 1; /* elements a number */
+        const int each = t->base == BASE_codes   ? 2
+                         : t->base == BASE_bytes ? 1
+                                                 : t->base == 0; /* elements a number */
         n += t->slot ? 0 : e * each;
     }
     return n;

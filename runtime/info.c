@@ -66,9 +66,8 @@ void rt_info(const mg_run *r)
     int tensors = 0;
     for (int i = 0; i < r->params.n; i++) {
         const rt_external *x = &r->params.item[i];
-        const bool codes = x->form->tensor->coded == MG_BASE_CODES;
         tensors += !rt_base_beside(x);
-        parameters += rt_base_beside(x) ? 0 : x->form->elements * (codes ? 2 : 1);
+        parameters += rt_base_beside(x) ? 0 : x->form->elements * rt_base_each(x);
     }
     cpu_name(cpu, sizeof cpu);
     uname(&u);

@@ -108,7 +108,7 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* A frozen matrix in NF4: its numbers, of which codes are made, a piece at a time. */
+/* A frozen matrix in fewer bits: its numbers, of which codes are made, a piece at a time. */
 typedef struct drawing {
     const filling *f;
     int64_t at;

@@ -257,7 +257,7 @@ static void open_weights(mg_run *r, bool resumed)
     const char *init = r->options->init;
     if (!r->program->adapter_json) {
         if (init && !resumed)
-            r->weights = rt_weights_open(r, init, NULL);
+            r->weights = rt_weights_open(r, init, NULL, false);
         return;
     }
     if (init && !(r->base = realpath(init, NULL)))
@@ -267,7 +267,7 @@ static void open_weights(mg_run *r, bool resumed)
     if (r->base && strlen(r->base) >= RT_BASE_MAX)
         rt_die(RT_USAGE, "--init: a path of more than %d bytes", RT_BASE_MAX - 1);
     if (r->base)
-        r->weights = rt_weights_open(r, r->base, resumed ? NULL : r->options->adapter);
+        r->weights = rt_weights_open(r, r->base, resumed ? NULL : r->options->adapter, resumed);
 }
 
 /* Finds out how this process was started. If that is wrong, all processes end, and one prints the

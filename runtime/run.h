@@ -489,8 +489,9 @@ void rt_resume_set_aside(const mg_run *r, int64_t step);
 
 typedef struct rt_weights rt_weights;
 /* Opens the weights of --init, and of --adapter (or NULL), and checks them against the program;
- * ends the program with 65 and a list of all misfits. */
-rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapter);
+ * ends the program with 65 and a list of all misfits. resumed: they are the base of a run of which
+ * a checkpoint has what is trained, and the checksum of the rest. */
+rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapter, bool resumed);
 uint32_t rt_weights_crc(const rt_weights *w);        /* of what was loaded and no adapter's */
 void rt_weights_load(mg_run *r, rt_weights *w);      /* fills the parameters */
 bool rt_weights_have(const rt_weights *w, int item); /* of r->params; of parts the first */

@@ -136,7 +136,7 @@ static void emit_tensor(const Emitter *e, size_t i, const char *shape)
     }
     const bool adapter = t->adapter && !t->slot;
     if (t->base) {
-        static const char *const parts[] = {"CODES", "ABSMAX", "SCALE", "OFFSET"};
+        static const char *const parts[] = {"CODES", "ABSMAX", "SCALE", "OFFSET", "BYTES"};
         const Train *of = &e->m->train;
         fprintf(e->out, "    BASE(MG_BASE_%s, %s, %s, ", parts[t->base - 1],
                 emit_dtype(of->half == DT_bf16 ? DT_bf16 : of->compute), shape);

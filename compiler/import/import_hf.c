@@ -43,6 +43,18 @@ static long long parameters(const Module *m)
     return all;
 }
 
+/* Patterns of names as selectors. */
+static const char *selectors(const Import *h, const json_t *patterns)
+{
+    const char *all = "";
+    size_t i;
+    json_t *pattern;
+    json_array_foreach(patterns, i, pattern)
+        all =
+            arena_printf(h->s->arena, "%s%s\"%s\"", all, i ? ", " : "", json_string_value(pattern));
+    return all;
+}
+
 static Exit make_model(Import *h, Imported *made)
 {
     Session *s = h->s;
@@ -55,6 +67,8 @@ static Exit make_model(Import *h, Imported *made)
     }
     made->text = arena_strndup(s->arena, formatted, made->size);
     made->family = arena_strdup(s->arena, h->family);
+    made->fresh = selectors(h, h->fresh);
+    made->extra = selectors(h, h->extra);
     made->weights = h->tensors;
     free(formatted);
     return EXIT_done;

@@ -235,7 +235,8 @@ static bool all_used(Merging *m)
                 diag_error(m->s->diag, (Span){0}, 621, "%s: '%s' belongs to no tensor of '%s'",
                            m->adapter[i].dir, m->adapter[i].store.all.data[k]->name, m->base.dir);
                 diag_help(m->s->diag, "a tied head is not in the base's files, and experts in one "
-                                      "tensor get no adapter");
+                                      "tensor get no adapter; the program exports a new head: "
+                                      "./train --resume --export DIR");
                 return false;
             }
     return true;

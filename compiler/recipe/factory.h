@@ -21,7 +21,10 @@ typedef struct Factory {
     Imported made;
     const char *text; /* of the model, as it is to be */
 
-    bool pretrain; /* stage pt: texts, not conversations */
+    bool pretrain;         /* stage pt: texts, not conversations */
+    const char *objective; /* of mgc tune, with its settings; NULL: the next token */
+    bool pairs, marked;    /* its records: of two answers, or of one with a mark */
+    const char *base;      /* what a frozen base is kept in: ", base = nf4", or "" */
     bool packed, lora, freeze, merges;
     int64_t kept; /* freeze: the first layer that is trained, or the first that is not */
 
@@ -44,6 +47,9 @@ const char *factory_find(const Factory *f, const char *path);
 /* factory_method.c: stage, what is trained. Before and after the model is known. */
 void factory_method(Factory *f);
 void factory_trained(Factory *f);
+/* factory_preference.c: the objective of a stage, and all keys of preferences; false: it has none.
+ */
+bool factory_preference(Factory *f, const char *stage);
 /* factory_train.c: sizes, optimizer, schedule, precision; then the options of a run. */
 void factory_numbers(Factory *f);
 void factory_run(Factory *f);

@@ -132,8 +132,14 @@ static const char *sharegpt(Factory *f, Keys *k)
 static const char *format(Factory *f, Keys *k)
 {
     const char *name = keys_text(k, "formatting");
-    if (keys_flag(k, "ranking"))
+    const bool ranked = keys_flag(k, "ranking");
+    if (ranked && !f->pairs)
         keys_missing(k, "ranking", "pairs at a stage that does not read them");
+    else if (!ranked && f->pairs)
+        keys_wrong(k, keys_given(k, "ranking") ? "ranking" : "file_name",
+                   "no pairs (ranking: true) at a stage that reads pairs");
+    else if (ranked)
+        keys_here(k, "ranking", "mgc tok: a record of chosen, one of rejected");
     else
         keys_idle(k, "ranking", "no pairs");
     if (!strcmp(name, "sharegpt") || !strcmp(name, "openai"))
@@ -178,7 +184,9 @@ static const char *shared(Factory *f)
                                                      : "";
     const char *cut = arena_printf(a, " --max-length %lld --too-long cut",
                                    (long long)keys_whole(k, "cutoff_len"));
-    return f->pretrain ? (f->packed ? cut : "") : arena_printf(a, "%s%s", on, cut);
+    return f->pretrain    ? (f->packed ? cut : "")
+           : f->objective ? cut
+                          : arena_printf(a, "%s%s", on, cut);
 }
 
 /* The token that ends a text, of tokenizer_config.json. */
@@ -327,7 +335,9 @@ static void mixed(Factory *f, size_t sets, Words *shares)
     for (size_t i = 0; !concat && !keys_given(k, "interleave_probs") && i < sets; i++)
         vec_push(a, shares, "1");
     keys_here(k, "mix_strategy", concat ? "all sets are one" : "./train --data SHARE:FILE");
-    if (!concat && strncmp(how, "interleave_", 11) != 0)
+    if (!concat && f->objective)
+        keys_missing(k, "mix_strategy", "shares of rows that are read by name: concat is here");
+    else if (!concat && strncmp(how, "interleave_", 11) != 0)
         keys_wrong(k, "mix_strategy", "'%s' is concat, interleave_under or interleave_over", how);
     else if (!concat && !f->r.steps)
         keys_missing(k, "mix_strategy", "epochs of sets with shares: say max_steps");
@@ -388,7 +398,21 @@ static void chat(Factory *f)
     keys_here(k, "enable_thinking", "the tokenizer's own chat template");
 }
 
-static void packing(Factory *f)
+/* Rows of an objective: each is a record, filled up. */
+static void rows(Factory *f)
+{
+    static const char *const of_windows[] = {"packing", "neat_packing"}, *const of_answers[] = {
+                                                                             "train_on_prompt",
+                                                                             "mask_history"};
+    f->packed = false;
+    for (size_t i = 0; i < 2; i++) {
+        keys_here(&f->k, of_windows[i], "a record is a row, filled up");
+        keys_here(&f->k, of_answers[i],
+                  "the answers behind the last question are compared, as there");
+    }
+}
+
+static void windows(Factory *f)
 {
     Keys *k = &f->k;
     const bool given = keys_given(k, "packing"), on = given ? keys_flag(k, "packing") : f->pretrain;
@@ -406,6 +430,15 @@ static void packing(Factory *f)
                                               : "answers alone are learnt");
     keys_here(k, "mask_history",
               keys_flag(k, "mask_history") ? "mgc tok --train-on last" : "every answer is learnt");
+}
+
+static void packing(Factory *f)
+{
+    Keys *k = &f->k;
+    if (f->objective)
+        rows(f);
+    else
+        windows(f);
     if (keys_given(k, "max_samples"))
         keys_here(k, "max_samples", "head -n %lld", (long long)keys_whole(k, "max_samples"));
 }

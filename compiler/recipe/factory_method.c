@@ -6,66 +6,63 @@
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-static const char *const preference[] = {"pref_beta",
-                                         "pref_ftx",
-                                         "pref_bco_weight",
-                                         "pref_loss",
-                                         "dpo_label_smoothing",
-                                         "kto_chosen_weight",
-                                         "kto_rejected_weight",
-                                         "simpo_gamma",
-                                         "ld_alpha",
-                                         "ppo_buffer_size",
-                                         "ppo_epochs",
-                                         "ppo_score_norm",
-                                         "ppo_target",
-                                         "ppo_whiten_rewards",
-                                         "ref_model",
-                                         "ref_model_adapters",
-                                         "reward_model",
-                                         "ref_model_quantization_bit",
-                                         "reward_model_type",
-                                         "reward_model_adapters",
-                                         "reward_model_quantization_bit"};
-
 static void stage(Factory *f)
 {
     Keys *k = &f->k;
-    const char *name = keys_text(k, "stage"), *unbuilt = recipe_unbuilt(PART_objectives);
-    const bool known =
-        !strcmp(name, "rm") || !strcmp(name, "dpo") || !strcmp(name, "kto") || !strcmp(name, "ppo");
+    const char *name = keys_text(k, "stage");
     f->pretrain = !strcmp(name, "pt");
+    if (factory_preference(f, name))
+        return;
     if (f->pretrain)
         keys_here(k, "stage", "the loss of every next token, of texts by mgc tok");
     else if (!strcmp(name, "sft"))
         keys_here(k, "stage",
                   "the loss of the tokens of answers, by the weights that mgc tok writes");
-    else if (known)
-        keys_missing(k, "stage", "%s", unbuilt ? unbuilt : "not built: this stage by this import");
+    else if (!strcmp(name, "ppo"))
+        keys_missing(k, "stage", "proximal policy optimization (PPO)");
     else
         keys_wrong(k, "stage", "'%s' is no stage: pt, sft, rm, dpo, kto or ppo", name);
-    for (size_t i = 0; i < sizeof preference / sizeof *preference; i++)
-        if (k->said && keys_value(k, preference[i]))
-            keys_idle(k, preference[i],
-                      known ? "its stage is not built" : "for stages over preferences");
 }
 
 /* ---- what is trained ------------------------------------------------------------------------- */
 
+/* A base in fewer bits, which is the adapter's setting. */
 static void quantized(Factory *f)
 {
-    static const char *const rest[] = {"quantization_method", "quantization_type",
-                                       "double_quantization"};
     Keys *k = &f->k;
-    const char *unbuilt = recipe_unbuilt(PART_quantized_base);
-    if (keys_given(k, "quantization_bit"))
-        keys_missing(k, "quantization_bit", "%s",
-                     unbuilt ? unbuilt : "not built: this base by this import");
-    else
+    const int64_t bits = keys_whole(k, "quantization_bit");
+    const char *method = keys_text(k, "quantization_method"),
+               *type = keys_text(k, "quantization_type");
+    const bool asked = keys_given(k, "quantization_bit"), four = asked && bits == 4;
+    f->base = "";
+    if (!asked)
         keys_idle(k, "quantization_bit", "the base has its own type");
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-        if (keys_given(k, rest[i]))
-            keys_idle(k, rest[i], "quantization_bit is what is asked for");
+    else if (bits != 4 && bits != 8)
+        keys_missing(k, "quantization_bit", "a base of %lld bits: 4 and 8 are built",
+                     (long long)bits);
+    else if (!f->lora)
+        keys_wrong(k, "quantization_bit", "%s",
+                   f->merges ? "a merge is into the weights as they are: leave it out"
+                             : "a base in fewer bits is frozen: finetuning_type lora");
+    else {
+        f->base = four ? ", base = nf4" : ", base = int8";
+        keys_here(k, "quantization_bit",
+                  four ? "adapter: base = nf4"
+                       : "adapter: base = int8; products round no inputs (docs/training.md)");
+    }
+    if (asked && strcmp(method, "bnb") != 0 && strcmp(method, "bitsandbytes") != 0)
+        keys_missing(k, "quantization_method", "weights as '%s' has them: those of bnb are here",
+                     method);
+    else if (keys_given(k, "quantization_method"))
+        keys_here(k, "quantization_method", asked ? "numbers as bitsandbytes has them" : "no bits");
+    if (four && strcmp(type, "nf4") != 0)
+        keys_missing(k, "quantization_type", "numbers as '%s' has them: nf4 is here", type);
+    else if (keys_given(k, "quantization_type"))
+        keys_idle(k, "quantization_type", four ? "it is so here" : "for quantization_bit 4");
+    if (four && !keys_flag(k, "double_quantization"))
+        keys_missing(k, "double_quantization", "absmax in f32: here they are quantised in turn");
+    else if (keys_given(k, "double_quantization"))
+        keys_idle(k, "double_quantization", four ? "it is so here" : "for quantization_bit 4");
 }
 
 /* Adapters that are there: one goes on, others go into the base first. */
@@ -260,9 +257,11 @@ static void adapter(Factory *f)
         more = arena_printf(a, "%s, ratio = %s", more,
                             keys_shown(a, keys_number(k, "loraplus_lr_ratio")));
     keys_here(k, "lora_target", "on %s", on);
-    f->r.lines = arena_printf(a, "%sadapter %s(rank = %lld, alpha = %s%s) on %s\n", f->r.lines,
+    f->r.lines = arena_printf(a, "%sadapter %s(rank = %lld, alpha = %s%s%s) on %s\n", f->r.lines,
                               keys_flag(k, "use_dora") ? "dora" : "lora", (long long)rank,
-                              keys_shown(a, alpha), more, on);
+                              keys_shown(a, alpha), more, f->base, on);
+    if (*f->made.fresh)
+        f->r.lines = arena_printf(a, "%sadapter whole() on %s\n", f->r.lines, f->made.fresh);
     f->r.all_decay = true;
     for (size_t i = 0; keys_given(k, "loraplus_lr_ratio") && i < modules.n; i++)
         if (strstr(modules.data[i], "emb") || strstr(modules.data[i], "wte"))
@@ -324,14 +323,30 @@ static void freeze(Factory *f)
     f->r.lines = arena_printf(f->s->arena, "%s%s", f->r.lines, lines);
 }
 
+/* Selectors, as `"a", "b"`, as options of a command. */
+static const char *each_word(Arena *a, const char *option, const char *selectors)
+{
+    const char *all = "";
+    for (const char *at = strchr(selectors, '"'); at; at = strchr(at, '"')) {
+        const size_t n = strcspn(at + 1, "\"");
+        all = arena_printf(a, "%s%s'%.*s'", all, option, (int)n, at + 1);
+        at += n + 2;
+    }
+    return all;
+}
+
 void factory_trained(Factory *f)
 {
     if (f->merges || f->k.failed)
         return;
-    if (import_hf(f->s, f->model, f->packed, NULL, &f->made)) {
+    if (import_hf(f->s, f->model, f->packed, f->objective, &f->made)) {
         f->k.failed = true;
         return;
     }
+    if (f->init && *f->made.fresh)
+        f->init = arena_printf(f->s->arena, "%s%s%s", f->init,
+                               each_word(f->s->arena, " --new ", f->made.fresh),
+                               each_word(f->s->arena, " --without ", f->made.extra));
     if (f->lora)
         adapter(f);
     if (f->freeze)

@@ -1,13 +1,43 @@
 /* factory_script.c - the commands of a run, as a script of the shell. */
 #include "compiler/recipe/factory.h"
 
+/* Inputs that are read by name, each with the file of mgc tok that has it, and what fills rows up.
+ */
+typedef struct Named {
+    const char *input, *end;
+} Named;
+static const Named of_pairs[] = {{"chosen=0", ".chosen.bin"},
+                                 {"chosen_mask=2", ".chosen.weights.bin"},
+                                 {"rejected=0", ".rejected.bin"},
+                                 {"rejected_mask=2", ".rejected.weights.bin"}};
+static const Named of_marks[] = {{"tokens=0", ".bin"},
+                                 {"mask=2", ".weights.bin"},
+                                 {"other=0", ".other.bin"},
+                                 {"other_mask=2", ".other.weights.bin"},
+                                 {"good=u8", ".labels"}};
+
+static const char *named_options(const Factory *f, const DataSet *d)
+{
+    const Named *in = f->pairs ? of_pairs : of_marks;
+    const size_t n =
+        f->pairs ? sizeof of_pairs / sizeof *of_pairs : sizeof of_marks / sizeof *of_marks;
+    const char *all = "";
+    for (size_t i = 0; i < n; i++)
+        all = arena_printf(f->s->arena, "%s --%s %s:\"$here\"/%s%s", all, d->held ? "val" : "data",
+                           in[i].input, d->name, in[i].end);
+    return all;
+}
+
 static const char *data_options(const Factory *f)
 {
     const char *all = "";
     for (size_t i = 0; i < f->sets.n; i++) {
         const DataSet *d = &f->sets.data[i];
-        all = arena_printf(f->s->arena, "%s --%s %s\"$here\"/%s.bin", all, d->held ? "val" : "data",
-                           d->share, d->name);
+        if (f->objective)
+            all = arena_printf(f->s->arena, "%s%s", all, named_options(f, d));
+        else
+            all = arena_printf(f->s->arena, "%s --%s %s\"$here\"/%s.bin", all,
+                               d->held ? "val" : "data", d->share, d->name);
     }
     return all;
 }
@@ -36,16 +66,16 @@ static const char *counted(const Factory *f)
     const Recipe *r = &f->r;
     Arena *a = f->s->arena;
     const long long batch = r->micro * r->accumulate * r->ranks;
-    const char *all = "";
+    const char *all = "", *rows = "\\([0-9]*\\) rows in";
+    const char *windows = f->objective ? rows : ".* \\([0-9]*\\) windows of";
     if (f->records)
-        all = arena_printf(
-            a, "records=%s\nfraction=$(awk \"BEGIN { print %lld / $records }\")\n",
-            dry(f, "", f->packed ? "\\([0-9]*\\) documents in" : ".* \\([0-9]*\\) windows of"),
-            (long long)f->records);
+        all = arena_printf(a, "records=%s\nfraction=$(awk \"BEGIN { print %lld / $records }\")\n",
+                           dry(f, "", f->packed ? "\\([0-9]*\\) documents in" : windows),
+                           (long long)f->records);
     if (r->steps && !f->by_epoch)
         return arena_printf(a, "%ssteps=%lld\n", all, (long long)r->steps);
     all = arena_printf(a, "%swindows=%s\nepoch=$(up \"$windows / %lld\")\n", all,
-                       dry(f, f->held, ".* \\([0-9]*\\) windows of"), batch);
+                       dry(f, f->held, windows), batch);
     if (r->steps)
         return arena_printf(a, "%ssteps=%lld\n", all, (long long)r->steps);
     all = arena_printf(a, "%ssteps=$(up \"$windows * %.15g / %lld\")\n", all, f->epochs, batch);

@@ -21,6 +21,15 @@ static void sizes(Factory *f)
                                                       : "gradient_accumulation_steps",
                    "a batch of %lld * %lld sequences", (long long)r->micro,
                    (long long)r->accumulate);
+    else if (f->marked) {
+        r->micro *= r->accumulate;
+        r->accumulate = 1;
+        keys_here(
+            k, "gradient_accumulation_steps",
+            "dim batch = %lld: all rows of a step are computed at once, since the loss compares "
+            "them (there those of a microbatch are compared)",
+            all);
+    }
     const int64_t seq = keys_whole(k, "cutoff_len");
     keys_here(k, "cutoff_len", "dim seq = %lld; mgc tok --max-length", (long long)seq);
     if (seq < 2 || seq > 1 << 28)

@@ -48,10 +48,4 @@ Exit command_import_ds(Session *s, const char *path);
 /* ---- llamafactory.c ---- */
 Exit command_import_yaml(Session *s);
 
-/* ---- unbuilt.c ---- */
-
-/* A part of mgc that other programs' settings ask for; NULL: it is built, else why not. */
-typedef enum Part { PART_objectives, PART_quantized_base } Part;
-const char *recipe_unbuilt(Part p);
-
 #endif

@@ -35,12 +35,17 @@ static bool of_both(const rt_external *x)
     return x->form->tensor->adapter == MG_ADAPTER_WHOLE;
 }
 
+char *rt_adapter_plain(const rt_external *x)
+{
+    return x->name + (of_both(x) ? strlen(PREFIX) : 0);
+}
+
 /* own: under the name that it has in the model. */
 static void take(rt_catalog *c, const rt_external *x, bool own)
 {
     c->item[c->n] = *x;
-    if (own && of_both(x))
-        c->item[c->n].name += strlen(PREFIX);
+    if (own)
+        c->item[c->n].name = rt_adapter_plain(x);
     c->n++;
     if (!x->part)
         c->bytes += rt_file_elements(x) * mg_dtype_bytes(rt_file_dtype(x));

@@ -11,6 +11,9 @@
 /* The tensors of a catalog that are an adapter's, or those of the model: what is trained whole is
  * of both. It shares forms and names: free `item` alone. */
 rt_catalog rt_adapter_part(const rt_catalog *all, bool adapter);
+/* The name that a tensor has in the model: what is trained whole has another in an adapter's files.
+ */
+char *rt_adapter_plain(const rt_external *x);
 /* The parameters that --export writes: all but an adapter, and copies that stay as they began. */
 rt_catalog rt_exported(const rt_catalog *all);
 /* adapter_config.json of a checkpoint; owned by the caller. */

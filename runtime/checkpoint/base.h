@@ -1,5 +1,5 @@
-/* base.h - frozen matrices that are kept in NF4 (mg_tensor.coded): how they are made of the numbers
- * of files, and what they stand for. */
+/* base.h - frozen matrices that are kept in fewer bits (mg_tensor.coded): how they are made of the
+ * numbers of files, and what they stand for. */
 #ifndef MG_BASE_H
 #define MG_BASE_H
 
@@ -7,6 +7,8 @@
 
 /* Is the item a scale or an offset, which belongs to a matrix and is in no file? */
 bool rt_base_beside(const rt_external *x);
+/* Elements a number of the tensor: 2 of codes of NF4. */
+int rt_base_each(const rt_external *x);
 /* Files have of codes the matrix that they stand for. */
 mg_dtype rt_file_dtype(const rt_external *x);
 int64_t rt_file_elements(const rt_external *x);

@@ -53,6 +53,7 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
     const bool state8 =
         t->role == MG_STATE && (t->dtype == MG_DYNAMIC8 || t->dtype == MG_UDYNAMIC8);
     const bool base = t->role == MG_PARAM && (t->coded == MG_BASE_CODES    ? t->dtype == MG_U8
+                                              : t->coded == MG_BASE_BYTES  ? t->dtype == MG_U8
                                               : t->coded == MG_BASE_ABSMAX ? t->dtype == MG_DYNAMIC8
                                                                            : false);
     if (t->role != MG_ROUNDED && t->dtype != MG_F32 && t->dtype != MG_F64 && t->dtype != MG_BF16 &&

@@ -44,6 +44,7 @@ struct rt_weights {
     size_t n;
     int *of; /* per item of the catalog, of parts the first: its source */
     bool adapter;
+    bool resumed; /* a checkpoint has all that is trained, and the checksum of the rest */
     uint32_t crc; /* of the bytes read so far that are no adapter's */
 };
 
@@ -243,9 +244,8 @@ static void match(const mg_run *r, rt_weights *w)
             find_by(w, r->params.item[i].name, r->params.item[i].form->tensor->adapter, best);
         if (w->of[i] >= 0)
             w->source[w->of[i]].used = true;
-        const bool whole = r->params.item[i].form->tensor->adapter == MG_ADAPTER_WHOLE;
-        const char *plain = r->params.item[i].name + (whole ? strlen(RT_ADAPTER_PREFIX) : 0);
-        const int before = whole ? find_by(w, plain, 0, best) : -1;
+        const char *plain = rt_adapter_plain(&r->params.item[i]);
+        const int before = plain != r->params.item[i].name ? find_by(w, plain, 0, best) : -1;
         if (before >= 0) /* the base's, which the adapter has another one for */
             w->source[before].used = true;
     }
@@ -287,7 +287,7 @@ static void check_fresh(const mg_run *r)
     for (int i = 0; i < names->n; i++) {
         bool known = false;
         for (int k = 0; k < r->params.n && !known; k++)
-            known = fnmatch(names->item[i], r->params.item[k].name, 0) == 0;
+            known = fnmatch(names->item[i], rt_adapter_plain(&r->params.item[k]), 0) == 0;
         if (!known)
             rt_die(RT_USAGE, "--new %s: no parameter of %s has such a name", names->item[i],
                    r->program->name);
@@ -311,17 +311,24 @@ static bool is_of_shape(const rt_st_tensor *t, const rt_external *x)
     return same;
 }
 
+/* Is a parameter begun, or read, without these files? */
+static bool may_lack(const mg_run *r, const rt_weights *w, const rt_external *x)
+{
+    const mg_adapter kind = x->form->tensor->adapter;
+    if (x->begins || matches(&r->options->fresh, rt_adapter_plain(x)))
+        return true;
+    return kind == MG_ADAPTER_WHOLE ? w->resumed : kind && !w->adapter;
+}
+
 static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
 {
     for (int i = 0; i < r->params.n; i += r->params.item[i].parts) {
         const rt_external *x = &r->params.item[i];
         const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
-        if (rt_base_beside(x) || (!t && (x->begins || matches(&r->options->fresh, x->name) ||
-                                         (x->form->tensor->adapter && !w->adapter &&
-                                          x->form->tensor->adapter != MG_ADAPTER_WHOLE))))
+        if (rt_base_beside(x) || (!t && may_lack(r, w, x)))
             continue;
         if (!t) {
-            fprintf(f, "\n  %s is missing: ", x->name);
+            fprintf(f, "\n  %s is missing: ", w->adapter ? x->name : rt_adapter_plain(x));
             print_wanted(f, x);
         } else if (!is_of_shape(t, x)) {
             fprintf(f, "\n  %s is ", x->name);
@@ -405,10 +412,11 @@ static void add_adapter(const mg_run *r, rt_weights *w, const char *dir)
     w->adapter = true;
 }
 
-rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapter)
+rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapter, bool resumed)
 {
     rt_weights *w = rt_alloc(1, sizeof *w);
     struct stat st;
+    w->resumed = resumed;
     check_fresh(r);
     if (stat(path, &st))
         rt_die(RT_BAD_DATA, "--init: %s: %s", path, strerror(errno));
@@ -427,7 +435,8 @@ rt_weights *rt_weights_open(const mg_run *r, const char *path, const char *adapt
     if (!f)
         rt_die(RT_FAILED, "no memory to check %s", path);
     check_parameters(r, w, f);
-    check_surplus(r, w, f);
+    if (!resumed) /* else --without may have named it */
+        check_surplus(r, w, f);
     fclose(f);
     if (*list)
         rt_die(RT_BAD_DATA, "--init: %s does not fit this program:%s", path, list);

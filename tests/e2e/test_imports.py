@@ -3,6 +3,7 @@ documented examples are imported, and their commands run on a small model; every
 has no counterpart is said with its place; what is no YAML at all harms nothing."""
 
 import json
+import math
 import os
 import random
 import re
@@ -18,6 +19,7 @@ COMMON = {"model_name_or_path": "hub", "template": "llama3", "dataset": "talks",
           "logging_steps": 1, "save_steps": 2, "plot_loss": "true", "overwrite_output_dir": "true", "report_to": "none"}
 LORA = {"stage": "sft", "finetuning_type": "lora", "lora_rank": 8, "lora_target": "all"}
 SHORT = {"max_steps": 3}
+PAIRS = {"dataset": "pairs"}
 
 # Cases by name: keys, ranks, and what model.mg or run.sh have.
 CASES = {
@@ -55,8 +57,30 @@ CASES = {
                ['adapter   whole() on "lm_head.weight"', 'decay     0 where "model.norm.weight"', "decay = 0.01)"]),
     "lion": ({**SHORT, "stage": "sft", "finetuning_type": "full", "optim": "lion_32bit", "deepspeed": "ds_z2.json", "tf32": "true",
               "disable_gradient_checkpointing": "true"}, 2, ["lion(betas", "state, grads -> dp", "recompute  none"]),
+    "dpo": ({**LORA, **SHORT, **PAIRS, "stage": "dpo", "pref_beta": 0.1, "pref_loss": "sigmoid", "dpo_label_smoothing": 0.1, "val_size": 0.1, "eval_strategy": "steps",
+             "eval_steps": 2}, 1, ["const beta = 0.1, smoothing = 0.1", "adapter   lora(rank = 8", 'chosen=0:"$here"/pairs.chosen.bin']),
+    "dpo_full": ({**PAIRS, "stage": "dpo", "finetuning_type": "full", "num_train_epochs": 0.2, "dataset": "pairs,talked", "ref_model": "hub", "warmup_ratio": 0.1,
+                  "pref_ftx": 0.0}, 2, ["follows policy by 1", "const beta = 0.1", "--data chosen=0:\"$here\"/talked.chosen.bin"]),
+    "ipo": ({**LORA, **SHORT, **PAIRS, "stage": "dpo", "pref_loss": "ipo", "pref_beta": 0.2, "val_size": 20, "eval_strategy": "steps", "eval_steps": 2}, 1,
+            ["const beta = 0.2", "rows in"]),
+    "orpo": ({**LORA, **SHORT, **PAIRS, "stage": "dpo", "pref_loss": "orpo"}, 1, ["const beta = 0.1", "model llama_orpo"]),
+    "simpo": ({**LORA, **SHORT, **PAIRS, "stage": "dpo", "pref_loss": "simpo", "simpo_gamma": 0.7}, 1, ["const beta = 0.1, gamma = 0.7"]),
+    "kto": ({**LORA, **SHORT, "stage": "kto", "dataset": "marked", "kto_chosen_weight": 1.5, "kto_rejected_weight": 0.5, "pref_beta": 0.1}, 2,
+            ["good_weight = 1.5, bad_weight = 0.5", "microbatch 2", 'good=u8:"$here"/marked.labels']),
+    "rm": ({**LORA, **SHORT, **PAIRS, "stage": "rm", "eval_dataset": "talked", "eval_strategy": "steps", "eval_steps": 2}, 1,
+           ['adapter   whole() on "score.weight"', "--init 'hub' --new 'score.weight'", "--without 'lm_head.weight'", '--val chosen=0:"$here"/talked_held.chosen.bin']),
+    "rm_full": ({**SHORT, **PAIRS, "stage": "rm", "finetuning_type": "full", "deepspeed": "ds_z3.json", "bf16": "true"}, 2, ["state, grads, params -> dp"]),
+    "qlora": ({**LORA, **SHORT, "model_name_or_path": "even", "quantization_bit": 4, "quantization_method": "bnb", "double_quantization": "true",
+               "quantization_type": "nf4"}, 1, ["lora(rank = 8, alpha = 16, base = nf4) on"]),
+    "lora_8bit": ({**LORA, **SHORT, "quantization_bit": 8, "quantization_method": "bnb"}, 1, ["lora(rank = 8, alpha = 16, base = int8) on"]),
+    "qlora_dpo": ({**LORA, **SHORT, **PAIRS, "stage": "dpo", "model_name_or_path": "even", "quantization_bit": 4}, 1, ["base = nf4) on", "const beta = 0.1"]),
 }
+FIRST = {"dpo": math.log(2), "dpo_full": math.log(2), "qlora_dpo": math.log(2), "ipo": 1 / 0.2 ** 2 / 4}  # losses where policy and reference are the same
 INFO = {
+    "pairs": {"file_name": "pairs.jsonl", "ranking": True, "columns": {"prompt": "instruction", "query": "input", "chosen": "chosen", "rejected": "rejected"}},
+    "talked": {"file_name": "talked.jsonl", "ranking": True, "formatting": "sharegpt", "columns": {"messages": "conversations", "chosen": "chosen", "rejected": "rejected"}},
+    "marked": {"file_name": "marked.jsonl", "formatting": "sharegpt", "columns": {"messages": "messages", "kto_tag": "label"},
+               "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}},
     "talks": {"file_name": "talks.jsonl", "formatting": "sharegpt", "columns": {"messages": "messages"},
               "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}},
     "shared": {"file_name": "shared.json", "formatting": "sharegpt"},
@@ -88,6 +112,11 @@ class Imports(mgctest.Case):
         self.write("data/shared.json", json.dumps([{"conversations": [{"from": names[m["role"]], "value": m["content"]} for m in t]} for t in talks]))
         self.write("data/tasks.jsonl", "".join(json.dumps({"instruction": t[0]["content"], "input": "", "output": t[1]["content"]}) + "\n" for t in talks))
         self.write("data/pages.jsonl", "".join(json.dumps({"body": " ".join(m["content"] for m in t) * 3}) + "\n" for t in talks))
+        self.write("data/pairs.jsonl", "".join(json.dumps({"instruction": t[0]["content"], "input": "", "chosen": t[1]["content"], "rejected": "No."}) + "\n" for t in talks))
+        said = lambda text: {"from": "gpt", "value": text}  # noqa: E731
+        self.write("data/talked.jsonl", "".join(json.dumps({"conversations": [{"from": "human", "value": t[0]["content"]}], "chosen": said(t[1]["content"]),
+                                                            "rejected": said("Never.")}) + "\n" for t in talks))
+        self.write("data/marked.jsonl", "".join(json.dumps({"messages": t, "label": i % 2 == 0}) + "\n" for i, t in enumerate(talks)))
         self.write("ds_z3.json", json.dumps(Z3, indent=2))
         self.write("ds_z2.json", json.dumps({**Z3, "zero_optimization": {"stage": 2}}))
 
@@ -97,6 +126,17 @@ class Imports(mgctest.Case):
         self.trains("./hub.out", "--export", "hub2")
         shutil.copy(self.path("hub2/model.safetensors"), self.path("hub/model.safetensors"))
 
+    def even(self):
+        """A model whose rows have whole blocks of NF4."""
+        shutil.copytree(self.path("hub"), self.path("even"))
+        config = json.loads(self.read("hub/config.json"))
+        self.write("even/config.json", json.dumps({**config, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}))
+        os.remove(self.path("even/model.safetensors"))
+        self.compiles("import-hf", "even", "-o", "even.mg")
+        self.compiles("even.mg", "-o", "even.out")
+        self.trains("./even.out", "--export", "even2")
+        shutil.copy(self.path("even2/model.safetensors"), self.path("even/model.safetensors"))
+
     def yaml(self, name, keys):
         keys = {k: v for k, v in keys.items() if v is not None}
         self.write(f"{name}.yaml", f"### {name}\n" + "".join(f"{k}: {v}\n" for k, v in keys.items()))
@@ -105,7 +145,8 @@ class Imports(mgctest.Case):
     def test_examples(self):
         """Each is imported, its commands run for some steps, and all its keys have a line with their place."""
         self.weights()
-        for name in some(CASES, 5):
+        self.even()
+        for name in some(CASES, 6):
             keys, ranks, has = CASES[name]
             keys = self.yaml(name, {**COMMON, **keys, "output_dir": f"saves/{name}"})
             with self.subTest(name=name):
@@ -126,6 +167,12 @@ class Imports(mgctest.Case):
                 steps = 3 if "max_steps" in keys else max(int(f[5:]) for f in folders)
                 self.assertIn(f"step-{steps:08d}", folders)
                 self.assertGreaterEqual(steps, 2)
+                losses = [x["loss"] for x in self.metrics(f"saves/{name}") if "loss" in x]
+                if name in FIRST:
+                    self.assertAlmostEqual(losses[0], FIRST[name], places=4)
+                elif name == "kto":  # half the mean weight of four answers, as they are drawn
+                    self.assertIn(round(losses[0], 4), (0.25, 0.375, 0.5, 0.625, 0.75))
+                self.assertEqual(len(losses), steps)
 
     def test_rates(self):
         """The rates of the run are the schedule's that the file says."""
@@ -153,8 +200,25 @@ class Imports(mgctest.Case):
         self.refused({"lora_rank": "eight"}, "'lora_rank' is a whole number, and this is not")
         self.refused({"bf16": '"true"'}, "'bf16' is true or false, and this is not")
         self.refused({"learning_rate": "[1, 2]"}, "'learning_rate' is a number, and this is not")
-        self.refused({"stage": "dpo", "pref_beta": 0.1}, "'stage' has no counterpart: not built")
-        self.refused({"quantization_bit": 4}, "'quantization_bit' has no counterpart: not built")
+        dpo = {"stage": "dpo", "dataset": "pairs"}
+        self.refused({"stage": "ppo"}, "'stage' has no counterpart: proximal policy optimization")
+        self.refused({**dpo, "pref_loss": "hinge"}, "'pref_loss' has no counterpart: the loss 'hinge': of those there are sigmoid, ipo, orpo and simpo")
+        self.refused({**dpo, "pref_loss": "dpop"}, "'dpop' is no loss: sigmoid, hinge, ipo, kto_pair, orpo or simpo")
+        self.refused({**dpo, "pref_loss": "ipo", "dpo_label_smoothing": 0.1}, "smoothing is for pref_loss sigmoid, and this is ipo")
+        self.refused({**dpo, "pref_ftx": 0.1}, "'pref_ftx' has no counterpart: the loss of the chosen answers")
+        self.refused({**dpo, "pref_bco_weight": 1}, "'pref_bco_weight' has no counterpart")
+        self.refused({**dpo, "ld_alpha": 0.5}, "'ld_alpha' has no counterpart")
+        self.refused({**dpo, "ref_model": "data"}, "'ref_model' has no counterpart: a reference that is another model")
+        self.refused({**dpo, "ref_model": "hub", "ref_model_adapters": "x"}, "'ref_model_adapters' has no counterpart")
+        self.refused({**dpo, "ref_model": "hub", "ref_model_quantization_bit": 4}, "'ref_model_quantization_bit' has no counterpart")
+        self.refused({**dpo, "dataset": "talks"}, "no pairs (ranking: true) at a stage that reads pairs")
+        self.refused({"dataset": "pairs"}, "'ranking' has no counterpart: pairs at a stage that does not read them")
+        self.refused({**dpo, "dataset": "pairs,talked", "mix_strategy": "interleave_under", "interleave_probs": "0.5,0.5"}, "shares of rows that are read by name")
+        self.refused({"quantization_bit": 3}, "'quantization_bit' has no counterpart: a base of 3 bits: 4 and 8 are built")
+        self.refused({"quantization_bit": 4, "quantization_method": "hqq"}, "'quantization_method' has no counterpart: weights as 'hqq' has them")
+        self.refused({"quantization_bit": 4, "quantization_type": "fp4"}, "'quantization_type' has no counterpart: numbers as 'fp4' has them")
+        self.refused({"quantization_bit": 4, "double_quantization": "false"}, "'double_quantization' has no counterpart")
+        self.refused({"quantization_bit": 8, "finetuning_type": "full"}, "a base in fewer bits is frozen: finetuning_type lora")
         self.refused({"neftune_noise_alpha": 5}, "'neftune_noise_alpha' has no counterpart")
         self.refused({"use_galore": "true"}, "'use_galore' has no counterpart")
         self.refused({"optim": "adamw_4bit"}, "'optim' has no counterpart")
@@ -192,6 +256,8 @@ class Imports(mgctest.Case):
         adapter = "saves/first/ckpt/step-00000003"
         self.write("export.yaml", f"model_name_or_path: hub\nadapter_name_or_path: {adapter}\ntemplate: llama3\ntrust_remote_code: true\n"
                                   "export_dir: merged\nexport_size: 5\nexport_device: cpu\nexport_legacy_format: false\n")
+        r = self.mgc("import-yaml", "export.yaml", "quantization_bit=4")
+        self.assertIn("a merge is into the weights as they are", r.err)
         r = self.mgc("import-yaml", "export.yaml")
         self.assertEqual(r.returncode, 0, r.err)
         run("export")

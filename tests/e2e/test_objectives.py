@@ -113,6 +113,33 @@ class Objectives(mgctest.Case):
         self.assertEqual(self.names("out/model.safetensors")["score.weight"], [1, 32])
         self.compiles("import-hf", "out", "--objective", "reward", "-o", "again.mg")  # the head is in the files now
 
+    def test_head_beside_an_adapter(self):
+        """The new head is trained in full, as PEFT's modules_to_save: in the adapter's files, resumed to the bit, read by --adapter, exported."""
+        self.compiles("import-hf", "given", "-o", "lm.mg")
+        self.compiles("lm.mg", "-D", "seq=32", "-o", "lm")
+        self.trains("./lm", "--data", "p.jsonl", "--steps", 1, "--out", "r0", "--export", "hub")
+        self.compiles("tune", "hub", "--objective", "reward", "--lora", "rank=2,alpha=4", "-D", "seq=28", "-D", "batch=4", "-o", "reward")
+        base = ("--init", "hub", "--without", "lm_head.*")
+        r = self.trains("./reward", *ROWS, *base, "--steps", 1, "--out", "r1", code=65)
+        self.assertIn("score.weight is missing: [1, 32]", r.err)
+        losses = self.run_one("reward", 6, "r1", *base, "--new", "score.*", "--save-every", 3, "--export", "out")
+        self.assertLess(losses[-1], losses[0])
+        last = "r1/ckpt/step-00000006/"
+        config = json.loads(self.read(last + "adapter_config.json"))
+        self.assertEqual((config["task_type"], config["modules_to_save"]), ("SEQ_CLS", ["score"]))
+        names = self.names(last + "adapter_model.safetensors")
+        self.assertEqual({k for k in names if ".lora_" not in k}, {"base_model.model.score.weight"})
+        self.assertIn("exp_avg.base_model.model.score.weight", self.names(last + "optimizer.safetensors"))
+        self.assertEqual(self.run_one("reward", 6, "r1", "--resume=r1/ckpt/step-00000003")[-3:], losses[3:])
+        plain = self.names("hub/model.safetensors")
+        plain.pop("lm_head.weight")
+        self.assertEqual(self.names("out/model.safetensors"), plain | {"score.weight": [1, 32]})
+        self.trains("./reward", *base, "--adapter", last.rstrip("/"), "--export", "again")
+        self.assertEqual(self.read("again/model.safetensors"), self.read("out/model.safetensors"))
+        r = self.mgc("merge", last.rstrip("/"), "--base", "hub", "-o", "merged")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("the program exports a new head: ./train --resume --export", r.err)
+
     def test_refused(self):
         for objective, code, says in (("dop", "MG0281", "there is: classify, distill, dpo, ipo, kto, orpo, reward, simpo"),
                                       ("../dpo", "MG0281", "there is no objective"), ("dpo,gamma=1", "MG0282", "there is: beta, smoothing, reference"),

@@ -27,12 +27,16 @@ class Ptx(shim.Case):
                 self.follows(os.path.join(PARITY, model), precision, arch)
 
     def test_base(self):
-        """Matrices of layers that one fused kernel makes of their codes in NF4."""
-        for precision, arch in some((("f32", "80"), ("bf16", "80"), ("f32", "90a"), ("bf16", "90a")), 1):
-            with self.subTest(precision=precision, arch=arch):
+        """Matrices of layers that one fused kernel makes of their codes in NF4 or int8."""
+        with open(os.path.join(PARITY, "adapter_small.mg"), encoding="utf-8") as f:
+            text = f.read()
+        for kind, precision, arch in some((("nf4", "f32", "80"), ("int8", "bf16", "80"), ("nf4", "bf16", "90a"), ("int8", "f32", "90a"), ("nf4", "bf16", "80"),
+                                           ("int8", "f32", "80"), ("nf4", "f32", "90a"), ("int8", "bf16", "90a")), 1):
+            with self.subTest(kind, precision=precision, arch=arch):
+                self.write("small.mg", text.replace("base = nf4", f"base = {kind}"))
                 more = ("-D", "head=64") if precision == "f32" else ()  # bf16 has it
-                self.follows(os.path.join(PARITY, "adapter_small.mg"), precision, arch, "--adapter", "base", "-D", "hidden=64", "-D", "ffn=128", *more)
-                self.assertIn("mg_nf4", self.read("kernels.cu").decode())
+                self.follows(self.path("small.mg"), precision, arch, "--adapter", "base", "-D", "hidden=64", "-D", "ffn=128", *more)
+                self.assertIn({"nf4": "mg_nf4", "int8": "0.00787401"}[kind], self.read("kernels.cu").decode())
 
     def ptx(self, arch):
         """kernels.ptx, of kernels.cu."""

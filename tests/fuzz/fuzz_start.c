@@ -54,7 +54,7 @@ static void open_index(void *ctx)
 {
     mg_run *r = ctx;
     fuzz_file("model.safetensors.index.json", input.data, input.size);
-    rt_weights *w = rt_weights_open(r, fuzz_folder(), NULL);
+    rt_weights *w = rt_weights_open(r, fuzz_folder(), NULL, false);
     rt_weights_close(w);
 }
 

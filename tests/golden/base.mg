@@ -5,6 +5,12 @@
 # CUT: help: split it over fewer ranks, or split another dim, or leave out `base = nf4`
 # ROWS: error[MG0350]: 'model.layers.{}.self_attn.q_proj.weight', 64 x 160, cannot be kept in NF4: blocks of 64 elements do not make up its rows
 # ROWS: help: leave out `base = nf4`, or make rows of a multiple of 64 elements
+# RUN: sed 's/base = nf4/base = int8/' %s >%t.mg
+# RUN: %mgc %t.mg -D tp=2 -D hidden=160 --check
+# RUN: not %mgc %t.mg -D tp=2 -D ffn=255 --check 2>&1 | FileCheck %s --check-prefix=PADDED
+# PADDED: error[MG0360]: 'model.layers.{}.mlp.gate_proj.weight', 255 x 128, cannot be kept in 8 bits: it is padded
+# PADDED: note: asked for here
+# PADDED: help: leave out `base = int8`
 dim layers = 2, hidden = 128, kv_heads = 2, group = 2, head = 16, ffn = 256
 dim vocab = 256, seq = 24, batch = 4
 

@@ -1,10 +1,10 @@
-"""Golden numbers of a base in NF4 (QLoRA): a Llama of transformers whose layers' matrices are what bitsandbytes' NF4 with double
-quantisation makes of them, with PEFT's LoRA beside.
+"""Golden numbers of a base in NF4 (QLoRA) and in int8: a Llama of transformers whose layers' matrices are what bitsandbytes' NF4 with
+double quantisation, or its int8 with an absmax a row (LLM.int8's weights), makes of them, with PEFT's LoRA beside.
 
-    python3 base.py        writes golden/base_nf4.{safetensors,json}
+    python3 base.py        writes golden/base_{nf4,int8}.{safetensors,json}
 
 Needs torch, transformers, peft and bitsandbytes; the tests do not. The matrices are quantised from bf16 and dequantised in f32 by
-bitsandbytes (quantize_4bit, dequantize_4bit); the model then computes in float64 (but angles of rope, which transformers has in
+bitsandbytes (quantize_4bit, dequantize_4bit; int8_vectorwise_quant, int8_vectorwise_dequant); the model then computes in float64 (but angles of rope, which transformers has in
 float32). A matrix of 320 blocks has two nested scales, and one with rows of 5 blocks has them change within a row. The files are as those
 of adapters.py, except that the base is BF16, and is there as it was before it was quantised.
 """
@@ -35,7 +35,12 @@ def norm(self, x):
     return x / torch.sqrt((x**2).mean(-1, keepdim=True) + self.variance_epsilon) * self.weight
 
 
-def quantised(w):
+def int8(w):
+    codes, absmax, _ = functional.int8_vectorwise_quant(w.float())
+    return functional.int8_vectorwise_dequant(codes, absmax)
+
+
+def nf4(w):
     """The absmax get the nearest codes, as on a GPU: bitsandbytes' kernel for floats on a processor gives a number that is within 3e-5 of
     the middle of two either of them. For float64 it compares with all."""
     q, state = functional.quantize_4bit(w.float(), blocksize=64, compress_statistics=True, quant_type="nf4")
@@ -44,7 +49,7 @@ def quantised(w):
     return functional.dequantize_4bit(q, state)
 
 
-def base(random):
+def base(random, quantised):
     """The model, and the weights that it was made of."""
     modeling_llama.LlamaRMSNorm.forward = norm
     model, start = LlamaForCausalLM(CONFIG), {}
@@ -62,9 +67,9 @@ def loss_of(model, tokens):
     return F.cross_entropy(z.reshape(-1, CONFIG.vocab_size), tokens[:, 1:].reshape(-1))
 
 
-def main():
+def golden(quantised):
     random = torch.Generator().manual_seed(80)
-    model, start = base(random)
+    model, start = base(random, quantised)
     model = get_peft_model(model, LORA)
     trained = {plain(n): p for n, p in model.named_parameters() if p.requires_grad}
     with torch.no_grad():
@@ -85,7 +90,7 @@ def main():
         losses.append(loss.item())
         optimizer.step()
     assert all(n.startswith(PREFIX) for n in trained)
-    path = os.path.join(HERE, "golden", "base_nf4")
+    path = os.path.join(HERE, "golden", "base_" + quantised.__name__)
     tensors = {f"weight.{n}": a for n, a in start.items()} | {f"grad.{n}": a.astype(numpy.float32) for n, a in grads.items()}
     write_safetensors(path + ".safetensors", tensors | {"batch": tokens.numpy().astype(numpy.uint8)})
     with open(path + ".json", "w", encoding="utf-8") as f:
@@ -95,4 +100,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    golden(nf4)
+    golden(int8)

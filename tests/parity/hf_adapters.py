@@ -4,14 +4,16 @@ checkpoint beside the base, transformers the merged export, and both have the lo
     python3 hf_adapters.py        needs torch, transformers and peft
 """
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Phi3Config,
+from peft import AutoPeftModelForSequenceClassification, LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import save_file
+from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Phi3Config,
                           Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM)
 
 from check import MGC, read_safetensors
@@ -69,9 +71,39 @@ def check(name, model, kind, on=("q_proj", "v_proj", "down_proj")):
     return max(theirs, whole, read) < 1e-4 and before > 0.1
 
 
+def check_head():
+    """A classifier: the head beside the adapter is in the files as PEFT's modules_to_save. The next step's loss is that of PEFT's model."""
+    folder = tempfile.mkdtemp(prefix="mgc-hf-")
+    LlamaForCausalLM(LlamaConfig(**SIZES)).save_pretrained(os.path.join(folder, "base"))
+    tokens, labels = torch.randint(3, 256, (4, 24)), torch.tensor([2, 0, 1, 2])
+    for i, n in enumerate((24, 9, 17, 20)):
+        tokens[i, n:] = 0
+    save_file({"tokens": tokens.to(torch.uint8), "target": labels[:, None].to(torch.uint8)}, os.path.join(folder, "rows.safetensors"))
+    run(folder, MGC, "tune", "base", "--objective", "classify,labels=3,pad=0", "--lora", "rank=4,alpha=8", "-o", "train", "-D", "seq=24", "-D", "batch=4")
+    run(folder, "./train", "--init", "base", "--new", "score.weight", "--without", "lm_head.weight", "--data", "rows.safetensors", "--steps", 20,
+        "--lr", 3e-2, "--out", "run", "--export", "merged")
+    run(folder, "./train", "--resume", "--data", "rows.safetensors", "--steps", 21, "--out", "run", "--keep", 0)
+    with open(os.path.join(folder, "run/metrics.jsonl"), encoding="utf-8") as f:
+        losses = [json.loads(line)["loss"] for line in f]
+    last = os.path.join(folder, "run/ckpt/step-00000020")
+
+    def loss(model):
+        model.config.pad_token_id = 0
+        with torch.no_grad():
+            return float(model.eval()(input_ids=tokens, attention_mask=(tokens != 0).long(), labels=labels).loss)
+
+    base = AutoModelForSequenceClassification.from_pretrained(os.path.join(folder, "base"), num_labels=3, dtype=torch.float32)
+    theirs = loss(PeftModel.from_pretrained(base, last))
+    auto = loss(AutoPeftModelForSequenceClassification.from_pretrained(last, num_labels=3))
+    merged = loss(AutoModelForSequenceClassification.from_pretrained(os.path.join(folder, "merged"), dtype=torch.float32))
+    print(f"classify: losses {losses[0]:.4f} to {losses[20]:.7f}; PEFT {theirs:.7f}, by its automatic class {auto:.7f}, merged {merged:.7f}")
+    return max(abs(x - losses[20]) for x in (theirs, auto, merged)) < 1e-5 and losses[20] < losses[0] / 2
+
+
 if __name__ == "__main__":
     torch.manual_seed(5)
-    good = [check("llama", LlamaForCausalLM(LlamaConfig(**SIZES)), kind) for kind in ("lora", "dora")]
+    good = [check_head()]
+    good += [check("llama", LlamaForCausalLM(LlamaConfig(**SIZES)), kind) for kind in ("lora", "dora")]
     good.append(check("qwen2", Qwen2ForCausalLM(Qwen2Config(**SIZES)), "lora"))
     phi = Phi3ForCausalLM(Phi3Config(**SIZES, pad_token_id=0))
     good += [check("phi3", phi, kind, ("qkv_proj", "gate_up_proj")) for kind in ("lora", "dora")]

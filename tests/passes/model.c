@@ -157,7 +157,7 @@ static void draw_documents(Tensor64 *to, uint64_t *state)
             k % window == 0 || draw_int(state, 4) == 0 ? (double)(k % window) : to->data[k - 1];
 }
 
-/* A number that the parameter can hold: of a base in NF4 any byte, or a number of dynamic8. */
+/* A number that the parameter can hold: of a base in codes any byte, or a number of dynamic8. */
 static double draw_parameter(const Tensor *p, uint64_t *state, double low, double high)
 {
     return p->type.dtype == DT_u8         ? draw_int(state, 256)

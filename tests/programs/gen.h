@@ -101,10 +101,10 @@ typedef struct Gen {
     int experts, choice, best, slot, rows;
     bool named; /* inputs by name */
     bool weighted;
-    int blocks;        /* the dim that blocks of a base in NF4 are of; -1: there is no such base */
-    bool plain;        /* a model that layouts take: little that looks across dims */
-    int ordered;       /* the dim of positions that see those before them alone; -1: none */
-    const char *start; /* where documents of the data begin, or NULL */
+    int blocks;  /* the dim that blocks of a base in NF4 are of; -1: it is not made for them */
+    bool plain;  /* a model that layouts take: little that looks across dims */
+    int ordered; /* the dim of positions that see those before them alone; -1: none */
+    const char *start;   /* where documents of the data begin, or NULL */
     int loops[4], depth; /* the repeats and scans around, as dims */
     int scanned;         /* the dim of the scan around; -1: there is none */
     Text *before;        /* of a scan: where its parameters go */

@@ -21,6 +21,7 @@
 #include "decide/make.h"
 #include "ir/optimizers.h"
 #include "passes/walk.h"
+#include "runtime/int8.h"
 #include "runtime/nf4.h"
 #include "tests/plan/sharded.h"
 #include "tests/sample.h"
@@ -475,9 +476,9 @@ static Plan *plan_many(Many *many, const Device *d)
     return s == PASS_ok ? job.plan : NULL;
 }
 
-/* ---- a base in NF4 -------------------------------------------------------------------------- */
+/* ---- a base in fewer bits ------------------------------------------------------------------- */
 
-/* The place of the tensor among arguments; behind its codes come their absmax, scales, offset. */
+/* The place of the tensor among arguments; behind its codes comes what they are scaled by. */
 static size_t place_in(const Fn *fn, FnArg arg)
 {
     size_t k = 0;
@@ -486,14 +487,32 @@ static size_t place_in(const Fn *fn, FnArg arg)
     return k;
 }
 
+/* Of NF4 the number at a place in the order of files, of so many; part[0] has the codes. */
+static double from_nf4(const Tensor64 *part, int64_t at, int64_t elements)
+{
+    enum { CODES, ABSMAX, SCALE, OFFSET };
+    const int64_t blocks = elements / BASE_BLOCK, half = BASE_BLOCK / 2,
+                  layers = type_elements(&part[OFFSET].type),
+                  scales = type_elements(&part[SCALE].type), k = at / BASE_BLOCK,
+                  in = at % BASE_BLOCK;
+    const double absmax = part[ABSMAX].data[k] * part[SCALE].data[k * scales / blocks] +
+                          part[OFFSET].data[k * layers / blocks];
+    return absmax * mg_nf4(part[CODES].data[k * half + in % half], in >= half);
+}
+
+/* Of int8, likewise: part[1] has one number a row. */
+static double from_int8(const Tensor64 *part, int64_t at, int64_t elements)
+{
+    const int64_t row = elements / type_elements(&part[1].type);
+    return (part[0].data[at] - MG_INT8_ZERO) * part[1].data[at / row] * (double)MG_INT8_UNIT;
+}
+
 /* The numbers that codes stand for, by the order of files alone. */
-static Tensor64 dequantised(Arena *a, const Tensor *w, const Tensor64 *part)
+static Tensor64 dequantised(Arena *a, const Tensor *w, const Tensor64 *part, FrozenBase kind)
 {
     Tensor64 x = {w->type, NEW_ARRAY(a, double, type_elements(&w->type))};
-    const int64_t blocks = type_elements(&x.type) / BASE_BLOCK, half = BASE_BLOCK / 2,
-                  layers = type_elements(&part[BASE_offset].type),
-                  scales = type_elements(&part[BASE_scale].type);
-    for (int64_t e = 0; e < blocks * BASE_BLOCK; e++) {
+    const int64_t elements = type_elements(&x.type);
+    for (int64_t e = 0; e < elements; e++) {
         int64_t index[MAX_RANK], rest = e, at = 0;
         for (int i = w->type.rank - 1; i >= 0; i--) {
             index[i] = rest % w->type.dims[i].size;
@@ -503,16 +522,12 @@ static Tensor64 dequantised(Arena *a, const Tensor *w, const Tensor64 *part)
             const int dim = i < w->stacked ? i : w->order[i - w->stacked];
             at = at * w->type.dims[dim].size + index[dim];
         }
-        const int64_t k = at / BASE_BLOCK, in = at % BASE_BLOCK;
-        const double absmax =
-            part[BASE_absmax].data[k] * part[BASE_scale].data[k * scales / blocks] +
-            part[BASE_offset].data[k * layers / blocks];
-        x.data[e] = absmax * mg_nf4(part[BASE_codes].data[k * half + in % half], in >= half);
+        x.data[e] = kind == BASE_nf4 ? from_nf4(part, at, elements) : from_int8(part, at, elements);
     }
     return x;
 }
 
-/* The program without `base = nf4` gives the same of what the codes stand for. */
+/* The program without `base = ...` gives the same of what the codes stand for. */
 static void compare_base(const char *text, Model *one, bool gpu, uint64_t seed,
                          const Tensor64 *args, const Tensor64 *want, const double *size)
 {
@@ -530,8 +545,8 @@ static void compare_base(const char *text, Model *one, bool gpu, uint64_t seed,
         const size_t at = place_in(coded, arg);
         here[k] = args[at];
         if (arg.role == ARG_param && one->m->tensors.data[arg.tensor].base)
-            here[k] = dequantised(wide.a, &wide.m->tensors.data[arg.tensor],
-                                  &args[at] - BASE_codes); /* so that a part is at its name */
+            here[k] = dequantised(wide.a, &wide.m->tensors.data[arg.tensor], &args[at],
+                                  one->m->train.base);
     }
     const Tensor64 *got = run_fn(&wide, fn, here);
     for (size_t k = 0; k < fn->results.n; k++) {
@@ -539,7 +554,7 @@ static void compare_base(const char *text, Model *one, bool gpu, uint64_t seed,
         for (int64_t e = 0; e < type_elements(&want[k].type); e++)
             most = fmax(most, fabs(want[k].data[e]));
         if (!(apart(&got[k], &want[k]) <= BOUND * most))
-            differs(arena_printf(wide.a, "result %zu, of what is in NF4,", k),
+            differs(arena_printf(wide.a, "result %zu, of what is in codes,", k),
                     apart(&got[k], &want[k]) / most);
     }
 }

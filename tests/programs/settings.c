@@ -103,7 +103,9 @@ static void write_adapter(Gen *g)
     if (draw_one_in(g, 12))
         of = TEXT("\"*%s*\"", g->external[draw_below(g, g->nexternal)]);
     const char *name = ANY("", "", "fast ");
-    const char *base = g->blocks >= 0 || draw_one_in(g, 30) ? ", base = nf4" : "";
+    const char *base = g->blocks >= 0 || draw_one_in(g, 30) ? ANY(", base = nf4", ", base = int8")
+                       : draw_one_in(g, 6)                  ? ", base = int8"
+                                                            : "";
     line(g, "adapter %s%s(rank = %s, alpha = %s%s%s%s) on %s", name, ANY("lora", "lora", "dora"),
          ANY("1", "1", "1", "2"), ANY("1", "3", "0.5"), ANY("", "", ", dropout = 0.25"),
          ANY("", "", ", rank_stabilized = 1, ratio = 4"), base, of);

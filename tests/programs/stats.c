@@ -93,6 +93,7 @@ static const char *const words[] = {
     "lora(",
     "dora(",
     "base = nf4",
+    "base = int8",
     "average ",
     " follows ",
     "rank ",

@@ -12,6 +12,7 @@ CONFIG = {"model_type": "llama", "vocab_size": 40, "hidden_size": 32, "intermedi
 BATCH, STEPS, RATE = 4, 20, 1e-3
 RANK, ALPHA = 4, 8  # of the adapter
 ADAPTED = ("q_proj", "v_proj")
+HEAD = ("score",)  # of a classifier, trained in full beside the adapter
 
 # name: (objective with its settings, what else)
 CASES = {
@@ -26,7 +27,9 @@ CASES = {
     "kto_lora": "kto,beta=0.2",
     "reward": "reward",
     "reward_center": "reward,center=0.05",
+    "reward_lora": "reward",  # the head beside the adapter: PEFT's modules_to_save
     "classify": "classify,labels=3",  # of transformers itself
+    "classify_lora": "classify,labels=3",
     "grpo": "grpo,group=2,tokens=7,loss=grpo",
     "grpo_clipped": "grpo,group=2,tokens=7,updates=3,loss=dapo,beta=0.1,clip=0.1,clip_high=0.15,temperature=0.8",
     "grpo_dr": "grpo,group=2,tokens=7,loss=dr_grpo,beta=0.05,kl=plain",

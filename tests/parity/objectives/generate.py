@@ -193,7 +193,8 @@ def trainer_of(name, folder, model, reference):
     kind = cases.CASES[name].split(",")[0]
     rows = pairs(name, (1, 1) if kind == "orpo" else (1, 5))
     data = datasets.Dataset.from_list(rows)
-    adapter = peft.LoraConfig(r=cases.RANK, lora_alpha=cases.ALPHA, target_modules=list(cases.ADAPTED), task_type="CAUSAL_LM") if lora else None
+    head = {"task_type": "SEQ_CLS", "modules_to_save": list(cases.HEAD)} if kind in ("reward", "classify") else {"task_type": "CAUSAL_LM"}
+    adapter = peft.LoraConfig(r=cases.RANK, lora_alpha=cases.ALPHA, target_modules=list(cases.ADAPTED), **head) if lora else None
     if kind == "grpo":
         return grpo_trainer(name, folder, model, adapter)
     common = {"train_dataset": data, "processing_class": tokenizer(), "peft_config": adapter}
@@ -215,7 +216,7 @@ def trainer_of(name, folder, model, reference):
         args = settings(folder, trl.RewardConfig, center_rewards_coefficient=o.get("center"))
         return trl.RewardTrainer(model=model, args=args, **common)
     if kind in ("classify", "distill"):
-        return Plain(model=model, args=settings(folder, hf.TrainingArguments, remove_unused_columns=False),
+        return Plain(model=peft.get_peft_model(model, adapter) if lora else model, args=settings(folder, hf.TrainingArguments, remove_unused_columns=False),
                      train_dataset=datasets.Dataset.from_list(plain(name, kind, o)), data_collator=collated)
     args = settings(folder, orpo.ORPOConfig, beta=o["beta"], max_length=24)
     return orpo.ORPOTrainer(model=model, args=args, **common)
@@ -254,11 +255,16 @@ def stored_reference(model, batch):
     return torch.stack(both, 1).tolist()
 
 
+def file_name(n):
+    """Of a parameter of PEFT's model: as adapters' files have it, where `modules_to_save` are as they are in the model."""
+    return n.replace(".modules_to_save.default", "").replace(".default", "")
+
+
 def gradients(model):
     found = {}
     for n, p in model.named_parameters():
         if p.grad is not None:
-            n, g = n.replace(".default", ""), p.grad.double().flatten()
+            n, g = file_name(n), p.grad.double().flatten()
             found[n] = [float(g.norm()), float((g * torch.tensor(tiny.signs(n, len(g)), dtype=torch.float64)).sum())]
     return found
 
@@ -270,8 +276,8 @@ def golden(name):
         trainer = trainer_of(name, folder, model, reference)
         if name.endswith("_lora"):
             for n, p in trainer.model.named_parameters():
-                if "lora_" in n:
-                    short = n.replace(".default", "")
+                if "lora_" in n or ".modules_to_save." in n:
+                    short = file_name(n)
                     p.data = torch.tensor(list(tiny.weights(short, list(p.shape), 0)), dtype=F32).view(p.shape)
         begun = {n: p.detach().clone() for n, p in trainer.model.named_parameters()}
         if kind == "grpo":
@@ -302,7 +308,8 @@ def golden(name):
                 batch = {k: v.double() if v.is_floating_point() else v for k, v in given.inputs(trainer).items()}
             loss = trainer.compute_loss(trainer.model, batch)
             loss.backward()
-            shapes = {n.replace(".default", ""): [list(p.shape), 1 if p.ndim < 2 else 0] for n, p in trainer.model.named_parameters()}
+            shapes = {file_name(n): [list(p.shape), 1 if p.ndim < 2 else 0] for n, p in trainer.model.named_parameters()
+                      if ".original_module." not in n}
             out = {"rows": rows, "loss": float(loss), "gradients": gradients(trainer.model), "losses": losses, "shapes": shapes}
         finally:
             in_float32()

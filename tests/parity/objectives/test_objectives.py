@@ -33,7 +33,7 @@ PREFIX = "base_model.model."
 def names(golden):
     """The names of files of the golden parameters, and of those that a base has: (name, name in PEFT's model, shape, base)."""
     for n, (shape, base) in golden["shapes"].items():
-        adapter = ".lora_" in n
+        adapter = n.startswith(PREFIX) and n in golden["gradients"]
         yield (n if adapter or not n.startswith(PREFIX) else n[len(PREFIX):].replace(".base_layer.", ".")), n, shape, base, adapter
 
 
@@ -74,6 +74,8 @@ def model(folder, name, seq):
     text = re.sub(r"\bseq = \d+\b", f"seq = {seq}", text, count=1)
     text = re.sub(r"\bbatch = \d+\b", f"batch = {cases.BATCH}", text, count=1)
     line = f"    adapter lora(rank = {cases.RANK}, alpha = {cases.ALPHA}) on " + ", ".join(f'"*.{x}.weight"' for x in cases.ADAPTED)
+    if name.startswith(("reward", "classify")):
+        line += "\n    adapter whole() on " + ", ".join(f'"{x}.weight"' for x in cases.HEAD)
     text = re.sub(r"(?ms)^train \{.*?^\}\n", lambda _: TRAIN.replace("}\n", line + "\n}\n") if name.endswith("_lora") else TRAIN, text, count=1)
     with open(f"{folder}/m.mg", "w", encoding="utf-8") as f:
         f.write(text)
@@ -128,7 +130,8 @@ def adapter_directory(folder, golden):
     tiny.write_safetensors(f"{folder}/adapter/adapter_model.safetensors",
                            {n: ("F32", s, tiny.weights(n, s, b).tobytes()) for n, _, s, b, adapter in names(golden) if adapter})
     with open(f"{folder}/adapter/adapter_config.json", "w", encoding="utf-8") as f:
-        json.dump({"peft_type": "LORA", "r": cases.RANK, "lora_alpha": cases.ALPHA, "target_modules": list(cases.ADAPTED), "bias": "none"}, f)
+        json.dump({"peft_type": "LORA", "r": cases.RANK, "lora_alpha": cases.ALPHA, "target_modules": list(cases.ADAPTED), "bias": "none",
+                   "modules_to_save": list(cases.HEAD) if PREFIX + "score.weight" in golden["shapes"] else None}, f)
 
 
 def check(name, layouts):
