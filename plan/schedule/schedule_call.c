@@ -309,7 +309,7 @@ static int64_t chunk_rows(const Sched *s, int64_t rows, int64_t row_bytes, int64
 
 void call_head(Sched *s, const Ins *i, int home)
 {
-    bool grad = i->op == OP_head;
+    const bool grad = i->op != OP_head_loss, frozen = i->op == OP_head_frozen;
     Operand op[8];
     int n = 0;
     for (uint32_t k = 0; k < (grad ? 4u : 3u); k++)
@@ -322,8 +322,9 @@ void call_head(Sched *s, const Ins *i, int home)
     const Type *w = &op[1].type;
     mg_head_desc d = {.xent = describe_xent(s, i, w, i->attrs.dim.name, &op[2]),
                       .w_by_vocab = w->dims[0].name == i->attrs.dim.name,
-                      .dw_accumulate = i->nin == 5};
-    d.dw = grad ? abi_dtype(op[6].type.dtype) : d.xent.dtype;
+                      .dw_accumulate = i->nin == 5,
+                      .frozen = frozen};
+    d.dw = grad && !frozen ? abi_dtype(op[6].type.dtype) : d.xent.dtype;
     d.hidden = type_elements(w) / d.xent.vocab;
     if (grad)
         d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);
@@ -336,7 +337,7 @@ void call_head(Sched *s, const Ins *i, int home)
     Cost c = ir_cost(s->m, i);
     double again = (double)((d.xent.rows + d.chunk - 1) / d.chunk - 1); /* chunks but the first */
     c.bytes += again * (double)type_bytes(w) * (grad ? 2 : 1);
-    c.bytes += grad ? again * 2 * (double)type_bytes(&op[6].type) : 0;
+    c.bytes += grad && !frozen ? again * 2 * (double)type_bytes(&op[6].type) : 0;
     price(s, a, c);
 }
 
