@@ -213,7 +213,7 @@ static Unit *better(const Search *s, const Unit *u)
     return NULL;
 }
 
-/* What ends products stands for them, and for their sum before it is rounded. */
+/* An end stands for its products, and for their sum before it is rounded. */
 static void leave_ends(Search *s)
 {
     for (size_t n = 0; n < s->body->ins.n; n++) {
