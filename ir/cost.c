@@ -223,7 +223,10 @@ static void cost_head(const Module *m, const Ins *i, Cost *c)
 {
     double rows = elements(m, i->in[2]), classes = dim_size(m, i->in[1], i->attrs.dim.name);
     double hidden = over_size(m, i->in[0], &i->attrs.over);
-    c->flops = rows * classes * (i->op == OP_head ? 6 * hidden + 24 : 2 * hidden + 12);
+    c->flops = rows * classes *
+               (i->op == OP_head          ? 6 * hidden + 24
+                : i->op == OP_head_frozen ? 4 * hidden + 24
+                                          : 2 * hidden + 12);
     c->bytes += rows * classes * (double)dtype_bytes(type_of(m, i->in[0])->dtype);
     c->exps = rows * classes;
 }
@@ -271,6 +274,7 @@ static void cost_fused(const Module *m, const Ins *i, Cost *c)
 #define cost_attention_grad      cost_attention
 #define cost_attention_bias_grad cost_attention
 #define cost_cross_entropy_grad  cost_cross_entropy
+#define cost_head_frozen         cost_head
 #define cost_head_loss           cost_head
 
 typedef void CostFn(const Module *m, const Ins *i, Cost *c);

@@ -80,9 +80,9 @@ InterpFn interp_rename, interp_pick, interp_window, interp_split, interp_merge, 
     interp_reindex, interp_rotate;
 InterpFn interp_random, interp_stochastic_round, interp_gather, interp_scatter_add,
     interp_attention, interp_attention_grad, interp_attention_bias_grad, interp_cross_entropy,
-    interp_cross_entropy_grad, interp_head, interp_head_loss, interp_top, interp_slots, interp_ends,
-    interp_dispatch, interp_combine, interp_combine_weight, interp_grouped, interp_grouped_weight,
-    interp_tile_scale, interp_round_tiles;
+    interp_cross_entropy_grad, interp_head, interp_head_frozen, interp_head_loss, interp_top,
+    interp_slots, interp_ends, interp_dispatch, interp_combine, interp_combine_weight,
+    interp_grouped, interp_grouped_weight, interp_tile_scale, interp_round_tiles;
 /* interp_tiles.c: a product of fp8 whose scales are of tiles. */
 void interp_tiled_product(Interp *in, const Ins *i);
 

@@ -285,7 +285,7 @@ static void stored(const Interp *in, double *z, int64_t n, DType t)
 }
 
 /* The product and the cross-entropy of a row at a time; if dx is not NULL, with gradients, which
- * are added to dx and dw, laid out as x and w. */
+ * are added to dx and, unless it is NULL, dw, laid out as x and w. */
 static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
 {
     const Type *xt = in_type(in, i, 0), *wt = in_type(in, i, 1), *tt = in_type(in, i, 2);
@@ -327,7 +327,8 @@ static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
         do /* h starts again after its last index */
             for (int64_t c = 0; c < classes; c++) {
                 dx[row.at[1] + h.at[0]] += z[c] * wm[h.at[1] + c * cstride];
-                dw[h.at[1] + c * cstride] += z[c] * x[row.at[1] + h.at[0]];
+                if (dw)
+                    dw[h.at[1] + c * cstride] += z[c] * x[row.at[1] + h.at[0]];
             }
         while (walk_next(&h));
     } while (walk_next(&row));
@@ -343,6 +344,15 @@ void interp_head(Interp *in, const Ins *i)
     put_in_order(in, i, 1, dx, x);
     put_in_order(in, i, 2, dw, w);
     free(dx), free(dw);
+}
+
+void interp_head_frozen(Interp *in, const Ins *i)
+{
+    const Type *x = in_type(in, i, 0);
+    double *dx = interp_alloc(type_elements(x), sizeof *dx);
+    head(in, i, interp_out(in, i, 0), dx, NULL);
+    put_in_order(in, i, 1, dx, x);
+    free(dx);
 }
 
 void interp_head_loss(Interp *in, const Ins *i)

@@ -453,12 +453,16 @@ static const char *type_head_loss(Rule *r)
     return targets_fit(r, x, over, classes, r->in[2]);
 }
 
-static const char *type_head(Rule *r)
+static const char *type_head_frozen(Rule *r)
 {
     const char *wrong = type_head_loss(r);
-    if (!wrong)
-        wrong = dloss_fits(r, 3, &r->out[0]);
     r->out[1] = *r->in[0];
+    return wrong ? wrong : dloss_fits(r, 3, &r->out[0]);
+}
+
+static const char *type_head(Rule *r)
+{
+    const char *wrong = type_head_frozen(r);
     r->out[2] = *r->in[1];
     if (!wrong && r->nin == 5)
         wrong = rule_has_type(r, 4, r->in[1], dtype_wide(r->in[1]->dtype), "what is added to");

@@ -177,7 +177,8 @@ static const char *unsplit(Rule *r, Op op)
                       OP_attention_bias_grad)) { /* along may be: a ring */
         const DimList head = attention_value_head(a, r->in[1], r->in[2]);
         axes = axes_of(r->in[0], &a->over) | axes_of(r->in[2], &head) | a->keys.axes;
-    } else if (OP_AMONG(op, OP_cross_entropy, OP_cross_entropy_grad, OP_head, OP_head_loss))
+    } else if (OP_AMONG(op, OP_cross_entropy, OP_cross_entropy_grad, OP_head, OP_head_frozen,
+                        OP_head_loss))
         axes = axes_of(r->in[0], &a->over) | a->dim.axes;
     if (axes)
         WRONG(r, "a dim that is looked at as a whole is split on %s", rule_axes(r, axes));

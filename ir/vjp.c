@@ -101,6 +101,7 @@ static void vjp_none(Vjp *v)
 #define vjp_stochastic_round    vjp_none
 #define vjp_fused               vjp_none /* kernels are made after differentiation */
 #define vjp_head                vjp_none
+#define vjp_head_frozen         vjp_none
 #define vjp_conv                vjp_none
 #define vjp_dot_scaled          vjp_none
 #define vjp_dot_bias            vjp_none

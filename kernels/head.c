@@ -58,9 +58,10 @@ static void chunks(const Head *h, const char *x, const int32_t *target, const vo
         if (!dx)
             continue;
         grad_x(h, rows, dx + row * d->hidden * bytes);
-        grad_w(h, rows, xs, row > 0 || d->dw_accumulate, dw);
+        if (!d->frozen)
+            grad_w(h, rows, xs, row > 0 || d->dw_accumulate, dw);
     }
-    if (all == 0 && dx)
+    if (all == 0 && dx && !d->frozen)
         grad_w(h, 0, x, d->dw_accumulate, dw);
 }
 
@@ -76,8 +77,8 @@ void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const 
     chunks(&h, x, target, dloss, loss, dx, dw);
     mg_end(r, action);
     mg_output(r, action, loss, d->xent.rows, mgk_wide(t));
-    if (dx) {
+    if (dx)
         mg_output(r, action, dx, d->xent.rows * d->hidden, t);
+    if (dx && !d->frozen)
         mg_output(r, action, dw, d->hidden * d->xent.vocab, d->dw);
-    }
 }

@@ -53,16 +53,17 @@ MGK_INLINE void fetch(mgk_prefetch *s)
             __builtin_prefetch(s->at + l * 64, 0, 2);
 }
 
-/* `packs`: reads B from memory, and also writes it to the panel. */
-MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_prefetch *c_prefetch,
-                          const T *a, V acc[TILE_ROWS][TILE_VECS])
+/* `packs`: reads B from memory, and also writes it to the panel. vecs: vectors of the panel that
+ * are columns of C. */
+MGK_INLINE void tile_sums(int rows, int vecs, bool across, bool packs, mgk_panel *w,
+                          mgk_prefetch *c_prefetch, const T *a, V acc[TILE_ROWS][TILE_VECS])
 {
     const T *b = packs ? w->from : w->b;
     T *to = w->b;
     const int64_t step = packs ? w->ldb : PANEL_N;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
-        for (int j = 0; j < TILE_VECS; j++)
+        for (int j = 0; j < vecs; j++)
             acc[i][j] = vall(0);
     for (int64_t left = w->k; left > 0;) {
         fetch(c_prefetch);
@@ -71,7 +72,7 @@ MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_p
         int64_t terms = left < BESIDE ? left : BESIDE;
         left -= terms;
         do {
-            const V b0 = vload(b), b1 = vload(b + VL);
+            const V b0 = vload(b), b1 = vecs > 1 ? vload(b + VL) : b0;
             b += step;
             if (packs) {
                 vstore(to, b0);
@@ -82,7 +83,8 @@ MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_p
             for (int i = 0; i < rows; i++) {
                 const V av = tile_all(a + (across ? i : i * ROW_STEP));
                 acc[i][0] = tile_term(acc[i][0], av, b0);
-                acc[i][1] = tile_term(acc[i][1], av, b1);
+                if (vecs > 1)
+                    acc[i][1] = tile_term(acc[i][1], av, b1);
             }
             a += across ? TILE_STEP : 1;
         } while (--terms > 0);
@@ -90,7 +92,7 @@ MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_p
 }
 
 /* Stores the sums, times alpha, plus C (with `add`) or plus the bias. */
-MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
+MGK_INLINE void tile_store(int rows, int vecs, const mgk_panel *w, T *c, int64_t ldc,
                            V acc[TILE_ROWS][TILE_VECS])
 {
     const T *bias = w->bias;
@@ -99,13 +101,13 @@ MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-            for (int j = 0; j < TILE_VECS; j++)
+            for (int j = 0; j < vecs; j++)
                 acc[i][j] *= alpha;
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < TILE_VECS; j++) {
+        for (int j = 0; j < vecs; j++) {
             T *at = c + i * ldc + j * VL;
             V sum = acc[i][j];
             if (w->add)
@@ -117,13 +119,13 @@ MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
 }
 
 /* tile_store for the last columns of a matrix, through a buffer. */
-MGK_INLINE void tile_rest(int rows, const mgk_panel *w, T *c, int64_t ldc,
+MGK_INLINE void tile_rest(int rows, int vecs, const mgk_panel *w, T *c, int64_t ldc,
                           V acc[TILE_ROWS][TILE_VECS])
 {
     T all[TILE_ROWS][PANEL_N];
     for (int i = 0; i < rows && w->add; i++)
         memcpy(all[i], c + i * ldc, (size_t)w->n * sizeof(T));
-    tile_store(rows, w, all[0], PANEL_N, acc);
+    tile_store(rows, vecs, w, all[0], PANEL_N, acc);
     for (int i = 0; i < rows; i++)
         memcpy(c + i * ldc, all[i], (size_t)w->n * sizeof(T));
 }
@@ -132,14 +134,22 @@ MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_pre
                         const T *a, T *c)
 {
     V acc[TILE_ROWS][TILE_VECS];
+    if (w->n <= VL) { /* the last columns: nobody packs them here */
+        tile_sums(rows, 1, across, false, w, c_prefetch, a, acc);
+        if (w->n == VL)
+            tile_store(rows, 1, w, c, w->ldc, acc);
+        else
+            tile_rest(rows, 1, w, c, w->ldc, acc);
+        return;
+    }
     if (packs)
-        tile_sums(rows, across, true, w, c_prefetch, a, acc);
+        tile_sums(rows, TILE_VECS, across, true, w, c_prefetch, a, acc);
     else
-        tile_sums(rows, across, false, w, c_prefetch, a, acc);
+        tile_sums(rows, TILE_VECS, across, false, w, c_prefetch, a, acc);
     if (w->n == PANEL_N)
-        tile_store(rows, w, c, w->ldc, acc);
+        tile_store(rows, TILE_VECS, w, c, w->ldc, acc);
     else
-        tile_rest(rows, w, c, w->ldc, acc);
+        tile_rest(rows, TILE_VECS, w, c, w->ldc, acc);
 }
 
 MGK_INLINE void tiles_of(bool across, mgk_panel *w)

@@ -222,6 +222,15 @@ void repeat_iteration(Builder *b, const Ins *loop, int64_t at, const Value *in, 
         out[k] = map_get(&here, loop->body->results.data[k]);
 }
 
+int64_t dot_terms(const Module *m, const Ins *dot)
+{
+    const Type *t = type_of(m, dot->in[0]);
+    int64_t n = 1;
+    for (int i = 0; i < dot->attrs.over.n; i++)
+        n *= t->dims[type_find(t, dot->attrs.over.dim[i].name)].size;
+    return n;
+}
+
 bool value_is_const(const Module *m, Value v, double *value)
 {
     const Ins *i = m->values.data[v].def;

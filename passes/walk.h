@@ -46,6 +46,10 @@ void region_copy(Builder *b, const Region *r, ValueMap *map);
 Type type_without(const Type *t, Name d);
 Type type_stacked(const Type *t, Dim d);
 
+/* Terms that each element of a dot is the sum of. Of two dots that are added up the one of more
+ * terms adds to the other's result, which it reads unnoticed; of as many, the second operand. */
+int64_t dot_terms(const Module *m, const Ins *dot);
+
 /* Is v a constant, or one broadcast? */
 bool value_is_const(const Module *m, Value v, double *value);
 

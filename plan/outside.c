@@ -85,7 +85,10 @@ static int64_t more_of(const Action *a)
 {
     if (a->kind == ACT_gemm)
         return mg_gemm_nodes(&a->gemm) + mg_apart_nodes(&a->gemm);
-    return is_head(a) ? mg_head_nodes(&a->head, a->kind == ACT_head) * 3 / 4 : 0;
+    if (!is_head(a))
+        return 0;
+    const int64_t chunks = mg_head_nodes(&a->head, false) / 2;
+    return mg_head_nodes(&a->head, a->kind == ACT_head) - chunks; /* all but the losses */
 }
 
 typedef struct Walk {

@@ -181,7 +181,8 @@ typedef struct Action {
      * work; attention q k v o lse, then the bias, seen, of a part of the keys, and first, if
      * `within`; attention_grad: q k v o lse do dq dk dv, the same bias, seen and first, and of
      * halves work; attention_bias_grad: q k v o lse do, the bias's gradient, the same bias and so
-     * on; head: x w target dloss loss dx dw work; head_loss: x w target loss work; dispatch,
+     * on; head: x w target dloss loss dx dw work, without dw if w is
+     * frozen; head_loss: x w target loss work; dispatch,
      * combine: the weight, if there is one, before the result; grouped: z w end y; grouped_weight:
      * z y end w. */
     int noperands;

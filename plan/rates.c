@@ -118,7 +118,7 @@ static double head_product(const Plan *p, const mg_gemm_desc *g)
 }
 
 /* Of a chunk: its logits, their cross-entropy, which reads them once (the second time from a
- * cache) and writes their gradients, and both products of these. */
+ * cache) and writes their gradients, and the products of these. */
 static double chunk_seconds(const Plan *p, const Action *a, int64_t rows, bool add)
 {
     const Device *d = p->device;
@@ -131,7 +131,8 @@ static double chunk_seconds(const Plan *p, const Action *a, int64_t rows, bool a
     double exps = logits * (grad ? 2 : 1);
     double all =
         head_product(p, &z) + fmax(fmax(bytes / d->bandwidth, exps / d->exponentials), d->launch);
-    return grad ? all + head_product(p, &dx) + head_product(p, &dw) : all;
+    all += grad ? head_product(p, &dx) : 0;
+    return grad && !h->frozen ? all + head_product(p, &dw) : all;
 }
 
 int64_t rate_logits(const mg_head_desc *h)

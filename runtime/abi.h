@@ -429,12 +429,14 @@ void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
 
 /* The head: z = x w, cross-entropy, and both gradients, `chunk` rows at a time, so that at most
  * chunk rows of logits exist. x[rows, hidden] and w[hidden, vocab] (w_by_vocab: w[vocab,
- * hidden]) are dense. dx is overwritten; dw is overwritten, or added to if dw_accumulate. dx ==
- * NULL: only the loss (dw and dloss are then unused). work: mg_head_work(d) bytes. */
+ * hidden]) are dense. dx is overwritten; dw is overwritten, or added to if dw_accumulate. dw is
+ * NULL if w is frozen. dx == NULL: only the loss (dw and dloss are then unused). work:
+ * mg_head_work(d) bytes. */
 typedef struct mg_head_desc {
     mg_xent_desc xent;
     int64_t hidden, chunk;
     bool w_by_vocab, dw_accumulate;
+    bool frozen; /* w has no gradient */
     mg_dtype dw; /* type of dw: the type of x and w, or f32 */
 } mg_head_desc;
 void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,

@@ -224,14 +224,14 @@ static inline mg_gemm_desc mg_head_dw(const mg_head_desc *d, int64_t rows, bool 
                           .batch = 1};
 }
 #endif
-/* Bytes of scratch per thread: the largest of the three products. */
+/* Bytes of scratch per thread: the largest of the products. */
 #ifndef __cplusplus
 static inline int64_t mg_head_scratch(const mg_head_desc *d)
 {
     const mg_gemm_desc all[] = {mg_head_z(d, d->chunk), mg_head_dx(d, d->chunk),
                                 mg_head_dw(d, d->chunk, true)};
     int64_t max = 0;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < (d->frozen ? 2 : 3); i++)
         if (mg_gemm_scratch(&all[i]) > max)
             max = mg_gemm_scratch(&all[i]);
     return max;
@@ -465,10 +465,10 @@ static inline int64_t mg_apart_nodes(const mg_gemm_desc *d)
     return ((d->epilogue & MG_BIAS) != 0) + 2 * ((d->epilogue & MG_SUM) != 0) +
            ((d->epilogue & (MG_GELU | MG_GELU_GRAD)) != 0);
 }
-/* A chunk of a head: the product, the loss, and with gradients two more products. */
+/* A chunk of a head: the product, the loss, and with gradients the product of each. */
 static inline int64_t mg_head_nodes(const mg_head_desc *d, bool gradients)
 {
-    return (d->xent.rows + d->chunk - 1) / d->chunk * (gradients ? 4 : 2);
+    return (d->xent.rows + d->chunk - 1) / d->chunk * (!gradients ? 2 : d->frozen ? 3 : 4);
 }
 static inline int64_t mg_scatter_nodes(const mg_gather_desc *d)
 {

@@ -226,6 +226,21 @@ static void call_library(const Writer *w, const Action *a, int index)
     call_with_last(w, a, action_info[a->kind].function, index, a->noperands);
 }
 
+static void call_head(const Writer *w, const Action *a)
+{
+    if (!a->head.frozen) {
+        call_library(w, a, 2);
+        return;
+    }
+    call_described(w, a, action_info[a->kind].function);
+    places(w, a, 0, 2);
+    typed_place(w, a, 2, "const int32_t");
+    places(w, a, 3, 6);
+    fputs(", NULL", w->e->out);
+    places(w, a, 6, 7);
+    fputs(");\n", w->e->out);
+}
+
 static void call_head_loss(const Writer *w, const Action *a)
 {
     call_described(w, a, action_info[a->kind].function);
@@ -366,7 +381,7 @@ void emit_call(Writer *w, const Action *a, int depth)
         call_library(w, a, 1);
         break;
     case ACT_head:
-        call_library(w, a, 2);
+        call_head(w, a);
         break;
     case ACT_head_loss:
         call_head_loss(w, a);

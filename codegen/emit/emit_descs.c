@@ -180,6 +180,7 @@ static void desc_head(const Emitter *e, const mg_head_desc *d)
     emit_num(e, "chunk", d->chunk);
     flag(e, "w_by_vocab", d->w_by_vocab);
     flag(e, "dw_accumulate", d->dw_accumulate);
+    flag(e, "frozen", d->frozen);
     fprintf(e->out, ", .dw = %s", desc_dtype(d->dw));
 }
 

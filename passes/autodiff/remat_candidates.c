@@ -25,6 +25,7 @@ typedef struct Unit {
                    small and kept */
     bool read;  /* by the backward part */
     bool candidate;
+    bool ends;    /* one or two products, which are not kept apart from it */
     bool instead; /* of something expensive that leads to it */
     int64_t bytes;
     double seconds;
@@ -82,19 +83,70 @@ static bool *read_values(const Module *m, int loop, Arena *a)
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-static bool is_cheap(const Module *m, const Ins *i)
+/* The one use of what i computes, in the body; NULL: none, or several. */
+static const Ins *only_user(const Search *s, const Ins *i)
 {
-    return op_is(i->op, CHEAP | POINTWISE) && !ir_ends_product(m, i);
+    const Ins *user = NULL;
+    for (size_t n = 0; n < s->body->ins.n; n++) {
+        const Ins *x = s->body->ins.data[n];
+        bool uses = false;
+        for (uint32_t k = 0; k < x->nin; k++)
+            for (uint32_t o = 0; o < i->nout; o++)
+                uses |= x->in[k] == i->out[o];
+        if (uses && (user || x->body))
+            return NULL;
+        user = uses ? x : user;
+    }
+    for (size_t k = 0; k < s->body->results.n; k++)
+        for (uint32_t o = 0; o < i->nout; o++)
+            if (s->body->results.data[k] == i->out[o])
+                return NULL;
+    return user;
+}
+
+/* The product that v is, rounded or not, if `sum` alone reads it and the backward part does not. */
+static Unit *summed_product(const Search *s, Value v, const Ins *sum)
+{
+    for (int at; (at = s->home[v]) >= 0; v = s->unit[at].ins->in[0]) {
+        Unit *u = &s->unit[at];
+        if (u->read || only_user(s, u->ins) != sum)
+            return NULL;
+        if (u->ins->op == OP_dot)
+            return u;
+        if (u->ins->op != OP_cast)
+            return NULL;
+        sum = u->ins;
+    }
+    return NULL;
+}
+
+/* The sum of two products is added up by the longer one (passes/library/products.c): they are one
+ * unit, and only their sum is worth keeping. */
+static bool sums_products(const Search *s, const Ins *i)
+{
+    for (int k = 0; i->op == OP_add && k < 2; k++) {
+        const Ins *dot = s->m->values.data[i->in[k]].def;
+        if (!dot || dot->op != OP_dot || !summed_product(s, i->in[k], i) ||
+            !type_equal(type_of(s->m, i->in[k]), type_of(s->m, i->out[0])))
+            return false;
+    }
+    return i->op == OP_add && i->in[0] != i->in[1];
+}
+
+static bool is_cheap(const Unit *u)
+{
+    return op_is(u->ins->op, CHEAP | POINTWISE) && !u->ends;
 }
 
 /* An instruction that is fused with its neighbours costs about a third of a pass over its result.
  */
-static double seconds_of(const Module *m, const Ins *i, const Device *d)
+static double seconds_of(const Module *m, const Unit *u, const Device *d)
 {
+    const Ins *i = u->ins;
     Cost c = ir_cost(m, i);
     if (op_is(i->op, VIEW))
         return 0;
-    if (is_cheap(m, i))
+    if (is_cheap(u))
         return (double)type_bytes(type_of(m, i->out[0])) / d->bandwidth / 3;
     const bool fp8 = i->attrs.fp8 && m->train.fp8_products;
     double compute = c.flops / (fp8 ? product_flops_fp8(d) : product_flops(d, &m->train));
@@ -121,34 +173,14 @@ static void describe(Search *s, const Device *d, const bool *read, const bool *l
         }
         if (u->there)
             continue;
-        u->seconds = u->worth = seconds_of(s->m, i, d);
-        u->candidate = u->read || !is_cheap(s->m, i);
+        u->ends = ir_ends_product(s->m, i) || sums_products(s, i);
+        u->seconds = u->worth = seconds_of(s->m, u, d);
+        u->candidate = u->read || !is_cheap(u);
         /* Sums of rows and such: they are not worth a question. */
-        if (!is_cheap(s->m, i) && u->bytes * 32 < carried)
+        if (!is_cheap(u) && u->bytes * 32 < carried)
             u->there = true;
         u->candidate &= !u->there;
     }
-}
-
-/* The one use of what i computes, in the body; NULL: none, or several. */
-static const Ins *only_user(const Search *s, const Ins *i)
-{
-    const Ins *user = NULL;
-    for (size_t n = 0; n < s->body->ins.n; n++) {
-        const Ins *x = s->body->ins.data[n];
-        bool uses = false;
-        for (uint32_t k = 0; k < x->nin; k++)
-            for (uint32_t o = 0; o < i->nout; o++)
-                uses |= x->in[k] == i->out[o];
-        if (uses && (user || x->body))
-            return NULL;
-        user = uses ? x : user;
-    }
-    for (size_t k = 0; k < s->body->results.n; k++)
-        for (uint32_t o = 0; o < i->nout; o++)
-            if (s->body->results.data[k] == i->out[o])
-                return NULL;
-    return user;
 }
 
 /* Is all that i reads there, but for what `from` computes? */
@@ -169,9 +201,11 @@ static Unit *better(const Search *s, const Unit *u)
     const Ins *at = u->ins;
     while (!u->read) {
         const Ins *next = only_user(s, at);
-        if (!next || !is_cheap(s->m, next) || !rest_is_there(s, next, at))
+        if (!next || !next->nout)
             return NULL;
         Unit *v = &s->unit[s->home[next->out[0]]];
+        if (!is_cheap(v) || !rest_is_there(s, next, at))
+            return NULL;
         if (v->candidate)
             return v->bytes <= u->bytes ? v : NULL;
         at = next;
@@ -179,18 +213,24 @@ static Unit *better(const Search *s, const Unit *u)
     return NULL;
 }
 
-/* The result of a product of halves before its rounding is part of the product. */
+/* An end stands for its products, and for their sum before it is rounded. */
 static void leave_ends(Search *s)
 {
     for (size_t n = 0; n < s->body->ins.n; n++) {
-        const Ins *i = s->body->ins.data[n];
-        if (!ir_ends_product(s->m, i))
+        Unit *end = &s->unit[n];
+        const Ins *sum = end->ins;
+        if (!end->ends)
             continue;
-        const Ins *add = s->m->values.data[i->in[0]].def;
-        for (int k = -1; k < 2; k++) {
-            int at = s->home[k < 0 ? i->in[0] : add->in[k]];
-            if (at >= 0 && (k < 0 || s->unit[at].ins->op == OP_dot))
-                s->unit[at].candidate = false;
+        if (sum->op == OP_cast) {
+            sum = s->m->values.data[sum->in[0]].def;
+            s->unit[s->home[sum->out[0]]].candidate = false;
+        }
+        for (int k = 0; k < 2; k++) {
+            Unit *product = summed_product(s, sum->in[k], sum);
+            if (!product || !product->candidate)
+                continue;
+            product->candidate = false;
+            end->worth += product->worth;
         }
     }
 }
@@ -337,7 +377,7 @@ static void keep_inside(const Module *m, const Region *r, bool *keep)
     for (size_t n = 0; n < r->ins.n; n++) {
         const Ins *i = r->ins.data[n];
         for (uint32_t k = 0; k < i->nout; k++)
-            keep[i->out[k]] = !is_cheap(m, i);
+            keep[i->out[k]] = !op_is(i->op, CHEAP | POINTWISE) || ir_ends_product(m, i);
         if (i->body)
             keep_inside(m, i->body, keep);
     }
@@ -349,7 +389,7 @@ static KeepOption default_option(const Search *s)
     KeepOption o = {.keep = NEW_ARRAY(s->a, bool, s->m->values.n), .names = ""};
     for (size_t n = 0; n < s->body->ins.n; n++) {
         const Unit *u = &s->unit[n];
-        bool cheap = is_cheap(s->m, u->ins), kept = u->candidate && (!cheap || u->instead);
+        bool cheap = is_cheap(u), kept = u->candidate && (!cheap || u->instead);
         if (u->ins->body)
             keep_inside(s->m, u->ins->body, o.keep);
         for (uint32_t k = 0; k < u->ins->nout; k++)
@@ -370,7 +410,7 @@ static KeepOption option_of(const Search *s, const Set *set)
         if (u->ins->body)
             keep_inside(s->m, u->ins->body, o.keep);
         for (uint32_t k = 0; k < u->ins->nout; k++)
-            o.keep[u->ins->out[k]] = u->there && !is_cheap(s->m, u->ins);
+            o.keep[u->ins->out[k]] = u->there && !is_cheap(u);
     }
     for (int k = 0; k < s->n; k++)
         for (uint32_t x = 0; x < s->unit[s->candidate[k]].ins->nout; x++)
@@ -484,7 +524,7 @@ bool keep_halves(const Module *m, int loop, const Device *d, bool gathered, Aren
             keep_inside(m, u->ins->body, option->keep);
         for (uint32_t k = 0; k < u->ins->nout; k++) {
             const Value v = u->ins->out[k];
-            const bool expensive = u->there && !is_cheap(m, u->ins);
+            const bool expensive = u->there && !is_cheap(u);
             option->keep[v] =
                 parameter ? gathered : expensive || dtype_is_half(type_of(m, v)->dtype);
         }

@@ -519,6 +519,7 @@ static void fit_random(Builder *b, Ins *i)
 #define fit_attention_grad      fit_attention
 #define fit_attention_bias_grad fit_attention
 #define fit_cross_entropy_grad  fit_cross_entropy
+#define fit_head_frozen         fit_head
 #define fit_head_loss           fit_head
 #define fit_slots               fit_experts
 #define fit_ends                fit_experts

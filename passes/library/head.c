@@ -5,8 +5,9 @@
  *   dlogits = cross_entropy_grad(logits, t, lse, dloss)
  *   dx = dot(dlogits, w);  dw = dot(dlogits, x [, c])
  *
- * and without gradients: loss = head_loss(x, w, t). The logits, by far the largest tensor of a
- * language model, then only exist some rows at a time.
+ * without dw, of a frozen w: loss, dx = head_frozen(x, w, t, dloss); and without gradients: loss =
+ * head_loss(x, w, t). The logits, by far the largest tensor of a language model, then only exist
+ * some rows at a time.
  *
  * needs: accumulation done (simplify). why here: before products, which would lay the dots out
  * singly. It takes the gradient at once with the loss, so dloss may not depend on the loss. */
@@ -91,12 +92,12 @@ static bool same_value(const Module *m, Value a, Value b, int depth)
     return true;
 }
 
-/* The two products that take dlogits. */
+/* The products that take dlogits: two, or dx alone. */
 static bool match_gradients(Head *h)
 {
     h->grad = user_of(h, h->logits->out[0], OP_cross_entropy_grad, 0);
     if (!h->grad || h->grad->in[2] != h->xent->out[1] || h->uses.count[h->logits->out[0]] != 2 ||
-        h->uses.count[h->xent->out[1]] != 1 || h->uses.count[h->grad->out[0]] != 2)
+        h->uses.count[h->xent->out[1]] != 1)
         return false;
     for (size_t i = 0; i < h->r->ins.n; i++) {
         Ins *ins = h->r->ins.data[i];
@@ -108,11 +109,12 @@ static bool match_gradients(Head *h)
         else if (other && same_value(h->m, other, h->x, 12))
             h->dw = ins;
     }
-    if (!h->dx || !h->dw)
+    if (!h->dx || h->uses.count[h->grad->out[0]] != (h->dw ? 2 : 1) ||
+        !type_equal(type_of(h->m, h->dx->out[0]), type_of(h->m, h->x)))
         return false;
-    Type dw = *type_of(h->m, h->dw->out[0]), w = *type_of(h->m, h->w);
+    Type w = *type_of(h->m, h->w);
     w.dtype = dtype_wide(w.dtype); /* whose gradient is summed in f32 */
-    return type_equal(type_of(h->m, h->dx->out[0]), type_of(h->m, h->x)) && type_equal(&dw, &w);
+    return !h->dw || type_equal(type_of(h->m, h->dw->out[0]), &w);
 }
 
 /* Does v, or anything it is computed from in this region, come from the loss? */
@@ -141,17 +143,17 @@ static void put(Head *h, Ins *at, Op op, int nin, const Value *in, Value *map)
     Ins *head = build_typed(&b, op, &attrs, nin, in, op_info[op].results, types, NULL);
     map[h->xent->out[0]] = head->out[0];
     h->m->values.data[head->out[0]].name = h->m->values.data[h->logits->out[0]].name;
-    if (op == OP_head) {
+    if (h->dx)
         map[h->dx->out[0]] = head->out[1];
+    if (h->dw)
         map[h->dw->out[0]] = head->out[2];
-    }
     /* It was appended: put it where `at` stands, and drop what it replaces. */
     Ins *gone[] = {h->logits, h->xent, h->grad, h->dx, h->dw};
     size_t n = 0;
     for (size_t i = 0; i + 1 < r->ins.n; i++) {
         Ins *ins = r->ins.data[i];
         bool drop = false;
-        for (int k = 0; k < (op == OP_head ? 5 : 2); k++)
+        for (size_t k = 0; k < sizeof gone / sizeof *gone; k++)
             drop |= ins == gone[k];
         if (ins == at)
             h->r->ins.data[n++] = head;
@@ -173,9 +175,9 @@ static bool rewrite(Head *h, Ins *xent)
     } else if (match_gradients(h) && !depends_on(h, h->grad->in[3], xent, 32)) {
         Value in[5] = {h->x, h->w, xent->in[1], h->grad->in[3]};
         int nin = 4;
-        if (h->dw->nin == 3)
+        if (h->dw && h->dw->nin == 3)
             in[nin++] = h->dw->in[2];
-        put(h, h->dw, OP_head, nin, in, map);
+        put(h, h->dw ? h->dw : h->dx, h->dw ? OP_head : OP_head_frozen, nin, in, map);
     } else {
         return false;
     }

@@ -127,13 +127,28 @@ static bool is_result(const Region *r, Value v)
     return false;
 }
 
-/* A dot whose only use is the instruction at hand, of exactly type t. */
-static bool free_dot(const Products *p, Value v, const Type *t)
+/* A product whose only use is the instruction at hand, of exactly type t. */
+static const Ins *product_for(const Products *p, Value v, const Type *t)
 {
     const Ins *d = p->m->values.data[v].def;
-    return d && OP_AMONG(d->op, OP_dot, OP_dot_scaled, OP_conv, OP_grouped_weight) && !d->exact &&
-           ins_added(d) < 0 && d->home == p->region && p->uses.count[v] == 1 &&
-           type_equal(type_of(p->m, v), t);
+    return d && OP_AMONG(d->op, OP_dot, OP_dot_scaled, OP_conv, OP_grouped_weight) &&
+                   ins_added(d) < 0 && d->home == p->region && p->uses.count[v] == 1 &&
+                   type_equal(type_of(p->m, v), t)
+               ? d
+               : NULL;
+}
+
+/* Of two dots that are added up, the operand that adds to the other (walk.h); -1: they are not two,
+ * or either may. Both may have to keep their bits (Ins.exact): the sum is computed like this
+ * wherever it is, or its terms have other uses there. */
+static int summed_dots(const Products *p, const Ins *add)
+{
+    const Type *t = type_of(p->m, add->out[0]);
+    const Ins *x = product_for(p, add->in[0], t), *y = product_for(p, add->in[1], t);
+    if (!x || !y || x == y || x->op != OP_dot || y->op != OP_dot)
+        return -1;
+    const int64_t a = dot_terms(p->m, x), b = dot_terms(p->m, y);
+    return a == b && !x->exact && !y->exact ? -1 : b >= a;
 }
 
 /* May the result of `add` at position `at` take over c's storage? A pointwise value that is only
@@ -166,10 +181,12 @@ static int defined_at(const Products *p, Value v)
 static void accumulate(Products *p, Ins *add, int at)
 {
     const Type *t = type_of(p->m, add->out[0]);
-    int best = -1, where = -1;
-    for (int k = 0; k < 2; k++) {
+    int best = summed_dots(p, add), where = -1;
+    const bool chosen = best >= 0;
+    for (int k = 0; !chosen && k < 2; k++) {
         Value v = add->in[k], c = add->in[1 - k];
-        if (v != c && p->last[c] == at && free_dot(p, v, t) && may_take(p, c, add, at) &&
+        const Ins *dot = product_for(p, v, t);
+        if (v != c && p->last[c] == at && dot && !dot->exact && may_take(p, c, add, at) &&
             defined_at(p, v) > where) {
             best = k;
             where = defined_at(p, v);

@@ -30,7 +30,7 @@ typedef struct Halves {
     ValueMap half_of;
     bool fp8;    /* marks the products that pass quantize makes fp8 */
     int marked;  /* how many were */
-    bool *exact; /* per value as it was: a product that a bias is added to */
+    bool *exact; /* per value as it was: a product that a bias or another product is added to */
     size_t values;
 } Halves;
 
@@ -136,6 +136,29 @@ static bool before_bias(const Halves *h, Ins *const *after, size_t n, const Ins 
     return user && adds_bias(h, user, i->out[0]);
 }
 
+/* The other one of two products that i adds up, if nothing else reads them. */
+static const Ins *summed_with(const Halves *h, const Ins *i, Value v)
+{
+    const Value other = i->in[i->in[0] == v];
+    const Ins *dot = i->op == OP_add && other != v ? h->m->values.data[other].def : NULL;
+    return dot && dot->op == OP_dot && !dot->attrs.fp8 && h->uses.count[other] == 1 &&
+                   type_same_dims(type_of(h->m, other), type_of(h->m, i->out[0])) &&
+                   type_same_dims(type_of(h->m, v), type_of(h->m, i->out[0]))
+               ? dot
+               : NULL;
+}
+
+/* A product that adds to another one is rounded after that. */
+static bool before_sum(const Halves *h, Ins *const *after, size_t n, const Ins *i)
+{
+    const Value v = i->out[0];
+    const Ins *user =
+        i->op == OP_dot && !i->attrs.fp8 && h->uses.count[v] == 1 ? user_of(after, n, v) : NULL;
+    const Ins *other = user ? summed_with(h, user, v) : NULL;
+    const int64_t more = other ? dot_terms(h->m, i) - dot_terms(h->m, other) : -1;
+    return more > 0 || (more == 0 && user->in[1] == v);
+}
+
 static bool is_exact(const Halves *h, Value v)
 {
     return v < h->values && h->exact[v];
@@ -232,7 +255,8 @@ static void instruction(Halves *h, Region *r, Ins *i, Ins *const *after, size_t 
     Builder b = builder_at(h->m, r, i);
     bool biased = false;
     for (uint32_t k = 0; k < 2 && i->op == OP_add; k++)
-        biased |= is_exact(h, i->in[k]) && adds_bias(h, i, i->in[k]);
+        biased |=
+            is_exact(h, i->in[k]) && (adds_bias(h, i, i->in[k]) || summed_with(h, i, i->in[k]));
     for (uint32_t k = 0; k < i->nin; k++) {
         bool exact = is_exact(h, i->in[k]);
         i->in[k] = map_get(&h->wide, i->in[k]);
@@ -249,7 +273,7 @@ static void instruction(Halves *h, Region *r, Ins *i, Ins *const *after, size_t 
     for (uint32_t k = 0; halved && k < multiplies[i->op].operands; k++)
         i->in[k] = narrow(h, i->in[k]);
     vec_push(h->m->arena, &r->ins, i);
-    if (halved && before_bias(h, after, n, i)) {
+    if (halved && (before_bias(h, after, n, i) || before_sum(h, after, n, i))) {
         h->exact[i->out[0]] = true;
         return;
     }

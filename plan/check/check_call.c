@@ -405,7 +405,7 @@ static const char *head_wrong(const Action *a, const Ins *i)
 {
     const mg_head_desc *d = &a->head;
     const Operand *o = a->operand;
-    bool grad = a->kind == ACT_head;
+    const bool grad = a->kind == ACT_head, weight = i->op == OP_head;
     const Type *x = &o[0].type, *w = &o[1].type;
     Name hidden = i->attrs.over.dim[0].name, classes = i->attrs.dim.name;
     for (int k = 0; k < a->noperands - 1; k++)
@@ -416,16 +416,16 @@ static const char *head_wrong(const Action *a, const Ins *i)
         type_find(w, hidden) < 0)
         return "how the weight lies";
     if (d->xent.dtype != check_dtype(x->dtype) || d->hidden != x->dims[x->rank - 1].size ||
-        d->chunk < 1 || d->dw_accumulate != (grad && i->nin == 5))
+        d->chunk < 1 || d->dw_accumulate != (weight && i->nin == 5) ||
+        d->frozen != (grad && !weight))
         return "the hidden size, the chunk, or what is added to";
     if (a->operand[a->noperands - 1].type.rank != 1 ||
         type_bytes(&o[a->noperands - 1].type) < mg_head_work(d))
         return "too little work space";
-    if (!ordered_like(&o[grad ? 4 : 3].type, x, hidden) ||
-        (grad && (!type_equal(&o[5].type, x) || !type_same_dims(&o[6].type, w) ||
-                  !ordered_like(&o[6].type, w, 0))))
+    if (!ordered_like(&o[grad ? 4 : 3].type, x, hidden) || (grad && !type_equal(&o[5].type, x)) ||
+        (weight && (!type_same_dims(&o[6].type, w) || !ordered_like(&o[6].type, w, 0))))
         return "the order of a result";
-    if (grad && d->dw != check_dtype(o[6].type.dtype))
+    if (weight && d->dw != check_dtype(o[6].type.dtype))
         return "the type of the weight's gradient";
     return xent_wrong(&d->xent, i, &o[2], grad ? &o[3] : NULL, x, hidden,
                       w->dims[type_find(w, classes)].size);

@@ -127,7 +127,7 @@ static int64_t called_besides(const Action *a)
         return mg_gemm_nodes(&a->gemm) + mg_apart_nodes(&a->gemm);
     const int64_t chunks =
         a->kind == ACT_head || a->kind == ACT_head_loss ? mg_head_nodes(&a->head, false) / 2 : 0;
-    return chunks * (a->kind == ACT_head ? 3 : 1);
+    return chunks * (a->kind != ACT_head ? 1 : a->head.frozen ? 2 : 3);
 }
 
 /* Groups of messages, and two marks around each wait that another has not done already. */

@@ -117,7 +117,7 @@ static bool stands_for(ActionKind k, Op op)
     case ACT_xent_grad:
         return op == OP_cross_entropy_grad;
     case ACT_head:
-        return op == OP_head;
+        return OP_AMONG(op, OP_head, OP_head_frozen);
     case ACT_head_loss:
         return op == OP_head_loss;
     case ACT_gather:
@@ -176,7 +176,7 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
         nin = 2;
     else if (i->op == OP_grouped_weight)
         nin = 3;
-    else if (i->op == OP_head)
+    else if (OP_AMONG(i->op, OP_head, OP_head_frozen))
         nin = 4;
     else if (attends)
         nin = i->op == OP_attention ? 3 : 6;
@@ -197,7 +197,7 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     if (attends)
         for (uint32_t k = nin; k < i->nin; k++)
             want(&w, i->in[k], true, false);
-    if (i->op == OP_head || i->op == OP_head_loss ||
+    if (OP_AMONG(i->op, OP_head, OP_head_frozen, OP_head_loss) ||
         (target == TARGET_cuda &&
          (i->op == OP_scatter_add || (a->kind == ACT_conv && mg_conv_work(&a->conv)) ||
           (attends && i->op != OP_attention && mg_attention_grad_work(&a->attention)) ||

@@ -219,6 +219,7 @@ static void emit_guard(Sched *s, const Ins *i)
 #define call_attention_grad      call_attention
 #define call_attention_bias_grad call_attention
 #define call_cross_entropy_grad  call_cross_entropy
+#define call_head_frozen         call_head
 #define call_head_loss           call_head
 #define call_slots               call_experts
 #define call_ends                call_experts

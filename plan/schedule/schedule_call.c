@@ -15,8 +15,9 @@
 
 /* Bytes of logits that exist at once, and the fewest rows. Each chunk reads the whole weight and
  * adds to its whole gradient, so the more of them the slower; where the weight is large, so is what
- * belongs to it in any case, and logits may take as much as the weight, up to a limit. A GPU wants
- * products large enough to be busy; what it has is where decide/logits.c begins. */
+ * belongs to it in any case, and logits may take as much as the weight, up to a limit (on a
+ * processor a higher one if the weight is frozen: its gradient takes nothing). A GPU wants products
+ * large enough to be busy; what it has is where decide/logits.c begins. */
 static const struct {
     int64_t min, max, rows;
 } head_chunk[] = {
@@ -291,11 +292,13 @@ void call_cross_entropy(Sched *s, const Ins *i, int home)
 
 /* The smallest number of chunks whose logits fit the work space, in rows that divide evenly: on a
  * GPU in multiples of its tiles' rows. */
-static int64_t chunk_rows(const Sched *s, int64_t rows, int64_t row_bytes, int64_t weight_bytes)
+static int64_t chunk_rows(const Sched *s, int64_t rows, int64_t row_bytes, int64_t weight_bytes,
+                          bool frozen)
 {
     const Target target = s->p->device->target;
     const int64_t tile = target == TARGET_cuda ? 128 : 1, chosen = s->m->layout.logits;
-    const int64_t min = head_chunk[target].min, limit = head_chunk[target].max;
+    const int64_t more = frozen && target == TARGET_host ? 4 : 1;
+    const int64_t min = head_chunk[target].min, limit = more * head_chunk[target].max;
     const int64_t work = weight_bytes < min ? min : weight_bytes > limit ? limit : weight_bytes;
     const int64_t least = chosen ? tile : head_chunk[target].rows;
     int64_t max = (chosen ? chosen : work) / row_bytes / tile * tile;
@@ -309,7 +312,7 @@ static int64_t chunk_rows(const Sched *s, int64_t rows, int64_t row_bytes, int64
 
 void call_head(Sched *s, const Ins *i, int home)
 {
-    bool grad = i->op == OP_head;
+    const bool grad = i->op != OP_head_loss, frozen = i->op == OP_head_frozen;
     Operand op[8];
     int n = 0;
     for (uint32_t k = 0; k < (grad ? 4u : 3u); k++)
@@ -322,13 +325,14 @@ void call_head(Sched *s, const Ins *i, int home)
     const Type *w = &op[1].type;
     mg_head_desc d = {.xent = describe_xent(s, i, w, i->attrs.dim.name, &op[2]),
                       .w_by_vocab = w->dims[0].name == i->attrs.dim.name,
-                      .dw_accumulate = i->nin == 5};
-    d.dw = grad ? abi_dtype(op[6].type.dtype) : d.xent.dtype;
+                      .dw_accumulate = i->nin == 5,
+                      .frozen = frozen};
+    d.dw = grad && !frozen ? abi_dtype(op[6].type.dtype) : d.xent.dtype;
     d.hidden = type_elements(w) / d.xent.vocab;
     if (grad)
         d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);
-    d.chunk =
-        chunk_rows(s, d.xent.rows, mg_head_row(&d) * mg_dtype_bytes(d.xent.dtype), type_bytes(w));
+    d.chunk = chunk_rows(s, d.xent.rows, mg_head_row(&d) * mg_dtype_bytes(d.xent.dtype),
+                         type_bytes(w), frozen);
     op[n++] = work_space(s, "logits", mg_head_work(&d), home);
     Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
     a->head = d;
@@ -336,7 +340,7 @@ void call_head(Sched *s, const Ins *i, int home)
     Cost c = ir_cost(s->m, i);
     double again = (double)((d.xent.rows + d.chunk - 1) / d.chunk - 1); /* chunks but the first */
     c.bytes += again * (double)type_bytes(w) * (grad ? 2 : 1);
-    c.bytes += grad ? again * 2 * (double)type_bytes(&op[6].type) : 0;
+    c.bytes += grad && !frozen ? again * 2 * (double)type_bytes(&op[6].type) : 0;
     price(s, a, c);
 }
 

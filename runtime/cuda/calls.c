@@ -344,6 +344,8 @@ static void head_rows(mg_run *r, const mg_head_desc *d, int64_t row, int64_t row
         return;
     g = mg_head_dx(d, rows);
     rt_product(r, &g, z, w, dx, NULL, NULL);
+    if (d->frozen)
+        return;
     g = mg_head_dw(d, rows, row > 0 || d->dw_accumulate);
     rt_product(r, &g, d->w_by_vocab ? z : x, d->w_by_vocab ? (const void *)x : z, dw, NULL, NULL);
 }
@@ -361,8 +363,8 @@ void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const 
     }
     mg_end(r, action);
     mg_output(r, action, loss, d->xent.rows, statistic(d->xent.dtype));
-    if (dx) {
+    if (dx)
         mg_output(r, action, dx, d->xent.rows * d->hidden, d->xent.dtype);
+    if (dx && !d->frozen)
         mg_output(r, action, dw, d->hidden * d->xent.vocab, d->dw);
-    }
 }

@@ -180,6 +180,9 @@ class Adapters(mgctest.Case):
         self.assertGreater(plans["lora"]["adapter"]["unfrozen_bytes"], plans["none"]["arena_bytes"])
         self.assertLess(plans["lora"]["memory"]["grads"], plans["none"]["memory"]["grads"] / 5)
         self.assertLess(plans["lora"]["memory"]["optimizer"], plans["none"]["memory"]["optimizer"] / 5)
+        schedule = self.compiles("small.mg", "--adapter", "lora", "--schedule").out
+        self.assertRegex(schedule, r"s0 head +.* =head_frozen")  # whose logits are never whole: a frozen head has no gradient
+        self.assertNotIn("cross_entropy", schedule)
         matrices, rows = 2 * (32 * 96 + 3 * 32 * 48) + 256 * 32, 4 * 24
         self.assertLess(abs(plans["none"]["flops_per_step"] - plans["lora"]["flops_per_step"] - 2 * rows * matrices),
                         0.15 * 2 * rows * matrices)

@@ -87,11 +87,12 @@ typedef struct Pair {
     {"x: f64[t=4, h=2, k=3]", "w: f64[k=3, c=5, h=2]", "y: i32[t=4]", "d: f64[t=4]",               \
      "a: f64[k=3, c=5, h=2]"}
 #define LOGITS "%z: f64[t=4, c=5] = dot %x, %w {over=[h=2, k=3]}\n"
-#define HEAD_LONG(g, c)                                                                            \
+#define HEAD_LOGITS(g)                                                                             \
     LOGITS "%l: f64[t=4], %lse: f64[t=4] = cross_entropy %z, %y {over=[c=5], valid=3}\n"           \
            "%dz: f64[t=4, c=5] = cross_entropy_grad %z, %y, %lse, " g " {over=[c=5], valid=3}\n"   \
-           "%dx: f64[t=4, h=2, k=3] = dot %dz, %w {over=[c=5]}\n"                                  \
-           "%dw: f64[k=3, c=5, h=2] = dot %dz, %x" c " {over=[t=4]}\ngive %l, %dx, %dw"
+           "%dx: f64[t=4, h=2, k=3] = dot %dz, %w {over=[c=5]}\n"
+#define HEAD_LONG(g, c)                                                                            \
+    HEAD_LOGITS(g) "%dw: f64[k=3, c=5, h=2] = dot %dz, %x" c " {over=[t=4]}\ngive %l, %dx, %dw"
 #define HEAD(more)                                                                                 \
     "%l: f64[t=4], %dx: f64[t=4, h=2, k=3], %dw: f64[k=3, c=5, h=2] = head %x, %w, %y, " more      \
     " {over=[k=3, h=2], dim=c=5, valid=3}\ngive %l, %dx, %dw"
@@ -120,6 +121,10 @@ static const Pair pairs[] = {
      LOGITS MASKED("%z") "give %loss", 1},
     {"head", HEAD_ARGS, HEAD("%d"), HEAD_LONG("%d", ""), 3},
     {"head that adds", HEAD_ARGS, HEAD("%d, %a"), HEAD_LONG("%d", ", %a"), 3},
+    {"head whose weight is frozen", HEAD_ARGS,
+     "%l: f64[t=4], %dx: f64[t=4, h=2, k=3] = head_frozen %x, %w, %y, %d "
+     "{over=[k=3, h=2], dim=c=5, valid=3}\ngive %l, %dx",
+     HEAD_LOGITS("%d") "give %l, %dx", 2},
     {"head with one cotangent", HEAD_ARGS, "%one: f64[] = const {value=0.25}\n" HEAD("%one"),
      "%one: f64[] = const {value=0.25}\n" HEAD_LONG("%one", ""), 3},
     {"gather is a product with rows that are one at the index",

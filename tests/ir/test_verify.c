@@ -328,6 +328,10 @@ static const Bad composites[] = {
     {4, TARGETS, "%l: f64[t=2] = head_loss %x, %w, %y {over=[], dim=c=3, valid=3}" GIVE,
      "with the summed dims and the classes"},
     {4, TARGETS, HEAD "%a {over=[h=2], dim=c=3, valid=3}" GIVE, "dloss must have the dims"},
+    {4, TARGETS,
+     "%o: f64[t=2], %m: f64[t=2, h=2] = head_frozen %x, %w, %y, %a "
+     "{over=[h=2], dim=c=3, valid=3}" GIVE,
+     "dloss must have the dims"},
     {4, TARGETS, HEAD "%e, %x {over=[h=2], dim=c=3, valid=3}" GIVE, "what is added to must have"},
     {4, {"a: f64[]", "b: f64[i=2]"}, "guard %a, %b" GIVE, "operand 2 must be an f64 scalar"},
     {4,

@@ -508,8 +508,8 @@ static CaseFn *const cases[OP_count] = {
 static bool no_case(Op op)
 {
     return op == OP_const || op == OP_fused || op == OP_repeat || op == OP_head ||
-           (op_is_product(op) && op != OP_dot) || op == OP_conv || op == OP_attention_grad ||
-           op == OP_attention_bias_grad || op == OP_cross_entropy_grad ||
+           op == OP_head_frozen || (op_is_product(op) && op != OP_dot) || op == OP_conv ||
+           op == OP_attention_grad || op == OP_attention_bias_grad || op == OP_cross_entropy_grad ||
            op_is(op, INTEGER | EFFECT);
 }
 

@@ -409,8 +409,10 @@ static bool change_descriptor(Mutation *m)
     case ACT_head_loss:
         if (any(m, 2))
             return change_xent(m, a, &a->head.xent);
-        if (any(m, 2))
-            return flip(m, a, any(m, 2) ? &a->head.w_by_vocab : &a->head.dw_accumulate, "a flag");
+        if (any(m, 2)) {
+            bool *const flags[] = {&a->head.w_by_vocab, &a->head.dw_accumulate, &a->head.frozen};
+            return flip(m, a, flags[any(m, 3)], "a flag");
+        }
         PICK(&a->head.hidden, &a->head.chunk);
         return true;
     case ACT_gather:

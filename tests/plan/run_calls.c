@@ -336,13 +336,14 @@ void run_xent_grad(const mg_xent_desc *d, void *const *p)
         }
 }
 
-/* p: x w target dloss loss dx dw work; without gradients: x w target loss work */
+/* p: x w target dloss loss dx dw work, without dw if w is frozen; without gradients: x w target
+ * loss work */
 void run_head(const mg_head_desc *d, void *const *p, bool gradients)
 {
     const mg_xent_desc *xd = &d->xent;
     int64_t wc = d->w_by_vocab ? d->hidden : 1, wh = d->w_by_vocab ? 1 : xd->vocab;
     double *z = malloc((size_t)xd->vocab * sizeof *z);
-    if (gradients && !d->dw_accumulate)
+    if (gradients && !d->dw_accumulate && !d->frozen)
         for (int64_t i = 0; i < xd->vocab * d->hidden; i++)
             put(d->dw, p[6], i, 0);
     for (int64_t r = 0; r < xd->rows; r++) {
@@ -360,7 +361,8 @@ void run_head(const mg_head_desc *d, void *const *p, bool gradients)
             for (int64_t c = 0; c < xd->vocab; c++) {
                 double g = row_gradient(xd, z[c], lse, dloss, c, target);
                 dx += g * get(xd->dtype, p[1], c * wc + h * wh);
-                add(d->dw, p[6], c * wc + h * wh, g * get(xd->dtype, p[0], r * d->hidden + h));
+                if (!d->frozen)
+                    add(d->dw, p[6], c * wc + h * wh, g * get(xd->dtype, p[0], r * d->hidden + h));
             }
             put(xd->dtype, p[5], r * d->hidden + h, dx);
         }
