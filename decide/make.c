@@ -24,6 +24,7 @@
  *
  * So runs are four deep at the most, and but for stages and offload, which ask whether anything
  * fits, a decision depends on no later one. */
+#include "decide/apart.h"
 #include "decide/make.h"
 
 #include "decide/chunks.h"
@@ -98,6 +99,12 @@ static PassStatus decide_frontier(PlanJob *j)
 static PassStatus decide_once(PlanJob *j)
 {
     once_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_apart(PlanJob *j)
+{
+    apart_choose(j->m, j->d);
     return PASS_ok;
 }
 

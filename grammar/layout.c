@@ -184,7 +184,7 @@ static void check_axes(Elab *e, const Spec *s, Layout *l)
                  text(e, axis->name), (long long)size, RANKS_MAX);
             continue;
         }
-        Axis a = {axis->name, size, given ? given->span : axis->span};
+        Axis a = {.name = axis->name, .size = size, .span = given ? given->span : axis->span};
         vec_push(e->arena, &l->mesh, a);
     }
 }

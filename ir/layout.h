@@ -50,6 +50,8 @@ typedef struct KeptName {
 typedef struct Axis {
     Name name;
     int64_t size; /* at least 2 */
+    bool apart;   /* the largest number of its ranks is found before, or behind, that of the axes
+                     inside of it (passes/spmd/largest.c) */
     Span span;
 } Axis;
 

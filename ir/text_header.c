@@ -240,6 +240,7 @@ void text_read_mesh(Reader *r)
             text_wrong(r, r->t.span, 403, "there are more than %s axes", "16");
         Axis a = {.name = text_want_name(r)};
         a.size = text_want_int(r, 2, 1 << 20);
+        a.apart = text_take_word(r, "apart");
         a.span = text_read_place(r);
         vec_push(r->m->arena, &l->mesh, a);
     }

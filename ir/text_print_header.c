@@ -94,8 +94,8 @@ static void print_mesh(const Module *m, FILE *out)
 {
     const Layout *l = &m->layout;
     for (size_t i = 0; i < l->mesh.n; i++) {
-        fprintf(out, "axis %s %lld", name_str(m->names, l->mesh.data[i].name),
-                (long long)l->mesh.data[i].size);
+        fprintf(out, "axis %s %lld%s", name_str(m->names, l->mesh.data[i].name),
+                (long long)l->mesh.data[i].size, l->mesh.data[i].apart ? " apart" : "");
         text_print_place(m, l->mesh.data[i].span, out);
         fputc('\n', out);
     }

@@ -14,6 +14,16 @@
  *
  * And the switch of a node's links adds up: a step that takes long, at a rate that was measured.
  *
+ * An exchange is a group of sends and receives, which are under way together: a block of NCCL's has
+ * eight of them (NCCL_MAX_DEV_WORK_P2P_PER_BATCH), those of the ranks of one node, and another
+ * block those of another node (ncclP2pChannelBaseForRound). So steps to peers are no chain, as
+ * those of a ring are; but one thread hands the messages for other nodes to the network, and what
+ * that takes for each (netOverhead) adds up:
+ *
+ *   seconds = base + link + net + (nodes - 2) overhead + bytes / rate
+ *
+ * A shift is a send and a receive: it begins as an exchange does.
+ *
  * Numbers and formulas are NVIDIA/nccl's (src/graph/tuning.cc of 2.23: baseLat, hwLat, llMaxBws,
  * nvlsEfficiency's place is taken by a measured rate), of the ways that the runtime asks for
  * (runtime/cuda/comm.c). A device's description has the
@@ -125,4 +135,19 @@ double nccl_seconds(const Device *d, const NcclRing *r, int rounds, double bytes
                                 bytes / rate);
     }
     return least;
+}
+
+double nccl_sends_begin(void)
+{
+    return protocol[SIMPLE].base;
+}
+
+double nccl_exchange_seconds(const Device *d, const NcclRing *r)
+{
+    const double link = r->ranks > r->nodes ? d->link_seconds : 0;
+    double far = r->nodes > 1 ? d->node_seconds : 0;
+    if (r->pods > 1)
+        far = fmax(far, d->pod_seconds);
+    return protocol[SIMPLE].base + link + far +
+           fmax((double)r->nodes - 2, 0) * protocol[SIMPLE].overhead;
 }

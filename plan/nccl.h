@@ -15,4 +15,9 @@ typedef struct NcclRing {
  * unordered that may be faster by a tree, or by the switch of the links. */
 double nccl_seconds(const Device *d, const NcclRing *r, int rounds, double bytes);
 
+/* Seconds of an exchange of these ranks, all with all, beside what its bytes take on the links. */
+double nccl_exchange_seconds(const Device *d, const NcclRing *r);
+/* Seconds before the first step of sends and receives, a shift's as well. */
+double nccl_sends_begin(void);
+
 #endif

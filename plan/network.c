@@ -14,7 +14,8 @@
  *   exchange  what goes to other nodes, (n - g) / n of it, at the rate of the network, what goes to
  *             other pods, (n - h) / n, at that between pods; NCCL hands what is for another node's
  *             rank to the rank of its own node that has that rank's adapter (PXN), so each sends to
- *             its own like alone, and one message a node
+ *             its own like alone, and one message a node; steps of GPUs by nccl.c, of others one a
+ *             rank
  *   shift     one rank of a node sends into the network, and all wait for it; into another pod one
  *             of h, which has the links of all of them
  *   copies    through the memory of the host: copies.c
@@ -119,9 +120,9 @@ double network_collective(const Module *m, const Device *d, const mg_comm_desc *
                               .bandwidth = ring};
     switch (collective_of_kind(c->kind)->sends) {
     case SEND_neighbour:
-        return network_message(m, d, c->axes, bytes);
+        return network_message(m, d, c->axes, bytes) + (nccl ? nccl_sends_begin() : 0);
     case SEND_exchange:
-        return exchange(d, &p, bytes) + steps;
+        return exchange(d, &p, bytes) + (nccl ? nccl_exchange_seconds(d, &by_nccl) : steps);
     case SEND_twice:
         if (nccl)
             return nccl_seconds(d, &by_nccl, 2, bytes);

@@ -94,6 +94,25 @@ class CudaFp8(shim.Case):
                 self.gpu(source, "-D", "batch=8", "--microbatch", RANKS[name], "--layout", f"./{name}.mg", device=())
                 self.near(want, self.losses("./gpu", "--steps", 3, SHIM_GPUS="8"), 2e-3)
 
+    def test_largest_by_axis(self):
+        """Where machines are of four GPUs the largest number of dp 4 and tp 2 is found along tp and then along dp, where they are of
+        eight in one go: the same bits."""
+        self.text(6000)
+        source = self.source("llama_small.mg", "fp8", "m")
+        self.write("both.mg", "layout both {\n device h200\n mesh dp = 4, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n microbatch 2\n}\n")
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h200.json"), encoding="ascii") as f:
+            described = json.load(f)
+        runs = []
+        for node in (4, 8):
+            described["node_ranks"] = node
+            self.write("card.json", json.dumps(described))
+            how = ("-D", "batch=8", "--layout", "./both.mg", "--pieces=none", "--device", "card.json")
+            text = self.mgc(source, *how, "--print-after=largest").stdout.decode()
+            self.assertEqual("all_reduce" in text and "axes=dp.tp, max=yes" not in text, node == 4)
+            self.gpu(source, *how, device=())
+            runs.append(self.losses("./gpu", "--steps", 3, SHIM_GPUS="8"))
+        self.assertEqual(*runs)
+
     def test_tiles(self):
         """Scales of tiles: as far apart as with those of tensors. A term is rounded elsewhere than in the processor's emulation."""
         self.text(6000)

@@ -7,11 +7,11 @@
 # RUN: FileCheck %s --check-prefix=BOTH < %t.both
 # RUN: %mgc %s -D cp=2 -D tp=2 --device cpu2t --print-after=local > %t.local
 # RUN: %mgc --from=%t.both --print-after=local | diff %t.local -
-# RUN: %mgc %s --layout open --device h200 --plan | FileCheck %s --check-prefix=OPEN
-# RUN: %mgc %s --layout open --device h200 --plan=json | FileCheck %s --check-prefix=JSON
-# RUN: %mgc %s --layout open --device h200 --overlap=none --plan | FileCheck %s --check-prefix=OPEN
+# RUN: %mgc %s --layout open -D seq=4096 --device h200 --plan | FileCheck %s --check-prefix=OPEN
+# RUN: %mgc %s --layout open -D seq=4096 --device h200 --plan=json | FileCheck %s --check-prefix=JSON
+# RUN: %mgc %s --layout open -D seq=4096 --device h200 --overlap=none --plan | FileCheck %s --check-prefix=OPEN
 # RUN: %mgc %s --layout open -D seq=32 -D head=64 -D group=32 --device cpu2t --plan | FileCheck %s --check-prefix=QUERIES
-# RUN: %mgc %s --layout open --device h200 --print-after=shard > %t.open
+# RUN: %mgc %s --layout open -D seq=4096 --device h200 --print-after=shard > %t.open
 # RUN: FileCheck %s --check-prefix=CHOSEN < %t.open
 # RUN: %mgc %s --layout open -D kv_heads=3 --device cpu2t --plan | FileCheck %s --check-prefix=NONE
 # RUN: %mgc %s --layout ring --device cpu2t --plan | FileCheck %s --check-prefix=RING

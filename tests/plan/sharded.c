@@ -54,6 +54,8 @@ void lay_out(Model *t, const char *spec)
     for (char *at = part, *end; *at; at = end + strspn(end, " ")) {
         int64_t size = strtoll(strchr(at, '=') + 1, &end, 10);
         Axis a = {.name = name_intern_n(m->names, at, strcspn(at, "=")), .size = size};
+        a.apart = *end == '|';
+        end += a.apart;
         if (size > 1)
             vec_push(t->a, &l->mesh, a);
     }
@@ -443,6 +445,10 @@ bool layout_follows(const Reference *r, const char *spec)
         compare_all(r, &t, l, spec, "shard");
         must_pass(&t, pass_local);
         compare_all(r, &t, l, spec, "local");
+        if (strstr(spec, "|")) {
+            must_pass(&t, pass_largest);
+            compare_all(r, &t, l, spec, "largest");
+        }
         if (strstr(spec, "/") || strstr(spec, "; pieces")) {
             must_pass(&t, pass_pieces);
             compare_all(r, &t, l, spec, "pieces");

@@ -1,11 +1,11 @@
 /* sharded.h - programs of several ranks against those of one, in the interpreter and in double
  * precision: loss, norm, every new parameter and state of a step, evaluation and sample.
  *
- * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "seq
- * cp~": in zigzag order; "seq cp^": heads are exchanged; "experts ep>": their rows are sent,
- * "experts ep>1.5" up to a bound; "offload 2": what offload_some does with that number; "once": a
- * step gathers layers once. Axes that are not in the mesh are left out of rules, as axes of one
- * rank are. */
+ * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "dp=2|":
+ * largest numbers are found along dp apart of the axes behind it; "seq cp~": in zigzag order; "seq
+ * cp^": heads are exchanged; "experts ep>": their rows are sent, "experts ep>1.5" up to a bound;
+ * "offload 2": what offload_some does with that number; "once": a step gathers layers once. Axes
+ * that are not in the mesh are left out of rules, as axes of one rank are. */
 #ifndef MGC_TESTS_SHARDED_H
 #define MGC_TESTS_SHARDED_H
 

@@ -44,10 +44,10 @@ static void note(void *ctx, const char *step, const PlanJob *j)
     assert_true(w->n < LIMIT);
     assert_string_equal(j->at, step);
     assert_true(!j->plan ==
-                (pass_find(step) >= 0 || !strcmp(step, "chunks") || !strcmp(step, "context") ||
-                 !strcmp(step, "experts") || !strcmp(step, "turns") || !strcmp(step, "stages") ||
-                 !strcmp(step, "offload") || !strcmp(step, "frontier") || !strcmp(step, "once") ||
-                 !strcmp(step, "overlap") || !strcmp(step, "optimizer") ||
+                (pass_find(step) >= 0 || !strcmp(step, "apart") || !strcmp(step, "chunks") ||
+                 !strcmp(step, "context") || !strcmp(step, "experts") || !strcmp(step, "turns") ||
+                 !strcmp(step, "stages") || !strcmp(step, "offload") || !strcmp(step, "frontier") ||
+                 !strcmp(step, "once") || !strcmp(step, "overlap") || !strcmp(step, "optimizer") ||
                  !strcmp(step, "logits")));
     w->name[w->n++] = step;
 }

@@ -36,6 +36,8 @@ static const char *const layouts[] = {
     "dp=2; batch dp; params dp",
     "tp=2; kv_heads tp; heads tp; ffn tp; vocab tp",
     "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state dp",
+    "dp=2| tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp",
+    "dp=2| ep=2| tp=2; experts ep; batch dp ep; kv_heads tp; heads tp; ffn tp; vocab tp",
     "replica=2 dp=2; batch replica dp; state dp; grads dp; params dp",
     "replica=2 dp=2; batch replica dp; state replica dp; params dp",
     "pp=2 dp=2; batch dp; layers pp; state dp",
