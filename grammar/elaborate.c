@@ -173,11 +173,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->frame = NULL;
     if (!ok)
         return false;
-    if (generates) { /* kernels of a GPU add to no table of halves */
-        e->fn->halved =
-            !e->options->is_gpu || !e->options->is_gpu(e->options->who, text(e, m->layout.device));
+    if (generates)
         e->fn->prefill = e->options->prefill ? e->options->prefill : PREFILL;
-    }
     end_windows(e);
     sweep(e, e->fn->body);
     if (!check_adapted(e))

@@ -333,8 +333,6 @@ static void print_fn(Printer *p, const Fn *f)
     }
     if (f->prefill)
         fprintf(p->out, "  prefill %lld\n", (long long)f->prefill);
-    if (f->halved)
-        fputs("  halved\n", p->out);
     if (f->whole)
         fputs("  whole\n", p->out);
     if (f->batch) {
