@@ -442,7 +442,8 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
                     const int32_t *index, void *dtable, void *work);
 
-/* table[t, o, index[i], j] = x[i, o, j]; -1: that row goes nowhere. No index of a table occurs twice. */
+/* table[t, o, index[i], j] = x[i, o, j]; -1: that row goes nowhere. No index of a table occurs
+ * twice. */
 void mg_put(mg_run *r, int action, const mg_gather_desc *d, const void *x, const int32_t *index,
             void *table);
 

@@ -9,10 +9,10 @@
  *
  * A call for one position, p, puts it where p - W was, which no query sees any more; then all
  * places that were ever written are seen, in any order, since a softmax has none. A call for
- * several, from `begin` on, would overwrite what its first queries see. It copies the W - 1 positions
- * before `begin` out of the ring, behind which the new keys come, attends over these, in the
- * order of positions, and puts the last W of the new ones into the ring. What a place holds of a
- * text that was there before is hidden: a query sees no position below 0.
+ * several, from `begin` on, would overwrite what its first queries see. It copies the W - 1
+ * positions before `begin` out of the ring, behind which the new keys come, attends over these, in
+ * the order of positions, and puts the last W of the new ones into the ring. What a place holds of
+ * a text that was there before is hidden: a query sees no position below 0.
  *
  * So a text can be cut back only to nothing: what a ring had before is gone. */
 #include "passes/model/generate.h"
@@ -22,8 +22,8 @@
 
 static Dim named(Generate *g, const char *what, int64_t window, int64_t size)
 {
-    const char *name =
-        arena_printf(g->m->arena, "%s.%s%lld", name_str(g->m->names, g->seq), what, (long long)window);
+    const char *name = arena_printf(g->m->arena, "%s.%s%lld", name_str(g->m->names, g->seq), what,
+                                    (long long)window);
     return (Dim){.name = name_intern(g->m->names, name), .size = size};
 }
 
@@ -32,8 +32,8 @@ static Value number(Builder *b, int64_t n)
     return build_const(b, DT_i32, (double)n);
 }
 
-/* x mod n, of x that are not negative. Numbers of 32 bits, and quotients of whole numbers, are exact
- * enough in f64 for that. */
+/* x mod n, of x that are not negative. Numbers of 32 bits, and quotients of whole numbers, are
+ * exact enough in f64 for that. */
 static Value modulo(Builder *b, Value x, int64_t n)
 {
     const Value by = build_const(b, DT_f64, (double)n);
@@ -53,7 +53,8 @@ static void whole_places(Generate *g, Builder *b, Places *p)
     p->keys = p->seen_keys = (Dim){.name = g->context, .size = g->window};
     p->seen = build2(b, OP_add, g->at, number(b, 1));
     if (p->window)
-        p->first = build2(b, OP_max, build2(b, OP_sub, g->at, number(b, p->window - 1)), number(b, 0));
+        p->first =
+            build2(b, OP_max, build2(b, OP_sub, g->at, number(b, p->window - 1)), number(b, 0));
 }
 
 static void ring_places(Generate *g, Builder *b, Places *p)
@@ -123,7 +124,8 @@ static Value older_and(Builder *b, const Places *p, Value ring, Value x, Name se
 }
 
 /* Puts x, of the new positions, into what positions before left. Returns what attention reads. */
-static Value kept(Generate *g, Frame *f, const Ins *i, Value x, const DimList *head, const Places *p)
+static Value kept(Generate *g, Frame *f, const Ins *i, Value x, const DimList *head,
+                  const Places *p)
 {
     Builder b = builder_at(g->m, f->to, i);
     const Type t = generate_in_cache(g, type_of(g->m, x), head, p->keys);
@@ -148,18 +150,62 @@ bool generate_own_keys(const Generate *g, const Attrs *a)
     return !a->keys.name || generate_is_alias(g, a->keys.name);
 }
 
-/* What each query sees; `own`: its own first key, or 0. Returns the number of operands. */
-static uint32_t sees(Builder *b, const Places *p, Value own, Value *in, uint32_t n, Attrs *a)
+/* What each query sees. Returns the number of operands. */
+static uint32_t sees(const Places *p, Value *in, uint32_t n, Attrs *a)
 {
-    const Value first = own && p->first ? build2(b, OP_max, p->first, own) : own ? own : p->first;
     in[n++] = p->seen;
-    if (first)
-        in[n++] = first;
-    a->within = first != 0;
+    if (p->first)
+        in[n++] = p->first;
+    a->within = p->first != 0;
     a->causal = false;
     a->window = 0;
     return n;
 }
+
+/* ---- written out -----------------------------------------------------------------------------
+ */
+
+/* Whether each query sees each key. */
+static Value sight(Builder *b, const Places *p)
+{
+    const Value key = build_iota(b, DT_i32, p->seen_keys);
+    const Value sees = build2(b, OP_gt, p->seen, key);
+    if (!p->first)
+        return sees;
+    const Value no = build_const(b, DT_bool, 0);
+    const Value behind = build2(b, OP_le, p->first, key);
+    return build(b, OP_select, NULL, 3, (Value[]){behind, sees, no});
+}
+
+/* Attention of the row of latent attention, which is longer than a head of tiles: two products with
+ * a softmax between them. All keys that there is room for are multiplied. in: as of attention;
+ * out: what attention gives. */
+static void written_out(Builder *b, const Ins *i, const Places *p, const Latent *l, const Value *in,
+                        Value *out)
+{
+    const DimList keys = {1, {p->seen_keys}};
+    Value s = build_dot(b, in[0], in[1], &(DimList){1, {l->over}});
+    const Type t = *type_of(b->m, s);
+    s = build2(b, OP_mul, s, build_const(b, t.dtype, i->attrs.scale));
+    if (i->attrs.cap > 0) {
+        const Value cap = build_const(b, t.dtype, i->attrs.cap);
+        s = build2(b, OP_mul, build1(b, OP_tanh, build2(b, OP_div, s, cap)), cap);
+    }
+    const Value none = build_const(b, t.dtype, -1e30);
+    const Value seen[3] = {sight(b, p), s, none};
+    s = build_typed(b, OP_select, NULL, 3, seen, 1, &t, NULL)->out[0];
+    Value top = build(b, OP_rmax, &(Attrs){.over = keys}, 1, &s);
+    top = i->attrs.sunk ? build2(b, OP_max, top, in[3]) : top;
+    const Value e = build1(b, OP_exp, build2(b, OP_sub, s, top));
+    Value sum = build_sum(b, e, &keys);
+    if (i->attrs.sunk)
+        sum = build2(b, OP_add, sum, build1(b, OP_exp, build2(b, OP_sub, in[3], top)));
+    out[0] = build_dot(b, build2(b, OP_div, e, sum), in[2], &keys);
+    out[1] = build2(b, OP_add, top, build1(b, OP_log, sum));
+}
+
+/* ---- operands --------------------------------------------------------------------------------
+ */
 
 /* Operands: the query, keys and values of all positions. Sets the head's dim of a latent one. */
 static bool of_positions(Generate *g, Frame *f, const Ins *i, const Places *p, Latent *l, Attrs *a,
@@ -189,8 +235,9 @@ static bool of_positions(Generate *g, Frame *f, const Ins *i, const Places *p, L
     return true;
 }
 
-/* Operands from the fourth on, but for what is seen; *own: the first key of each query, or 0. */
-static bool beside(Generate *g, Frame *f, const Ins *i, Value *in, uint32_t *n, Value *own)
+/* Operands from the fourth on, but for what is seen. The first key that a query has of its own
+ * joins that of the window. */
+static bool beside(Generate *g, Frame *f, const Ins *i, Value *in, uint32_t *n, Places *p)
 {
     const uint32_t bias = 3 + i->attrs.sunk;
     Builder b = builder_at(g->m, f->to, i);
@@ -199,10 +246,12 @@ static bool beside(Generate *g, Frame *f, const Ins *i, Value *in, uint32_t *n, 
         const Value x = generate_image(g, f, i->in[k], image);
         if (!x)
             return false;
-        if (i->attrs.within && k + 1 == i->nin)
-            *own = generate_each(g, &b, x);
-        else
+        if (!i->attrs.within || k + 1 < i->nin) {
             in[(*n)++] = x;
+            continue;
+        }
+        const Value own = generate_each(g, &b, x);
+        p->first = p->first ? build2(&b, OP_max, p->first, own) : own;
     }
     return true;
 }
@@ -237,12 +286,16 @@ bool generate_attention(Generate *g, Frame *f, const Ins *i)
     if (i->attrs.keys.name)
         p.keys.name = p.seen_keys.name = i->attrs.keys.name;
     a.keys = p.seen_keys;
-    Value in[7], own = 0;
+    Value in[7], out[2];
     uint32_t n = 3;
-    if (!of_positions(g, f, i, &p, l, &a, in) || !beside(g, f, i, in, &n, &own))
+    if (!of_positions(g, f, i, &p, l, &a, in) || !beside(g, f, i, in, &n, &p))
         return false;
     Builder b = builder_at(m, f->to, i);
-    n = sees(&b, &p, own, in, n, &a);
+    if (l && g->from->head && l->size > g->from->head) {
+        written_out(&b, i, &p, l, in, out);
+        return given(g, f, i, l, out);
+    }
+    n = sees(&p, in, n, &a);
     Type rule[2];
     const char *wrong = type_check(m, i->op, &a, (int)n, in, 2, rule);
     if (wrong)

@@ -151,8 +151,8 @@ static double elements(const Generate *g, const Type *t)
     return n;
 }
 
-/* Of a pair of positions: the time in which a byte is read, for what is read of the cache or what is
- * multiplied, whichever is longer. */
+/* Of a pair of positions: the time in which a byte is read, for what is read of the cache or what
+ * is multiplied, whichever is longer. */
 static double price(double bytes, double multiplied)
 {
     const double arithmetic = 2 * multiplied / FLOPS_A_BYTE;
@@ -219,8 +219,8 @@ static Value joined(Builder *b, Dim row, int n, const Value *part)
     return n == 1 ? part[0] : build(b, OP_join, &(Attrs){.dim = row}, n, part);
 }
 
-/* x times the part of a weight that a part of a head is the product with, over `shared`, one of both
- * dims of the weight; the other becomes `to`. */
+/* x times the part of a weight that a part of a head is the product with, over `shared`, one of
+ * both dims of the weight; the other becomes `to`. */
 static Value times(Builder *b, Value x, Value w, const LatentPart *p, Dim shared, Dim to, bool back)
 {
     const Dim head = back ? to : shared, latent = back ? shared : to;

@@ -178,7 +178,8 @@ static bool choose(Generate *g, Frame *f, const Ins *i, Image image)
         return generate_enter(g, i, 0, image, build(&b, OP_pick, &(Attrs){.dim = seq}, 1, &x));
     Value at = build2(&b, OP_sub, g->count, build_const(&b, DT_i32, 1));
     at = build2(&b, OP_max, at, build_const(&b, DT_i32, 0));
-    return generate_enter(g, i, 0, image, build(&b, OP_gather, &(Attrs){.dim = seq}, 2, (Value[]){x, at}));
+    return generate_enter(g, i, 0, image,
+                          build(&b, OP_gather, &(Attrs){.dim = seq}, 2, (Value[]){x, at}));
 }
 
 /* Does it sum, cut or move along a dim? */

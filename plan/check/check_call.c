@@ -431,8 +431,8 @@ static const char *head_wrong(const Action *a, const Ins *i)
                       w->dims[type_find(w, classes)].size);
 }
 
-/* rows (y of gather, dy of scatter, x of put) are index dims first, then the table's. Dims that the table and
- * the index both have come first in both. */
+/* rows (y of gather, dy of scatter, x of put) are index dims first, then the table's. Dims that the
+ * table and the index both have come first in both. */
 static const char *gather_wrong(const Action *a, const Ins *i)
 {
     const mg_gather_desc *d = &a->gather;

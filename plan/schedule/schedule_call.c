@@ -242,7 +242,11 @@ void call_gather(Sched *s, const Ins *i, int home)
     index_steps(s, i, &op[1], &d.index_inner, &d.index_outer);
     if (sorts)
         op[3] = work_space(s, "sorted", mg_scatter_work(&d), home);
-    Action *a = action_new(s, sums ? ACT_scatter_add : scatter ? ACT_put : ACT_gather, i, sorts ? 4 : 3, op);
+    Action *a = action_new(s,
+                           sums      ? ACT_scatter_add
+                           : scatter ? ACT_put
+                                     : ACT_gather,
+                           i, sorts ? 4 : 3, op);
     a->gather = d;
     priced(s, a, i);
     if (sorts)

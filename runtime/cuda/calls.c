@@ -130,7 +130,8 @@ static int64_t word_of(int64_t row, const void *a, const void *b)
     return (int64_t)(all & -all);
 }
 
-/* Copies rows by words: `first` is the kernel of one byte, which takes both pointers in its order. */
+/* Copies rows by words: `first` is the kernel of one byte, which takes both pointers in its order.
+ */
 static void move_rows(mg_run *r, const mg_gather_desc *d, rt_fixed first, const void *from,
                       const int32_t *index, void *to)
 {

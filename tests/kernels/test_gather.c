@@ -116,7 +116,8 @@ static void test_put(void **state)
         Buffer want = buffer_new(d->dtype, x.table.n);
         memcpy(want.p, x.table.p, (size_t)(want.n * mg_dtype_bytes(d->dtype)));
         for (int64_t e = 0; e < x.rows.n; e++) {
-            const int64_t j = e % d->inner, o = e / d->inner % d->outer, i = e / d->inner / d->outer;
+            const int64_t j = e % d->inner, o = e / d->inner % d->outer,
+                          i = e / d->inner / d->outer;
             if (x.index[i / d->index_inner * d->index_outer + i % d->index_inner] >= 0)
                 put(&want, source(&x, i, o, j), at(&x.rows, e));
         }
@@ -157,7 +158,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_scatter), cmocka_unit_test(test_put),
+        cmocka_unit_test(test_scatter),
+        cmocka_unit_test(test_put),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

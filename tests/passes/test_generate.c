@@ -44,11 +44,12 @@ static const Small models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-static void same_logits(const char *path, const char *text, const char *const *define)
+/* head: see generated_open. */
+static void same_logits(const char *path, const char *text, const char *const *define, int64_t head)
 {
     Model t, u;
-    if (!generated_open(&t, path, text, define, GENERATED_TEXTS) ||
-        !generated_open(&u, path, text, define, 0))
+    if (!generated_open(&t, path, text, define, GENERATED_TEXTS, head) ||
+        !generated_open(&u, path, text, define, 0, 0))
         fail_msg("%s: %s", path, model_messages(&t));
     const Generated g = generated_compare(&t, &u, 14, 5);
     if (!(g.worst < 1e-12))
@@ -69,7 +70,8 @@ static void shipped(void **state)
             fail_msg("cannot read %s", path);
         text[fread(text, 1, sizeof text - 1, f)] = 0;
         fclose(f);
-        same_logits(models[k].file, text, models[k].define);
+        same_logits(models[k].file, text, models[k].define, 0);
+        same_logits(models[k].file, text, models[k].define, 1);
     }
 }
 
@@ -162,15 +164,20 @@ enum { FORMS = sizeof forms / sizeof *forms };
 
 static const char *program(Arena *a, const char *form)
 {
-    return arena_printf(a, "dim seq2 = seq, head2 = 3, wide = hidden, latent = 4, part = 2, turn = part + hidden\n%s%s\n%s", head, form, tail);
+    return arena_printf(a,
+                        "dim seq2 = seq, head2 = 3, wide = hidden, latent = 4, part = 2, turn = "
+                        "part + hidden\n%s%s\n%s",
+                        head, form, tail);
 }
 
 static void every_form(void **state)
 {
     (void)state;
     Arena *a = arena_new();
-    for (int k = 0; k < FORMS; k++)
-        same_logits(forms[k], program(a, forms[k]), NULL);
+    for (int k = 0; k < FORMS; k++) {
+        same_logits(forms[k], program(a, forms[k]), NULL, 0);
+        same_logits(forms[k], program(a, forms[k]), NULL, 1);
+    }
     arena_free(a);
 }
 
@@ -181,7 +188,8 @@ static const struct {
 } keeps[] = {
     {"y = x + sum(attention(q, k, k, along seq, over head, causal), over (heads, head))",
      2 * 12 * 3},
-    {"y = x + sum(attention(q, k, k, along seq, over head, causal, window = 4), over (heads, head))",
+    {"y = x + sum(attention(q, k, k, along seq, over head, causal, window = 4), over (heads, "
+     "head))",
      2 * 4 * 3},
     {"y = x + sum(attention(q, k, k, along seq, over head, causal, window = 12), over (heads, "
      "head))",
@@ -207,7 +215,7 @@ static void caches_are_small(void **state)
     Arena *a = arena_new();
     for (int k = 0; k < KEEPS; k++) {
         Model t;
-        assert_true(generated_open(&t, "keeps.mg", program(a, keeps[k].form), NULL, 2));
+        assert_true(generated_open(&t, "keeps.mg", program(a, keeps[k].form), NULL, 2, 0));
         const char *const fns[] = {"prefill", "decode"};
         for (int f = 0; f < 2; f++) {
             const Fn *fn = module_fn(t.m, fns[f]);
@@ -248,7 +256,7 @@ static void later_positions_are_refused(void **state)
     Arena *a = arena_new();
     for (int k = 0; k < REFUSED; k++) {
         Model t;
-        assert_false(generated_open(&t, "refused.mg", program(a, refused[k][0]), NULL, 2));
+        assert_false(generated_open(&t, "refused.mg", program(a, refused[k][0]), NULL, 2, 0));
         const char *said = model_messages(&t);
         if (!strstr(said, "MG0535") || !strstr(said, refused[k][1]) || !strstr(said, "refused.mg:"))
             fail_msg("%s: said %s", refused[k][0], said);

@@ -43,8 +43,7 @@ static const char *causal(Gen *g, Dims want, int depth)
     return TEXT("attention(%s, %s, %s, along %s, over %s, causal%s%s%s)", q, k, v,
                 dim_name(g, g->ordered), dim_name(g, d),
                 draw_one_in(g, 3) ? TEXT(", window = %d", draw_between(g, 1, 3)) : "",
-                draw_one_in(g, 4) ? ", cap = 3" : "",
-                draw_one_in(g, 4) ? ", sink = 0.3" : "");
+                draw_one_in(g, 4) ? ", cap = 3" : "", draw_one_in(g, 4) ? ", sink = 0.3" : "");
 }
 
 /* A sum of taps: a convolution that reads no later position. */
