@@ -32,8 +32,8 @@ typedef struct Resized {
     int64_t size;
 } Resized;
 
-/* Where attention that sees `window` positions back has the keys of a position, and what its
- * queries see: generate_attend.c. */
+/* Places of keys in caches of attention that sees `window` positions back, and what its queries
+ * see: generate_attend.c. */
 typedef struct Places {
     int64_t window;    /* 0: any */
     int64_t ring;      /* places of a cache in which position p is at p mod ring; 0: one for each */
@@ -129,7 +129,7 @@ typedef struct Latent {
 } Latent;
 /* Are keys and values of heads made of fewer numbers, that are better kept? */
 bool generate_is_latent(const Generate *g, const Ins *i, Latent *l);
-/* What takes the places of queries, and of keys, of the new positions. */
+/* Sets what takes the places of queries, and of keys, of the new positions. */
 bool generate_latent(Generate *g, Frame *f, const Ins *i, Latent *l, Value *q, Value *row);
 /* Of all rows what is their value; and what attention over that gives, multiplied to what it was.
  */

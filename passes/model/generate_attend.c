@@ -109,7 +109,7 @@ static Value renamed(Builder *b, Value x, Name from, Dim to)
     return build(b, OP_rename, &a, 1, &x);
 }
 
-/* What a ring had before this call, in the order of positions, and the rows x behind it. */
+/* The rows that a ring had before this call, in the order of positions, and behind them x. */
 static Value older_and(Builder *b, const Places *p, Value ring, Value x, Name seq)
 {
     x = renamed(b, x, seq, p->seen_keys);
@@ -150,7 +150,7 @@ bool generate_own_keys(const Generate *g, const Attrs *a)
     return !a->keys.name || generate_is_alias(g, a->keys.name);
 }
 
-/* What each query sees. Returns the number of operands. */
+/* Says what each query sees. Returns the number of operands. */
 static uint32_t sees(const Places *p, Value *in, uint32_t n, Attrs *a)
 {
     in[n++] = p->seen;
@@ -165,7 +165,7 @@ static uint32_t sees(const Places *p, Value *in, uint32_t n, Attrs *a)
 /* ---- written out -----------------------------------------------------------------------------
  */
 
-/* Whether each query sees each key. */
+/* bool of queries and keys: is the key seen? */
 static Value sight(Builder *b, const Places *p)
 {
     const Value key = build_iota(b, DT_i32, p->seen_keys);
@@ -256,7 +256,7 @@ static bool beside(Generate *g, Frame *f, const Ins *i, Value *in, uint32_t *n, 
     return true;
 }
 
-/* What attention gives, as @generate has it. */
+/* Enters what attention gives, as @generate has it. */
 static bool given(Generate *g, Frame *f, const Ins *i, const Latent *l, const Value *out)
 {
     Builder b = builder_at(g->m, f->to, i);

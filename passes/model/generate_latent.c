@@ -15,7 +15,7 @@
 #include "passes/model/generate.h"
 #include "passes/walk.h"
 
-/* What a device at least multiplies and adds while it reads a byte. */
+/* Multiplications and additions that a device at least does while it reads a byte. */
 static const double FLOPS_A_BYTE = 5;
 
 /* ---- what a head is put together of -----------------------------------------------------------
@@ -229,7 +229,7 @@ static Value times(Builder *b, Value x, Value w, const LatentPart *p, Dim shared
     return build_dot(b, x, w, &(DimList){1, {shared}});
 }
 
-/* What a query has for a column of the row: 0 if no part of a key is of it. */
+/* The part of a query for a column of the row, of which some part of a key is; 0: refused. */
 static Value query_of(Generate *g, Frame *f, const Ins *i, Latent *l, const LatentPart *c, Value q)
 {
     Builder b = builder_at(g->m, f->to, i);

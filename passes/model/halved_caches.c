@@ -5,9 +5,9 @@
  *            %c2: bf16 = cast %c                      %c: bf16 = put %x2, %at, %cache
  *            attention %q, %c2, ...                   attention %q, %c, ...
  *
- * What is read of a cache through views, look-ups and joins is in halves, too; what is joined to it
- * is rounded first, as it would be afterwards. A number is rounded once either way. A
- * cache that anything reads in f32 stays f32, in both functions. */
+ * Values that are read of a cache through views, look-ups and joins are in halves, too; one that is
+ * joined to these is rounded first, as it would be afterwards. A number is rounded once either way.
+ * A cache that anything reads in f32 stays f32, in both functions. */
 #include "passes/model/halves.h"
 #include "passes/walk.h"
 
