@@ -2,13 +2,14 @@
 """A token of a model beside transformers' generate with its cache on this processor, and what it costs beside reading the weights.
 
     bench/generate.py [BUILD] [--model llama_56m|qwen2_0_5b] [--precision f32|bf16] [--sequences 1,8] [--lengths 128,3968]
-                      [--tokens 100] [--rounds 3] [--no-torch]
+                      [--window 512] [--tokens 100] [--rounds 3] [--no-torch]
 
 Both are greedy, in the same precision, on one thread, and take turns; weights are random. What is said is seconds of the processor
 (without the system) for a
 token of each sequence, the difference of a longer and a shorter run (other programs on the machine are then not counted, but for
 what they take of memory), and the bytes that have to be read for it, weights and caches, beside those that a program that only
-reads reads in the same time. --lengths: of prompts; the program has room for 4096 tokens.
+reads reads in the same time. --lengths: of prompts; the program has room for 4096 tokens. --window: of the attention of all layers (llama_56m),
+beside Mistral's: then a token costs the same after any length.
 """
 
 import argparse
@@ -63,14 +64,14 @@ int main(int argc, char **argv)
 
 
 class Shape:
-    def __init__(self, model, precision):
-        self.model, self.precision, self.each = model, precision, 2 if precision == "bf16" else 4
+    def __init__(self, model, precision, window):
+        self.model, self.precision, self.each, self.window = model, precision, 2 if precision == "bf16" else 4, window or ROOM
         self.layers, self.hidden, self.kv, self.group, self.head, self.ffn, self.vocab, self.tied = SHAPES[model]
         heads = self.kv * (2 * self.group + 2)
         self.weights = self.each * (self.layers * (self.hidden * self.head * heads + 3 * self.hidden * self.ffn) + self.vocab * self.hidden)
 
     def cache(self, keys):
-        return self.each * 2 * self.layers * self.kv * self.head * keys
+        return self.each * 2 * self.layers * self.kv * self.head * min(keys, self.window)
 
     def prompt(self, sequence, length):
         return [(i * 7919 + 17 * sequence) % self.vocab for i in range(length)]
@@ -79,7 +80,10 @@ class Shape:
 class Program:
     def __init__(self, build, where, shape, sequences):
         self.path, self.shape, self.sequences = f"{where}/gen{sequences}", shape, sequences
-        subprocess.run([f"{build}/bin/mgc", f"{ROOT}/models/{shape.model}.mg", "-D", f"seq={ROOM}", "--precision", shape.precision, "--generate",
+        source = f"{where}/{shape.model}.mg"
+        with open(f"{ROOT}/models/{shape.model}.mg") as f, open(source, "w") as to:
+            to.write(f.read().replace(", causal)", f", causal, window = {shape.window})" if shape.window < ROOM else ", causal)"))
+        subprocess.run([f"{build}/bin/mgc", source, "-D", f"seq={ROOM}", "--precision", shape.precision, "--generate",
                         "--sequences", str(sequences), "-o", self.path], check=True, stdout=subprocess.DEVNULL)
 
     def run(self, length, tokens):
@@ -104,8 +108,12 @@ class Transformers:
         sizes = dict(vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.ffn, num_hidden_layers=shape.layers,
                      num_attention_heads=shape.kv * shape.group, num_key_value_heads=shape.kv, max_position_embeddings=ROOM,
                      tie_word_embeddings=shape.tied, pad_token_id=0, eos_token_id=None)
-        one = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**sizes)) if shape.tied else \
-            transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
+        if shape.window < ROOM:
+            one = transformers.MistralForCausalLM(transformers.MistralConfig(**sizes, sliding_window=shape.window))
+        elif shape.tied:
+            one = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**sizes))
+        else:
+            one = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
         self.model = one.eval().to(torch.bfloat16 if shape.precision == "bf16" else torch.float32)
 
     def run(self, length, tokens):
@@ -135,9 +143,10 @@ def main():
     p.add_argument("--lengths", default="128,3968")
     p.add_argument("--tokens", type=int, default=100)
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--window", type=int)
     p.add_argument("--no-torch", action="store_true")
     o = p.parse_args()
-    shape = Shape(o.model, o.precision)
+    shape = Shape(o.model, o.precision, o.window)
     with tempfile.TemporaryDirectory() as where:
         reads = reader(where)
         for sequences in map(int, o.sequences.split(",")):

@@ -11,7 +11,9 @@
 
 /* So many positions are new at once while a prompt is read: enough for products to be bound by
  * arithmetic, few enough that a short prompt is not computed many times over. */
-enum { PREFILL = 64 };
+/* Positions of a prompt at once; the longest head of tiles of attention on a GPU
+ * (runtime/attend.h). */
+enum { PREFILL = 64, GPU_HEAD = 256 };
 
 static const char *const mode_names[] = {"train", "eval", "sample"};
 
@@ -185,10 +187,10 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->frame = NULL;
     if (!ok)
         return false;
-    if (generates) { /* kernels of a GPU add to no table of halves */
-        e->fn->halved =
-            !e->options->is_gpu || !e->options->is_gpu(e->options->who, text(e, m->layout.device));
-        e->fn->prefill = e->options->prefill ? e->options->prefill : PREFILL;
+    if (generates) {
+        const ElaborateOptions *o = e->options;
+        e->fn->prefill = o->prefill ? o->prefill : PREFILL;
+        e->fn->head = o->is_gpu && o->is_gpu(o->who, text(e, m->layout.device)) ? GPU_HEAD : 0;
     }
     end_windows(e);
     sweep(e, e->fn->body);

@@ -37,6 +37,8 @@ static double traffic(const Module *m, const Ins *i)
         return 2 * bytes_of(m, i->out[0]) + bytes_of(m, i->in[1]);
     if (i->op == OP_dispatch || i->op == OP_combine || i->op == OP_combine_weight)
         return sent_traffic(m, i);
+    if (i->op == OP_put)
+        return 2 * bytes_of(m, i->in[0]) + bytes_of(m, i->in[1]);
     if (i->op == OP_scatter_add) /* without what is added to, the result is zeroed first */
         return 3 * bytes_of(m, i->in[0]) + bytes_of(m, i->in[1]) +
                (i->nin == 3 ? 0 : bytes_of(m, i->out[0]));
@@ -256,6 +258,7 @@ static void cost_fused(const Module *m, const Ins *i, Cost *c)
 #define cost_rotate              cost_moved
 #define cost_reindex             cost_moved
 #define cost_gather              cost_moved
+#define cost_put                 cost_moved
 #define cost_dispatch            cost_moved
 #define cost_combine             cost_moved
 #define cost_guard               cost_moved

@@ -78,7 +78,7 @@ InterpFn interp_dot, interp_conv, interp_dot_scaled, interp_dot_bias, interp_dot
     interp_dot_gelu, interp_dot_gelu_aux, interp_dot_gelu_grad;
 InterpFn interp_rename, interp_pick, interp_window, interp_split, interp_merge, interp_join,
     interp_reindex, interp_rotate;
-InterpFn interp_random, interp_stochastic_round, interp_gather, interp_scatter_add,
+InterpFn interp_random, interp_stochastic_round, interp_gather, interp_scatter_add, interp_put,
     interp_attention, interp_attention_grad, interp_attention_bias_grad, interp_cross_entropy,
     interp_cross_entropy_grad, interp_head, interp_head_frozen, interp_head_loss, interp_top,
     interp_slots, interp_ends, interp_dispatch, interp_combine, interp_combine_weight,

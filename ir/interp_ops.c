@@ -143,20 +143,25 @@ void interp_gather(Interp *in, const Ins *i)
     } while (walk_next(&w));
 }
 
-void interp_scatter_add(Interp *in, const Ins *i)
+/* The result begins as the operand that rows go into. */
+static double *begin_table(Interp *in, const Ins *i, uint32_t k)
 {
     double *y = interp_out(in, i, 0);
+    const double *c = interp_in(in, i, k);
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i, 0));
+    walk_tensor(&w, out_type(in, i, 0));
+    walk_tensor(&w, in_type(in, i, k));
+    do
+        y[w.at[0]] = c[w.at[1]];
+    while (walk_next(&w));
+    return y;
+}
+
+/* Rows that are added to the table y, or take the places of its own. */
+static void rows_into(Interp *in, const Ins *i, double *y, bool add)
+{
     const double *g = interp_in(in, i, 0), *index = interp_in(in, i, 1);
-    if (i->nin > 2) {
-        const double *c = interp_in(in, i, 2);
-        Walk w = walk_start();
-        walk_dims(&w, out_type(in, i, 0));
-        walk_tensor(&w, out_type(in, i, 0));
-        walk_tensor(&w, in_type(in, i, 2));
-        do
-            y[w.at[0]] = c[w.at[1]];
-        while (walk_next(&w));
-    }
     Type rest = *out_type(in, i, 0);
     int d = type_find(&rest, i->attrs.dim.name);
     int64_t stride = type_stride(&rest, d), n = rest.dims[d].size;
@@ -168,9 +173,20 @@ void interp_scatter_add(Interp *in, const Ins *i)
     walk_tensor(&w, in_type(in, i, 1));
     do {
         int64_t at = place_here(in, i->attrs.dim, (int64_t)index[w.at[2]]);
+        double *to = y + w.at[1] + at * stride;
         if (at >= 0 && at < n)
-            y[w.at[1] + at * stride] += g[w.at[0]];
+            *to = g[w.at[0]] + (add ? *to : 0);
     } while (walk_next(&w));
+}
+
+void interp_scatter_add(Interp *in, const Ins *i)
+{
+    rows_into(in, i, i->nin > 2 ? begin_table(in, i, 2) : interp_out(in, i, 0), true);
+}
+
+void interp_put(Interp *in, const Ins *i)
+{
+    rows_into(in, i, begin_table(in, i, 2), false);
 }
 
 /* ---- cross-entropy -------------------------------------------------------------------------- */

@@ -310,10 +310,10 @@ typedef struct Fn {
     totals;          /* of each ARG_total: is it a maximum (-infinity before the first row), and no
                         sum (0)? */
     int64_t prefill; /* generate: so many positions are new at once while prompts are read */
-    bool halved; /* generate, prefill, decode: caches of halves, where the program computes in them
-                  */
-    bool whole;  /* prefill, decode: `count` is the number of all new positions, or 0 */
-    Axes batch;  /* after pass local: those that its sequences are split on */
+    int64_t
+        head;   /* generate: the longest head that attention of the device has tiles for; 0: any */
+    bool whole; /* prefill, decode: `count` is the number of all new positions, or 0 */
+    Axes batch; /* after pass local: those that its sequences are split on */
 } Fn;
 
 /* An input by name, of a model without a token window: a row of a data file's tensor a sample. */

@@ -47,6 +47,8 @@ int ins_added(const Ins *i)
         return i->nin == 5 ? 4 : -1;
     if (i->op == OP_dot || i->op == OP_dot_sum || i->op == OP_scatter_add || i->op == OP_conv)
         return i->nin == 3 ? 2 : -1;
+    if (i->op == OP_put)
+        return 2;
     if (i->op == OP_grouped_weight)
         return i->nin == 4 ? 3 : -1;
     return i->op == OP_head && i->nin == 5 ? 4 : -1;

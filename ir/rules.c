@@ -377,6 +377,31 @@ static const char *type_scatter_add(Rule *r)
     return wrong ? wrong : rule_added(r, 2);
 }
 
+static const char *type_put(Rule *r)
+{
+    const Type *x = r->in[0], *index = r->in[1], *table = r->in[2];
+    if (!is_dtype(index, DT_i32))
+        WRONG(r, "the index is %s where i32 is wanted", dtype_name(index->dtype));
+    const char *wrong = rule_has_dim(r, table, r->attrs->dim, "the table");
+    if (!wrong)
+        wrong = rule_is_float(r, x, "what is put");
+    if (wrong)
+        return wrong;
+    const DimList without = {.n = 1, .dim = {r->attrs->dim}};
+    Type rows = {.dtype = table->dtype};
+    wrong = rule_add_dims(r, &rows, index, NULL);
+    if (!wrong && type_find(index, r->attrs->dim.name) >= 0)
+        WRONG(r, "the index has the table's dim '%s'", rule_dim(r, r->attrs->dim.name));
+    if (!wrong)
+        wrong = rule_add_dims(r, &rows, table, &without);
+    if (wrong)
+        return wrong;
+    if (rows.dtype != x->dtype || !type_same_dims(&rows, x))
+        WRONG(r, "what is put has not the dims of the index and the table, or not its type");
+    r->out[0] = *table;
+    return NULL;
+}
+
 /* The types of a loss for each target: the scores' dims but the classes, of which some are valid.
  * out[0] becomes that. */
 static const char *targets_fit(Rule *r, const Type *rows, const DimList *over, Dim classes,

@@ -169,7 +169,11 @@ static const char *unsplit(Rule *r, Op op)
     else if (OP_AMONG(op, OP_top, OP_slots, OP_ends, OP_dispatch, OP_combine, OP_combine_weight))
         axes = a->dim.axes | a->to.axes | a->along.axes | a->keys.axes |
                (a->over.n ? a->over.dim[0].axes : 0);
-    else if (op == OP_tile_scale)
+    else if (op == OP_put) { /* ranks may have parts of what tables are numbered by, and of a row */
+        axes = a->dim.axes;
+        for (int k = 0; k < r->in[1]->rank; k++)
+            axes |= type_find(r->in[2], r->in[1]->dims[k].name) < 0 ? r->in[1]->dims[k].axes : 0;
+    } else if (op == OP_tile_scale)
         axes = ir_cut_tiles(r->m, a, r->in[0]) < 0 ? 0 : axes_of(r->in[0], &a->over);
     else if (op == OP_sum)
         axes = a->whole ? axes_of(r->in[0], &a->over) : 0;

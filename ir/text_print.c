@@ -333,8 +333,8 @@ static void print_fn(Printer *p, const Fn *f)
     }
     if (f->prefill)
         fprintf(p->out, "  prefill %lld\n", (long long)f->prefill);
-    if (f->halved)
-        fputs("  halved\n", p->out);
+    if (f->head)
+        fprintf(p->out, "  head %lld\n", (long long)f->head);
     if (f->whole)
         fputs("  whole\n", p->out);
     if (f->batch) {

@@ -112,6 +112,7 @@ static void vjp_none(Vjp *v)
 #define vjp_repeat              vjp_none /* the pass itself */
 #define vjp_attention_grad      vjp_none
 #define vjp_attention_bias_grad vjp_none
+#define vjp_put                 vjp_none
 #define vjp_top                 vjp_none
 #define vjp_slots               vjp_none
 #define vjp_ends                vjp_none

@@ -1,5 +1,5 @@
-/* gather.c - copies rows of a table by index, and sums rows back into it. Both move each number
- * once, so memory limits them. */
+/* gather.c - copies rows of a table by index, puts rows into one, and sums rows into one. All move
+ * each number once, so memory limits them. */
 #include "kernels/isa.h"
 #include "runtime/half.h"
 
@@ -48,6 +48,29 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
     mg_end(r, action);
     if (d->dtype <= MG_F16)
         mg_output(r, action, y, d->indices * d->outer * d->inner, d->dtype);
+}
+
+static void put(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Rows *w = ctx;
+    const mg_gather_desc *d = w->d;
+    const int64_t bytes = d->inner * mg_dtype_bytes(d->dtype);
+    for (int64_t i = begin; i < end; i++)
+        for (int64_t o = 0, n = index_of(w, i); n >= 0 && o < d->outer; o++)
+            memcpy(w->to + ((i / w->each * d->outer + o) * d->n + n) * bytes,
+                   w->from + (i * d->outer + o) * bytes, (size_t)bytes);
+}
+
+void mg_put(mg_run *r, int action, const mg_gather_desc *d, const void *x, const int32_t *index,
+            void *table)
+{
+    Rows w = {.d = d, .from = x, .index = index, .to = table, .each = d->indices / d->tables};
+    mg_begin(r, action);
+    mg_parallel(r, d->indices, grain(d->outer * d->inner * mg_dtype_bytes(d->dtype)), put, &w);
+    mg_end(r, action);
+    if (d->dtype <= MG_F16)
+        mg_output(r, action, table, d->tables * d->outer * d->n * d->inner, d->dtype);
 }
 
 /* Halves are added in float, and rounded. */

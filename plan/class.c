@@ -64,6 +64,7 @@ static ClassId class_of(const Plan *p, const Action *a)
         return MEASURE_head;
     case ACT_gather:
     case ACT_scatter_add:
+    case ACT_put:
         return MEASURE_tables;
     case ACT_top:
     case ACT_slots:

@@ -60,6 +60,7 @@ static int64_t nodes_of(const Action *a)
     case ACT_xent:
     case ACT_xent_grad:
     case ACT_gather:
+    case ACT_put:
     case ACT_top:
     case ACT_slots:
     case ACT_ends:

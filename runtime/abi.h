@@ -456,6 +456,11 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
                     const int32_t *index, void *dtable, void *work);
 
+/* table[t, o, index[i], j] = x[i, o, j]; -1: that row goes nowhere. No index of a table occurs
+ * twice. */
+void mg_put(mg_run *r, int action, const mg_gather_desc *d, const void *x, const int32_t *index,
+            void *table);
+
 /* y[r, k]: index of the k-th largest of x[r, 0 .. n), k < top; of equal ones the first, NaN last */
 void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y);
 

@@ -56,7 +56,8 @@ bool codegen_cuda_fits(const Plan *p)
     for (size_t k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
-            if ((a->kind == ACT_gather || a->kind == ACT_scatter_add) && !look_up_fits(p, a))
+            if ((a->kind == ACT_gather || a->kind == ACT_scatter_add || a->kind == ACT_put) &&
+                !look_up_fits(p, a))
                 return false;
             if (a->kind == ACT_conv && !convolution_fits(p, a))
                 return false;

@@ -387,6 +387,7 @@ void emit_call(Writer *w, const Action *a, int depth)
         call_head_loss(w, a);
         break;
     case ACT_gather:
+    case ACT_put:
         call_library(w, a, 1);
         break;
     case ACT_scatter_add:

@@ -280,6 +280,7 @@ static void desc_body(const Emitter *e, const Action *a)
         break;
     case ACT_gather:
     case ACT_scatter_add:
+    case ACT_put:
         desc_gather(e, &a->gather);
         break;
     case ACT_top:

@@ -13,8 +13,8 @@
  *                        choices; of rows and slots the same groups, and what is left innermost
  *   grouped              all dense; of ends the group's dims outside; of rows the same groups, the
  * rows, and what a row is, in the order of the matrices; of these experts outside, and what is
- * summed together gather, scatter_add  tables dense; what is added is ordered index first, then the
- * table's dims; dims that the table and the index have are outermost in both
+ * summed together gather, scatter_add, put  tables dense; what is added is ordered index first,
+ * then the table's dims; dims that the table and the index have are outermost in both
  */
 #include "passes/library/attention.h"
 #include "passes/library/conv.h"
@@ -291,6 +291,14 @@ static void fit_scatter(Builder *b, Ins *i)
     want.indexes = 0;
     as(b, &i->in[0], &want);
     dense(b, &i->in[0]);
+}
+
+/* The table lies as that of a sum would. */
+static void fit_put(Builder *b, Ins *i)
+{
+    const Type table = scatter_gives(b->m, i);
+    fit_scatter(b, i);
+    as(b, &i->in[2], &table);
 }
 
 static void fit_top(Builder *b, Ins *i)

@@ -362,7 +362,6 @@ static Fn *made(Generate *g, const char *name)
         vec_push(m->arena, &g->to->body->results, g->left.data[k]);
     }
     g->to->whole = g->whole;
-    g->to->halved = from->halved;
     return g->to;
 }
 

@@ -32,6 +32,18 @@ typedef struct Resized {
     int64_t size;
 } Resized;
 
+/* Places of keys in caches of attention that sees `window` positions back, and what its queries
+ * see: generate_attend.c. */
+typedef struct Places {
+    int64_t window;    /* 0: any */
+    int64_t ring;      /* places of a cache in which position p is at p mod ring; 0: one for each */
+    Dim keys;          /* of the cache */
+    Dim seen_keys;     /* of what attention reads, a ring's older positions and the new ones */
+    Value put;         /* i32[batch, seq]: the place of each new position, or -1 */
+    Value old;         /* i32[batch, older]: places of the older positions; 0: nothing is read so */
+    Value seen, first; /* operands of attention */
+} Places;
+
 typedef struct Generate {
     Module *m;
     Arena *tmp;
@@ -52,6 +64,7 @@ typedef struct Generate {
     Value at;           /* i32[batch, seq]: the same, none beyond the window */
     Value valid;        /* bool[batch, seq]: is there such a token? */
     Value fresh, active; /* bool[batch]: does a text begin here? is there a new token? */
+    VEC(Places) places;  /* of caches: one for each window that some attention has */
     VEC(Value) left;     /* results: what becomes of the caches */
     bool whole;          /* a recurrence: all n positions are new, or none */
     const Ins *wrong;    /* why it cannot be done, and where; NULL: it can */
@@ -83,6 +96,45 @@ void generate_start(Generate *g);
  * function, sliced by the loops around; and what the cache of that number becomes. */
 Value generate_cache(Generate *g, Frame *f, const Type *t, size_t *number);
 void generate_leave(Generate *g, Frame *f, size_t number, Value v);
+
+/* Of cache entries: t with the batch, then what is neither in `last` nor the sequence, then `to` in
+ * its place, then `last`. */
+Type generate_in_cache(const Generate *g, const Type *t, const DimList *last, Dim to);
+/* v is the image of result k. */
+bool generate_enter(Generate *g, const Ins *i, uint32_t k, Image image, Value v);
+
+/* generate_attend.c: attention along the sequence. */
+bool generate_attention(Generate *g, Frame *f, const Ins *i);
+/* Are the keys those of the sequence itself, under another name? */
+bool generate_own_keys(const Generate *g, const Attrs *a);
+
+/* generate_latent.c. A part of a head, elements [at, at + size): elements [from, from + size) along
+ * `dim` of x, or, where there is a weight, of the product of x and it over `over`. */
+typedef struct LatentPart {
+    int64_t at, size, from;
+    Value x, weight; /* values of @generate */
+    Name dim;
+    Dim over;
+} LatentPart;
+enum { LATENT_PARTS = 8 };
+typedef struct LatentParts {
+    LatentPart part[LATENT_PARTS];
+    int n;
+    bool many; /* there are more */
+} LatentParts;
+typedef struct Latent {
+    LatentParts k, v, row; /* the row that all heads share: first what values are made of */
+    int64_t size;
+    Dim over; /* that of queries and rows */
+} Latent;
+/* Are keys and values of heads made of fewer numbers, that are better kept? */
+bool generate_is_latent(const Generate *g, const Ins *i, Latent *l);
+/* Sets what takes the places of queries, and of keys, of the new positions. */
+bool generate_latent(Generate *g, Frame *f, const Ins *i, Latent *l, Value *q, Value *row);
+/* Of all rows what is their value; and what attention over that gives, multiplied to what it was.
+ */
+Value generate_latent_values(Generate *g, Builder *b, const Ins *i, const Latent *l, Value rows);
+Value generate_latent_out(Generate *g, Frame *f, const Ins *i, const Latent *l, Value o);
 
 /* generate_ops.c: the image of what an instruction gives, where it looks at other positions. Result
  * k is entered; false: refused. *done: it was one of these. */

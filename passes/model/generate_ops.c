@@ -1,5 +1,5 @@
 /* generate_ops.c - instructions that look at other positions, for some positions alone: attention
- * keeps keys and values, elements at computed places keep the last ones. See generate.h. */
+ * is generate_attend.c's, elements at computed places keep the last ones. See generate.h. */
 #include "passes/model/generate.h"
 #include "passes/walk.h"
 
@@ -10,16 +10,14 @@ static bool has(const Generate *g, Value v, Name d)
     return type_find(type_of(g->m, v), d) >= 0;
 }
 
-static bool enter(Generate *g, const Ins *i, uint32_t k, Image image, Value v)
+bool generate_enter(Generate *g, const Ins *i, uint32_t k, Image image, Value v)
 {
     g->m->values.data[v].name = g->m->values.data[i->out[k]].name;
     map_set(g->m, &g->image[image], i->out[k], v);
     return true;
 }
 
-/* t with the batch, then what is neither in `last` nor the sequence, then `to` in its place, then
- * `last`. */
-static Type in_cache(const Generate *g, const Type *t, const DimList *last, Dim to)
+Type generate_in_cache(const Generate *g, const Type *t, const DimList *last, Dim to)
 {
     Type r = {.dtype = t->dtype, .rank = 1, .dims = {g->batch}};
     for (int pass = 0; pass < 2; pass++) {
@@ -32,88 +30,6 @@ static Type in_cache(const Generate *g, const Type *t, const DimList *last, Dim 
             r.dims[r.rank++] = to;
     }
     return r;
-}
-
-/* ---- attention ------------------------------------------------------------------------------- */
-
-/* Writes x, of the new positions, into what positions before left, where it was 0: adds it. Returns
- * that of all positions, along `keys`. */
-static Value kept(Generate *g, Frame *f, const Ins *i, Value x, const DimList *head, Dim keys)
-{
-    Builder b = builder_at(g->m, f->to, i);
-    const Dim seq = {.name = g->seq, .size = g->n};
-    const Type t = in_cache(g, type_of(g->m, x), head, keys);
-    Type rows = {.dtype = t.dtype, .rank = 2, .dims = {g->batch, seq}};
-    size_t number;
-    const Value old = generate_cache(g, f, &t, &number);
-    for (int k = 1; k < t.rank; k++)
-        if (t.dims[k].name != keys.name)
-            rows.dims[rows.rank++] = t.dims[k];
-    const Value none = build_const(&b, t.dtype, 0);
-    x = build_as(&b, generate_each(g, &b, x), rows);
-    x = build_as(&b, build(&b, OP_select, NULL, 3, (Value[]){g->valid, x, none}), rows);
-    const Attrs a = {.over = {.n = 1, .dim = {seq}}, .dim = keys};
-    const Value in[3] = {x, g->at, old};
-    const Value all = build_typed(&b, OP_scatter_add, &a, 3, in, 1, &t, NULL)->out[0];
-    generate_leave(g, f, number, all);
-    return all;
-}
-
-/* i32[batch, seq]: the first key of each query, with a window and perhaps one of its own. */
-static Value first_key(Generate *g, Builder *b, int64_t window, Value own)
-{
-    if (!window)
-        return own;
-    const Value back = build_const(b, DT_i32, (double)window - 1);
-    const Value near = build2(b, OP_max, build2(b, OP_sub, g->at, back), build_const(b, DT_i32, 0));
-    return own ? build2(b, OP_max, near, own) : near;
-}
-
-/* Are the keys those of the sequence itself, under another name? */
-static bool own_keys(const Generate *g, const Attrs *a)
-{
-    return !a->keys.name || generate_is_alias(g, a->keys.name);
-}
-
-static bool attend(Generate *g, Frame *f, const Ins *i)
-{
-    Module *m = g->m;
-    const uint32_t bias = 3 + i->attrs.sunk, mask = bias + i->attrs.biased;
-    if (!i->attrs.causal)
-        return generate_refuse(g, i, "its queries see later positions");
-    if (i->nin > mask + i->attrs.within)
-        return generate_refuse(g, i, "each of its queries has a number of keys");
-    Value in[7];
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < i->nin; k++) {
-        const bool biased = i->attrs.biased && k == bias;
-        in[n] = generate_image(g, f, i->in[k], biased ? FAR : NEAR);
-        if (!in[n++])
-            return false;
-    }
-    Builder b = builder_at(m, f->to, i);
-    Attrs a = generate_attrs(g, &i->attrs, FAR);
-    a.keys = (Dim){.name = i->attrs.keys.name ? i->attrs.keys.name : g->context, .size = g->window};
-    const DimList values =
-        attention_value_head(&i->attrs, type_of(m, i->in[1]), type_of(m, i->in[2]));
-    in[0] = generate_each(g, &b, in[0]);
-    in[1] = kept(g, f, i, in[1], &i->attrs.over, a.keys);
-    in[2] = kept(g, f, i, in[2], &values, a.keys);
-    const Value own = a.within ? generate_each(g, &b, in[--n]) : 0;
-    const Value first = first_key(g, &b, a.window, own);
-    in[n++] = build2(&b, OP_add, g->at, build_const(&b, DT_i32, 1));
-    if (first)
-        in[n++] = first;
-    a.within = first != 0;
-    a.causal = false;
-    a.window = 0;
-    Type rule[2];
-    const char *wrong = type_check(m, i->op, &a, (int)n, in, 2, rule);
-    if (wrong)
-        return generate_refuse(g, i, wrong);
-    const Ins *made = build_typed(&b, i->op, &a, (int)n, in, 2, rule, NULL);
-    enter(g, i, 0, NEAR, made->out[0]);
-    return enter(g, i, 1, NEAR, made->out[1]);
 }
 
 /* ---- elements at computed places ---------------------------------------------------------------
@@ -165,7 +81,7 @@ static bool read_back(Generate *g, Frame *f, const Ins *i)
     Attrs a = generate_attrs(g, &i->attrs, NEAR);
     const Attrs rename = {.dim = {.name = g->seq, .size = g->n},
                           .to = {.name = line, .size = g->n}};
-    Type t = in_cache(g, type_of(m, x), &(DimList){0}, (Dim){.name = line, .size = g->n});
+    Type t = generate_in_cache(g, type_of(m, x), &(DimList){0}, (Dim){.name = line, .size = g->n});
     x = build(&b, OP_rename, &rename, 1, (Value[]){generate_each(g, &b, x)});
     x = build_as(&b, x, t);
     if (back) {
@@ -185,7 +101,7 @@ static bool read_back(Generate *g, Frame *f, const Ins *i)
     }
     a.dim = all;
     a.at += back;
-    return enter(g, i, 0, NEAR, build(&b, OP_reindex, &a, 1, &x));
+    return generate_enter(g, i, 0, NEAR, build(&b, OP_reindex, &a, 1, &x));
 }
 
 /* ---- experts -----------------------------------------------------------------------------------
@@ -232,7 +148,7 @@ static bool give_slots(Generate *g, Frame *f, const Ins *i)
         build_typed(&b, OP_scatter_add, &add, 3, (Value[]){one, expert, before}, 1, &counts, NULL)
             ->out[0];
     generate_leave(g, f, number, after);
-    return enter(g, i, 0, NEAR, got);
+    return generate_enter(g, i, 0, NEAR, got);
 }
 
 /* ---- others ---------------------------------------------------------------------------------- */
@@ -243,7 +159,7 @@ static bool count_positions(Generate *g, const Ins *i, Image image)
     if (d != g->seq && (image == FAR || !generate_is_alias(g, d)))
         return true;
     const DType t = type_of(g->m, i->out[0])->dtype;
-    return enter(g, i, 0, image, generate_place(g, t));
+    return generate_enter(g, i, 0, image, generate_place(g, t));
 }
 
 /* Logits at a position: of each sequence at its last new one. */
@@ -259,10 +175,11 @@ static bool choose(Generate *g, Frame *f, const Ins *i, Image image)
     if (!x)
         return false;
     if (g->n == 1)
-        return enter(g, i, 0, image, build(&b, OP_pick, &(Attrs){.dim = seq}, 1, &x));
+        return generate_enter(g, i, 0, image, build(&b, OP_pick, &(Attrs){.dim = seq}, 1, &x));
     Value at = build2(&b, OP_sub, g->count, build_const(&b, DT_i32, 1));
     at = build2(&b, OP_max, at, build_const(&b, DT_i32, 0));
-    return enter(g, i, 0, image, build(&b, OP_gather, &(Attrs){.dim = seq}, 2, (Value[]){x, at}));
+    return generate_enter(g, i, 0, image,
+                          build(&b, OP_gather, &(Attrs){.dim = seq}, 2, (Value[]){x, at}));
 }
 
 /* Does it sum, cut or move along a dim? */
@@ -287,15 +204,15 @@ bool generate_special(Generate *g, Frame *f, const Ins *i, Image image, bool *do
 {
     const Attrs *a = &i->attrs;
     *done = true;
-    if (i->op == OP_attention && a->along.name == g->seq && own_keys(g, a))
-        return attend(g, f, i);
+    if (i->op == OP_attention && a->along.name == g->seq && generate_own_keys(g, a))
+        return generate_attention(g, f, i);
     if (i->op == OP_rename && a->dim.name == g->seq && image == NEAR) {
         const Value x = generate_image(g, f, i->in[0], NEAR);
-        return x && enter(g, i, 0, NEAR, x);
+        return x && generate_enter(g, i, 0, NEAR, x);
     }
     if (i->op == OP_rename && generate_is_alias(g, a->dim.name) && a->to.name == g->seq) {
         const Value x = generate_image(g, f, i->in[0], NEAR);
-        return x && enter(g, i, 0, NEAR, x);
+        return x && generate_enter(g, i, 0, NEAR, x);
     }
     if (i->op == OP_rename && a->dim.name == g->seq)
         return generate_refuse(g, i,

@@ -1,12 +1,13 @@
 /* halved_caches.c - caches of keys and values are kept in halves, as attention reads them; part of
  * the pass precision.
  *
- *   before:  %c: f32 = scatter_add %x, %at, %cache    after:  %x2: bf16 = cast %x
- *            %c2: bf16 = cast %c                              %c2: bf16 = scatter_add %x2, %at,
- * %cache attention %q, %c2, ...                           attention %q, %c2, ...
+ *   before:  %c: f32 = put %x, %at, %cache    after:  %x2: bf16 = cast %x
+ *            %c2: bf16 = cast %c                      %c: bf16 = put %x2, %at, %cache
+ *            attention %q, %c2, ...                   attention %q, %c, ...
  *
- * A row is added to 0 (passes/model/generate_ops.c), so it is rounded once either way. A
- * cache that anything reads in f32 stays f32, in both functions. */
+ * Values that are read of a cache through views, look-ups and joins are in halves, too; one that is
+ * joined to these is rounded first, as it would be afterwards. A number is rounded once either way.
+ * A cache that anything reads in f32 stays f32, in both functions. */
 #include "passes/model/halves.h"
 #include "passes/walk.h"
 
@@ -27,12 +28,26 @@ static void join(Caches *c, Value from, Value to)
     c->member[to] |= c->member[from];
 }
 
+/* Of an instruction whose result has numbers of a cache as they are: the operand that is the cache,
+ * or `nin`. What a join puts together is any of them. */
+static uint32_t passes_on(const Caches *c, const Ins *i)
+{
+    uint32_t k = i->nin;
+    if (i->op == OP_put)
+        return 2;
+    if (OP_AMONG(i->op, OP_gather, OP_window, OP_pick, OP_rename, OP_copy))
+        return 0;
+    for (uint32_t n = 0; i->op == OP_join && n < i->nin; n++)
+        k = is(c, i->in[n]) ? n : k;
+    return k;
+}
+
 static void follow(void *ctx, Ins *i)
 {
     Caches *c = ctx;
-    const uint32_t carried = (uint32_t)i->attrs.carried;
-    if (i->op == OP_scatter_add && i->nin == 3)
-        join(c, i->in[2], i->out[0]);
+    const uint32_t carried = (uint32_t)i->attrs.carried, k = passes_on(c, i);
+    if (k < i->nin)
+        join(c, i->in[k], i->out[0]);
     for (uint32_t k = carried; i->op == OP_repeat && k < i->nin; k++)
         join(c, i->in[k], i->body->args.data[k]);
     for (uint32_t k = carried; i->op == OP_repeat && k < i->nout; k++)
@@ -45,8 +60,8 @@ static void look(void *ctx, Ins *i)
     const uint32_t carried = (uint32_t)i->attrs.carried;
     for (uint32_t k = 0; k < i->nin; k++)
         if (is(c, i->in[k]))
-            c->good &= (i->op == OP_repeat && k >= carried) ||
-                       (i->op == OP_scatter_add && k == 2) ||
+            c->good &= (i->op == OP_repeat && k >= carried) || i->op == OP_join ||
+                       k == passes_on(c, i) ||
                        (i->op == OP_cast && type_of(c->m, i->out[0])->dtype == c->m->train.half);
     for (uint32_t k = 0; i->op == OP_repeat && k < carried; k++)
         c->good &= !is(c, i->body->results.data[k]);
@@ -73,7 +88,7 @@ static void find(Caches *c, const Fn *fn, uint32_t number)
     c->good &= found;
 }
 
-/* A row is rounded before it is added to a member. */
+/* Rows are rounded before they are put into a member, or joined to one. */
 static void round_added(Caches *c, Region *r)
 {
     Ins **old = r->ins.data;
@@ -85,8 +100,10 @@ static void round_added(Caches *c, Region *r)
         Builder b = builder_at(c->m, r, i);
         if (i->body)
             round_added(c, i->body);
-        if (i->op == OP_scatter_add && i->nin == 3 && is(c, i->in[2]))
-            i->in[0] = build_cast(&b, i->in[0], c->m->train.half);
+        const bool put = i->op == OP_put && is(c, i->in[2]);
+        for (uint32_t x = 0; x < i->nin; x++)
+            if ((put && x == 0) || (i->op == OP_join && is(c, i->out[0]) && !is(c, i->in[x])))
+                i->in[x] = build_cast(&b, i->in[x], c->m->train.half);
         vec_push(c->m->arena, &r->ins, i);
     }
 }
@@ -99,7 +116,7 @@ void halved_caches(Module *m, Arena *tmp)
     size_t caches = 0;
     for (int f = 0; f < FUNCTIONS; f++) {
         fn[f] = module_fn(m, names[f]);
-        if (!fn[f] || !fn[f]->halved)
+        if (!fn[f])
             return;
     }
     for (size_t k = 0; k < fn[0]->args.n; k++)

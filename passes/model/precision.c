@@ -58,7 +58,7 @@ PassStatus pass_precision(Job *j)
         halved_caches(m, j->tmp);
         ValueMap map = {0};
         for (size_t f = 0; f < m->fns.n; f++)
-            if (m->fns.data[f]->halved)
+            if (module_fn(m, "decode")) /* of rows that caches of halves gave */
                 drop_casts(m, m->fns.data[f]->body, &map);
     }
     return PASS_ok;

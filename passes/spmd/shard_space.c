@@ -103,6 +103,10 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
     if (OP_AMONG(i->op, OP_gather, OP_scatter_add) &&
         type_find(type_of(s->m, i->in[1]), a->dim.name) >= 0)
         space_fix(p, a->dim.name);
+    for (int k = 0; i->op == OP_put && k < p->n; k++) /* each row of a table is some rank's */
+        p->fixed[k] |= p->dim[k].name == a->dim.name ||
+                       type_find(type_of(s->m, i->in[0]), p->dim[k].name) < 0 ||
+                       type_find(type_of(s->m, i->in[2]), p->dim[k].name) < 0;
     /* Numbers are drawn by their place in the whole: some rows, one after the other, may be drawn.
      */
     for (int k = 0; i->op == OP_random && k < p->n; k++)

@@ -448,7 +448,8 @@ static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t microbatches)
     return PASS_ok;
 }
 
-/* @train, and @eval where it was given the whole batch of a step (evaluate.c). */
+/* @train, and @eval where it was given the whole batch of a step (evaluate.c). Texts that are
+ * generated may be as many, and are no batch. */
 static bool is_cut(const Module *m, const Fn *fn, int64_t size)
 {
     bool train = fn == module_fn(m, "train");

@@ -431,13 +431,13 @@ static const char *head_wrong(const Action *a, const Ins *i)
                       w->dims[type_find(w, classes)].size);
 }
 
-/* rows (y of gather, dy of scatter) are index dims first, then the table's. Dims that the table and
- * the index both have come first in both. */
+/* rows (y of gather, dy of scatter, x of put) are index dims first, then the table's. Dims that the
+ * table and the index both have come first in both. */
 static const char *gather_wrong(const Action *a, const Ins *i)
 {
     const mg_gather_desc *d = &a->gather;
     const Operand *o = a->operand;
-    bool scatter = a->kind == ACT_scatter_add;
+    bool scatter = a->kind != ACT_gather;
     const Operand *table = &o[scatter ? 2 : 0], *rows = &o[scatter ? 0 : 2], *index = &o[1];
     int at = type_find(&table->type, i->attrs.dim.name), k = index->type.rank, shared = 0;
     int64_t tables = 1, outer = 1, inner = 1;
@@ -469,7 +469,7 @@ static const char *gather_wrong(const Action *a, const Ins *i)
         return "where the indices are";
     if (a->noperands > 3 && type_bytes(&o[3].type) < mg_scatter_work(d))
         return "too little work space";
-    return d->accumulate == (scatter && i->nin == 3) ? NULL : "what is added to";
+    return d->accumulate == (a->kind == ACT_scatter_add && i->nin == 3) ? NULL : "what is added to";
 }
 
 static const char *transfer_wrong(const Module *m, const Action *a, const Ins *i)
@@ -552,6 +552,7 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
         return head_wrong(a, i);
     case ACT_gather:
     case ACT_scatter_add:
+    case ACT_put:
         return gather_wrong(a, i);
     case ACT_top:
     case ACT_slots:

@@ -124,6 +124,8 @@ static bool stands_for(ActionKind k, Op op)
         return op == OP_gather;
     case ACT_scatter_add:
         return op == OP_scatter_add;
+    case ACT_put:
+        return op == OP_put;
     case ACT_top:
         return op == OP_top;
     case ACT_slots:
@@ -172,7 +174,7 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     uint32_t nin = i->nin;
     const bool attends = OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad);
     bool adds = ins_added(i) >= 0 && i->op != OP_head;
-    if (op_is_product(i->op) || i->op == OP_scatter_add || i->op == OP_conv)
+    if (op_is_product(i->op) || OP_AMONG(i->op, OP_scatter_add, OP_put, OP_conv))
         nin = 2;
     else if (i->op == OP_grouped_weight)
         nin = 3;

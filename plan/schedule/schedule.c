@@ -216,6 +216,7 @@ static void emit_guard(Sched *s, const Ins *i)
 
 /* Instructions that are one call of the library, by op. */
 #define call_scatter_add         call_gather
+#define call_put                 call_gather
 #define call_attention_grad      call_attention
 #define call_attention_bias_grad call_attention
 #define call_cross_entropy_grad  call_cross_entropy

@@ -220,10 +220,10 @@ static void price_sort(const Sched *s, Action *a)
 
 void call_gather(Sched *s, const Ins *i, int home)
 {
-    bool scatter = i->op == OP_scatter_add;
-    const bool sorts = scatter && s->p->device->target == TARGET_cuda;
+    const bool scatter = i->op != OP_gather, sums = i->op == OP_scatter_add;
+    const bool sorts = sums && s->p->device->target == TARGET_cuda;
     Operand op[4] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
-                     operand_of(s, i->out[0], scatter && i->nin == 3, true)};
+                     operand_of(s, i->out[0], ins_added(i) >= 0, true)};
     const Operand *table = scatter ? &op[2] : &op[0];
     require_dense(s, i, &op[0]);
     require_dense(s, i, &op[2]);
@@ -231,7 +231,7 @@ void call_gather(Sched *s, const Ins *i, int home)
                         .tables = 1,
                         .outer = 1,
                         .inner = 1,
-                        .accumulate = scatter && i->nin == 3};
+                        .accumulate = sums && i->nin == 3};
     int at = type_find(&table->type, i->attrs.dim.name);
     for (int k = 0; k < at; k++) /* dims of the index come first (passes/library/calls.c) */
         *(type_find(&op[1].type, table->type.dims[k].name) >= 0 ? &d.tables : &d.outer) *=
@@ -243,7 +243,11 @@ void call_gather(Sched *s, const Ins *i, int home)
     index_steps(s, i, &op[1], &d.index_inner, &d.index_outer);
     if (sorts)
         op[3] = work_space(s, "sorted", mg_scatter_work(&d), home);
-    Action *a = action_new(s, scatter ? ACT_scatter_add : ACT_gather, i, sorts ? 4 : 3, op);
+    Action *a = action_new(s,
+                           sums      ? ACT_scatter_add
+                           : scatter ? ACT_put
+                                     : ACT_gather,
+                           i, sorts ? 4 : 3, op);
     a->gather = d;
     priced(s, a, i);
     if (sorts)

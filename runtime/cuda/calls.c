@@ -130,27 +130,45 @@ static int64_t word_of(int64_t row, const void *a, const void *b)
     return (int64_t)(all & -all);
 }
 
-void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
-               const int32_t *index, void *y)
+/* Copies rows by words: `first` is the kernel of one byte, which takes both pointers in its order.
+ */
+static void move_rows(mg_run *r, const mg_gather_desc *d, rt_fixed first, const void *from,
+                      const int32_t *index, void *to)
 {
     enum { PART = 1024 }; /* words of a row for a warp */
-    const int64_t width = mg_dtype_bytes(d->dtype), word = word_of(d->inner * width, table, y);
+    const int64_t width = mg_dtype_bytes(d->dtype), word = word_of(d->inner * width, from, to);
     mg_gather_desc words = *d;
-    int log = 0, kernel = FIXED_gather_1;
+    int log = 0, kernel = (int)first;
     check_indices(d);
     words.inner = d->inner * width / word;
     while (1 << log < 32 && 1 << log < words.inner)
         log++;
-    while ((int64_t)1 << (kernel - FIXED_gather_1) < word)
+    while ((int64_t)1 << (kernel - (int)first) < word)
         kernel++;
     const int64_t parts = (words.inner + PART - 1) / PART;
-    mg_begin(r, action);
     rt_cuda_call(r, kernel, blocks_for_each(d->indices * d->outer << log, MG_GATHER_BLOCK),
                  parts < GRID_Y_MAX ? parts : GRID_Y_MAX, MG_GATHER_BLOCK,
-                 (void *[]){&words, &log, &table, &index, &y});
+                 (void *[]){&words, &log, &from, &index, &to});
+}
+
+void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
+               const int32_t *index, void *y)
+{
+    mg_begin(r, action);
+    move_rows(r, d, FIXED_gather_1, table, index, y);
     mg_end(r, action);
     if (d->dtype <= MG_F16)
         mg_output(r, action, y, d->indices * d->outer * d->inner, d->dtype);
+}
+
+void mg_put(mg_run *r, int action, const mg_gather_desc *d, const void *x, const int32_t *index,
+            void *table)
+{
+    mg_begin(r, action);
+    move_rows(r, d, FIXED_put_1, x, index, table);
+    mg_end(r, action);
+    if (d->dtype <= MG_F16)
+        mg_output(r, action, table, d->tables * d->outer * d->n * d->inner, d->dtype);
 }
 
 /* Sorts the positions of the indices in `work`; returns where they are. */

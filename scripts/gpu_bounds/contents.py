@@ -67,7 +67,7 @@ def classes(launch):
 
 
 RULES = [
-    (r"mg_gather_\d+", 3, lambda l: drawn(rows(l))),
+    (r"mg_(gather|put)_\d+", 3, lambda l: drawn(rows(l))),
     (r"mg_sort_(count|place)", 4, lambda l: drawn(rows(l))),
     (r"mg_sort_(count|place)", 5, all_placed),
     (r"mg_scatter_add_\w+", 2, all_placed),

@@ -172,6 +172,31 @@ static void check_tables(Bench *b)
     done(b, 5, (Array *[]){&table, &y, &ix, &sum, &work});
 }
 
+/* Rows in the places of others, to the bit, and of some nowhere. */
+static void check_put(Bench *b)
+{
+    mg_gather_desc d = draw_table(b);
+    d.index_inner = d.index_outer = d.indices;
+    Array table = numbers(b, d.tables * d.outer * d.n * d.inner),
+          x = numbers(b, d.indices * d.outer * d.inner), ix = indices(b, d.indices, d.n);
+    int32_t *index = malloc((size_t)d.indices * sizeof *index);
+    for (int64_t i = 0; i < d.indices; i++) { /* no index of a table twice */
+        const int64_t nth = i % (d.indices / d.tables);
+        ix.x[i] = index[i] = nth < d.n && draw_int(b, 0, 3) ? (int32_t)(d.n - 1 - nth) : -1;
+    }
+    rt_put(&b->run, ix.offset, index, d.indices * 4);
+    mg_put(&b->run, 0, &d, at(b, &x), at(b, &ix), at(b, &table));
+    for (int64_t i = 0; i < d.indices; i++)
+        for (int64_t e = 0; ix.x[i] >= 0 && e < d.outer * d.inner; e++) {
+            const int64_t t = i / (d.indices / d.tables), o = e / d.inner;
+            table.x[((t * d.outer + o) * d.n + (int64_t)ix.x[i]) * d.inner + e % d.inner] =
+                x.x[i * d.outer * d.inner + e];
+        }
+    compare(b, "put", &table, table.x, -16, 0);
+    free(index);
+    done(b, 3, (Array *[]){&table, &x, &ix});
+}
+
 /* The index of choice c in z, or -1 if its expert has no slot left. *slot: its slot or -1. */
 static int64_t sent_to(const mg_experts_desc *d, const Array *choice, int64_t c, double *slot)
 {
@@ -466,6 +491,7 @@ static void check_all(Bench *b)
 {
     check_gemm(b);
     check_tables(b);
+    check_put(b);
     check_experts(b);
     check_grouped(b);
     check_xent(b);

@@ -241,6 +241,11 @@ static const Case others[] = {
      {"1 2 3 4 5 6", "1 0 1 0 0 0"},
      "%r: f64[v=2, b=2] = scatter_add %g, %i {over=[s=3], dim=v=2}\ngive %r",
      {"3 12 6 0"}},
+    {OP_put, /* in the places of a table each; -1 is nowhere */
+     {"g: f64[s=3, b=2]", "i: i32[b=2, s=3]", "c: f64[b=2, v=4]"},
+     {"1 2 3 4 5 6", "1 0 -1 3 -1 0", "10 20 30 40 50 60 70 80"},
+     "%r: f64[b=2, v=4] = put %g, %i, %c {dim=v=4}\ngive %r",
+     {"3 1 30 40 6 60 70 2"}},
     {OP_top, /* of equal ones the first, NaN last */
      {"x: f64[c=4, s=2]"},
      {"3 nan 9 2 9 nan 1 5"},

@@ -244,6 +244,18 @@ static const Bad rules[] = {
      {"a: f64[s=2, h=2]", "i: i32[s=2]"},
      "%r: f64[v=3, h=2] = scatter_add %a, %i, %a {over=[s=2], dim=v=3}" GIVE,
      "what is added to"},
+    {4,
+     {"a: f64[s=2, h=2]", "i: f64[s=2]", "c: f64[v=3, h=2]"},
+     "%r: f64[v=3, h=2] = put %a, %i, %c {dim=v=3}" GIVE,
+     "the index is f64"},
+    {4,
+     {"a: f64[v=3, h=2]", "i: i32[v=3]", "c: f64[v=3, h=2]"},
+     "%r: f64[v=3, h=2] = put %a, %i, %c {dim=v=3}" GIVE,
+     "the index has the table's dim 'v'"},
+    {4,
+     {"a: f64[s=2]", "i: i32[s=2]", "c: f64[v=3, h=2]"},
+     "%r: f64[v=3, h=2] = put %a, %i, %c {dim=v=3}" GIVE,
+     "what is put has not the dims of the index and the table"},
 };
 
 #define QKV {"a: f64[s=2, g=2, h=4]", "k: f64[s=2, h=4]", "v: f64[s=2, h=3]", "l: f64[s=2, g=2]"}

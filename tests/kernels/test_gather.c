@@ -98,6 +98,43 @@ static void test_scatter(void **state)
     }
 }
 
+/* Every row of some in the place of another one, and some nowhere. */
+static void test_put(void **state)
+{
+    (void)state;
+    uint64_t seed = 34;
+    for (int c = 0; c < 60; c++) {
+        static const mg_dtype types[] = {MG_F32, MG_F64, MG_BF16, MG_F16};
+        Case x = make(&seed, types[c % 4]);
+        const mg_gather_desc *d = &x.d;
+        const int64_t each = d->indices / d->tables;
+        for (int64_t i = 0; i < d->indices; i++) { /* no index of a table twice */
+            const int64_t nth = i % each;
+            int32_t *at = &x.index[i / d->index_inner * d->index_outer + i % d->index_inner];
+            *at = nth < d->n && in_range(&seed, 0, 3) ? (int32_t)(d->n - 1 - nth) : -1;
+        }
+        Buffer want = buffer_new(d->dtype, x.table.n);
+        memcpy(want.p, x.table.p, (size_t)(want.n * mg_dtype_bytes(d->dtype)));
+        for (int64_t e = 0; e < x.rows.n; e++) {
+            const int64_t j = e % d->inner, o = e / d->inner % d->outer,
+                          i = e / d->inner / d->outer;
+            if (x.index[i / d->index_inner * d->index_outer + i % d->index_inner] >= 0)
+                put(&want, source(&x, i, o, j), at(&x.rows, e));
+        }
+        for (int threads = 1; threads <= 7; threads += 3) {
+            Buffer got = buffer_new(d->dtype, x.table.n);
+            memcpy(got.p, x.table.p, (size_t)(got.n * mg_dtype_bytes(d->dtype)));
+            mg_run r = {.threads = threads, .cuts = (uint64_t)c};
+            mg_put(&r, 0, d, x.rows.p, x.index, got.p);
+            assert_int_equal(r.outputs, got.n);
+            assert_true(same_bits(&want, &got));
+            buffer_free(&got);
+        }
+        buffer_free(&want);
+        drop(&x);
+    }
+}
+
 static void test_memory(void **state)
 {
     (void)state;
@@ -122,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_scatter),
+        cmocka_unit_test(test_put),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static Module *elaborate(Model *t, const char *path, const char *text, const cha
 }
 
 bool generated_open(Model *t, const char *path, const char *text, const char *const *define,
-                    int64_t sequences)
+                    int64_t sequences, int64_t head)
 {
     model_open(t);
     Module *m = elaborate(t, path, text, define, sequences);
@@ -36,6 +36,8 @@ bool generated_open(Model *t, const char *path, const char *text, const char *co
         return false;
     t->m = m;
     must_pass(t, pass_attention);
+    if (sequences)
+        module_fn(m, "generate")->head = head;
     if (sequences && try_pass(t, pass_generate) != PASS_ok)
         return false;
     must_pass(t, pass_precision);

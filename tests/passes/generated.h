@@ -7,10 +7,10 @@
 
 /* Elaborates a text in f64, with up to 12 definitions that end with NULL, or none (NULL); passes up
  * to the attention's are run, and the test fails if they complain. sequences: texts at once, for a
- * program that generates, which has to go through pass generate; 0: for one that trains. False: it
- * was refused. */
+ * program that generates, which has to go through pass generate; 0: for one that trains. head: the
+ * longest head that the device has tiles of attention for; 0: any. False: it was refused. */
 bool generated_open(Model *t, const char *path, const char *text, const char *const *define,
-                    int64_t sequences);
+                    int64_t sequences, int64_t head);
 
 /* How far calls are from whole windows. */
 typedef struct Generated {

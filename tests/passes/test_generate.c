@@ -44,11 +44,12 @@ static const Small models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-static void same_logits(const char *path, const char *text, const char *const *define)
+/* head: see generated_open. */
+static void same_logits(const char *path, const char *text, const char *const *define, int64_t head)
 {
     Model t, u;
-    if (!generated_open(&t, path, text, define, GENERATED_TEXTS) ||
-        !generated_open(&u, path, text, define, 0))
+    if (!generated_open(&t, path, text, define, GENERATED_TEXTS, head) ||
+        !generated_open(&u, path, text, define, 0, 0))
         fail_msg("%s: %s", path, model_messages(&t));
     const Generated g = generated_compare(&t, &u, 14, 5);
     if (!(g.worst < 1e-12))
@@ -69,7 +70,8 @@ static void shipped(void **state)
             fail_msg("cannot read %s", path);
         text[fread(text, 1, sizeof text - 1, f)] = 0;
         fclose(f);
-        same_logits(models[k].file, text, models[k].define);
+        same_logits(models[k].file, text, models[k].define, 0);
+        same_logits(models[k].file, text, models[k].define, 1);
     }
 }
 
@@ -87,13 +89,16 @@ static const char head[] = "dim seq = 12, batch = 4, vocab = 7, hidden = 6, head
                            "    near : param[heads, seq, seq2] ~ normal(1)\n"
                            "    router : param[hidden, experts] ~ normal(1)\n"
                            "    we : param[experts, hidden, wide] ~ normal(1)\n"
+                           "    down : param[hidden, latent] ~ normal(1)\n"
+                           "    uk : param[latent, heads, head] ~ normal(1)\n"
+                           "    uv : param[latent, heads, wide] ~ normal(1)\n"
                            "    x = tanh(table[tokens])\n"
                            "    q = x @ wq over hidden\n"
                            "    k = x @ wk over hidden\n";
 static const char tail[] =
     "    loss = cross_entropy(y @ table over hidden, next(tokens))\n"
     "         + 0.001 * (sum(place) + sum(w) + sum(near) + sum(wq) + sum(wk)"
-    " + sum(router) + sum(we) + sum(k) + sum(q))\n}\n"
+    " + sum(router) + sum(we) + sum(k) + sum(q) + sum(down) + sum(uk) + sum(uv))\n}\n"
     "train {\n    optimizer sgd()\n    lr constant(peak = 1, steps = 1)\n}\n";
 
 static const char *const forms[] = {
@@ -105,6 +110,30 @@ static const char *const forms[] = {
     "y = x + sum(attention(q, k, k, along seq, over head, causal), over (heads, head))",
     "y = x + sum(attention(q, k, k, along seq, over head, causal, window = 4, cap = 2), over "
     "(heads, head))",
+    /* Rings that wrap: of one place, of fewer than a prompt's part has, as many, and more. */
+    "y = x + sum(attention(q, k, k, along seq, over head, causal, window = 1), over (heads, head))",
+    "y = x + sum(attention(q, k, k, along seq, over head, causal, window = 2), over (heads, head))",
+    "y = x + sum(attention(q, k, k, along seq, over head, causal, window = 7, sink = 0.2), over "
+    "(heads, head))",
+    "y = x + sum(attention(q, k, k, along seq, over head, causal, window = 11), over (heads, "
+    "head))",
+    "y = x\n repeat layers {\n"
+    " u : param[hidden, head] ~ normal(1)\n"
+    " y = tanh(y + sum(attention(q, (y @ u over hidden) * cos(index(seq) * 0.3),"
+    " y @ u over hidden, along seq, over head, causal, window = 3), over (heads, head)))\n}\n",
+    /* Heads that are made of a shorter vector. */
+    "z = tanh(x @ down over hidden)\n"
+    "y = x + sum(attention(q, z @ uk over latent, z @ uv over latent, along seq, over head, "
+    "causal), over heads)[wide -> hidden]",
+    "z = tanh(x @ down over hidden)\n"
+    "y = x + sum(attention(q, z @ uk over latent, z @ uv over latent, along seq, over head, "
+    "causal, window = 3, cap = 2, sink = 0.3), over heads)[wide -> hidden]",
+    "z = tanh(x @ down over hidden)\n"
+    "u = join((z @ uk over latent)[head = 1 .. 3 -> part], rope(x, along seq, over hidden), (part, "
+    "hidden) -> turn)\n"
+    "r = join(q[head = 1 .. 3 -> part], x, (part, hidden) -> turn)\n"
+    "y = x + sum(attention(r, u, z @ uv over latent, along seq, over turn, causal), over "
+    "heads)[wide -> hidden]",
     "y = x + sum(attention(q, k[seq -> seq2], k[seq -> seq2], along seq, along seq2, over head, "
     "causal,"
     " bias = near), over (heads, head))",
@@ -135,15 +164,71 @@ enum { FORMS = sizeof forms / sizeof *forms };
 
 static const char *program(Arena *a, const char *form)
 {
-    return arena_printf(a, "dim seq2 = seq, head2 = 3, wide = hidden\n%s%s\n%s", head, form, tail);
+    return arena_printf(a,
+                        "dim seq2 = seq, head2 = 3, wide = hidden, latent = 4, part = 2, turn = "
+                        "part + hidden\n%s%s\n%s",
+                        head, form, tail);
 }
 
 static void every_form(void **state)
 {
     (void)state;
     Arena *a = arena_new();
-    for (int k = 0; k < FORMS; k++)
-        same_logits(forms[k], program(a, forms[k]), NULL);
+    for (int k = 0; k < FORMS; k++) {
+        same_logits(forms[k], program(a, forms[k]), NULL, 0);
+        same_logits(forms[k], program(a, forms[k]), NULL, 1);
+    }
+    arena_free(a);
+}
+
+/* Numbers that a text keeps: of a window, and of a latent vector, no more than are needed. */
+static const struct {
+    const char *form;
+    int64_t kept;
+} keeps[] = {
+    {"y = x + sum(attention(q, k, k, along seq, over head, causal), over (heads, head))",
+     2 * 12 * 3},
+    {"y = x + sum(attention(q, k, k, along seq, over head, causal, window = 4), over (heads, "
+     "head))",
+     2 * 4 * 3},
+    {"y = x + sum(attention(q, k, k, along seq, over head, causal, window = 12), over (heads, "
+     "head))",
+     2 * 12 * 3},
+    {"z = tanh(x @ down over hidden)\n"
+     "y = x + sum(attention(q, z @ uk over latent, z @ uv over latent, along seq, over head, "
+     "causal), over heads)[wide -> hidden]",
+     12 * 4},
+    {"z = tanh(x @ down over hidden)\n"
+     "y = x + sum(attention(q, z @ uk over latent, z @ uv over latent, along seq, over head, "
+     "causal, window = 5), over heads)[wide -> hidden]",
+     5 * 4},
+    /* All heads have the same keys and values, of 3 and 4 numbers, that are made of 6. */
+    {"u = x @ down over hidden\n"
+     "y = x + sum(attention(q, k, u, along seq, over head, causal), over (heads, latent))",
+     12 * 6},
+};
+enum { KEEPS = sizeof keeps / sizeof *keeps };
+
+static void caches_are_small(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    for (int k = 0; k < KEEPS; k++) {
+        Model t;
+        assert_true(generated_open(&t, "keeps.mg", program(a, keeps[k].form), NULL, 2, 0));
+        const char *const fns[] = {"prefill", "decode"};
+        for (int f = 0; f < 2; f++) {
+            const Fn *fn = module_fn(t.m, fns[f]);
+            int64_t kept = 0;
+            for (size_t n = 0; n < fn->args.n; n++)
+                if (fn->args.data[n].role == ARG_cache)
+                    kept += type_elements(type_of(t.m, fn->body->args.data[n])) / 2;
+            if (kept != keeps[k].kept)
+                fail_msg("%s: a text keeps %lld numbers, not %lld", keeps[k].form, (long long)kept,
+                         (long long)keeps[k].kept);
+        }
+        model_close(&t);
+    }
     arena_free(a);
 }
 
@@ -171,7 +256,7 @@ static void later_positions_are_refused(void **state)
     Arena *a = arena_new();
     for (int k = 0; k < REFUSED; k++) {
         Model t;
-        assert_false(generated_open(&t, "refused.mg", program(a, refused[k][0]), NULL, 2));
+        assert_false(generated_open(&t, "refused.mg", program(a, refused[k][0]), NULL, 2, 0));
         const char *said = model_messages(&t);
         if (!strstr(said, "MG0535") || !strstr(said, refused[k][1]) || !strstr(said, "refused.mg:"))
             fail_msg("%s: said %s", refused[k][0], said);
@@ -183,6 +268,7 @@ static void later_positions_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(every_form),
+                                       cmocka_unit_test(caches_are_small),
                                        cmocka_unit_test(later_positions_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -417,6 +417,7 @@ static bool change_descriptor(Mutation *m)
         return true;
     case ACT_gather:
     case ACT_scatter_add:
+    case ACT_put:
         if (any(m, 4) == 0)
             return flip(m, a, &a->gather.accumulate, "accumulate");
         PICK(&a->gather.indices, &a->gather.tables, &a->gather.outer, &a->gather.n,

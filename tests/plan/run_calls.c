@@ -406,6 +406,16 @@ void run_scatter_add(const mg_gather_desc *d, void *const *p)
                     get(d->dtype, p[0], (i * d->outer + o) * d->inner + j));
 }
 
+/* p: x index table */
+void run_put(const mg_gather_desc *d, void *const *p)
+{
+    for (int64_t i = 0; i < d->indices; i++)
+        for (int64_t o = 0; o < d->outer && index_of(d, p[1], i) >= 0; o++)
+            for (int64_t j = 0; j < d->inner; j++)
+                put(d->dtype, p[2], row_of(d, p[1], i, o) * d->inner + j,
+                    get(d->dtype, p[0], (i * d->outer + o) * d->inner + j));
+}
+
 /* ---- random ---------------------------------------------------------------------------------- */
 
 /* p: seed step slot out */

@@ -20,6 +20,7 @@ void run_xent_grad(const mg_xent_desc *d, void *const *p);
 void run_head(const mg_head_desc *d, void *const *p, bool gradients);
 void run_gather(const mg_gather_desc *d, void *const *p);
 void run_scatter_add(const mg_gather_desc *d, void *const *p);
+void run_put(const mg_gather_desc *d, void *const *p);
 void run_top(const mg_top_desc *d, void *const *p);
 /* kind, and how many operands there are: a weight may be missing */
 void run_experts(ActionKind kind, const mg_experts_desc *d, int n, void *const *p);

@@ -141,6 +141,9 @@ static bool run_on_rank(const Runner *r, const Action *act)
     case ACT_scatter_add:
         run_scatter_add(&act->gather, p);
         return true;
+    case ACT_put:
+        run_put(&act->gather, p);
+        return true;
     case ACT_top:
         run_top(&act->top, p);
         return true;

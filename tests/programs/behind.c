@@ -4,8 +4,14 @@
 
 #define TEXT(...) arena_printf(g->a, __VA_ARGS__)
 
-/* Causal attention along the positions; an index of a dim may be a bias, or the positions be
- * turned. */
+/* Keys, or values, of a head that are products of one vector of each position, as latent attention
+ * has them. */
+static const char *of_latent(Gen *g, const char *z, int r, Dims own)
+{
+    return TEXT("(%s @ %s over %s)", z, declare_param(g, bit(r) | own, "w"), dim_name(g, r));
+}
+
+/* Causal attention along the positions, which may be turned. */
 static const char *causal(Gen *g, Dims want, int depth)
 {
     const Dims own = want & ~g->fixed;
@@ -18,16 +24,26 @@ static const char *causal(Gen *g, Dims want, int depth)
     const bool inside = (want & bit(d)) != 0;
     const Dims keys = fixed | bit(d) | (draw_one_in(g, 2) ? own : 0);
     const Dims values = inside ? want : want & ~bit(d);
-    const char *q = expression(g, want | bit(d), depth - 1), *k = expression(g, keys, depth - 1);
+    const char *q = expression(g, want | bit(d), depth - 1), *v = NULL, *k = NULL;
+    const int r = draw_one_in(g, 3) ? draw_dim(g, tensor_dims(g) & ~want & ~g->fixed) : -1;
+    if (inside && r >= 0 && (own & ~bit(d))) {
+        const char *z = new_name(g, "v");
+        line(g, "%s = %s", z, expression(g, fixed | bit(r), depth - 1));
+        k = of_latent(g, z, r, own);
+        v = of_latent(g, z, r, own);
+    } else {
+        k = expression(g, keys, depth - 1);
+        v = expression(g, values, depth - 1);
+    }
     if (g->dim[d].size % 2 == 0 && draw_one_in(g, 3)) {
         const char *pos = dim_name(g, g->ordered), *over = dim_name(g, d);
         q = TEXT("rope(%s, along %s, over %s)", q, pos, over);
         k = TEXT("rope(%s, along %s, over %s)", k, pos, over);
     }
-    return TEXT("attention(%s, %s, %s, along %s, over %s, causal%s%s%s)", q, k,
-                expression(g, values, depth - 1), dim_name(g, g->ordered), dim_name(g, d),
-                draw_one_in(g, 3) ? ", window = 2" : "", draw_one_in(g, 4) ? ", cap = 3" : "",
-                draw_one_in(g, 4) ? ", sink = 0.3" : "");
+    return TEXT("attention(%s, %s, %s, along %s, over %s, causal%s%s%s)", q, k, v,
+                dim_name(g, g->ordered), dim_name(g, d),
+                draw_one_in(g, 3) ? TEXT(", window = %d", draw_between(g, 1, 3)) : "",
+                draw_one_in(g, 4) ? ", cap = 3" : "", draw_one_in(g, 4) ? ", sink = 0.3" : "");
 }
 
 /* A sum of taps: a convolution that reads no later position. */

@@ -63,6 +63,7 @@ static int bytes_of(char letter)
 static const struct {
     const char *name, *parameters;
 } kernels[] = {{"mg_gather_", "Gippp"},
+               {"mg_put_", "Gippp"},
                {"mg_sort_count", "Giilppp"},
                {"mg_sort_scan", "ilp"},
                {"mg_sort_place", "Giilpppp"},

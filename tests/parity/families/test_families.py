@@ -27,12 +27,16 @@ BUILD = os.environ.get("MGC_BUILD", os.path.join(HERE, "../../../build"))
 LOSS, GRADIENT, OF_ALL, TRAINED = 1e-10, 1e-9, 1e-12, 1e-5
 
 
-def run(folder, program, *argv):
+def output(folder, program, *argv, which="stdout"):
     r = subprocess.run([os.path.join(BUILD, program) if "/" not in program[:2] else program, *map(str, argv)],
                        cwd=folder, capture_output=True, check=False)
     if r.returncode:
         raise RuntimeError(f"{program} {' '.join(map(str, argv))}: exit code {r.returncode}\n{r.stdout.decode()}{r.stderr.decode()}")
-    return r.stderr.decode()
+    return getattr(r, which).decode()
+
+
+def run(folder, program, *argv):
+    return output(folder, program, *argv, which="stderr")
 
 
 def tiny_model(folder, source="source", options=()):

@@ -126,6 +126,17 @@ static void gather(Contract &c)
     c.dense("y", d.indices * d.outer * d.inner, word, "w");
 }
 
+/* Rows that no index names stay as they are. */
+static void put(Contract &c)
+{
+    const auto d = c.next<mg_gather_desc>();
+    const uint64_t word = (uint64_t)std::stoi(c.l.kernel.substr(strlen("mg_put_")));
+    c.word();
+    c.dense("x", d.indices * d.outer * d.inner, word, "r");
+    indices(c, d, "r");
+    c.dense("table", d.tables * d.outer * d.n * d.inner, word, "rw");
+}
+
 /* Count and place: indices in the first pass, then what the pass before has placed. */
 static void sort_by(Contract &c, bool place)
 {
@@ -580,6 +591,7 @@ static const struct {
                {"mg_sort_count", sort_count},
                {"mg_sort_scan", sort_scan},
                {"mg_sort_place", sort_place},
+               {"mg_put_", put},
                {"mg_scatter_add_", scatter},
                {"mg_slots_", slots},
                {"mg_ends_", ends},
