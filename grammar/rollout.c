@@ -134,7 +134,7 @@ static bool check_sizes(Elab *e)
     const int64_t ranks = mesh_ranks(m);
     if (ranks == 1)
         return true;
-    fail(e, o->span, 598, "rollouts of %lld ranks, and one is what is built", (long long)ranks);
+    fail(e, o->span, 597, "rollouts of %lld ranks, and one is what is built", (long long)ranks);
     help(e, "-D AXIS=1 for each axis of the layout's mesh");
     return false;
 }

@@ -16,6 +16,6 @@ layout {
     mesh dp = 2
     batch -> dp
 }
-# CHECK: 0598-ranks.mg:12:13: error[MG0598]: rollouts of 2 ranks, and one is what is built
+# CHECK: 0597-ranks.mg:12:13: error[MG0597]: rollouts of 2 ranks, and one is what is built
 # CHECK: help: -D AXIS=1 for each axis of the layout's mesh
 # CHECK-NOT: {{error|warning}}[MG
