@@ -20,15 +20,6 @@
 /* ---- the data of a program --------------------------------------------------------------- */
 
 typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
-/* A part of a frozen matrix in fewer bits: runtime/checkpoint/base.h. CODES are of NF4, BYTES of
- * int8. */
-typedef enum mg_base {
-    MG_BASE_CODES = 1,
-    MG_BASE_ABSMAX,
-    MG_BASE_SCALE,
-    MG_BASE_OFFSET,
-    MG_BASE_BYTES
-} mg_base;
 /* PEFT's lora_A.weight [rank, in], lora_B.weight [out, rank], lora_magnitude_vector [out]; a
  * parameter that is trained whole beside them, with the prefix of PEFT's names. */
 typedef enum mg_adapter {

@@ -31,6 +31,16 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
                                           : 4;
 }
 
+/* A part of a frozen matrix in fewer bits: runtime/checkpoint/base.h. CODES are of NF4, BYTES of
+ * int8. */
+typedef enum mg_base {
+    MG_BASE_CODES = 1,
+    MG_BASE_ABSMAX,
+    MG_BASE_SCALE,
+    MG_BASE_OFFSET,
+    MG_BASE_BYTES
+} mg_base;
+
 typedef enum mg_lr_kind {
     MG_LR_CONSTANT = 1,
     MG_LR_LINEAR,

@@ -1,5 +1,6 @@
 /* arena.c - maps the one block of memory that a program computes in, and checks that the machine
  * has enough. */
+#include "runtime/checkpoint/followers.h"
 #include "runtime/checkpoint/base.h"
 #include "runtime/levels.h"
 #include "runtime/net/ranks.h"

@@ -1,5 +1,6 @@
 /* eval.c - computes loss and metrics over the evaluation set, in a fixed order. The program keeps
  * its sums between batches (mg_entry.total), so what the last batch gives is of the whole set. */
+#include "runtime/checkpoint/followers.h"
 #include "runtime/data/batch.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* main.c - the main function of a program: from the command line to the exit code. */
+#include "runtime/checkpoint/followers.h"
 #include "runtime/checkpoint/adapter.h"
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"

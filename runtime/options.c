@@ -1,4 +1,5 @@
 /* options.c - parses the command line by one table (options.def), checks it, and prints --help. */
+#include "runtime/checkpoint/followers.h"
 #include "runtime/run.h"
 #include "runtime/sample.h"
 

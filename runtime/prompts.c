@@ -4,6 +4,7 @@
  * ends of lines. Text k draws by seed + k at each time, so that what changes from one to the next
  * is the model. The parameters are those of evaluation; the next step has the same bits as without.
  */
+#include "runtime/checkpoint/followers.h"
 #include "runtime/prompts.h"
 #include "runtime/sample.h"
 

@@ -496,15 +496,6 @@ uint32_t rt_weights_crc(const rt_weights *w);        /* of what was loaded and n
 void rt_weights_load(mg_run *r, rt_weights *w);      /* fills the parameters */
 bool rt_weights_have(const rt_weights *w, int item); /* of r->params; of parts the first */
 void rt_weights_close(rt_weights *w);
-/* followers.c: what follows a parameter begins as that, if it is not in the file of --init (w, or
- * NULL). */
-void rt_begin(mg_run *r, const rt_weights *w);
-/* With --eval-with average: each parameter changes places with its average, and its rounded copy is
- * made anew. The second call changes all back, to the bit. */
-void rt_exchange_averages(mg_run *r);
-bool rt_keeps_averages(const mg_program *p);
-/* Host memory that these take, of one tensor at a time. */
-int64_t rt_followers_bytes(const mg_run *r);
 
 /* ---- train.c, eval.c, sample.c, info.c ---------------------------------------------------- */
 

@@ -342,7 +342,8 @@ static void instruction(Shard *s, const Ins *i)
     Builder b = builder(s, i);
     Space p = space_of(s, i);
     note_sums(s, i, &p);
-    int added = ins_added(i);
+    /* A sum may be added to afterwards; what rows are put into is where they are put. */
+    int added = i->op == OP_put ? -1 : ins_added(i);
     for (uint32_t k = 0; k < i->nin; k++) {
         if ((int)k == added) { /* the last operand */
             in[k] = s->now[i->in[k]];

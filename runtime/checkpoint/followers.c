@@ -2,7 +2,7 @@
  * an evaluation may be of the averages, which change places with their parameters for it.
  *
  * Both go by external elements, so the two may lie over the ranks in different ways. */
-#include "runtime/run.h"
+#include "runtime/checkpoint/followers.h"
 
 #include <stdlib.h>
 #include <string.h>

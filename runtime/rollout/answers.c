@@ -107,7 +107,7 @@ bool rt_answers(mg_run *r, int64_t rollout, rt_answer *a, int64_t n)
     return good;
 }
 
-/* What the tokenizer makes of them, behind the tokens before them. */
+/* The tokenizer's text of tokens [from, n), behind those before them. */
 static char *spoken(mg_run *r, rt_speech *speech, const int32_t *token, int64_t from, int64_t n)
 {
     const struct mg_speech *v = r->program->speech;

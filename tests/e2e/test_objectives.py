@@ -141,7 +141,7 @@ class Objectives(mgctest.Case):
         self.assertIn("the program exports a new head: ./train --resume --export", r.err)
 
     def test_refused(self):
-        for objective, code, says in (("dop", "MG0281", "there is: classify, distill, dpo, ipo, kto, orpo, reward, simpo"),
+        for objective, code, says in (("dop", "MG0281", "there is: classify, distill, dpo, grpo, ipo, kto, orpo, reward, simpo"),
                                       ("../dpo", "MG0281", "there is no objective"), ("dpo,gamma=1", "MG0282", "there is: beta, smoothing, reference"),
                                       ("dpo,beta=0", "MG0282", "'beta' is not a number above 0"), ("dpo,beta", "MG0282", "one is NAME=VALUE"),
                                       ("dpo,beta=1,beta=2", "MG0282", "'beta' is set twice"), ("dpo,beta=x", "MG0282", "'beta' is not a number"),

@@ -1,6 +1,6 @@
 # Every code of the front end has an explanation, and a test that names it: a golden file of that
 # number, a line of hostile.c, or, where a pass says it of a layout, one of tests/golden; of an objective
-# tests/e2e/test_objectives.py.
+# tests/e2e/test_objectives.py, and of ranks that generate tests/e2e/test_generate_ranks.py.
 # cmake -DROOT=... -P complete.cmake
 cmake_policy(VERSION 3.25)
 file(STRINGS ${ROOT}/compiler/errors.def rows REGEX "^ERROR\\([123][0-9][0-9],")
@@ -10,8 +10,10 @@ foreach(program ${programs})
   file(READ ${program} text)
   string(APPEND shown "${text}")
 endforeach()
-file(READ ${ROOT}/tests/e2e/test_objectives.py text)
-string(APPEND shown "${text}")
+foreach(program objectives generate_ranks)
+  file(READ ${ROOT}/tests/e2e/test_${program}.py text)
+  string(APPEND shown "${text}")
+endforeach()
 file(GLOB sources ${ROOT}/grammar/*.[cl])
 set(explained "")
 foreach(row ${rows})
