@@ -24,6 +24,15 @@ ABLE = {k: v for k, v in (layouts.LAYOUTS | {"groups": GROUPS}).items() if "cp" 
 EXPERTS = {k: v for k, v in layouts.EXPERTS.items() if "cp" not in v[0] and "pp" not in v[0]}
 
 
+def where(pid):
+    """What the threads of a process do, of one that should have ended."""
+    try:
+        threads = [f"/proc/{pid}/task/{t}" for t in sorted(os.listdir(f"/proc/{pid}/task"))]
+        return [open(f"{t}/{name}", errors="replace").read().strip()[:80] for t in threads for name in ("stat", "wchan", "syscall")]
+    except OSError as e:
+        return str(e)
+
+
 class GenerateRanks(mgctest.Case):
     def program(self, path, name, *more, precision="f64"):
         """The program ./NAME of a layout, of four texts."""
@@ -138,7 +147,10 @@ class GenerateRanks(mgctest.Case):
         return p, below(p.pid)
 
     def ends(self, p, all_of_it, code):
-        said = p.communicate(timeout=60)[1].decode()
+        try:
+            said = p.communicate(timeout=60)[1].decode()
+        except subprocess.TimeoutExpired:
+            self.fail("".join(f"{x}: {where(x)}\n" for x in all_of_it))
         self.assertEqual(p.returncode, code, said)
         for _ in range(100):
             left = [x for x in all_of_it if runs(x)]

@@ -5,12 +5,14 @@ rewards that fails says what to do, and nothing hangs. The numbers of TRL: tests
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 
 import mgctest
 
+BYTES = os.path.join(mgctest.SOURCE, "examples/finetune/bytes")
 CONFIG = {"model_type": "llama", "vocab_size": 256, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
           "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": False, "pad_token_id": 0}
 SHARE = "import sys, json\nfor line in sys.stdin:\n    a = json.loads(line)['answer_tokens']\n    print(sum(t == 101 for t in a) / len(a))\n"
@@ -55,6 +57,33 @@ class Rollouts(mgctest.Case):
     def keeping(self):
         """A command that keeps the lines that it is given."""
         self.write("reward.py", SHARE.replace("for line", "f = open(sys.argv[1], 'a')\nfor line").replace("    a =", "    print(line, end='', file=f, flush=True)\n    a ="))
+
+    def test_speaks(self):
+        """With a tokenizer prompts are texts or messages, and a command is told the answers' texts; --stop is a text, which may lie across tokens."""
+        shutil.copytree(BYTES, self.path("hub"))
+        self.compiles("import-hf", "hub", "--objective", "grpo,group=4,tokens=10", "-o", "m.mg")
+        self.compiles("m.mg", "-D", "seq=79", "-D", "batch=16", "-o", "train")
+        talk = [{"role": "user", "content": "What of the sea, \u00e9?"}]
+        self.write("p.jsonl", "".join(json.dumps(x) + "\n" for x in ({"prompt": "Of \u00e9 and "}, {"messages": talk}, {"tokens": [65, 66, 67]}, {"prompt": "A"})))
+        self.keeping()
+        self.trains("./train", "--data", "p.jsonl", "--reward", "python3 reward.py one", "--steps", 1, "--out", "r", "--tokenizer", "hub", "--stop", "e", "--temperature", "1")
+        lines = self.lines("one")
+        prompts = {x["prompt"] for x in lines}
+        self.assertEqual(len(prompts), 4)
+        self.assertTrue({"Of \u00e9 and ", "ABC", "A"} < prompts, prompts)
+        (said,) = prompts - {"Of \u00e9 and ", "ABC", "A"}
+        self.assertIn("What of the sea, \u00e9?", said)
+        self.assertNotEqual(said.strip(), talk[0]["content"])  # by the template, with the beginning of an answer
+        for x in lines:
+            self.assertEqual(x["answer"], bytes(x["answer_tokens"]).decode("utf-8", "replace"))
+            self.assertEqual(x["ended"], "e" in x["answer"] or x["answer_tokens"][-1] in self.ends_of("hub"), x)
+            self.assertLessEqual(len(x["answer_tokens"]), 10)
+        self.write("p.jsonl", '{"messages": [{"role": "user"}]}\n')
+        self.assertIn("p.jsonl:1:", self.run_one(1, "s", "--tokenizer", "hub", code=65).err)
+
+    def ends_of(self, folder):
+        end = json.loads(self.read(f"{folder}/config.json")).get("eos_token_id")
+        return end if isinstance(end, list) else [end]
 
     def lines(self, path):
         return [json.loads(x) for x in self.read(path).decode().splitlines()]
