@@ -268,7 +268,8 @@ static void look_at(rt_watchdog *v, int rank, int64_t elapsed)
     const rt_slot *s = slot_of(v, rank);
     sight *seen = &v->seen[rank];
     uint64_t beats = s->beats, past = s->begun + s->met;
-    seen->silent = beats == seen->beats && beats && !s->parted ? seen->silent + elapsed : 0;
+    /* Before its first beat, too: it may be stopped while it begins. */
+    seen->silent = beats == seen->beats && !s->parted ? seen->silent + elapsed : 0;
     seen->still = past == seen->past ? seen->still + elapsed : 0;
     seen->beats = beats;
     seen->past = past;
