@@ -70,6 +70,10 @@ Exit command_calibrate(Session *s);
  */
 Exit command_report(Session *s, const char *path);
 
+/* watch/command.c: runs, in a terminal; on a page, or a local server's. */
+Exit command_watch(Session *s);
+Exit command_board(Session *s);
+
 /* pipeline_command.c: a pipeline's schedule, proved and shown. */
 Exit command_pipeline(Session *s, const char *name);
 bool pipeline_options(const Options *o); /* whether any of its options is given */

@@ -19,7 +19,8 @@ static bool is_key(const char *name)
 {
     static const char *const keys[] = {"step",         "lr",       "grad_norm",  "step_ms",
                                        "tokens_per_s", "time",     "loss_scale", "tokens",
-                                       "skipped",      "overflow", "dropped"};
+                                       "skipped",      "overflow", "dropped",    "event",
+                                       "wait_ms",      "memory_used"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(name, keys[i]))
             return true;
