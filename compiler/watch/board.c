@@ -16,6 +16,12 @@ static json_t *number(double x)
     return fabs(x) < 9e15 && x == floor(x) ? json_integer((json_int_t)x) : json_real(x);
 }
 
+/* Seconds since 1970. */
+static json_t *when(double time)
+{
+    return number(floor(time));
+}
+
 static json_t *text(const char *s)
 {
     return s ? json_string(s) : json_null();
@@ -67,7 +73,7 @@ static json_t *events_json(const Watched *w)
         const WatchEvent *e = &w->events.data[i];
         json_t *one = json_array();
         json_array_append_new(one, number(e->step));
-        json_array_append_new(one, number(e->time));
+        json_array_append_new(one, when(e->time));
         json_array_append_new(one, text(e->kind));
         json_array_append_new(one, text(e->text));
         json_array_append_new(all, one);
@@ -96,8 +102,7 @@ static void set_facts(const Watched *w, json_t *o)
         const char *name;
         double x;
     } numbers[] = {{"step", w->step},
-                   {"first_time", w->first_time},
-                   {"time", w->time},
+                   {"time", floor(w->time)},
                    {"steps", s->steps},
                    {"batch", s->batch},
                    {"seq", s->seq},
@@ -114,7 +119,7 @@ static void set_facts(const Watched *w, json_t *o)
                    {"unread", (double)w->unread},
                    {"saved_step", w->saved.step},
                    {"saved_bytes", w->saved.bytes},
-                   {"saved_time", w->saved.time},
+                   {"saved_time", floor(w->saved.time)},
                    {"eta", w->locked ? watched_eta(w) : NAN}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         json_object_set_new(o, texts[i].name, text(texts[i].text));

@@ -75,8 +75,8 @@ static enum MHD_Result reply(struct MHD_Connection *c, const Answer *w, const ch
         return MHD_NO;
     const bool script = w->nonce && *w->nonce;
     snprintf(policy, sizeof policy,
-             "default-src 'none'; script-src %s%s%s; style-src 'unsafe-inline'; connect-src 'self'; "
-             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+             "default-src 'none'; script-src %s%s%s; style-src 'unsafe-inline'; img-src data:; "
+             "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
              script ? "'nonce-" : "'none", script ? w->nonce : "", "'");
     MHD_add_response_header(r, "Content-Type", w->type);
     MHD_add_response_header(r, "Content-Security-Policy", policy);

@@ -47,13 +47,14 @@ static const char *clock_text(Arena *a, double time)
     return arena_strdup(a, text);
 }
 
-static const char *or_dash(Arena *a, double x, const char *fmt)
+static const char *digits(Arena *a, double x)
 {
-    if (!isfinite(x))
-        return "-";
-    char text[64];
-    snprintf(text, sizeof text, "%.*g", strcmp(fmt, "loss") ? 4 : 6, x);
-    return arena_strdup(a, text);
+    return isfinite(x) ? arena_printf(a, "%.4g", x) : "-";
+}
+
+static const char *loss_text(Arena *a, double x)
+{
+    return fabs(x) >= 0.01 && fabs(x) < 1000 ? arena_printf(a, "%.4f", x) : digits(a, x);
 }
 
 static double newest(const Watched *w, const char *name)
@@ -177,23 +178,25 @@ static void progress(const Show *s)
     frame_text(f, 1, at, -1, running ? STYLE_alert : STYLE_dim, late);
 }
 
-/* "name value" in a half of a line. */
-static void fact(const Show *s, int row, int half, const char *name, const char *value)
+/* "name value" in the left or the right part of a line. */
+static void fact(const Show *s, int row, bool right, const char *name, const char *value)
 {
+    enum { NAME = 10 };
     Frame *f = s->f;
-    const int width = f->columns / 2, at = 1 + half * width;
-    frame_text(f, row, at, 11, STYLE_dim, name);
-    frame_text(f, row, at + 11, width - 13, STYLE_plain, value);
+    const int left = f->columns * 38 / 80, at = right ? left + 1 : 1,
+              width = right ? f->columns - left - 2 : left - 1;
+    frame_text(f, row, at, NAME - 1, STYLE_dim, name);
+    frame_text(f, row, at + NAME, width - NAME, STYLE_plain, value);
 }
 
 static const char *step_time(const Show *s)
 {
     const double ms = lately(s->w, "step_ms"), predicted = s->w->start.predicted_ms;
-    const char *mine = isfinite(ms) ? text_seconds(s->a, ms * 1e-3) : "-";
+    const double unit = predicted >= 1000 ? 1000 : 1;
     if (!(predicted > 0) || !isfinite(ms))
-        return mine;
-    return arena_printf(s->a, "%s, predicted %s: %.2fx", mine,
-                        text_seconds(s->a, predicted * 1e-3), ms / predicted);
+        return isfinite(ms) ? text_seconds(s->a, ms * 1e-3) : "-";
+    return arena_printf(s->a, "%s %s, predicted %s: %.3gx", text_rate(s->a, ms / unit),
+                        unit > 1 ? "s" : "ms", text_rate(s->a, predicted / unit), ms / predicted);
 }
 
 static const char *memory(const Show *s)
@@ -221,32 +224,31 @@ static void facts(const Show *s)
     const Watched *w = s->w;
     Arena *a = s->a;
     double at;
-    const double loss = newest(w, "loss"), low = least(w, "loss", &at), val = newest(w, "val_loss");
-    fact(s, 2, 0, "loss",
-         isfinite(loss) ? arena_printf(a, "%s, least %s at %.0f", or_dash(a, loss, "loss"),
-                                       or_dash(a, low, "loss"), at)
+    const double loss = newest(w, "loss"), val = newest(w, "val_loss"),
+                 best = least(w, "val_loss", &at);
+    fact(s, 2, false, "loss",
+         isfinite(loss) ? arena_printf(a, "%s, lately %s", loss_text(a, loss),
+                                       loss_text(a, lately(w, "loss")))
                         : "-");
-    const double best = least(w, "val_loss", &at);
-    fact(s, 2, 1, "val loss",
-         isfinite(val) ? arena_printf(a, "%s, least %s at %.0f", or_dash(a, val, "loss"),
-                                      or_dash(a, best, "loss"), at)
-                       : "no evaluation yet");
+    fact(s, 2, true, "val loss",
+         isfinite(val)
+             ? arena_printf(a, "%s, least %s at %.0f", loss_text(a, val), loss_text(a, best), at)
+             : "no evaluation yet");
     const double rate = lately(w, "tokens_per_s");
-    fact(s, 3, 0, "speed", isfinite(rate) ? arena_printf(a, "%s tok/s", text_rate(a, rate)) : "-");
-    fact(s, 3, 1, "step", step_time(s));
-    fact(s, 4, 0, "grad norm",
-         arena_printf(a, "%s, lr %s", or_dash(a, newest(w, "grad_norm"), ""),
-                      or_dash(a, newest(w, "lr"), "")));
-    fact(s, 4, 1, "checkpoint", checkpoint(s));
-    fact(s, 5, 0, "memory", memory(s));
-    const char *ranks = isfinite(w->start.ranks)
-                            ? arena_printf(a, "%.0f on %s", w->start.ranks,
-                                           w->start.device ? w->start.device : "?")
-                            : "-";
+    fact(s, 3, false, "speed", isfinite(rate) ? arena_printf(a, "%s tok/s", text_rate(a, rate)) : "-");
+    fact(s, 3, true, "step", step_time(s));
+    fact(s, 4, false, "grad norm",
+         arena_printf(a, "%s, lr %s", digits(a, newest(w, "grad_norm")),
+                      digits(a, newest(w, "lr"))));
+    fact(s, 4, true, "saved", checkpoint(s));
+    fact(s, 5, false, "memory", memory(s));
+    const char *ranks = isfinite(w->start.ranks) ? arena_printf(a, "%.0f", w->start.ranks) : "-";
     if (w->restarts || w->starts > 1 || w->alerts)
-        ranks = arena_printf(a, "%s; starts %lld, alerts %lld", ranks,
+        ranks = arena_printf(a, "%s, starts %lld, alerts %lld", ranks,
                              (long long)(w->starts + w->restarts), (long long)w->alerts);
-    fact(s, 5, 1, "ranks", ranks);
+    else if (w->start.device)
+        ranks = arena_printf(a, "%s on %s", ranks, w->start.device);
+    fact(s, 5, true, "ranks", ranks);
 }
 
 static void tabs(const Show *s)

@@ -53,8 +53,11 @@ static const char *rest_of(Watched *w, const json_t *o)
         const char *between = *all ? ", " : "";
         if (json_is_string(v))
             all = arena_printf(w->a, "%s%s%s %s", all, between, key, json_string_value(v));
-        else if (json_is_number(v))
-            all = arena_printf(w->a, "%s%s%s %.6g", all, between, key, json_number_value(v));
+        else if (json_is_number(v)) {
+            const double x = json_number_value(v);
+            all = arena_printf(w->a, "%s%s%s %.*g", all, between, key,
+                               x == floor(x) && fabs(x) < 1e15 ? 15 : 6, x);
+        }
         else if (json_is_boolean(v))
             all = arena_printf(w->a, "%s%s%s%s", all, between, json_is_true(v) ? "" : "not ", key);
         if (strlen(all) > 400)
@@ -115,6 +118,8 @@ static void read_event(Watched *w, const json_t *o, const char *kind, double ste
         w->why = text_of(w, o, "why");
         if (isfinite(number_of(o, "memory_used")) && number_of(o, "memory_used") >= 0)
             w->memory_used = number_of(o, "memory_used");
+        add_event(w, step, time, "end", w->why ? w->why : "");
+        return;
     }
     w->restarts += !strcmp(kind, "restart");
     w->alerts += !strcmp(kind, "alert");
