@@ -1,5 +1,5 @@
-/* subcommands.c - mgc explain, fmt, import-hf, tune, tok, gguf, watch, board, pipeline and env: what
- * is no compile. */
+/* subcommands.c - mgc explain, fmt, import-hf, tune, tok, gguf, watch, board, pipeline and env:
+ * what is no compile. */
 #include "compiler/gguf/gguf.h"
 #include "compiler/session.h"
 #include "compiler/merge/merge.h"

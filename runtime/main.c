@@ -112,7 +112,7 @@ static void claim_out(mg_run *r)
     r->lock = rt_file_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (r->lock < 0)
         rt_die(RT_IO, "%s: %s", path, rt_file_error());
-    /* Who looks whether the run is alive (mgc watch) holds the lock for a moment. */
+    /* A look whether the run is alive (mgc watch) holds the lock for a moment. */
     int error = lock(r->lock);
     for (int i = 0; error == EWOULDBLOCK && i < 3; i++) {
         usleep(30000);

@@ -10,7 +10,6 @@
 const char *template_read(Session *s, const char *name);
 /* Writes it with the data in the place of @DATA@, reals with so many digits. nonce: in the place of
  * @NONCE@, or "". */
-void template_write(const char *html, const json_t *data, int digits, const char *nonce,
-                    FILE *out);
+void template_write(const char *html, const json_t *data, int digits, const char *nonce, FILE *out);
 
 #endif

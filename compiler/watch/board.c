@@ -1,6 +1,6 @@
 /* board.c - what a board's page draws: numbers by step, facts and events of each run; see board.h.
  *
- * A curve has at most POINTS points; each stands for so many buckets as that takes, with their
+ * A curve has at most POINTS points; each stands for so many bins as that takes, with their
  * least and greatest number. Times are seconds after the run's first line. */
 #include "compiler/watch/board.h"
 
@@ -24,24 +24,31 @@ static json_t *when(double time)
 
 static json_t *text(const char *s)
 {
-    return s ? json_string(s) : json_null();
+    json_t *whole = s ? json_string(s) : json_null();
+    if (whole)
+        return whole;
+    char plain[256]; /* a name that is no UTF-8 */
+    size_t n = 0;
+    for (; s[n] && n < sizeof plain; n++)
+        plain[n] = (unsigned char)s[n] < 0x20 || (unsigned char)s[n] > 0x7e ? '?' : s[n];
+    return json_stringn(plain, n);
 }
 
-static double middle(const Bucket *b)
+static double middle(const Bin *b)
 {
     return b->n == 1 ? b->first : floor(b->first + (b->last - b->first) / 2);
 }
 
 static json_t *series_json(const Watched *w, const Series *s)
 {
-    const size_t n = s->buckets.n, each = (n + POINTS - 1) / POINTS;
+    const size_t n = s->bins.n, each = (n + POINTS - 1) / POINTS;
     const double zero = strcmp(s->name, "time") ? 0 : w->first_time;
     const bool spread = s->per > 1 || each > 1;
     json_t *step = json_array(), *mean = json_array(), *low = json_array(), *high = json_array();
     for (size_t i = 0; i < n; i += each) {
-        Bucket b = s->buckets.data[i];
+        Bin b = s->bins.data[i];
         for (size_t k = i + 1; k < i + each && k < n; k++) {
-            const Bucket *c = &s->buckets.data[k];
+            const Bin *c = &s->bins.data[k];
             b.last = c->last;
             b.min = fmin(b.min, c->min);
             b.max = fmax(b.max, c->max);
@@ -49,7 +56,7 @@ static json_t *series_json(const Watched *w, const Series *s)
             b.n += c->n;
         }
         json_array_append_new(step, number(middle(&b)));
-        json_array_append_new(mean, number(bucket_mean(&b) - zero));
+        json_array_append_new(mean, number(bin_mean(&b) - zero));
         if (spread) {
             json_array_append_new(low, number(b.min - zero));
             json_array_append_new(high, number(b.max - zero));
@@ -95,8 +102,9 @@ static void set_facts(const Watched *w, json_t *o)
     const struct {
         const char *name;
         const char *text;
-    } texts[] = {{"program", s->program}, {"compiler", s->compiler}, {"layout", s->layout},
-                 {"optimizer", s->optimizer}, {"settings", s->settings}, {"device", s->device},
+    } texts[] = {{"program", s->program},   {"compiler", s->compiler},
+                 {"layout", s->layout},     {"optimizer", s->optimizer},
+                 {"settings", s->settings}, {"device", s->device},
                  {"host", s->host}};
     const struct {
         const char *name;
@@ -112,7 +120,7 @@ static void set_facts(const Watched *w, json_t *o)
                    {"predicted_ms", s->predicted_ms},
                    {"memory_planned", s->memory_planned},
                    {"memory_used", w->memory_used},
-                   {"starts", (double)(w->starts + w->restarts)},
+                   {"starts", (double)watched_starts(w)},
                    {"alerts", (double)w->alerts},
                    {"skipped", (double)w->skipped},
                    {"overflows", (double)w->overflows},

@@ -272,12 +272,11 @@ static Answer page(Runs *r, Arena *a)
 
 static Answer news(Runs *r, Arena *a, const char *since)
 {
-    if (since && !strcmp(since, arena_printf(a, "%llu", (unsigned long long)board_version(
-                                                            r->run, r->n))))
+    if (since &&
+        !strcmp(since, arena_printf(a, "%llu", (unsigned long long)board_version(r->run, r->n))))
         return (Answer){204, "application/json", "", 0, NULL};
     json_t *data = board_json(r->run, r->n, true);
-    char *text =
-        json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS) | JSON_PRESERVE_ORDER);
+    char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS) | JSON_PRESERVE_ORDER);
     json_decref(data);
     const char *body = arena_strdup(a, text ? text : "{}");
     free(text);

@@ -29,5 +29,5 @@ bool ends_now(void)
 }
 
 extern const WatchModuleTable mgc_watch_module;
-__attribute__((visibility("default"))) const WatchModuleTable mgc_watch_module = {
-    MGC_VERSION, terminal_run, serve_run};
+__attribute__((visibility("default")))
+const WatchModuleTable mgc_watch_module = {MGC_VERSION, terminal_run, serve_run};

@@ -1,5 +1,6 @@
 /* module.h - what lib/mgc/libmgc_watch.so offers: one table, found by name. It stands apart because
- * it brings ncurses and libmicrohttpd, which nothing else in mgc needs. It knows nothing of runs. */
+ * it brings ncurses and libmicrohttpd, which nothing else in mgc needs. It knows nothing of runs.
+ */
 #ifndef MGC_WATCH_MODULE_H
 #define MGC_WATCH_MODULE_H
 
@@ -11,7 +12,7 @@
 #define WATCH_MODULE_FILE   "libmgc_watch.so"
 #define WATCH_MODULE_SYMBOL "mgc_watch_module"
 
-/* What a terminal shows. */
+/* Frames for a terminal, and its keys. */
 typedef struct Screen {
     void *ctx;
     /* A frame of that size, in the arena; asked for when something changed, and each second. */
@@ -34,13 +35,13 @@ typedef struct Answer {
     const char *nonce; /* of the scripts that it may run; NULL: none */
 } Answer;
 
-/* What a server gives. */
+/* The pages of a server. */
 typedef struct Site {
     void *ctx;
     const char *address; /* IPv4, in numbers */
     int port;            /* 0: any */
     const char *token;   /* the first part of each path */
-    /* What is at path behind the token's '/', with the value of ?since=, or NULL; as 404: nothing
+    /* The page at path behind the token's '/', with the value of ?since=, or NULL; as 404: nothing
      * is there. */
     Answer (*get)(void *ctx, Arena *a, const char *path, const char *since);
     void (*begins)(void *ctx, int port); /* it listens */

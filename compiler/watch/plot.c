@@ -60,7 +60,7 @@ static void line(const Plot *p, double x0, double y0, double x1, double y1, Styl
             style);
 }
 
-static double middle(const Bucket *b)
+static double middle(const Bin *b)
 {
     return b->first + (b->last - b->first) / 2;
 }
@@ -74,13 +74,13 @@ static int by_value(const void *a, const void *b)
 /* Widens the range by what is seen of a series. */
 static void include(Plot *p, const Series *s, bool spread)
 {
-    const size_t n = s->buckets.n;
+    const size_t n = s->bins.n;
     double *low = malloc((n + 1) * sizeof *low), *high = malloc((n + 1) * sizeof *high);
     size_t k = 0;
     for (size_t i = 0; low && high && i < n; i++) {
-        const Bucket *b = &s->buckets.data[i];
-        const double a = scaled(p, spread ? b->min : bucket_mean(b)),
-                     z = scaled(p, spread ? b->max : bucket_mean(b));
+        const Bin *b = &s->bins.data[i];
+        const double a = scaled(p, spread ? b->min : bin_mean(b)),
+                     z = scaled(p, spread ? b->max : bin_mean(b));
         if (middle(b) < p->x0 || !isfinite(a) || !isfinite(z))
             continue;
         low[k] = a;
@@ -98,12 +98,12 @@ static void include(Plot *p, const Series *s, bool spread)
 
 static void curve(const Plot *p, const Series *s, bool smooth, Style style)
 {
-    const size_t n = s->buckets.n;
+    const size_t n = s->bins.n;
     const double keep = n > 100 ? 1 - 30.0 / (double)n : 0.7;
     double px = NAN, py = NAN, sum = 0, weight = 0;
     for (size_t i = 0; i < n; i++) {
-        const Bucket *b = &s->buckets.data[i];
-        double mean = bucket_mean(b);
+        const Bin *b = &s->bins.data[i];
+        double mean = bin_mean(b);
         sum = keep * sum + (1 - keep) * mean;
         weight = keep * weight + (1 - keep);
         mean = scaled(p, smooth ? sum / weight : mean);
@@ -128,9 +128,9 @@ static void curve(const Plot *p, const Series *s, bool smooth, Style style)
 
 static void points(const Plot *p, const Series *s)
 {
-    for (size_t i = 0; i < s->buckets.n; i++) {
-        const Bucket *b = &s->buckets.data[i];
-        const double v = scaled(p, bucket_mean(b));
+    for (size_t i = 0; i < s->bins.n; i++) {
+        const Bin *b = &s->bins.data[i];
+        const double v = scaled(p, bin_mean(b));
         if (middle(b) < p->x0 || !isfinite(v))
             continue;
         frame_put(p->f, p->row + (int)lround(dot_y(p, v)) / p->down,
@@ -162,7 +162,8 @@ static void axes(const Plot *p, const Watched *w)
                   alert ? STYLE_alert : STYLE_bold,
                   alert              ? '!'
                   : start || restart ? 'R'
-                                     : *e->kind == 'e' ? '|' : '*');
+                  : *e->kind == 'e'  ? '|'
+                                     : '*');
     }
     char left[32], right[32];
     const int n = snprintf(left, sizeof left, "%.0f", p->x0),
@@ -187,12 +188,11 @@ void plot_draw(Frame *f, int row, int column, int rows, int columns, const Watch
               .y0 = INFINITY,
               .y1 = -INFINITY,
               .log = asks->log};
-    if (!s || !s->buckets.n) {
-        frame_print(f, row + rows / 2, p.column, p.columns, STYLE_dim, "no '%s' yet",
-                    asks->metric);
+    if (!s || !s->bins.n) {
+        frame_print(f, row + rows / 2, p.column, p.columns, STYLE_dim, "no '%s' yet", asks->metric);
         return;
     }
-    p.x1 = fmax(s->buckets.data[s->buckets.n - 1].last, w->step);
+    p.x1 = fmax(s->bins.data[s->bins.n - 1].last, w->step);
     p.x0 = fmax(0, p.x1 - p.x1 / pow(2, asks->zoom));
     if (!(p.x1 > p.x0))
         p.x1 = p.x0 + 1;

@@ -69,8 +69,8 @@ static enum MHD_Result reply(struct MHD_Connection *c, const Answer *w, const ch
         {"Cross-Origin-Opener-Policy", "same-origin"},
     };
     char policy[512];
-    struct MHD_Response *r = MHD_create_response_from_buffer(
-        w->size, (void *)(uintptr_t)w->body, MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(w->size, (void *)(uintptr_t)w->body, MHD_RESPMEM_MUST_COPY);
     if (!r)
         return MHD_NO;
     const bool script = w->nonce && *w->nonce;
@@ -129,10 +129,18 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *c, const char *u
     Arena *a = arena_new();
     const Answer w = v->site->get(v->site->ctx, a, url + 2 + n,
                                   MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "since"));
-    const enum MHD_Result done = w.status == 404 ? refuse(c, 404, "there is nothing here\n")
-                                                 : reply(c, &w, NULL, NULL);
+    const enum MHD_Result done =
+        w.status == 404 ? refuse(c, 404, "there is nothing here\n") : reply(c, &w, NULL, NULL);
     arena_free(a);
     return done;
+}
+
+/* Addresses of this server have nothing that is escaped: what is, is none of them. */
+static size_t as_it_is(void *ctx, struct MHD_Connection *c, char *text)
+{
+    (void)ctx;
+    (void)c;
+    return strlen(text);
 }
 
 static void silent(void *ctx, const char *fmt, va_list ap)
@@ -178,7 +186,7 @@ const char *serve_run(Arena *a, const Site *s)
         MHD_NO_FLAG, 0, NULL, NULL, answer, &v, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_EXTERNAL_LOGGER, silent,
-        NULL, MHD_OPTION_END);
+        NULL, MHD_OPTION_UNESCAPE_CALLBACK, as_it_is, NULL, MHD_OPTION_END);
     if (!d) {
         close(fd);
         return "libmicrohttpd cannot start";

@@ -32,7 +32,7 @@ static const char *duration(Arena *a, double seconds)
     if (!(seconds >= 0) || seconds > 1e12)
         return "-";
     const long long s = (long long)(seconds + 0.5);
-    return s >= 86400  ? arena_printf(a, "%lld d %lld:%02lld", s / 86400, s / 3600 % 24, s / 60 % 60)
+    return s >= 86400 ? arena_printf(a, "%lld d %lld:%02lld", s / 86400, s / 3600 % 24, s / 60 % 60)
            : s >= 3600 ? arena_printf(a, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60)
                        : arena_printf(a, "%lld:%02lld", s / 60, s % 60);
 }
@@ -60,18 +60,18 @@ static const char *loss_text(Arena *a, double x)
 static double newest(const Watched *w, const char *name)
 {
     const Series *s = watched_series(w, name);
-    return s && s->buckets.n ? s->newest : NAN;
+    return s && s->bins.n ? s->newest : NAN;
 }
 
-/* The mean of the newest points, or of the buckets that have them. */
+/* The mean of the newest points, or of the bins that have them. */
 static double lately(const Watched *w, const char *name)
 {
     enum { POINTS = 20 };
     const Series *s = watched_series(w, name);
     double sum = 0, n = 0;
-    for (size_t i = s ? s->buckets.n : 0; i > 0 && n < POINTS; i--) {
-        sum += s->buckets.data[i - 1].sum;
-        n += (double)s->buckets.data[i - 1].n;
+    for (size_t i = s ? s->bins.n : 0; i > 0 && n < POINTS; i--) {
+        sum += s->bins.data[i - 1].sum;
+        n += (double)s->bins.data[i - 1].n;
     }
     return n > 0 ? sum / n : NAN;
 }
@@ -81,15 +81,16 @@ static double least(const Watched *w, const char *name, double *step)
     const Series *s = watched_series(w, name);
     double min = NAN;
     *step = NAN;
-    for (size_t i = 0; s && i < s->buckets.n; i++)
-        if (!(s->buckets.data[i].min >= min)) {
-            min = s->buckets.data[i].min;
-            *step = s->buckets.data[i].last;
+    for (size_t i = 0; s && i < s->bins.n; i++)
+        if (!(s->bins.data[i].min >= min)) {
+            min = s->bins.data[i].min;
+            *step = s->bins.data[i].last;
         }
     return min;
 }
 
-/* ---- what can be chosen ----------------------------------------------------------------------- */
+/* ---- what can be chosen -----------------------------------------------------------------------
+ */
 
 static bool is_listed(const Show *s, const char *name)
 {
@@ -107,8 +108,8 @@ static void add_tab(Show *s, const char *name)
 
 static void find_tabs(Show *s)
 {
-    static const char *const first[] = {"loss", "val_loss", "grad_norm", "lr", "tokens_per_s",
-                                        "step_ms"};
+    static const char *const first[] = {"loss", "val_loss",     "grad_norm",
+                                        "lr",   "tokens_per_s", "step_ms"};
     const Watched *w = s->w;
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         if (i == 0 || watched_series(w, first[i]))
@@ -124,7 +125,8 @@ static void find_tabs(Show *s)
         s->chosen += s->ntabs;
 }
 
-/* ---- the lines that are always there ---------------------------------------------------------- */
+/* ---- the lines that are always there ----------------------------------------------------------
+ */
 
 static void head(const Show *s)
 {
@@ -139,10 +141,11 @@ static void head(const Show *s)
         s->v->runs > 1 ? arena_printf(s->a, "%d/%d ", s->v->run + 1, s->v->runs) : "";
     const char *step = isfinite(w->step) ? arena_printf(s->a, "step %.0f%s", w->step, of) : "";
     const int right = (int)strlen(step) + 20, room = f->columns - right - 12;
-    int at = 1 + frame_print(f, 0, 1, room > 8 ? room : 8, STYLE_title, "%s%s%s%s", which, w->name,
-                             w->start.program ? "  " : "", w->start.program ? w->start.program : "");
-    at += 2 + frame_text(f, 0, at + 2, 10, bad ? STYLE_alert : STYLE_title,
-                         watched_state_text(state));
+    int at =
+        1 + frame_print(f, 0, 1, room > 8 ? room : 8, STYLE_title, "%s%s%s%s", which, w->name,
+                        w->start.program ? "  " : "", w->start.program ? w->start.program : "");
+    at += 2 +
+          frame_text(f, 0, at + 2, 10, bad ? STYLE_alert : STYLE_title, watched_state_text(state));
     frame_text(f, 0, at + 2, f->columns - at - 13, STYLE_title, step);
     frame_text(f, 0, f->columns - 9, 8, STYLE_title, clock_text(s->a, s->now));
 }
@@ -151,8 +154,7 @@ static void progress(const Show *s)
 {
     const Watched *w = s->w;
     Frame *f = s->f;
-    const double share = w->step / w->start.steps, age = s->now - w->time,
-                 pace = watched_pace(w);
+    const double share = w->step / w->start.steps, age = s->now - w->time, pace = watched_pace(w);
     if (watched_state(w) == WATCH_awaited) {
         frame_print(f, 1, 1, f->columns - 2, STYLE_dim, "waiting for %s/metrics.jsonl", w->path);
         return;
@@ -227,15 +229,16 @@ static void facts(const Show *s)
     const double loss = newest(w, "loss"), val = newest(w, "val_loss"),
                  best = least(w, "val_loss", &at);
     fact(s, 2, false, "loss",
-         isfinite(loss) ? arena_printf(a, "%s, lately %s", loss_text(a, loss),
-                                       loss_text(a, lately(w, "loss")))
-                        : "-");
+         isfinite(loss)
+             ? arena_printf(a, "%s, lately %s", loss_text(a, loss), loss_text(a, lately(w, "loss")))
+             : "-");
     fact(s, 2, true, "val loss",
          isfinite(val)
              ? arena_printf(a, "%s, least %s at %.0f", loss_text(a, val), loss_text(a, best), at)
              : "no evaluation yet");
     const double rate = lately(w, "tokens_per_s");
-    fact(s, 3, false, "speed", isfinite(rate) ? arena_printf(a, "%s tok/s", text_rate(a, rate)) : "-");
+    fact(s, 3, false, "speed",
+         isfinite(rate) ? arena_printf(a, "%s tok/s", text_rate(a, rate)) : "-");
     fact(s, 3, true, "step", step_time(s));
     fact(s, 4, false, "grad norm",
          arena_printf(a, "%s, lr %s", digits(a, newest(w, "grad_norm")),
@@ -243,9 +246,9 @@ static void facts(const Show *s)
     fact(s, 4, true, "saved", checkpoint(s));
     fact(s, 5, false, "memory", memory(s));
     const char *ranks = isfinite(w->start.ranks) ? arena_printf(a, "%.0f", w->start.ranks) : "-";
-    if (w->restarts || w->starts > 1 || w->alerts)
-        ranks = arena_printf(a, "%s, starts %lld, alerts %lld", ranks,
-                             (long long)(w->starts + w->restarts), (long long)w->alerts);
+    if (watched_starts(w) > 1 || w->alerts)
+        ranks = arena_printf(a, "%s, starts %lld, alerts %lld", ranks, (long long)watched_starts(w),
+                             (long long)w->alerts);
     else if (w->start.device)
         ranks = arena_printf(a, "%s on %s", ranks, w->start.device);
     fact(s, 5, true, "ranks", ranks);
@@ -267,7 +270,8 @@ static void tabs(const Show *s)
         frame_put(s->f, 6, i, STYLE_dim, s->f->utf8 ? 0x2500 : '-');
 }
 
-/* ---- ranks and events ------------------------------------------------------------------------- */
+/* ---- ranks and events -------------------------------------------------------------------------
+ */
 
 typedef struct Waits {
     int rank;
@@ -295,8 +299,8 @@ static void ranks(const Show *s, int row, int column, int rows, int columns)
     for (int i = 0; i < n && i + 1 < rows; i++) {
         const bool last = i + 2 == rows && i + 1 < n; /* the one that waits longest is shown, too */
         const Waits *r = &all[last ? n - 1 : i];
-        const char *text = arena_printf(s->a, "%s %3.0f%%", text_seconds(s->a, r->ms * 1e-3),
-                                        100 * r->ms / ms);
+        const char *text =
+            arena_printf(s->a, "%s %3.0f%%", text_seconds(s->a, r->ms * 1e-3), 100 * r->ms / ms);
         frame_print(s->f, row + 1 + i, column, 9, STYLE_plain, "rank %d", r->rank);
         frame_bar(s->f, row + 1 + i, column + 9, columns - 25, STYLE_bar, r->ms / ms, true);
         frame_print(s->f, row + 1 + i, column + columns - 15, 15, STYLE_plain, "%15s", text);
@@ -326,7 +330,8 @@ static void events(const Show *s, int row, int column, int rows, int columns, in
         frame_text(s->f, row + 1, column, columns, STYLE_dim, "none");
 }
 
-/* ---- the frame -------------------------------------------------------------------------------- */
+/* ---- the frame --------------------------------------------------------------------------------
+ */
 
 static void help(const Show *s, int row, int rows)
 {

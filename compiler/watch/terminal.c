@@ -44,9 +44,11 @@ static void choose_styles(Terminal *t)
                                              [STYLE_bar] = COLOR_BLUE,
                                              [STYLE_good] = COLOR_GREEN,
                                              [STYLE_alert] = COLOR_RED};
-    static const attr_t plain[STYLE_count] = {
-        [STYLE_dim] = A_DIM,     [STYLE_bold] = A_BOLD,       [STYLE_title] = A_REVERSE,
-        [STYLE_chosen] = A_BOLD, [STYLE_alert] = A_STANDOUT};
+    static const attr_t plain[STYLE_count] = {[STYLE_dim] = A_DIM,
+                                              [STYLE_bold] = A_BOLD,
+                                              [STYLE_title] = A_REVERSE,
+                                              [STYLE_chosen] = A_BOLD,
+                                              [STYLE_alert] = A_STANDOUT};
     const char *no = getenv("NO_COLOR");
     const bool colors = has_colors() && !(no && *no) && start_color() == OK;
     if (colors)

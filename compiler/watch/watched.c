@@ -18,10 +18,11 @@ typedef struct WatchFile {
     int fd; /* or -1 */
     dev_t device;
     ino_t inode;
-    off_t at;        /* bytes read */
-    size_t partial;  /* bytes of a line whose newline is not there yet */
-    bool over;       /* that line is too long: it is passed over */
-    char line[WATCH_LINE];
+    off_t at;       /* bytes read */
+    size_t partial; /* bytes of a line whose newline is not there yet */
+    bool over;      /* that line is too long: it is passed over */
+    char *line;     /* that line; room for cap bytes */
+    size_t cap;
 } WatchFile;
 
 Watched *watched_open(Arena *a, const char *path, const char *name)
@@ -29,8 +30,7 @@ Watched *watched_open(Arena *a, const char *path, const char *name)
     Watched *w = NEW(a, Watched);
     WatchFile *f = NEW(a, WatchFile);
     f->fd = -1;
-    *w = (Watched){
-        .path = path, .name = name, .a = arena_new(), .file = f, .saved = {.step = -1}};
+    *w = (Watched){.path = path, .name = name, .a = arena_new(), .file = f, .saved = {.step = -1}};
     watched_clear(w);
     return w;
 }
@@ -39,6 +39,7 @@ void watched_close(Watched *w)
 {
     if (w->file->fd >= 0)
         close(w->file->fd);
+    free(w->file->line);
     arena_free(w->a);
 }
 
@@ -58,7 +59,8 @@ static int open_inside(const Watched *w, const char *name, struct stat *st)
     return fd;
 }
 
-/* Takes metrics.jsonl as it is now: the same file, another one, or none. True if all begins anew. */
+/* Takes metrics.jsonl as it is now: the same file, another one, or none. True if all begins anew.
+ */
 static bool reopen(Watched *w)
 {
     WatchFile *f = w->file;
@@ -85,18 +87,32 @@ static bool reopen(Watched *w)
     return true;
 }
 
+/* Adds to the line that is not whole yet; false: it is too long. */
+static bool add_part(WatchFile *f, const char *bytes, size_t n)
+{
+    const size_t size = f->partial + n;
+    if (size > WATCH_LINE)
+        return false;
+    if (size > f->cap) {
+        const size_t cap = size < 4096 ? 8192 : 2 * size;
+        char *more = realloc(f->line, cap);
+        if (!more)
+            return false;
+        f->line = more;
+        f->cap = cap;
+    }
+    memcpy(f->line + f->partial, bytes, n);
+    f->partial = size;
+    return true;
+}
+
 static void take(Watched *w, const char *bytes, size_t n)
 {
     WatchFile *f = w->file;
     while (n) {
         const char *newline = memchr(bytes, '\n', n);
         const size_t part = newline ? (size_t)(newline - bytes) : n;
-        if (f->over || f->partial + part > WATCH_LINE) {
-            f->over = true;
-        } else {
-            memcpy(f->line + f->partial, bytes, part);
-            f->partial += part;
-        }
+        f->over = f->over || (part && !add_part(f, bytes, part));
         if (!newline)
             return;
         if (f->over)
@@ -126,7 +142,8 @@ static bool read_lines(Watched *w)
     return w->version != before;
 }
 
-/* ---- lock and checkpoints --------------------------------------------------------------------- */
+/* ---- lock and checkpoints ---------------------------------------------------------------------
+ */
 
 /* Whether a program writes here: it holds the lock alone. To ask is to hold it for a moment; a
  * program that begins just then tries again. */
@@ -170,7 +187,8 @@ static WatchSaved find_saved(const Watched *w)
     free(path);
     while (dir && (e = readdir(dir))) {
         char *end = "";
-        const long long step = strncmp(e->d_name, "step-", 5) ? -1 : strtoll(e->d_name + 5, &end, 10);
+        const long long step =
+            strncmp(e->d_name, "step-", 5) ? -1 : strtoll(e->d_name + 5, &end, 10);
         if (step < 0 || *end || strlen(e->d_name) >= sizeof newest)
             continue;
         s.count++;
@@ -201,7 +219,15 @@ bool watched_read(Watched *w)
     return w->version != before;
 }
 
-/* ---- what follows ----------------------------------------------------------------------------- */
+/* ---- what follows -----------------------------------------------------------------------------
+ */
+
+/* A supervisor's restart is a line of its own before the start that it makes. */
+int64_t watched_starts(const Watched *w)
+{
+    const int64_t told = w->restarts ? w->restarts + 1 : 0;
+    return w->starts > told ? w->starts : told;
+}
 
 WatchState watched_state(const Watched *w)
 {
@@ -229,15 +255,15 @@ double watched_pace(const Watched *w)
 {
     enum { BACK = 64 };
     const Series *t = watched_series(w, "time");
-    const size_t n = t ? t->buckets.n : 0;
+    const size_t n = t ? t->bins.n : 0;
     if (n < 2)
         return NAN;
-    const Bucket *last = &t->buckets.data[n - 1], *first = last;
+    const Bin *last = &t->bins.data[n - 1], *first = last;
     for (size_t i = n - 1; i-- > 0 && n - 1 - i <= BACK;)
-        if (!isfinite(w->start.step) || t->buckets.data[i].first > w->start.step)
-            first = &t->buckets.data[i];
+        if (!isfinite(w->start.step) || t->bins.data[i].first > w->start.step)
+            first = &t->bins.data[i];
     const double steps = (last->first + last->last - first->first - first->last) / 2,
-                 seconds = bucket_mean(last) - bucket_mean(first);
+                 seconds = bin_mean(last) - bin_mean(first);
     return steps > 0 && seconds >= 0 ? seconds / steps : NAN;
 }
 

@@ -56,12 +56,12 @@ typedef struct Watched {
     VEC(Series) series;
     VEC(WatchEvent) events;
     WatchStart start;
-    bool started, ended; /* there was a start; the newest start has its end */
-    const char *why;     /* of that end */
-    double step, time, first_time;        /* of the newest line; of the first; NAN */
-    double memory_used;                   /* bytes, or NAN */
-    double wait[WATCH_RANKS];             /* ms of a step, or NAN */
-    int nwait;                            /* ranks with one: 0 to here */
+    bool started, ended;           /* there was a start; the newest start has its end */
+    const char *why;               /* of that end */
+    double step, time, first_time; /* of the newest line; of the first; NAN */
+    double memory_used;            /* bytes, or NAN */
+    double wait[WATCH_RANKS];      /* ms of a step, or NAN */
+    int nwait;                     /* ranks with one: 0 to here */
     int64_t lines, unread, starts, restarts, skipped, overflows, alerts;
     bool locked;
     WatchSaved saved;
@@ -76,8 +76,9 @@ void watched_close(Watched *w);
 bool watched_read(Watched *w);
 /* One line of metrics.jsonl (watched_lines.c). */
 void watched_line(Watched *w, const char *text, size_t n);
-void watched_clear(Watched *w); /* of all lines */
+void watched_clear(Watched *w);                                   /* of all lines */
 const Series *watched_series(const Watched *w, const char *name); /* or NULL */
+int64_t watched_starts(const Watched *w); /* how often the program began, as far as lines say */
 WatchState watched_state(const Watched *w);
 const char *watched_state_text(WatchState s);
 /* Seconds of a step with all that lies between steps, lately; NAN: unknown. */

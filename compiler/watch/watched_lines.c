@@ -41,13 +41,26 @@ static void add_point(Watched *w, const char *key, double step, double value)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* An object's other keys as "rank 3, seconds 1.5". */
+/* At most n bytes of a text, whole characters. */
+static const char *cut(Watched *w, const char *s, size_t n)
+{
+    if (strlen(s) <= n)
+        return arena_strdup(w->a, s);
+    while (n && ((unsigned char)s[n] & 0xc0) == 0x80)
+        n--;
+    return arena_strndup(w->a, s, n);
+}
+
+/* An object's "text", or its other keys as "rank 3, seconds 1.5". */
 static const char *rest_of(Watched *w, const json_t *o)
 {
-    const char *all = "", *key;
+    enum { MOST = 400 };
+    const char *all = "", *key, *kind = json_string_value(json_object_get(o, "kind")),
+               *said = json_string_value(json_object_get(o, "text"));
     json_t *v;
-    json_object_foreach((json_t *)o, key, v)
-    {
+    if (said)
+        return cut(w, arena_printf(w->a, "%s%s%s", kind ? kind : "", kind ? ": " : "", said), MOST);
+    json_object_foreach((json_t *)o, key, v) {
         if (!strcmp(key, "step") || !strcmp(key, "event") || !strcmp(key, "time"))
             continue;
         const char *between = *all ? ", " : "";
@@ -57,11 +70,10 @@ static const char *rest_of(Watched *w, const json_t *o)
             const double x = json_number_value(v);
             all = arena_printf(w->a, "%s%s%s %.*g", all, between, key,
                                x == floor(x) && fabs(x) < 1e15 ? 15 : 6, x);
-        }
-        else if (json_is_boolean(v))
+        } else if (json_is_boolean(v))
             all = arena_printf(w->a, "%s%s%s%s", all, between, json_is_true(v) ? "" : "not ", key);
-        if (strlen(all) > 400)
-            return arena_strndup(w->a, all, 400);
+        if (strlen(all) > MOST)
+            return cut(w, all, MOST);
     }
     return all;
 }
@@ -123,7 +135,7 @@ static void read_event(Watched *w, const json_t *o, const char *kind, double ste
     }
     w->restarts += !strcmp(kind, "restart");
     w->alerts += !strcmp(kind, "alert");
-    add_event(w, step, time, arena_strndup(w->a, kind, 40), rest_of(w, o));
+    add_event(w, step, time, cut(w, kind, 40), rest_of(w, o));
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -135,8 +147,7 @@ static void read_waits(Watched *w, const json_t *waits)
     for (int i = 0; i < WATCH_RANKS; i++)
         w->wait[i] = NAN;
     w->nwait = 0;
-    json_object_foreach((json_t *)waits, key, v)
-    {
+    json_object_foreach((json_t *)waits, key, v) {
         char *end;
         const long rank = strtol(key, &end, 10);
         const double ms = json_number_value(v);
@@ -151,8 +162,7 @@ static void read_numbers(Watched *w, const json_t *o, double step, double time)
 {
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)o, key, v)
-    {
+    json_object_foreach((json_t *)o, key, v) {
         const double x = json_is_number(v) ? json_number_value(v) : NAN;
         if (!isfinite(x) || !strcmp(key, "step") || strlen(key) > 100)
             continue;

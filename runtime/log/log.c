@@ -31,7 +31,7 @@ struct rt_log {
     double time[TIMES]; /* step times: the last TIMES of them, as a ring */
     int64_t times;
     double first_loss, last_loss;
-    rt_scores val;           /* of the last evaluation; its loss is NAN before the first */
+    rt_scores val; /* of the last evaluation; its loss is NAN before the first */
     rt_vitals vitals;
     uint8_t record[5 * 256]; /* events not yet written: at most five for each step */
     size_t nrecord;
@@ -293,13 +293,12 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
     if (isfinite(s->loss))
         rt_points_add(&l->history.loss, s->step, s->loss);
     char *goals = goals_text(l, s);
-    line =
-        rt_printf("{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
-                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s%s%s%s%s}\n",
-                  s->step, loss, norm, rt_double_text(s->lr).text, s->step_ms, rate,
-                  l->run->state.sequences * l->run->program->seq, rt_wall_time(), goals, scale,
-                  s->skipped ? ",\"skipped\":true" : "", s->overflow ? ",\"overflow\":true" : "",
-                  vitals);
+    line = rt_printf(
+        "{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
+        "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s%s%s%s%s}\n",
+        s->step, loss, norm, rt_double_text(s->lr).text, s->step_ms, rate,
+        l->run->state.sequences * l->run->program->seq, rt_wall_time(), goals, scale,
+        s->skipped ? ",\"skipped\":true" : "", s->overflow ? ",\"overflow\":true" : "", vitals);
     append_line(l, line);
     free(goals);
     free(vitals);
@@ -514,9 +513,10 @@ void rt_log_close(rt_log *l, rt_exit code)
 {
     if (!l)
         return;
-    append_line(l, rt_vitals_end(l->run, code == RT_DONE      ? "done"
-                                         : code == RT_STOPPED ? "stopped"
-                                                              : "failed",
+    append_line(l, rt_vitals_end(l->run,
+                                 code == RT_DONE      ? "done"
+                                 : code == RT_STOPPED ? "stopped"
+                                                      : "failed",
                                  median(l)));
     if (l->times)
         print_summary(l);
