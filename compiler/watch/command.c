@@ -118,13 +118,26 @@ static void close_runs(Runs *r)
         watched_close(r->run[i]);
 }
 
-static bool read_runs(void *ctx)
+/* True if anything changed; *more: there is more to be read. */
+static bool read_runs(void *ctx, bool *more)
 {
     const Runs *r = ctx;
     bool changed = false;
-    for (int i = 0; i < r->n; i++)
+    *more = false;
+    for (int i = 0; i < r->n; i++) {
         changed |= watched_read(r->run[i]);
+        *more |= r->run[i]->behind;
+    }
     return changed;
+}
+
+/* All that is there now. */
+static void read_all(Runs *r)
+{
+    bool more;
+    do
+        read_runs(r, &more);
+    while (more);
 }
 
 /* ---- the module ------------------------------------------------------------------------------ */
@@ -172,7 +185,7 @@ static Exit once(Runs *r)
     const int columns = terminal ? size.ws_col : size_of("COLUMNS", 80),
               rows = terminal ? size.ws_row : size_of("LINES", 24);
     const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
-    read_runs(r);
+    read_all(r);
     for (r->view.run = 0; r->view.run < r->n; r->view.run++) {
         Arena *a = arena_new();
         frame_write(draw(r, a, rows, columns, utf8), stdout);
@@ -231,7 +244,7 @@ static Exit write_page(Runs *r)
     Exit wrong = output_open(s, &out, s->o->out);
     if (wrong)
         return wrong;
-    read_runs(r);
+    read_all(r);
     json_t *data = board_json(r->run, r->n, false);
     template_write(r->html, data, DIGITS, "", out.file);
     json_decref(data);
@@ -288,7 +301,7 @@ static Answer get(void *ctx, Arena *a, const char *path, const char *since)
     Runs *r = ctx;
     if (*path && strcmp(path, "data.json"))
         return (Answer){.status = 404};
-    read_runs(r);
+    read_all(r);
     return *path ? news(r, a, since) : page(r, a);
 }
 

@@ -20,8 +20,8 @@ typedef struct Screen {
     /* A key: a character, '\t' and 'T' for the tabs, 'j' and 'k' for down and up. False: the end.
      * *again: there is another frame to be drawn. */
     bool (*key)(void *ctx, int key, bool *again);
-    /* Looks for news; true: there is another frame to be drawn. */
-    bool (*look)(void *ctx);
+    /* Looks for news; true: there is another frame to be drawn. *more: there are more of them. */
+    bool (*look)(void *ctx, bool *more);
     const char *const *folders; /* whose files are looked at */
     int nfolders;
 } Screen;

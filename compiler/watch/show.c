@@ -165,7 +165,8 @@ static void progress(const Show *s)
             ? arena_printf(s->a, "%3.0f%%  eta %s", 100 * share, duration(s->a, watched_eta(w)))
         : isfinite(share) ? arena_printf(s->a, "%3.0f%%", 100 * share)
                           : "";
-    const char *late = running && age > 10 && !(age < 5 * pace)
+    const char *late = w->behind ? "there is more to be read"
+                       : running && age > 10 && !(age < 5 * pace)
                            ? arena_printf(s->a, "no line for %s", duration(s->a, age))
                        : !running && isfinite(w->time)
                            ? arena_printf(s->a, "the last line was %s ago", duration(s->a, age))

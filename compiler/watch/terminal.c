@@ -125,9 +125,9 @@ static bool keys(Terminal *t, bool *again)
 
 static void go_on(Terminal *t)
 {
-    bool pending = true; /* something may have changed */
+    bool pending; /* something may have changed */
     int64_t looked = now_ms();
-    t->s->look(t->s->ctx);
+    t->s->look(t->s->ctx, &pending);
     draw(t);
     while (!ends_now()) {
         const int64_t now = now_ms(), due = pending ? t->drawn + GAP_MS : looked + LOOK_MS;
@@ -144,9 +144,8 @@ static void go_on(Terminal *t)
         const int64_t then = now_ms();
         pending |= then >= looked + LOOK_MS;
         if (pending && then >= t->drawn + GAP_MS) {
-            again |= t->s->look(t->s->ctx) || then >= looked + LOOK_MS; /* the clock goes on */
+            again |= t->s->look(t->s->ctx, &pending) || then >= looked + LOOK_MS; /* the clock */
             looked = then;
-            pending = false;
             follow(t);
         }
         if (again)

@@ -134,11 +134,14 @@ static bool read_lines(Watched *w)
     ssize_t n;
     if (f->fd < 0)
         return false;
-    while ((n = pread(f->fd, bytes, sizeof bytes, f->at)) > 0 || (n < 0 && errno == EINTR))
+    const off_t most = f->at + WATCH_ONCE;
+    while (f->at < most &&
+           ((n = pread(f->fd, bytes, sizeof bytes, f->at)) > 0 || (n < 0 && errno == EINTR)))
         if (n > 0) {
             f->at += n;
             take(w, bytes, (size_t)n);
         }
+    w->behind = f->at >= most;
     return w->version != before;
 }
 

@@ -13,10 +13,11 @@
 #include "compiler/watch/series.h"
 
 enum {
-    WATCH_RANKS = 1024,   /* whose waits are kept */
-    WATCH_SERIES = 256,   /* keys of metrics.jsonl */
-    WATCH_EVENTS = 1000,  /* the newest ones */
-    WATCH_LINE = 1 << 20, /* bytes of a line; longer ones are passed over */
+    WATCH_RANKS = 1024,    /* whose waits are kept */
+    WATCH_SERIES = 256,    /* keys of metrics.jsonl */
+    WATCH_EVENTS = 1000,   /* the newest ones */
+    WATCH_LINE = 1 << 20,  /* bytes of a line; longer ones are passed over */
+    WATCH_ONCE = 16 << 20, /* bytes that are read at once: about half a second */
 };
 
 /* A line with "event", or a step that was skipped. */
@@ -63,7 +64,7 @@ typedef struct Watched {
     double wait[WATCH_RANKS];      /* ms of a step, or NAN */
     int nwait;                     /* ranks with one: 0 to here */
     int64_t lines, unread, starts, restarts, skipped, overflows, alerts;
-    bool locked;
+    bool locked, behind; /* behind: there is more to be read */
     WatchSaved saved;
     uint64_t version; /* rises with every change */
     struct WatchFile *file;
@@ -72,7 +73,8 @@ typedef struct Watched {
 /* name: as it is shown. It lies in the arena; watched_close closes its file and frees the rest. */
 Watched *watched_open(Arena *a, const char *path, const char *name);
 void watched_close(Watched *w);
-/* Reads what was added, and looks at the lock and the checkpoints. True if anything changed. */
+/* Reads what was added, WATCH_ONCE of it at most, and looks at the lock and the checkpoints. True
+ * if anything changed. */
 bool watched_read(Watched *w);
 /* One line of metrics.jsonl (watched_lines.c). */
 void watched_line(Watched *w, const char *text, size_t n);
