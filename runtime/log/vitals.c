@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runtime/net/ranks.h"
@@ -73,12 +74,15 @@ static int64_t parameters(const mg_run *r)
     return n;
 }
 
-/* "processor", or the GPU; the caller frees it. */
+/* "processor", or the name of the GPU; the caller frees it. */
 static char *device(const mg_run *r)
 {
     bool there = false;
     char *text = r->program->cuda_kernels ? rt_device_text(&there) : NULL;
-    return text ? text : rt_printf("processor");
+    if (!text)
+        return rt_printf("processor");
+    text[strcspn(text, ",")] = 0; /* its abilities follow */
+    return text;
 }
 
 char *rt_vitals_start(const mg_run *r, bool resumed)
