@@ -117,6 +117,10 @@ int64_t unfrozen_bytes(Session *s, const Plan *p);
 void proposals_try(Session *s);
 Exit proposals_write(Session *s, const char *path); /* --proposals: those that were told, as JSON */
 
+/* library.c: the table that a file beside mgc offers under that name; its first member is the
+ * version of mgc (const char *) that it belongs to. NULL, and why not. */
+const void *library_table(Arena *a, const char *file, const char *symbol, const char **why_not);
+
 /* llvm.c: the part that makes kernels, loaded when it is first needed. */
 bool llvm_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
 bool llvm_features(const Plan *p, const char **features);

@@ -114,7 +114,7 @@ static void claim_out(mg_run *r)
         rt_die(RT_IO, "%s: %s", path, rt_file_error());
     /* A look whether the run is alive (mgc watch) holds the lock for a moment. */
     int error = lock(r->lock);
-    for (int i = 0; error == EWOULDBLOCK && i < 3; i++) {
+    for (int i = 0; error == EWOULDBLOCK && i < 10; i++) {
         usleep(30000);
         error = lock(r->lock);
     }

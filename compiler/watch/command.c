@@ -6,7 +6,6 @@
 #include "compiler/watch/module.h"
 #include "compiler/watch/show.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -144,14 +143,13 @@ static void read_all(Runs *r)
 
 static const WatchModuleTable *load(Session *s)
 {
-    const char *path = arena_printf(s->arena, "%s/%s", home_dir(s->arena), WATCH_MODULE_FILE);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const WatchModuleTable *t = library ? dlsym(library, WATCH_MODULE_SYMBOL) : NULL;
-    if (t && !strcmp(t->build, MGC_VERSION))
-        return t;
-    diag_error(s->diag, (Span){0}, 652, "the part of mgc that shows runs cannot be loaded: %s",
-               t ? arena_printf(s->arena, "%s is of mgc %s", path, t->build) : dlerror());
-    return NULL;
+    const char *why_not = NULL;
+    const WatchModuleTable *t =
+        library_table(s->arena, WATCH_MODULE_FILE, WATCH_MODULE_SYMBOL, &why_not);
+    if (!t)
+        diag_error(s->diag, (Span){0}, 652, "the part of mgc that shows runs cannot be loaded: %s",
+                   why_not);
+    return t;
 }
 
 /* ---- mgc watch ------------------------------------------------------------------------------- */

@@ -66,7 +66,7 @@ char *rt_vitals_step(rt_vitals *v, const mg_run *r, int64_t step)
     return both;
 }
 
-static int64_t parameters(const mg_run *r)
+int64_t rt_parameters(const mg_run *r)
 {
     int64_t n = 0;
     for (int i = 0; i < r->params.n; i++)
@@ -106,7 +106,7 @@ char *rt_vitals_start(const mg_run *r, bool resumed)
         r->state.step, rt_wall_time(), resumed ? "true" : "false", name, compiler, layout,
         optimizer, settings, on, where, (int)getpid(), rt_ranks_of(p, RT_ALL_AXES),
         r->ranks ? rt_ranks_here(r) : 1, r->threads, r->lr.steps, p->batch, p->seq, r->state.seed,
-        parameters(r), rt_double_text(p->step.predicted_ms).text,
+        rt_parameters(r), rt_double_text(p->step.predicted_ms).text,
         rt_double_text(p->step.flops).text, m.total + m.held);
     free(gpu);
     free(name);

@@ -21,4 +21,6 @@ char *rt_vitals_step(rt_vitals *v, const mg_run *r, int64_t step);
 char *rt_vitals_start(const mg_run *r, bool resumed);
 char *rt_vitals_end(const mg_run *r, const char *why, double median_ms);
 
+int64_t rt_parameters(const mg_run *r); /* how many numbers they are */
+
 #endif

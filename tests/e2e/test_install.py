@@ -71,6 +71,16 @@ class Install(mgctest.Case):
         self.assertEqual(r.returncode, 4)
         self.assertIn(b"MG0564", r.stderr)
 
+    def test_missing_screen(self):
+        """Without what brings ncurses and libmicrohttpd a run is still shown as text and as a page."""
+        os.remove(self.path("far/away/lib/mgc/libmgc_watch.so"))
+        os.mkdir(self.path("run"))
+        self.write("run/metrics.jsonl", '{"step":1,"loss":2.5}\n')
+        r = self.run_program(self.mgc_path, "board", "run", "--serve")
+        self.assertEqual((r.returncode, b"MG0652" in r.stderr), (4, True))
+        self.assertIn(b"2.5000", self.run_program(self.mgc_path, "watch", "run", "--once").stdout)
+        self.assertIn(b"<!doctype html>", self.run_program(self.mgc_path, "board", "run").stdout)
+
     def test_missing_compiler(self):
         r = self.run_program(self.mgc_path, "m.mg", "-o", "train", env={"MGC_CC": "no-such-cc"})
         self.assertEqual(r.returncode, 4)
