@@ -68,6 +68,9 @@ static Exit check_options(Session *s)
         return usage(
             s, "--objective is an option of mgc import-hf and mgc tune",
             "a .mg file says by its loss what is learned: models/hf/objectives has examples");
+    if (o->once || o->serve || o->bind)
+        return usage(s, "--once, --serve and --bind are options of mgc watch and mgc board",
+                     "mgc watch RUN --once, mgc board RUN --serve");
     if (o->packed)
         return usage(s, "--packed is an option of mgc import-hf",
                      "a model that takes packed documents says so: models/llama_packed.mg");

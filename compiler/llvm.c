@@ -1,23 +1,10 @@
-/* llvm.c - loads the part of mgc that makes kernels; see llvm_module.h. The dynamic linker counts
- * and keeps what is loaded, so nothing is remembered here. */
+/* llvm.c - loads the part of mgc that makes kernels; see llvm_module.h. */
 #include "compiler/llvm_module.h"
 #include "compiler/session.h"
 
-#include <dlfcn.h>
-#include <string.h>
-
 static const LlvmModuleTable *load(Arena *a, const char **why_not)
 {
-    const char *path = arena_printf(a, "%s/%s", home_dir(a), LLVM_MODULE_FILE);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const LlvmModuleTable *t = library ? dlsym(library, LLVM_MODULE_SYMBOL) : NULL;
-    if (!t)
-        *why_not = arena_strdup(a, dlerror());
-    else if (strcmp(t->build, MGC_VERSION)) {
-        *why_not = arena_printf(a, "%s is of mgc %s", path, t->build);
-        t = NULL;
-    }
-    return t;
+    return library_table(a, LLVM_MODULE_FILE, LLVM_MODULE_SYMBOL, why_not);
 }
 
 static const LlvmModuleTable *load_for(const Plan *p)

@@ -93,7 +93,8 @@ static bool among(const char *choices, const char *value)
 static bool set(Reader *r, const Option *o, const char *value)
 {
     void *field = (char *)r->o + o->field;
-    bool choice = o->kind == KIND_choice || (o->kind == KIND_maybe && *value);
+    bool choice = o->kind == KIND_choice || (o->kind == KIND_maybe && *value &&
+                                             !(*o->argument >= 'A' && *o->argument <= 'Z'));
     if (choice && !among(o->argument, value)) {
         fprintf(r->err, "mgc: error: --%s takes %s, not '%s'\n", o->name, o->argument, value);
         return false;

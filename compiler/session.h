@@ -70,6 +70,10 @@ Exit command_calibrate(Session *s);
  */
 Exit command_report(Session *s, const char *path);
 
+/* watch/command.c: runs, in a terminal; on a page, or a local server's. */
+Exit command_watch(Session *s);
+Exit command_board(Session *s);
+
 /* pipeline_command.c: a pipeline's schedule, proved and shown. */
 Exit command_pipeline(Session *s, const char *name);
 bool pipeline_options(const Options *o); /* whether any of its options is given */
@@ -112,6 +116,10 @@ int64_t unfrozen_bytes(Session *s, const Plan *p);
 /* proposals.c: remedies that messages propose are tried before they are told. */
 void proposals_try(Session *s);
 Exit proposals_write(Session *s, const char *path); /* --proposals: those that were told, as JSON */
+
+/* library.c: the table that a file beside mgc offers under that name; its first member is the
+ * version of mgc (const char *) that it belongs to. NULL, and why not. */
+const void *library_table(Arena *a, const char *file, const char *symbol, const char **why_not);
 
 /* llvm.c: the part that makes kernels, loaded when it is first needed. */
 bool llvm_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);

@@ -1,5 +1,5 @@
-/* subcommands.c - mgc explain, fmt, import-hf, tune, tok, gguf, pipeline and env: what is no
- * compile. */
+/* subcommands.c - mgc explain, fmt, import-hf, tune, tok, gguf, watch, board, pipeline and env:
+ * what is no compile. */
 #include "compiler/gguf/gguf.h"
 #include "compiler/session.h"
 #include "compiler/merge/merge.h"
@@ -26,7 +26,7 @@ static bool plain(const Options *o, bool compiles)
            !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type && !o->out &&
            !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion && !o->report &&
            !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
-           !o->from && (compiles || !front);
+           !o->from && !o->once && !o->serve && !o->bind && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -181,6 +181,25 @@ static Exit command_schedule(Session *s)
                : command_pipeline(s, s->o->words.data[0]);
 }
 
+static Exit command_watching(Session *s)
+{
+    Options rest = *s->o;
+    rest.once = false;
+    return !s->o->words.n || s->o->check || !plain(&rest, false) ? usage(s, "watch RUN... [--once]")
+                                                                 : command_watch(s);
+}
+
+static Exit command_boarding(Session *s)
+{
+    const Options *o = s->o;
+    Options rest = *o;
+    rest.out = rest.serve = rest.bind = NULL;
+    return !o->words.n || o->check || (o->out && o->serve) || (o->bind && !o->serve) ||
+                   !plain(&rest, false)
+               ? usage(s, "board RUN... [-o page.html | --serve[=PORT] [--bind ADDRESS]]")
+               : command_board(s);
+}
+
 Exit command_run(Session *s)
 {
     const char *c = s->o->command;
@@ -194,6 +213,8 @@ Exit command_run(Session *s)
            : !strcmp(c, "import-ds")   ? command_deepspeed(s)
            : !strcmp(c, "import-yaml") ? command_factory(s)
            : !strcmp(c, "report")      ? command_measured(s)
+           : !strcmp(c, "watch")       ? command_watching(s)
+           : !strcmp(c, "board")       ? command_boarding(s)
            : !strcmp(c, "pipeline")    ? command_schedule(s)
            : !strcmp(c, "calibrate")   ? command_measure(s)
                                        : command_env(s);

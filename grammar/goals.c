@@ -17,9 +17,9 @@ static bool ends_with(const char *s, const char *end)
 /* Is it the key of something else in metrics.jsonl? */
 static bool is_key(const char *name)
 {
-    static const char *const keys[] = {"step",         "lr",       "grad_norm",  "step_ms",
-                                       "tokens_per_s", "time",     "loss_scale", "tokens",
-                                       "skipped",      "overflow", "dropped"};
+    static const char *const keys[] = {
+        "step",   "lr",      "grad_norm", "step_ms", "tokens_per_s", "time",    "loss_scale",
+        "tokens", "skipped", "overflow",  "dropped", "event",        "wait_ms", "memory_used"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(name, keys[i]))
             return true;

@@ -27,6 +27,7 @@ typedef struct rt_slot {
     _Alignas(64) _Atomic uint64_t beats; /* heartbeats of its watchdog, while its process runs */
     _Atomic uint64_t begun;              /* number of actions begun */
     _Atomic uint64_t met;                /* number of waits that are over */
+    _Atomic int64_t waited;              /* ns in waits for other ranks that are over */
     _Atomic int action;                  /* current or last action, or -1: between programs */
     _Atomic int waits;                   /* RT_WORKS, ... */
     _Atomic int peer;                    /* the rank on another machine for which it waits, or -1 */
@@ -71,6 +72,7 @@ struct rt_ranks {
     char *copies;         /* its address */
     rt_wire *wire;        /* to ranks of other machines; NULL: none */
     char *in, *out;       /* of comm.c: buffers for messages on the wire */
+    int64_t wait_began;   /* ns: the wait that this rank is in */
     struct rt_async_comm *async_comm; /* async_comm.c; NULL: all collectives are synchronous */
     char **far; /* rank 0: images of open tensors that lie on other levels, by the part's number */
     int nfar;

@@ -97,6 +97,12 @@ static void make_directories(const char *path)
     free(copy);
 }
 
+/* 0, or the error. */
+static int lock(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) ? errno : 0;
+}
+
 /* Allows one writer for each directory. The kernel drops the lock when the process ends for any
  * reason. */
 static void claim_out(mg_run *r)
@@ -106,7 +112,13 @@ static void claim_out(mg_run *r)
     r->lock = rt_file_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (r->lock < 0)
         rt_die(RT_IO, "%s: %s", path, rt_file_error());
-    if (flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    /* A look whether the run is alive (mgc watch) holds the lock for a moment. */
+    int error = lock(r->lock);
+    for (int i = 0; error == EWOULDBLOCK && i < 10; i++) {
+        usleep(30000);
+        error = lock(r->lock);
+    }
+    if (error == EWOULDBLOCK)
         rt_die(RT_FAILED, "another program is writing to %s; choose another --out",
                r->options->out);
     free(path);
@@ -364,7 +376,7 @@ static rt_exit train(mg_run *r)
     rt_exit code = rt_train(r);
     if (code == RT_DONE)
         rt_card_of_run(r);
-    rt_log_close(r->log);
+    rt_log_close(r->log, code);
     if (code == RT_DONE)
         code = show(r);
     free(checkpoint);

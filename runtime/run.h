@@ -430,7 +430,7 @@ typedef struct rt_facts {
     rt_scores val;
 } rt_facts;
 void rt_log_facts(const rt_log *l, rt_facts *f);
-void rt_log_close(rt_log *l); /* prints the summary */
+void rt_log_close(rt_log *l, rt_exit code); /* prints the summary of a run that ends so */
 
 /* ---- checkpoint.c, resume.c --------------------------------------------------------------- */
 

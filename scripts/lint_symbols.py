@@ -16,7 +16,7 @@ import subprocess
 
 # Names that the text of a header does not spell, for a table's rows make them.
 PROGRAM = {"runtime", "runtime/speech", "kernels"}  # rooms that keep the contracts
-MADE_BY_TABLES = re.compile(r"pass_\w+|cost_\w+|mgc_llvm_module")
+MADE_BY_TABLES = re.compile(r"pass_\w+|cost_\w+|mgc_llvm_module|mgc_watch_module")
 
 
 def objects(build):

@@ -2,6 +2,7 @@
  *
  * The page draws; here is only gathered: texts while the passes run, the rest from the plan. */
 #include "compiler/report/page_pipe.h"
+#include "compiler/report/template.h"
 #include "compiler/session.h"
 #include "compiler/report/trace.h"
 #include "plan/whole.h"
@@ -355,35 +356,18 @@ static json_t *page_json(const Plan *p, const Page *page, Arena *a)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-/* In a page's script no text may end it. */
-static void put_json(const json_t *o, FILE *out)
-{
-    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6) | JSON_PRESERVE_ORDER);
-    for (const char *c = text; c && *c; c++)
-        if (*c == '<')
-            fputs("\\u003c", out);
-        else
-            putc(*c, out);
-    free(text);
-}
-
 Exit page_write(Session *s, const Compiled *c, const char *path)
 {
-    static const char mark[] = "@DATA@";
-    uint32_t file = read_source(s, arena_printf(s->arena, "%s/report.html", home_dir(s->arena)));
-    size_t size;
+    const char *html = template_read(s, "report.html");
     Output out;
-    if (!file)
+    if (!html)
         return EXIT_tool;
     fflush(s->page->why);
-    const char *html = diag_text(s->diag, file, &size), *at = strstr(html, mark);
     Exit wrong = output_open(s, &out, path);
     if (wrong)
         return wrong;
     json_t *o = page_json(c->plan, s->page, s->arena);
-    fwrite(html, 1, (size_t)(at - html), out.file);
-    put_json(o, out.file);
-    fputs(at + sizeof mark - 1, out.file);
+    template_write(html, o, 6, "", out.file);
     json_decref(o);
     return output_close(s, &out, true);
 }

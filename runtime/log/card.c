@@ -20,6 +20,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/sources.h"
 #include "runtime/log/sha256.h"
+#include "runtime/log/vitals.h"
 
 enum { FILES = 32, HASHED = 64 << 20 };
 #define RUN_PART "## Training\n"
@@ -80,14 +81,6 @@ static void row(FILE *f, const char *name, const char *fmt, ...)
 
 /* ---- head ----------------------------------------------------------------------------------- */
 
-static int64_t parameters(const mg_run *r)
-{
-    int64_t n = 0;
-    for (int i = 0; i < r->params.n; i++)
-        n += r->params.item[i].form->elements;
-    return n;
-}
-
 /* The lines between --- that Hugging Face's site reads. */
 static void put_head(const mg_run *r, FILE *f, bool exported)
 {
@@ -105,7 +98,7 @@ static void put_head(const mg_run *r, FILE *f, bool exported)
     fprintf(f, "tags:\n- mgc\n%s", adapter ? "- lora\n" : "");
     fputs("---\n\n", f);
     fprintf(f, "# %s\n\n%s parameters, trained by a program of %s.", p->name,
-            rt_count_text((double)parameters(r)).text, p->compiler);
+            rt_count_text((double)rt_parameters(r)).text, p->compiler);
     if (base) {
         fputs(" It began with the weights of ", f);
         put_cell(f, base);

@@ -4,6 +4,7 @@
  * A line of metrics.jsonl is one write() at the end of the file, so a kill can only tear the last
  * line. A log that cannot be written causes one warning and never stops the training. */
 #include "runtime/levels.h"
+#include "runtime/log/vitals.h"
 #include "runtime/rollout/rollout.h"
 #include "runtime/run.h"
 
@@ -30,7 +31,8 @@ struct rt_log {
     double time[TIMES]; /* step times: the last TIMES of them, as a ring */
     int64_t times;
     double first_loss, last_loss;
-    rt_scores val;           /* of the last evaluation; its loss is NAN before the first */
+    rt_scores val; /* of the last evaluation; its loss is NAN before the first */
+    rt_vitals vitals;
     uint8_t record[5 * 256]; /* events not yet written: at most five for each step */
     size_t nrecord;
 };
@@ -55,6 +57,13 @@ static void append(rt_log *l, int fd, const char *file, const void *p, size_t n)
         errno = ENOSPC;
     if (done < (ssize_t)n)
         failed(l, file);
+}
+
+/* Writes a line of metrics.jsonl, and frees it. */
+static void append_line(rt_log *l, char *line)
+{
+    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    free(line);
 }
 
 static void flush_events(rt_log *l)
@@ -103,6 +112,8 @@ rt_log *rt_log_open(mg_run *r, int64_t resumed_step)
     l->metrics = rt_file_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
     if (l->metrics < 0)
         failed(l, "metrics.jsonl");
+    append_line(l, rt_vitals_start(r, resumed_step >= 0));
+    rt_vitals_begin(&l->vitals, r, r->state.step);
     open_events(l);
     free(path);
     return l;
@@ -259,7 +270,7 @@ static void rollout_event(void *ctx, const char *name, double x)
 void rt_log_step(rt_log *l, const rt_step_report *s)
 {
     char *line, *norm = number_text(s->norm), *loss = number_text(s->loss),
-                *scale = rt_printf("%s", "");
+                *scale = rt_printf("%s", ""), *vitals = rt_vitals_step(&l->vitals, l->run, s->step);
     double rate = tokens_per_s(l, s->step_ms);
     l->mean_ms = l->mean_ms > 0 ? 0.9 * l->mean_ms + 0.1 * s->step_ms : s->step_ms;
     if (s->scale != 0) {
@@ -282,14 +293,15 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
     if (isfinite(s->loss))
         rt_points_add(&l->history.loss, s->step, s->loss);
     char *goals = goals_text(l, s);
-    line =
-        rt_printf("{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
-                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s%s%s%s}\n",
-                  s->step, loss, norm, rt_double_text(s->lr).text, s->step_ms, rate,
-                  l->run->state.sequences * l->run->program->seq, rt_wall_time(), goals, scale,
-                  s->skipped ? ",\"skipped\":true" : "", s->overflow ? ",\"overflow\":true" : "");
-    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    line = rt_printf(
+        "{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
+        "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s%s%s%s%s}\n",
+        s->step, loss, norm, rt_double_text(s->lr).text, s->step_ms, rate,
+        l->run->state.sequences * l->run->program->seq, rt_wall_time(), goals, scale,
+        s->skipped ? ",\"skipped\":true" : "", s->overflow ? ",\"overflow\":true" : "", vitals);
+    append_line(l, line);
     free(goals);
+    free(vitals);
     goal_events(l, s);
     event(l, s->step, "train/loss", s->loss);
     if (s->scale != 0)
@@ -300,7 +312,6 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
     event(l, s->step, "train/tokens_per_s", rate);
     flush_events(l);
     progress(l, s);
-    free(line);
     free(norm);
     free(loss);
     free(scale);
@@ -330,7 +341,8 @@ void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double 
     char *line =
         rt_printf("{\"step\":%" PRId64 ",\"val_loss\":%s%s%s,\"eval_s\":%.4f,\"time\":%.3f}\n",
                   step, loss, json, best ? ",\"best\":true" : "", seconds, rt_wall_time());
-    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    append_line(l, line);
+    rt_vitals_begin(&l->vitals, l->run, step);
     event(l, step, "val/loss", s->loss);
     for (int64_t i = 0; i < e->nmetrics; i++) {
         char *tag = rt_printf("val/%s", e->metric[i].name);
@@ -347,7 +359,6 @@ void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double 
     free(loss);
     free(json);
     free(shown);
-    free(line);
 }
 
 static void text_event(rt_log *l, int64_t step, int number, const char *prompt, const char *text)
@@ -383,9 +394,9 @@ void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *t
         free(shown_t);
     }
     char *line = rt_printf("%s],\"sample_s\":%.4f,\"time\":%.3f}\n", all, seconds, rt_wall_time());
-    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    append_line(l, line);
+    rt_vitals_begin(&l->vitals, l->run, step);
     free(all);
-    free(line);
 }
 
 void rt_log_draw(rt_log *l)
@@ -498,10 +509,15 @@ static void print_summary(rt_log *l)
     free(outside);
 }
 
-void rt_log_close(rt_log *l)
+void rt_log_close(rt_log *l, rt_exit code)
 {
     if (!l)
         return;
+    append_line(l, rt_vitals_end(l->run,
+                                 code == RT_DONE      ? "done"
+                                 : code == RT_STOPPED ? "stopped"
+                                                      : "failed",
+                                 median(l)));
     if (l->times)
         print_summary(l);
     finish_line(l);

@@ -36,6 +36,8 @@ bool rt_has_tensor(const mg_program *p, const mg_tensor *t, int rank);
 /* Waits until all ranks of this rank's group along the axes that are on this machine have come
  * (wait.c). A rank waits for data of other machines by receiving them. */
 void rt_meet(mg_run *r, uint32_t axes);
+/* ns that a rank of this machine has waited for other ranks so far (wait.c). */
+int64_t rt_waited(const mg_run *r, int rank);
 
 /* ---- the start and the end ----------------------------------------------------------------- */
 

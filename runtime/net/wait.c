@@ -16,15 +16,23 @@ void rt_wait_begins(mg_run *r, int kind)
 {
     rt_slot *s = &r->ranks->shared->slot[r->rank];
     s->action = r->action;
+    r->ranks->wait_began = rt_now_ns();
     s->waits = kind;
 }
 
 void rt_wait_ends(mg_run *r)
 {
     rt_slot *s = &r->ranks->shared->slot[r->rank];
+    if (s->waits == RT_AWAITS_RANKS)
+        s->waited += rt_now_ns() - r->ranks->wait_began;
     s->waits = RT_WORKS;
     s->peer = -1;
     s->met++;
+}
+
+int64_t rt_waited(const mg_run *r, int rank)
+{
+    return r->ranks->shared->slot[rank].waited;
 }
 
 void rt_nap(int i)

@@ -179,9 +179,10 @@ class Case(unittest.TestCase):
         self.assertIn(r.returncode, code if isinstance(code, tuple) else (code,), r.err[-4000:] + r.out[-1000:])
         return r
 
-    def metrics(self, run):
+    def metrics(self, run, events=False):
+        """The lines of metrics.jsonl that have numbers of a step, or those about the run itself."""
         with open(os.path.join(self.dir, run, "metrics.jsonl"), encoding="utf-8") as f:
-            return [json.loads(line) for line in f]
+            return [line for line in map(json.loads, f) if ("event" in line) == events]
 
     def text(self, size, seed=1):
         """A file of English-looking bytes, the same for the same seed."""

@@ -26,8 +26,8 @@ class Install(mgctest.Case):
         # Only where there is a CUDA Toolkit, NCCL, a compiler for aarch64.
         perhaps = {f"lib/mgc/{f}" for f in ("libmgrt_cuda.a", "nccl", "aarch64/libmgrt.a", "aarch64/libmgrt_cuda.a", "aarch64/nccl")}
         self.assertEqual(files - perhaps,
-                         {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h", "lib/mgc/include/abi_types.h", "lib/mgc/include/launches.h", "lib/mgc/include/half.h", "lib/mgc/include/fp8.h", "lib/mgc/include/dynamic8.h", "lib/mgc/include/nf4.h",
-                          "lib/mgc/calibrate.mg", "lib/mgc/calibrate_scan.mg", "lib/mgc/report.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
+                         {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/libmgc_watch.so", "lib/mgc/include/abi.h", "lib/mgc/include/abi_types.h", "lib/mgc/include/launches.h", "lib/mgc/include/half.h", "lib/mgc/include/fp8.h", "lib/mgc/include/dynamic8.h", "lib/mgc/include/nf4.h",
+                          "lib/mgc/calibrate.mg", "lib/mgc/calibrate_scan.mg", "lib/mgc/report.html", "lib/mgc/board.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
                           *("lib/mgc/" + os.path.relpath(os.path.join(d, f), mgctest.MODELS) for d, _, names in os.walk(os.path.join(mgctest.MODELS, "hf")) for f in names),
                           *(f"lib/mgc/cuda/{f}" for f in os.listdir(os.path.join(mgctest.SOURCE, "kernels/cuda")) if f != "instances_some.h")})
 
@@ -70,6 +70,16 @@ class Install(mgctest.Case):
         r = self.run_program(self.mgc_path, "m.mg", "-o", "train")
         self.assertEqual(r.returncode, 4)
         self.assertIn(b"MG0564", r.stderr)
+
+    def test_missing_screen(self):
+        """Without what brings ncurses and libmicrohttpd a run is still shown as text and as a page."""
+        os.remove(self.path("far/away/lib/mgc/libmgc_watch.so"))
+        os.mkdir(self.path("run"))
+        self.write("run/metrics.jsonl", '{"step":1,"loss":2.5}\n')
+        r = self.run_program(self.mgc_path, "board", "run", "--serve")
+        self.assertEqual((r.returncode, b"MG0652" in r.stderr), (4, True))
+        self.assertIn(b"2.5000", self.run_program(self.mgc_path, "watch", "run", "--once").stdout)
+        self.assertIn(b"<!doctype html>", self.run_program(self.mgc_path, "board", "run").stdout)
 
     def test_missing_compiler(self):
         r = self.run_program(self.mgc_path, "m.mg", "-o", "train", env={"MGC_CC": "no-such-cc"})

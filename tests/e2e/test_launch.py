@@ -420,7 +420,7 @@ class Launch(mgctest.Case):
         for _ in range(400):
             time.sleep(0.05)
             ranks = sorted({q for p in started for q in below(p.pid) if self.is_rank(q)})
-            if os.path.exists(self.path("long/metrics.jsonl")) and os.path.getsize(self.path("long/metrics.jsonl")) \
+            if os.path.exists(self.path("long/metrics.jsonl")) and b'"loss"' in self.read("long/metrics.jsonl") \
                     and len(ranks) == 4:
                 break
         else:

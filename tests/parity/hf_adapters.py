@@ -84,7 +84,7 @@ def check_head():
         "--lr", 3e-2, "--out", "run", "--export", "merged")
     run(folder, "./train", "--resume", "--data", "rows.safetensors", "--steps", 21, "--out", "run", "--keep", 0)
     with open(os.path.join(folder, "run/metrics.jsonl"), encoding="utf-8") as f:
-        losses = [json.loads(line)["loss"] for line in f]
+        losses = [line["loss"] for line in map(json.loads, f) if "loss" in line]
     last = os.path.join(folder, "run/ckpt/step-00000020")
 
     def loss(model):

@@ -15,13 +15,13 @@ for at in 20 40; do
     expect 0 "$fake" --data text --out again --resume
     says out "resumed from again/ckpt/step-000000$at"
     same_run whole again
-    [ "$(wc -l <again/metrics.jsonl)" -eq 60 ] || fail "the log was not cut back"
+    [ "$(grep -c '"loss"' again/metrics.jsonl)" -eq 60 ] || fail "the log was not cut back"
 done
 
 # From a checkpoint elsewhere, and on another number of threads.
 expect 0 "$fake" --data text --out else --resume=parts/ckpt/step-00000020 --threads 3
-tail -n 40 whole/metrics.jsonl | sed 's/,"step_ms.*//' >want
-sed 's/,"step_ms.*//' else/metrics.jsonl >got
+grep '"loss"' whole/metrics.jsonl | tail -n 40 | sed 's/,"step_ms.*//' >want
+grep '"loss"' else/metrics.jsonl | sed 's/,"step_ms.*//' >got
 cmp want got || fail "resumed elsewhere, other losses"
 
 # Back in time in the same directory: later checkpoints are set aside.

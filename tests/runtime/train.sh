@@ -22,7 +22,7 @@ says out "$(printf 'rate %.4f' "$rate")"
 [ "$(grep -ac 'val/rate' run/events.out.tfevents.*)" -ge 1 ] || fail "no event of the metric"
 
 # It learns: the last evaluation is below the first loss by more than a nat.
-first=$(sed -n '1s/.*"loss":\([0-9.]*\).*/\1/p' run/metrics.jsonl)
+first=$(sed -n '/^{"step":1,"loss"/s/.*"loss":\([0-9.]*\).*/\1/p' run/metrics.jsonl)
 last=$(sed -n 's/.*"val_loss":\([0-9.]*\).*/\1/p' run/metrics.jsonl | tail -1)
 awk "BEGIN { exit !($last < $first - 1) }" || fail "loss $first, then $last"
 

@@ -103,7 +103,7 @@ def trained(folder, case):
     run(folder, "mgc", "m.mg", "-o", "train")
     run(folder, "./train", "--init", "source", "--data", "u16:*.window", "--steps", tiny.STEPS, "--out", "run")
     with open(f"{folder}/run/metrics.jsonl", encoding="utf-8") as f:
-        losses = [json.loads(line)["loss"] for line in f]
+        losses = [line["loss"] for line in map(json.loads, f) if "loss" in line]
     assert len(losses) == len(case["losses"]), losses
     return max(compare(f"loss of step {i}", x, y, TRAINED * abs(y)) for i, (x, y) in enumerate(zip(losses, case["losses"])))
 
