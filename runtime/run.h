@@ -508,6 +508,10 @@ int64_t rt_eval_windows(const mg_run *r, const rt_data *d);
 void rt_sample(mg_run *r);
 void rt_info(const mg_run *r);
 rt_exit rt_dry_run(mg_run *r);
+/* The part of it that is of rank 0 alone: the checkpoint, the data. Sets *code with the
+ * first that is wrong; data that cannot be read end the program. */
+void rt_check_start(mg_run *r, rt_exit *code);
+char *rt_existing_part(const char *path); /* or the nearest directory above; the caller frees it */
 /* NULL, or the features that this processor lacks ("avx512f, amx-bf16"; the caller frees it). */
 char *rt_cpu_lacks(const char *features);
 void rt_cpu_must(const mg_run *r); /* ends the program if it lacks what kernels need */

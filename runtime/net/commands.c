@@ -14,6 +14,7 @@
 #include "runtime/net/pipe.h"
 #include "runtime/levels.h"
 #include "runtime/log/trace.h"
+#include "runtime/preflight/preflight.h"
 
 enum { PATIENCE = 10 }; /* seconds of patience with a process that ends by itself */
 
@@ -75,6 +76,16 @@ static void hear(mg_run *r, int rank, void *what, int64_t bytes)
         to += n > 0 ? n : 0;
         bytes -= n > 0 ? n : 0;
     }
+}
+
+void rt_ranks_tell(mg_run *r, int rank, const void *what, int64_t bytes)
+{
+    tell(r, rank, what, bytes);
+}
+
+void rt_ranks_hear(mg_run *r, int rank, void *what, int64_t bytes)
+{
+    hear(r, rank, what, bytes);
 }
 
 static void tell_all(mg_run *r, const void *what, int64_t bytes)
@@ -213,15 +224,23 @@ rt_record rt_ranks_record(mg_run *r, int rank)
 
 /* ---- the loop over orders -------------------------------------------------------------------- */
 
-void rt_ranks_follow(mg_run *r)
+static void take_place(mg_run *r)
 {
-    char *piece = rt_alloc(PIECE, 1);
-    rt_signals_follow(r);
     rt_device_open(r); /* in a bare start on a processor this only repeats the check */
     r->pool = rt_pool_new(r->threads, false); /* --pin is for the leader's processors only */
     rt_arena_map(r);
     if (r->options->poison && !rt_arenas_are_shared)
         rt_poison(r);
+}
+
+void rt_ranks_follow(mg_run *r)
+{
+    char *piece = rt_alloc(PIECE, 1);
+    rt_signals_follow(r);
+    if (r->options->preflight)
+        rt_preflight(r);
+    else
+        take_place(r);
     for (;;) {
         order o;
         rt_wait_begins(r, RT_AWAITS_ORDERS);
@@ -364,7 +383,8 @@ void rt_ranks_end(mg_run *r)
         if (k->link[i] >= 0)
             close(k->link[i]);
     rt_pipe_free(k->pipe);
-    rt_pool_beside(r->pool, NULL, NULL);
+    if (r->pool) /* a preflight may end before there is one */
+        rt_pool_beside(r->pool, NULL, NULL);
     free(k->async_comm);
     free(k->far);
     free(k->first);
