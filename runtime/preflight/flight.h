@@ -116,6 +116,7 @@ void rt_judge_clocks(rt_flight *f);
 void rt_judge_links(rt_flight *f);
 void rt_judge_pairs(rt_flight *f);
 void rt_judge_groups(rt_flight *f);
+bool rt_is_fault(const rt_flight *f, const rt_group *g);
 
 /* Links that may be slow, worst first: their indices in f->link; the caller frees them. */
 int rt_suspects(const rt_flight *f, int **index);

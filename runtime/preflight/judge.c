@@ -203,6 +203,15 @@ static bool is_longer(double seconds, double than, double times, double by)
     return seconds > times * than && seconds > than + by;
 }
 
+/* Later than planned by far, or than other groups and planned. */
+bool rt_is_fault(const rt_flight *f, const rt_group *g)
+{
+    const double planned = planned_seconds(f, g);
+    return is_longer(g->seconds, planned, LATE, LATER) ||
+           (g->groups >= FEW && g->seconds > planned &&
+            is_longer(g->seconds, g->median, DOUBTFUL, LATER));
+}
+
 void rt_judge_groups(rt_flight *f)
 {
     int bad = 0;
@@ -210,12 +219,11 @@ void rt_judge_groups(rt_flight *f)
         const rt_group *g = &f->group[i];
         const mg_action *a = &f->run->program->actions[g->planned->action];
         const double planned = planned_seconds(f, g);
-        const bool odd = g->groups >= FEW && is_longer(g->seconds, g->median, DOUBTFUL, LATER);
-        const bool late = is_longer(g->seconds, planned, LATE, LATER);
-        if (!odd && !late && !is_longer(g->seconds, planned, DOUBTFUL, LATER / 4))
+        const bool fault = rt_is_fault(f, g);
+        if (!fault && !is_longer(g->seconds, planned, DOUBTFUL, LATER / 4))
             continue;
         bad++;
-        rt_found(f, odd || late ? RT_FAULT : RT_DOUBT, RT_FAILED, "collective", NULL,
+        rt_found(f, fault ? RT_FAULT : RT_DOUBT, RT_FAILED, "collective", NULL,
                  "%s (%s) takes %.3g ms on the group of rank %d (host %s), where %.3g are planned "
                  "and the median group takes %.3g",
                  a->name, a->where, 1e3 * g->seconds, g->slowest,
