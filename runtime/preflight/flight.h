@@ -81,7 +81,8 @@ typedef struct rt_flight {
     int nlinks;
     rt_pair *pair;
     int npairs;
-    double step; /* seconds of a step of a collective on a machine, or 0 */
+    int64_t exchanged; /* bytes of each of these */
+    double step;       /* seconds of a step of a collective on a machine, or 0 */
     rt_group *group;
     int ngroups;
     rt_finding *finding;

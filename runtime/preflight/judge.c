@@ -12,7 +12,7 @@
 #define SLOW    0.5
 #define SUSPECT 0.6
 /* A message, or a collective, is late if it takes so many times as long, and so much longer. */
-enum { LATE = 4, LATE_MESSAGE = 10, DOUBTFUL = 2, FEW = 3 };
+enum { LATE = 4, LATE_MESSAGE = 10, DOUBTFUL = 2, FEW = 3, LONG = 20, TOLD = 12 };
 #define LATER 1e-3
 /* So few bytes of shared memory lie in caches, and say nothing of the memory. */
 enum { CACHED = 8 << 20 };
@@ -94,16 +94,26 @@ int rt_suspects(const rt_flight *f, int **index)
     return n;
 }
 
+static bool is_slow(const rt_flight *f, const rt_link *l)
+{
+    return rate_of(l) < least_rate(f, SLOW);
+}
+
+/* The command that measures the link between two hosts again; the caller frees it. */
+static char *again_between(const rt_flight *f, int a, int b)
+{
+    return rt_printf("mgc commbench %s %s,%s", program_invocation_name, rt_host_name(f, a),
+                     rt_host_name(f, b));
+}
+
 static void judge_link(rt_flight *f, const rt_link *l)
 {
     const mg_network *planned = &f->run->program->network;
     const double rate = rate_of(l), usual = usual_rate(f);
-    const bool slow = rate < least_rate(f, SLOW), late = is_late(f, l);
     const int way = l->rate[1] < l->rate[0];
     const char *from = rt_host_name(f, way ? l->b : l->a), *to = rt_host_name(f, way ? l->a : l->b);
-    char *again = rt_printf("mgc commbench %s %s,%s", program_invocation_name,
-                            rt_host_name(f, l->a), rt_host_name(f, l->b));
-    if (slow)
+    char *again = again_between(f, l->a, l->b);
+    if (is_slow(f, l))
         rt_found(f, RT_FAULT, RT_FAILED, "link", again,
                  "from host %s to host %s each of %d rank%s sends %s: %.2g of the usual link, %.2g "
                  "of what the plan counts on (%s)%s",
@@ -114,12 +124,36 @@ static void judge_link(rt_flight *f, const rt_link *l)
                      ? ""
                      : ". If the network is no faster, compile for it: mgc commbench -o mine.json, "
                        "--device ./mine.json");
-    if (late)
+    if (is_late(f, l))
         rt_found(f, RT_FAULT, RT_FAILED, "link", again,
                  "a message between host %s and host %s takes %.3g ms, where %.3g is usual and the "
                  "plan counts on %.3g",
                  from, to, 1e3 * l->seconds, 1e3 * usual_seconds(f), 1e3 * planned->node_seconds);
     free(again);
+}
+
+/* A host most of whose links are slow, where others' are not, is named once: its adapter is. */
+static bool *judge_adapters(rt_flight *f)
+{
+    bool *bad = rt_alloc((size_t)f->nhosts, sizeof *bad);
+    int *slow = rt_alloc((size_t)f->nhosts, sizeof *slow), all = 0;
+    for (int i = 0; i < f->nlinks; i++)
+        if (is_slow(f, &f->link[i]) || is_late(f, &f->link[i]))
+            slow[f->link[i].a]++, slow[f->link[i].b]++, all++;
+    for (int h = 0; h < f->nhosts && f->nhosts > FEW && 2 * all < f->nlinks + f->nhosts; h++) {
+        bad[h] = 2 * slow[h] > f->nhosts - 1 && slow[h] > 1;
+        if (!bad[h])
+            continue;
+        char *again = again_between(f, h, h ? 0 : 1);
+        rt_found(f, RT_FAULT, RT_FAILED, "link", again,
+                 "host %s: %d of its %d links are slow or late, and the usual link sends %s for "
+                 "each rank: its adapter, cable or port",
+                 rt_host_name(f, h), slow[h], f->nhosts - 1,
+                 rt_rate_text(usual_rate(f), "B/s").text);
+        free(again);
+    }
+    free(slow);
+    return bad;
 }
 
 /* A node of the plan that is on several hosts: an NVLink domain may be. */
@@ -139,11 +173,23 @@ void rt_judge_links(rt_flight *f)
 {
     judge_nodes(f);
     const int before = f->nfindings;
-    for (int i = 0; i < f->nlinks; i++)
-        judge_link(f, &f->link[i]);
+    bool *bad = judge_adapters(f);
+    int told = 0, left = 0;
+    for (int i = 0; i < f->nlinks; i++) {
+        const rt_link *l = &f->link[i];
+        if (bad[l->a] || bad[l->b] || !(is_slow(f, l) || is_late(f, l)))
+            continue;
+        if (told++ < TOLD)
+            judge_link(f, l);
+        else
+            left++;
+    }
+    if (left)
+        rt_found(f, RT_FAULT, RT_FAILED, "link", NULL, "and %d more that are slow or late", left);
     if (f->nlinks && f->nfindings == before)
         rt_found(f, RT_GOOD, RT_DONE, "links", NULL, "%d between %d hosts, none slow", f->nlinks,
                  f->nhosts);
+    free(bad);
 }
 
 /* ---- pairs of ranks -------------------------------------------------------------------------- */
@@ -166,27 +212,37 @@ static double usual_pair(const rt_flight *f, bool within, int *n)
     return median;
 }
 
+/* A message that the plan expects to take not much longer than none says nothing of the rate. */
+static bool is_slower_than_planned(const rt_flight *f, const rt_pair *p)
+{
+    const mg_network *plan = &f->run->program->network;
+    const bool within = is_within(f, p);
+    const double rate = within ? plan->link_bandwidth : plan->node_bandwidth;
+    const double step = within ? plan->link_seconds : plan->node_seconds;
+    return (double)f->exchanged / rate > LONG * step && p->rate < SLOW * rate;
+}
+
 /* Of processors a slow pair is in doubt alone: other work of the machine is in the time. */
 void rt_judge_pairs(rt_flight *f)
 {
-    const mg_network *planned = &f->run->program->network;
     const bool gpus = !rt_arenas_are_shared;
     int bad = 0, n[2];
     const double usual[2] = {usual_pair(f, false, &n[0]), usual_pair(f, true, &n[1])};
     for (int i = 0; i < f->npairs; i++) {
         const rt_pair *p = &f->pair[i];
         const bool within = is_within(f, p);
-        const double plan = within ? planned->link_bandwidth : planned->node_bandwidth;
         const bool slow = n[within] >= FEW && p->rate < SLOW * usual[within];
-        if (!slow && (!gpus || p->rate >= SLOW * plan))
+        if ((!slow && !(gpus && is_slower_than_planned(f, p))) || bad++ >= TOLD)
             continue;
-        bad++;
         rt_found(f, gpus ? RT_FAULT : RT_DOUBT, RT_FAILED, "pair", NULL,
-                 "ranks %d (host %s) and %d (host %s) exchange %s: %.2g of the usual pair, %.2g of "
-                 "what the plan counts on",
-                 p->a, rt_host_name(f, f->host[p->a]), p->b, rt_host_name(f, f->host[p->b]),
-                 rt_rate_text(p->rate, "B/s").text, p->rate / usual[within], p->rate / plan);
+                 "ranks %d (host %s) and %d (host %s) exchange %s: %.2g of the usual pair%s", p->a,
+                 rt_host_name(f, f->host[p->a]), p->b, rt_host_name(f, f->host[p->b]),
+                 rt_rate_text(p->rate, "B/s").text, p->rate / usual[within],
+                 slow ? "" : ", less than half of what the plan counts on");
     }
+    if (bad > TOLD)
+        rt_found(f, gpus ? RT_FAULT : RT_DOUBT, RT_FAILED, "pair", NULL, "and %d more pairs",
+                 bad - TOLD);
     if (f->npairs && !bad)
         rt_found(f, RT_GOOD, RT_DONE, "pairs", NULL, "%d pairs of ranks, none slow", f->npairs);
 }

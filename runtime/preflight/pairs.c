@@ -18,9 +18,8 @@ static int other_of(int n, int round, int rank)
 }
 
 /* Bytes/s between this rank and another, or 0: they have no such way. */
-static double measure(mg_run *r, int other)
+static double measure(mg_run *r, int other, int64_t bytes)
 {
-    const int64_t half = r->program->arena_bytes / 2, bytes = half < MOST ? half : MOST;
     double best = 0;
     for (int i = 0; i < TIMES; i++) {
         const double seconds = rt_device_exchange(r, other, bytes);
@@ -50,11 +49,13 @@ void rt_pairs(rt_flight *f)
     mg_run *r = f->run;
     double *all = r->rank ? NULL : rt_alloc((size_t)f->n, sizeof *all);
     const double step = rt_arenas_are_shared ? step_here(f) : 0;
+    const int64_t half = r->program->arena_bytes / 2;
+    f->exchanged = half < MOST ? half : MOST;
     if (!r->rank)
         f->step = step;
     for (int round = 0; round < f->n + f->n % 2 - 1; round++) {
         const int other = other_of(f->n, round, r->rank);
-        const double mine = other < 0 ? 0 : measure(r, other);
+        const double mine = other < 0 ? 0 : measure(r, other, f->exchanged);
         rt_meet(r, RT_ALL_AXES);
         rt_gather_to_leader(r, &mine, all, sizeof mine);
         for (int i = 0; !r->rank && i < f->n; i++) {

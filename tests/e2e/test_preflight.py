@@ -8,6 +8,7 @@ import stat
 import subprocess
 
 import mgctest
+import shim
 from mgctest import FULL, some
 
 MODEL = os.path.join(mgctest.SOURCE, "tests/parity/llama_small.mg")
@@ -39,7 +40,7 @@ def ip(*argv):
     return subprocess.run(["ip", *argv], capture_output=True, check=False).returncode == 0
 
 
-class Preflight(mgctest.Case):
+class Preflight(shim.Case):
     made = 0
 
     def hosts(self):
@@ -248,6 +249,24 @@ class Preflight(mgctest.Case):
         self.assertEqual(r.returncode, 4)
         self.assertIn("MG0644", r.err)
         self.assertFalse(os.path.exists(self.path("none.json")))
+
+    def test_gpus(self):
+        """Pairs are NCCL's, and its version is compared; a shim stands for it, and is far slower than a GPU's links."""
+        self.text(6000)
+        self.write("three.mg", LAYOUT.replace("device cpu", "device h100").replace("dp = 3", "dp = 2"))
+        self.gpu(MODEL, "--layout", "./three.mg", "-D", "batch=4", device=())
+        r = self.run_program("./gpu", "--data", "text1.txt", "--preflight=found.json", env={"SHIM_GPUS": "4"})
+        self.assertIn(r.returncode, (0, 1), r.stderr)
+        found = json.loads(self.read("found.json"))
+        self.assertEqual((len(found["pairs"]), found["hosts"][0]["gpu"][:5]), (6, "shim,"))
+        self.assertRegex(found["hosts"][0]["versions"], r"NCCL \d+\.\d+\.\d+, driver for CUDA")
+        self.assertTrue(all(p["rate"] > 0 for p in found["pairs"]))
+        self.assertGreater(len(found["collectives"]), 3)
+        self.assertGreater(found["measured"]["link_bandwidth"], 0)
+        r = self.run_program("./gpu", "--preflight", env={"SHIM_GPUS": "0"})
+        self.assertNotEqual(r.returncode, 0)
+        self.assertIn(b"[FAIL] GPU: host", r.stdout)
+        self.assertIn(b"[skip] collectives", r.stdout)
 
     def test_started_ranks(self):
         """--launch: a launcher's command is put before the program's. Two programs on one machine are refused there."""
