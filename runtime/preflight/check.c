@@ -211,7 +211,7 @@ static int check_name(rt_flight *f, int host)
 
 static void check_limits(rt_flight *f)
 {
-    const int64_t checkpoint = rt_checkpoint_bytes(f->run), little = (int64_t)64 << 20;
+    const int64_t checkpoint = f->checkpoint, little = (int64_t)64 << 20;
     int bad = 0;
     for (int h = 0; h < f->nhosts; h++) {
         const rt_about *a = of_host(f, h);

@@ -87,7 +87,8 @@ typedef struct rt_flight {
     int ngroups;
     rt_finding *finding;
     int nfindings;
-    rt_exit code; /* of the first fault */
+    int64_t checkpoint; /* bytes of one */
+    rt_exit code;       /* of the first fault */
 } rt_flight;
 
 /* Adds a finding and prints it. `again` is the caller's; NULL: none. */
@@ -102,6 +103,9 @@ char *rt_on_host(const rt_flight *f, int host, const char *command);
 
 /* Rank 0 gets `bytes` of each rank, by rank; `all` is NULL on others. */
 void rt_gather_to_leader(mg_run *r, const void *mine, void *all, int64_t bytes);
+/* In so many rounds each two of n meet once; the partner of i in a round, or -1: it has none. */
+int rt_rounds(int n);
+int rt_partner(int n, int round, int i);
 void rt_clocks(rt_flight *f);
 void rt_links(rt_flight *f);
 void rt_pairs(rt_flight *f);

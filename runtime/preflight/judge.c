@@ -225,7 +225,7 @@ static bool is_slower_than_planned(const rt_flight *f, const rt_pair *p)
 /* Of processors a slow pair is in doubt alone: other work of the machine is in the time. */
 void rt_judge_pairs(rt_flight *f)
 {
-    const bool gpus = !rt_arenas_are_shared;
+    const bool gpus = !f->about[0].by_cores;
     int bad = 0, n[2];
     const double usual[2] = {usual_pair(f, false, &n[0]), usual_pair(f, true, &n[1])};
     for (int i = 0; i < f->npairs; i++) {
@@ -299,7 +299,7 @@ mg_network rt_measured(const rt_flight *f)
     mg_network m = {.node_ranks = f->ranks[0]};
     for (int h = 0; h < f->nhosts; h++)
         m.node_ranks = f->ranks[h] < m.node_ranks ? f->ranks[h] : m.node_ranks;
-    if (!rt_arenas_are_shared || f->run->program->arena_bytes / 2 >= CACHED)
+    if (!f->about[0].by_cores || f->run->program->arena_bytes / 2 >= CACHED)
         m.link_bandwidth = usual_pair(f, true, &n);
     m.link_seconds = f->step;
     m.node_bandwidth = usual_rate(f);

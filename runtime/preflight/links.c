@@ -165,23 +165,6 @@ static bool play_round(rt_flight *f, int *with, char *room)
     return more;
 }
 
-/* Each two of an even number of hosts meet once in as many rounds less one: one stays, the others
- * go round (the circle method). A host that is not there makes an odd number even. */
-static void pair_up(int hosts, int round, int *with)
-{
-    const int even = hosts + hosts % 2, last = even - 1;
-    for (int h = 0; h < hosts; h++)
-        with[h] = -1;
-    for (int h = 0; h < last && h < hosts; h++) {
-        const int other = (round - h + 2 * last) % last;
-        with[h] = other == h ? last : other;
-        if (with[h] >= hosts)
-            with[h] = -1;
-        else if (with[h] == last)
-            with[last] = h;
-    }
-}
-
 static void measure_again(rt_flight *f, int *with, char *room)
 {
     for (int k = 0; k < TRIES; k++) {
@@ -211,9 +194,9 @@ void rt_links(rt_flight *f)
         while (play_round(f, with, room))
             ;
     } else {
-        const int rounds = f->nhosts + f->nhosts % 2 - 1;
-        for (int k = 0; k < rounds; k++) {
-            pair_up(f->nhosts, k, with);
+        for (int k = 0; k < rt_rounds(f->nhosts); k++) {
+            for (int h = 0; h < f->nhosts; h++)
+                with[h] = rt_partner(f->nhosts, k, h);
             play_round(f, with, room);
         }
         measure_again(f, with, room);

@@ -8,15 +8,6 @@
 
 enum { MOST = 64 << 20, TIMES = 5, STEPS = 64 };
 
-static int other_of(int n, int round, int rank)
-{
-    const int last = n + n % 2 - 1;
-    int other = rank == last ? (round * ((last + 1) / 2)) % last : (round - rank + 2 * last) % last;
-    if (rank != last && other == rank)
-        other = last;
-    return other < n ? other : -1;
-}
-
 /* Bytes/s between this rank and another, or 0: they have no such way. */
 static double measure(mg_run *r, int other, int64_t bytes)
 {
@@ -53,13 +44,13 @@ void rt_pairs(rt_flight *f)
     f->exchanged = half < MOST ? half : MOST;
     if (!r->rank)
         f->step = step;
-    for (int round = 0; round < f->n + f->n % 2 - 1; round++) {
-        const int other = other_of(f->n, round, r->rank);
+    for (int round = 0; round < rt_rounds(f->n); round++) {
+        const int other = rt_partner(f->n, round, r->rank);
         const double mine = other < 0 ? 0 : measure(r, other, f->exchanged);
         rt_meet(r, RT_ALL_AXES);
         rt_gather_to_leader(r, &mine, all, sizeof mine);
         for (int i = 0; !r->rank && i < f->n; i++) {
-            const int k = other_of(f->n, round, i);
+            const int k = rt_partner(f->n, round, i);
             if (k <= i || all[i] <= 0)
                 continue;
             f->pair = rt_grow(f->pair, (size_t)f->npairs + 1, sizeof *f->pair);

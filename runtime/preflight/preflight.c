@@ -96,7 +96,7 @@ static double write_rate(const char *folder, int64_t bytes)
 static void check_out(rt_flight *f)
 {
     const rt_options *o = f->run->options;
-    const int64_t one = rt_checkpoint_bytes(f->run), most = (int64_t)64 << 20;
+    const int64_t one = f->checkpoint, most = (int64_t)64 << 20;
     const int64_t count = o->keep ? o->keep + 1 : 1;
     char *folder = rt_existing_part(o->out);
     char *shows = rt_printf("df -h %s", folder), *again = rt_on_host(f, 0, shows);
@@ -168,8 +168,10 @@ rt_exit rt_preflight(mg_run *r)
     rt_ranks_start(r); /* in a bare start, before anything asks for a device */
     f->n = r->ranks ? r->ranks->n : 1;
     f->silent = !strcmp(r->options->preflight, "-");
-    if (!r->rank)
+    if (!r->rank) {
+        f->checkpoint = rt_checkpoint_bytes(r);
         f->about = rt_alloc((size_t)f->n, sizeof *f->about);
+    }
     rt_about_fill(r, mine);
     rt_gather_to_leader(r, mine, f->about, sizeof *mine);
     free(mine);
