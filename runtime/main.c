@@ -423,6 +423,7 @@ int main(int argc, char **argv)
                 .eval = mg_eval,
                 .sample = mg_sample,
                 .round = mg_round,
+                .preflight = rt_preflight,
                 .options = &options,
                 .lr = mg_main.lr,
                 .action = -1,

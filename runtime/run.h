@@ -548,6 +548,7 @@ enum { RT_WATCH_OUTPUTS = RT_WATCH_VALUES | RT_WATCH_DUMP };
 struct mg_run {
     const mg_program *program; /* mg_main and its code: only main.c names them */
     void (*step)(mg_run *), (*eval)(mg_run *), (*sample)(mg_run *), (*round)(mg_run *);
+    rt_exit (*preflight)(mg_run *); /* rt_preflight */
     const rt_options *options;
     mg_lr lr; /* the program's, with the peak and steps of the command line */
     int threads;

@@ -14,7 +14,6 @@
 #include "runtime/net/pipe.h"
 #include "runtime/levels.h"
 #include "runtime/log/trace.h"
-#include "runtime/preflight/preflight.h"
 
 enum { PATIENCE = 10 }; /* seconds of patience with a process that ends by itself */
 
@@ -238,7 +237,7 @@ void rt_ranks_follow(mg_run *r)
     char *piece = rt_alloc(PIECE, 1);
     rt_signals_follow(r);
     if (r->options->preflight)
-        rt_preflight(r);
+        r->preflight(r);
     else
         take_place(r);
     for (;;) {

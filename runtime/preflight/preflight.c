@@ -9,15 +9,6 @@
 #include "runtime/net/ranks.h"
 #include "runtime/preflight/flight.h"
 
-/* Ranks that meet for a preflight have the same parts, sizes and order of them. */
-uint64_t rt_preflight_key(void)
-{
-    char *text = rt_printf("preflight 1, %zu", sizeof(rt_about));
-    const uint64_t key = mg_key(text);
-    free(text);
-    return key;
-}
-
 void rt_gather_to_leader(mg_run *r, const void *mine, void *all, int64_t bytes)
 {
     const int n = r->ranks ? r->ranks->n : 1;
