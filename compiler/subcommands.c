@@ -3,6 +3,7 @@
 #include "compiler/gguf/gguf.h"
 #include "compiler/session.h"
 #include "compiler/merge/merge.h"
+#include "compiler/preflight/hosts.h"
 #include "compiler/recipe/recipe.h"
 #include "compiler/tok/tok_run.h"
 
@@ -26,7 +27,7 @@ static bool plain(const Options *o, bool compiles)
            !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type && !o->out &&
            !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion && !o->report &&
            !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
-           !o->from && !o->once && !o->serve && !o->bind && (compiles || !front);
+           !o->from && !o->once && !o->serve && !o->bind && !o->launch && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -200,6 +201,30 @@ static Exit command_boarding(Session *s)
                : command_board(s);
 }
 
+/* Of preflight and commbench. */
+static bool plain_hosts(const Options *o)
+{
+    Options rest = *o;
+    rest.launch = NULL;
+    return o->words.n >= 1 && o->words.n <= (o->launch ? 1 : 2) && !o->check && plain(&rest, false);
+}
+
+static Exit command_before(Session *s)
+{
+    return plain_hosts(s->o)
+               ? command_preflight(s)
+               : usage(s, "preflight './train --data FILE' [HOSTS | --launch 'srun -N 2']");
+}
+
+static Exit command_links(Session *s)
+{
+    Options rest = *s->o;
+    rest.out = rest.device = NULL;
+    return plain_hosts(&rest) ? command_commbench(s)
+                              : usage(s, "commbench ./train [HOSTS | --launch 'srun -N 2'] "
+                                         "[--device NAME] [-o mine.json]");
+}
+
 Exit command_run(Session *s)
 {
     const char *c = s->o->command;
@@ -217,5 +242,7 @@ Exit command_run(Session *s)
            : !strcmp(c, "board")       ? command_boarding(s)
            : !strcmp(c, "pipeline")    ? command_schedule(s)
            : !strcmp(c, "calibrate")   ? command_measure(s)
+           : !strcmp(c, "preflight")   ? command_before(s)
+           : !strcmp(c, "commbench")   ? command_links(s)
                                        : command_env(s);
 }

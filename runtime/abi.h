@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      38
+#define MG_ABI      39
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -259,6 +259,9 @@ typedef struct mg_program {
     int noutside;                   /* 0: a program of the processor */
     const struct mg_speech *speech; /* mg_speech, of one that generates text; NULL: none */
     const char *const *classes;     /* of a GPU's actions, for --trace: each a text or NULL */
+    mg_network network;             /* of several ranks */
+    const mg_planned *planned;      /* collectives of the step that send, nplanned of them */
+    int nplanned;
 } mg_program;
 
 extern const mg_program mg_main;

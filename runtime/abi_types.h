@@ -287,4 +287,19 @@ typedef struct mg_rollout {
     double temperature;
 } mg_rollout;
 
+/* Links between ranks as the plan has them: bytes/s that a rank sends another of its node, of
+ * `node_ranks` neighbours, and seconds of a step there; the same of what it sends to other nodes.
+ */
+typedef struct mg_network {
+    double link_bandwidth, link_seconds, node_bandwidth, node_seconds;
+    int node_ranks;
+} mg_network;
+
+/* A collective of the step: its action, and what it does. */
+struct mg_comm_desc;
+typedef struct mg_planned {
+    int action;
+    const struct mg_comm_desc *comm;
+} mg_planned;
+
 #endif

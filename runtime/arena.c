@@ -1,5 +1,6 @@
 /* arena.c - maps the one block of memory that a program computes in, and checks that the machine
  * has enough. */
+#include "runtime/preflight/preflight.h"
 #include "runtime/checkpoint/followers.h"
 #include "runtime/checkpoint/base.h"
 #include "runtime/levels.h"
@@ -117,6 +118,20 @@ double rt_get_f64(const mg_run *r, int64_t offset)
 }
 
 const bool rt_arenas_are_shared = true;
+
+double rt_device_exchange(mg_run *r, int rank, int64_t bytes)
+{
+    if (!rt_is_here(r, rank))
+        return 0;
+    char *to = rt_alloc(1, (size_t)bytes);
+    memset(to, 1, (size_t)bytes); /* its pages are there */
+    const int64_t began = rt_now_ns();
+    memcpy(to, rt_of_rank(r, r->arena, rank), (size_t)bytes);
+    atomic_signal_fence(memory_order_seq_cst);
+    const double seconds = 1e-9 * (double)(rt_now_ns() - began);
+    free(to);
+    return seconds;
+}
 
 char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 {

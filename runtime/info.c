@@ -215,8 +215,7 @@ static void check_levels(const mg_run *r, rt_exit *code)
     }
 }
 
-/* OUT, or the nearest existing directory above it. */
-static char *existing_part(const char *out)
+char *rt_existing_part(const char *out)
 {
     char *path = rt_printf("%s", out);
     struct stat s;
@@ -233,7 +232,7 @@ static char *existing_part(const char *out)
 
 static void check_out(const mg_run *r, rt_exit *code)
 {
-    char *path = existing_part(r->options->out), *why = NULL;
+    char *path = rt_existing_part(r->options->out), *why = NULL;
     struct statvfs v;
     struct stat s;
     if (stat(path, &s) || !S_ISDIR(s.st_mode))
@@ -304,23 +303,17 @@ static void say_packing(const char *what, const rt_data *d)
     free(text);
 }
 
-rt_exit rt_dry_run(mg_run *r)
+/* The data check is last: bad data ends the program with its own message. */
+static void check_data(mg_run *r)
 {
-    rt_exit code = RT_DONE;
-    check_machine(r, &code);
-    check_memory(r, &code);
-    check_levels(r, &code);
-    check_out(r, &code);
-    check_resume(r, &code);
-    /* The data check is last: bad data ends the program with its own message. */
     if (!r->options->data.n) {
         warn("data: no --data given");
-        return code;
+        return;
     }
     rt_open_data(r);
     if (r->rollout) {
         ok("data: %" PRId64 " prompts", rt_rollout_prompts(r->rollout));
-        return code;
+        return;
     }
     if (r->data->table)
         ok("data: %" PRId64 " rows in %d files", r->data->windows, r->data->nfiles);
@@ -331,5 +324,21 @@ rt_exit rt_dry_run(mg_run *r)
     say_packing("evaluation", r->val);
     if (r->val)
         ok("evaluation: %" PRId64 " tokens, %" PRId64 " windows", r->val->tokens, r->val->windows);
+}
+
+void rt_check_start(mg_run *r, rt_exit *code)
+{
+    check_resume(r, code);
+    check_data(r);
+}
+
+rt_exit rt_dry_run(mg_run *r)
+{
+    rt_exit code = RT_DONE;
+    check_machine(r, &code);
+    check_memory(r, &code);
+    check_levels(r, &code);
+    check_out(r, &code);
+    rt_check_start(r, &code);
     return code;
 }

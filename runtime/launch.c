@@ -1,5 +1,6 @@
 /* launch.c - the device interface on a processor: runs kernels on the threads of the pool. Nothing
  * here allocates while a step runs. */
+#include "runtime/preflight/preflight.h"
 #include "runtime/levels.h"
 #include "runtime/streams.h"
 #include "runtime/net/ranks.h"
@@ -48,6 +49,12 @@ void rt_device_wait(mg_run *r)
 char *rt_device_text(bool *there)
 {
     *there = true;
+    return NULL;
+}
+
+char *rt_device_versions(const mg_run *r)
+{
+    (void)r;
     return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/data/pack.h"
 #include "runtime/net/ranks.h"
 #include "runtime/perplexity.h"
+#include "runtime/preflight/preflight.h"
 #include "runtime/prompts.h"
 #include "runtime/rollout/rollout.h"
 #include "runtime/speech.h"
@@ -434,6 +435,7 @@ int main(int argc, char **argv)
                 .eval = mg_eval,
                 .sample = mg_sample,
                 .round = mg_round,
+                .preflight = rt_preflight,
                 .options = &options,
                 .lr = mg_main.lr,
                 .action = -1,
@@ -464,6 +466,11 @@ int main(int argc, char **argv)
         rt_be_quiet(false);
         if (rt_world_shared(&r.world))
             join_others(&r);
+        if (options.preflight) {
+            r.code = rt_preflight(&r);
+            release(&r);
+            return (int)r.code;
+        }
         rt_device_open(&r);
         if (options.data.n)
             rt_open_data(&r);

@@ -1,5 +1,6 @@
 /* options.c - parses the command line by one table (options.def), checks it, and prints --help. */
 #include "runtime/checkpoint/followers.h"
+#include "runtime/preflight/preflight.h"
 #include "runtime/run.h"
 #include "runtime/sample.h"
 
@@ -374,7 +375,11 @@ static void settle(rt_options *o, const mg_program *p)
             "is known; compile it without `update as_ready`",
             p->name);
     if (o->hang_after == RT_UNSET)
-        o->hang_after = 300;
+        o->hang_after = o->preflight ? RT_PREFLIGHT_LIMIT : 300;
+    if (o->preflight && !*o->preflight)
+        rt_die(RT_USAGE, "--preflight= needs a file, or -");
+    if (o->preflight && (o->info || o->dry_run))
+        rt_die(RT_USAGE, "--preflight and --%s: one of them", o->info ? "info" : "dry-run");
     if (o->hang_after > 1000000)
         rt_die(RT_USAGE, "--hang-after is %" PRId64 "; the limit is 1000000", o->hang_after);
     if (isnan(o->temperature))

@@ -508,6 +508,10 @@ int64_t rt_eval_windows(const mg_run *r, const rt_data *d);
 void rt_sample(mg_run *r);
 void rt_info(const mg_run *r);
 rt_exit rt_dry_run(mg_run *r);
+/* The part of it that is of rank 0 alone: the checkpoint, the data. Sets *code with the
+ * first that is wrong; data that cannot be read end the program. */
+void rt_check_start(mg_run *r, rt_exit *code);
+char *rt_existing_part(const char *path); /* or the nearest directory above; the caller frees it */
 /* NULL, or the features that this processor lacks ("avx512f, amx-bf16"; the caller frees it). */
 char *rt_cpu_lacks(const char *features);
 void rt_cpu_must(const mg_run *r); /* ends the program if it lacks what kernels need */
@@ -544,6 +548,7 @@ enum { RT_WATCH_OUTPUTS = RT_WATCH_VALUES | RT_WATCH_DUMP };
 struct mg_run {
     const mg_program *program; /* mg_main and its code: only main.c names them */
     void (*step)(mg_run *), (*eval)(mg_run *), (*sample)(mg_run *), (*round)(mg_run *);
+    rt_exit (*preflight)(mg_run *); /* rt_preflight */
     const rt_options *options;
     mg_lr lr; /* the program's, with the peak and steps of the command line */
     int threads;

@@ -87,6 +87,7 @@ const char *emit_where(const Emitter *e, Span s);
  */
 void emit_descriptor_names(Emitter *e);
 void emit_descriptors(const Emitter *e);
+void emit_network(const Emitter *e); /* members of mg_main */
 void emit_real(const Emitter *e, double x);
 void emit_sizes(const Emitter *e, const int64_t *v, int n);
 /* Writes ", .name = x". Writes nothing if x is 0, because fields without a name are 0. */

@@ -417,3 +417,30 @@ void emit_descriptors(const Emitter *e)
         fputs("/* Descriptors of products and library kernels. */\n", e->out);
     each_type(e, true);
 }
+
+/* The links that the plan counts on, and the collectives of the step, for --preflight. */
+void emit_network(const Emitter *e)
+{
+    const Device *d = e->p->device;
+    const Program *p = e->p->train;
+    int n = 0;
+    if (!e->m->layout.mesh.n)
+        return;
+    fputs("    .network = {", e->out);
+    const double number[] = {d->link_bandwidth, d->link_seconds, d->node_bandwidth,
+                             d->node_seconds};
+    for (int i = 0; i < 4; i++) {
+        emit_real(e, number[i]);
+        fputs(", ", e->out);
+    }
+    fprintf(e->out, "%d},\n", d->node_ranks);
+    for (size_t i = 0; p && i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        if (!action_sends(a) || a->id >= e->p->nactions)
+            continue;
+        fprintf(e->out, "%s{%u, &%s}", n++ ? ", " : "    .planned = (const mg_planned[]){", a->id,
+                e->desc[a->id]);
+    }
+    if (n)
+        fprintf(e->out, "},\n    .nplanned = %d,\n", n);
+}

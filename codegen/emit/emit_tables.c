@@ -575,5 +575,6 @@ void emit_program(Emitter *e)
                 p->kernels.n - plan_host_kernels(p), t->tf32 ? "true" : "false");
     if (e->cuda && e->m->layout.mesh.n)
         emit_groups(e);
+    emit_network(e);
     fputs("};\n", out);
 }

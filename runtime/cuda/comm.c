@@ -82,7 +82,28 @@ static void close_comms(mg_run *r)
     r->cuda->comms = NULL;
 }
 
-const struct mg_collectives mg_nccl = {open_comms, close_comms};
+static double exchange_halves(mg_run *r, int rank, int64_t bytes)
+{
+    cudaStream_t s = r->cuda->stream;
+    const ncclComm_t all = r->cuda->comms->all;
+    rt_device_wait(r);
+    const int64_t began = rt_now_ns();
+    rt_nccl_must(ncclGroupStart(), "an exchange of two ranks");
+    rt_nccl_must(ncclSend(r->arena, (size_t)bytes, ncclUint8, rank, all, s), "sending");
+    rt_nccl_must(ncclRecv(r->arena + bytes, (size_t)bytes, ncclUint8, rank, all, s), "taking");
+    rt_nccl_must(ncclGroupEnd(), "an exchange of two ranks");
+    rt_device_wait(r);
+    return 1e-9 * (double)(rt_now_ns() - began);
+}
+
+static int version(void)
+{
+    int n = 0;
+    rt_nccl_must(ncclGetVersion(&n), "asking for the version");
+    return n;
+}
+
+const struct mg_collectives mg_nccl = {open_comms, close_comms, exchange_halves, version};
 
 /* ---- one collective ----------------------------------------------------------------------- */
 

@@ -126,6 +126,8 @@ void rt_feed_put(rt_feed *f, cudaStream_t stream, char *to, const char *from, in
 struct mg_collectives {
     void (*open)(mg_run *r);
     void (*close)(mg_run *r);
+    double (*exchange)(mg_run *r, int rank, int64_t bytes); /* rt_device_exchange */
+    int (*version)(void);                                   /* of NCCL: 22703 for 2.27.3 */
 };
 /* Around a collective: the GPU tells the host that it has entered, and that it has left. A mark has
  * two words per stream: 1 + the action, or 0; and a count of changes. */

@@ -3,6 +3,7 @@
  * A driver is for one version of CUDA. A runtime of the same major version runs with it, an older
  * one too; but it compiles PTX of no later version than its own (CUDA Compatibility, minor version
  * compatibility). PTX is for GPUs whose machine code the program does not have. */
+#include "runtime/preflight/preflight.h"
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -109,6 +110,20 @@ char *rt_device_text(bool *there)
     return rt_printf("%s, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d",
                      p.name, p.major, p.minor, p.multiProcessorCount, major_of(driver),
                      minor_of(driver));
+}
+
+char *rt_device_versions(const mg_run *r)
+{
+    int driver = 0;
+    const int nccl = r->program->collectives ? r->program->collectives->version() : 0;
+    rt_cuda_must(cudaDriverGetVersion(&driver), "asking for the driver");
+    return rt_printf("NCCL %d.%d.%d, driver for CUDA %d.%d", nccl / 10000, nccl / 100 % 100,
+                     nccl % 100, major_of(driver), minor_of(driver));
+}
+
+double rt_device_exchange(mg_run *r, int rank, int64_t bytes)
+{
+    return r->program->collectives->exchange(r, rank, bytes);
 }
 
 /* The open GPU as a JSON object: capability is 90 for 9.0, memory and what of it was free before

@@ -77,6 +77,16 @@ static void hear(mg_run *r, int rank, void *what, int64_t bytes)
     }
 }
 
+void rt_ranks_tell(mg_run *r, int rank, const void *what, int64_t bytes)
+{
+    tell(r, rank, what, bytes);
+}
+
+void rt_ranks_hear(mg_run *r, int rank, void *what, int64_t bytes)
+{
+    hear(r, rank, what, bytes);
+}
+
 static void tell_all(mg_run *r, const void *what, int64_t bytes)
 {
     for (int i = 1; i < r->ranks->n; i++)
@@ -213,15 +223,23 @@ rt_record rt_ranks_record(mg_run *r, int rank)
 
 /* ---- the loop over orders -------------------------------------------------------------------- */
 
-void rt_ranks_follow(mg_run *r)
+static void take_place(mg_run *r)
 {
-    char *piece = rt_alloc(PIECE, 1);
-    rt_signals_follow(r);
     rt_device_open(r); /* in a bare start on a processor this only repeats the check */
     r->pool = rt_pool_new(r->threads, false); /* --pin is for the leader's processors only */
     rt_arena_map(r);
     if (r->options->poison && !rt_arenas_are_shared)
         rt_poison(r);
+}
+
+void rt_ranks_follow(mg_run *r)
+{
+    char *piece = rt_alloc(PIECE, 1);
+    rt_signals_follow(r);
+    if (r->options->preflight)
+        r->preflight(r);
+    else
+        take_place(r);
     for (;;) {
         order o;
         rt_wait_begins(r, RT_AWAITS_ORDERS);
@@ -364,7 +382,8 @@ void rt_ranks_end(mg_run *r)
         if (k->link[i] >= 0)
             close(k->link[i]);
     rt_pipe_free(k->pipe);
-    rt_pool_beside(r->pool, NULL, NULL);
+    if (r->pool) /* a preflight may end before there is one */
+        rt_pool_beside(r->pool, NULL, NULL);
     free(k->async_comm);
     free(k->far);
     free(k->first);

@@ -18,6 +18,7 @@
 
 #include "runtime/machine.h"
 #include "runtime/net/pipe.h"
+#include "runtime/preflight/preflight.h"
 #include "runtime/sizes.h"
 
 enum { HUGE_PAGE = 2 << 20 };
@@ -260,8 +261,7 @@ static void part(rt_exit code)
         rt_wire_abort(r->ranks->wire, (int)code);
 }
 
-/* A key of the program, the same for all processes that run it. */
-static uint64_t program_key(const mg_program *p)
+uint64_t rt_program_key(const mg_program *p)
 {
     char *text = rt_printf("%s %s %s %s %llx %lld %d %d %u", p->name, p->compiler, p->layout,
                            p->config, (unsigned long long)p->fingerprint, (long long)p->arena_bytes,
@@ -271,12 +271,12 @@ static uint64_t program_key(const mg_program *p)
     return key;
 }
 
-/* Identifies a machine. Two processes with the same id can meet at a socket of rendezvous.c. */
+/* Two processes with the same id can meet at a socket of rendezvous.c. */
 typedef struct host {
     uint64_t id, nonce;
 } host;
 
-static uint64_t host_id(const rt_world *w)
+uint64_t rt_host_id(const rt_world *w)
 {
     char boot[64] = "";
     struct stat net = {0};
@@ -295,13 +295,14 @@ static char *find_hosts(mg_run *r)
 {
     struct rt_ranks *k = r->ranks;
     const rt_world *w = &r->world;
-    host mine = {host_id(w), 0}, *all = rt_alloc((size_t)k->n, sizeof *all);
+    host mine = {rt_host_id(w), 0}, *all = rt_alloc((size_t)k->n, sizeof *all);
     if (getrandom(&mine.nonce, sizeof mine.nonce, 0) != sizeof mine.nonce)
         mine.nonce = (uint64_t)rt_now_ns();
-    k->wire = rt_wire_open(&(rt_wire_terms){.world = w,
-                                            .gpus = r->program->cuda_kernels,
-                                            .program = program_key(r->program),
-                                            .limit = (double)r->options->hang_after});
+    k->wire = rt_wire_open(&(rt_wire_terms){
+        .world = w,
+        .gpus = r->program->cuda_kernels,
+        .program = r->options->preflight ? rt_preflight_key() : rt_program_key(r->program),
+        .limit = (double)r->options->hang_after});
     rt_wire_gather(k->wire, &mine, all, sizeof mine);
     for (int i = 0; i < k->n; i++)
         if (all[i].id == mine.id)
@@ -335,7 +336,7 @@ void rt_ranks_join(mg_run *r)
         map_memory(k, p, r->rank, fd, head);
         make_barriers(k, p);
     }
-    rt_rendezvous(k, job, r->rank, program_key(p), (double)r->options->hang_after, &fd);
+    rt_rendezvous(k, job, r->rank, rt_program_key(p), (double)r->options->hang_after, &fd);
     if (!first)
         map_memory(k, p, r->rank, fd, head);
     close(fd);

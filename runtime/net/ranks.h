@@ -48,6 +48,9 @@ void rt_ranks_join(mg_run *r);
 void rt_ranks_start(mg_run *r);
 _Noreturn void rt_ranks_follow(mg_run *r);
 void rt_ranks_end(mg_run *r); /* called by the leader: ends all ranks */
+/* Keys of a program and of a machine: the same for all processes that run it, or are on it. */
+uint64_t rt_program_key(const mg_program *p);
+uint64_t rt_host_id(const rt_world *w);
 /* The number of ranks on this machine, also before the ranks have met. */
 int rt_ranks_here(const mg_run *r);
 int rt_ranks_pid(const mg_run *r, int i); /* process id of the i-th rank of this machine */
@@ -64,6 +67,9 @@ bool rt_ranks_agree(mg_run *r, bool mine);
 void rt_places_tell(mg_run *r);
 /* Copies the leader's bytes to all ranks; all ranks call it. */
 void rt_ranks_share(mg_run *r, void *what, int64_t bytes);
+/* Bytes between the leader and another rank, which calls the other one with rank 0. */
+void rt_ranks_tell(mg_run *r, int rank, const void *what, int64_t bytes);
+void rt_ranks_hear(mg_run *r, int rank, void *what, int64_t bytes);
 /* Bytes of the arena of any rank, in the memory of its device. */
 void rt_ranks_put(mg_run *r, int rank, int64_t offset, const void *from, int64_t bytes);
 void rt_ranks_get(mg_run *r, int rank, int64_t offset, void *to, int64_t bytes);

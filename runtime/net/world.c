@@ -232,10 +232,9 @@ void rt_world_free(rt_world *w)
     w->job = NULL;
 }
 
-/* The command that starts a program of `ranks` ranks by this launcher. */
-static char *right_command(const rt_world *w, int ranks, const char *command)
+char *rt_world_command(const rt_world *w, int ranks, const char *command)
 {
-    if (ranks == 1)
+    if (ranks == 1 || w->launcher == RT_BARE)
         return rt_printf("%s", command);
     if (w->launcher == RT_SLURM)
         return rt_printf("srun -n %d %s", ranks, command);
@@ -253,7 +252,7 @@ char *rt_world_misfit(const rt_world *w, int ranks, const char *command)
     if (w->launcher == RT_BARE)
         return NULL;
     if (w->size != ranks) {
-        char *right = right_command(w, ranks, command);
+        char *right = rt_world_command(w, ranks, command);
         char *why = rt_printf("this program has %d rank%s, and %s started %d process%s of it; "
                               "start it by: %s",
                               ranks, ranks == 1 ? "" : "s", rt_launcher_name(w->launcher), w->size,

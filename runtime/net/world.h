@@ -28,6 +28,8 @@ void rt_world_free(rt_world *w);
 /* NULL, or why a program of `ranks` ranks, started as `command`, cannot run in this world, with
  * the right command (the caller frees it). */
 char *rt_world_misfit(const rt_world *w, int ranks, const char *command);
+/* The command that starts `ranks` processes of `command` by this launcher; the caller frees it. */
+char *rt_world_command(const rt_world *w, int ranks, const char *command);
 /* True if this process is one of several. */
 static inline _Bool rt_world_shared(const rt_world *w)
 {
