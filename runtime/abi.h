@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      38
+#define MG_ABI      39
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -229,6 +229,10 @@ typedef struct mg_program {
     const char *optimizer; /* "adamw" */
     const mg_goal *goals;
     mg_entry step, eval, sample, round;
+    /* Actions before the step's guard that make the same on all ranks along step.batch_axes if these
+     * have the same rows, and the same place along these axes. */
+    const mg_actions *alike;
+    int nalike;
     /* Texts of `batch` sequences of at most seq tokens: windows of tokens are added to each, some
      * at a time (prefill) or one (decode). NULL: there are none. */
     mg_entry prefill, decode;

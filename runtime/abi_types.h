@@ -277,6 +277,11 @@ enum {
     MG_STREAM_BESIDE /* what a step gathers and reduces once, beside a pipeline's table */
 };
 
+/* Actions [from, to), by their index in mg_program.actions. */
+typedef struct mg_actions {
+    uint32_t from, to;
+} mg_actions;
+
 /* Answers that a step generates and learns, in groups of `size` of one prompt, of `tokens` at most:
  * the inputs of step are tokens[batch, seq + 1], mask (1 at the tokens of an answer), advantage
  * [batch, 1], and with several updates by one answer old[batch, seq], as eval has given it. */

@@ -11,12 +11,15 @@
 #include <unistd.h>
 
 #include "runtime/machine.h"
+#include "runtime/health/health.h"
 
 void rt_wait_begins(mg_run *r, int kind)
 {
     rt_slot *s = &r->ranks->shared->slot[r->rank];
     s->action = r->action;
     s->waits = kind;
+    if (r->health && kind == RT_AWAITS_RANKS)
+        rt_health_waits(r, true);
 }
 
 void rt_wait_ends(mg_run *r)
@@ -25,6 +28,8 @@ void rt_wait_ends(mg_run *r)
     s->waits = RT_WORKS;
     s->peer = -1;
     s->met++;
+    if (r->health)
+        rt_health_waits(r, false);
 }
 
 void rt_nap(int i)
