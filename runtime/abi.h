@@ -232,7 +232,8 @@ typedef struct mg_program {
     /* Actions before the step's guard that make the same on all ranks along step.batch_axes if these
      * have the same rows, and the same place along these axes. */
     const mg_actions *alike;
-    int nalike;
+    const mg_held *held; /* made before the guard, and read behind it */
+    int nalike, nheld;
     /* Texts of `batch` sequences of at most seq tokens: windows of tokens are added to each, some
      * at a time (prefill) or one (decode). NULL: there are none. */
     mg_entry prefill, decode;

@@ -282,6 +282,13 @@ typedef struct mg_actions {
     uint32_t from, to;
 } mg_actions;
 
+/* n times so many bytes, `stride` from one to the next, at an offset of the arena (MG_FAR), on the
+ * ranks along the axis of stages that `at` says (MG_AT_*). */
+typedef struct mg_held {
+    int64_t offset, bytes, n, stride;
+    uint8_t at;
+} mg_held;
+
 /* Answers that a step generates and learns, in groups of `size` of one prompt, of `tokens` at most:
  * the inputs of step are tokens[batch, seq + 1], mask (1 at the tokens of an answer), advantage
  * [batch, 1], and with several updates by one answer old[batch, seq], as eval has given it. */

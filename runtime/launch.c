@@ -108,7 +108,7 @@ bool mg_outputs(mg_run *r, int action, void *const *p, const void *c)
 
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
-    const bool ends = rt_health_guard(r);
+    const bool ends = rt_health_guard(r, action);
     bool passes = !ends && (r->rank || rt_guard_passes(r, action, *loss, norm ? *norm : 0));
     if (r->ranks && !ends)
         passes = rt_ranks_agree(r, passes);

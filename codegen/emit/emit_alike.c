@@ -1,9 +1,9 @@
-/* emit_alike.c - the actions that make the same of the same rows on all replicas, for the runtime's
- * --health (mg_program.alike): runs of numbers. */
+/* emit_alike.c - what the runtime compares for --health: the actions that make the same of the same
+ * rows on all replicas (mg_program.alike), and what lies in memory at the guard (mg_program.held). */
 #include "codegen/emit/emit.h"
 #include "plan/alike.h"
+#include "plan/held.h"
 
-/* True if the program has any. */
 bool emit_alike(Emitter *e)
 {
     const bool *alike = plan_alike(e->a, e->p);
@@ -23,4 +23,23 @@ bool emit_alike(Emitter *e)
     if (n)
         fputs("\n};\n\n", e->out);
     return n;
+}
+
+bool emit_held(Emitter *e)
+{
+    const HeldList all = plan_held(e->a, e->p);
+    if (all.n)
+        fputs("/* What is made before the guard and read behind it: bytes, how many times, how far "
+              "apart. */\n"
+              "static const mg_held held[] = {",
+              e->out);
+    for (size_t i = 0; i < all.n; i++) {
+        const mg_held *h = &all.data[i];
+        fprintf(e->out, "%s{%lld, %lld, %lld, %lld, %d}", i % 4 ? ", " : i ? ",\n    " : "\n    ",
+                (long long)h->offset, (long long)h->bytes, (long long)h->n, (long long)h->stride,
+                h->at);
+    }
+    if (all.n)
+        fputs("\n};\n\n", e->out);
+    return all.n;
 }

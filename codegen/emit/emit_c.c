@@ -305,7 +305,7 @@ void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out
 {
     static const char *const taken[] = {
         "mg_main", "mg_step", "mg_eval", "mg_sample", "mg_round",     "mg_prefill", "mg_decode",
-        "tensors", "actions", "main",    "deaths",    "stage_layers", "base", "alike"};
+        "tensors", "actions", "main",    "deaths",    "stage_layers", "base", "alike", "held"};
     Arena *a = arena_new();
     char *text;
     size_t size;

@@ -84,7 +84,7 @@ bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
     bool passes = true;
-    if (rt_health_guard(r))
+    if (rt_health_guard(r, action))
         return false;
     rt_batch_ahead(r); /* while the GPU computes what the guard waits for */
     if (!r->rank) {

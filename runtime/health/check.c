@@ -62,8 +62,8 @@ static void stop_for(mg_run *r, int alerts)
            r->state.step, alerts, alerts > 1 ? "s" : "", newest);
 }
 
-/* Asks for hashes of all tensors; *since: those of the last time, if nothing may have changed them.
- * Returns the number of alerts. */
+/* Asks for hashes of all tensors, and compares them among ranks, and with those of the last time if
+ * there was no step since. Returns the number of alerts. */
 static int vote(mg_run *r)
 {
     rt_health *h = r->health;
@@ -138,7 +138,8 @@ void rt_health_before(mg_run *r)
         h->order = RT_MADE | RT_DRY | RT_SAME | (unsigned)(h->checks % places) << RT_PLACE;
         rt_fill_batch(r);
         rt_run(r, RT_STEP);
-        stop_for(r, rt_vote_actions(r));
+        const int alerts = rt_vote_actions(r);
+        stop_for(r, alerts ? alerts + vote(r) : 0); /* its memory may be why */
     }
     h->order = RT_MADE | RT_DRY;
     rt_fill_batch(r);

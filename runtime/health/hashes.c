@@ -5,6 +5,7 @@
  * Pieces are hashed by all threads, which changes no bit of the result. */
 #include "runtime/health/health.h"
 #include "runtime/net/ranks.h"
+#include "runtime/sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -179,11 +180,34 @@ void rt_health_ends(mg_run *r, rt_program which)
     h->mode = 0;
 }
 
-bool rt_health_guard(mg_run *r)
+static void add_hash(mg_run *r, int action, int64_t offset, int64_t bytes)
+{
+    rt_health *h = r->health;
+    uint64_t *of = &h->made[!!(h->mode & RT_AGAIN)][action];
+    *of = rt_mix64(*of ^ rt_health_hash(r, offset, bytes));
+}
+
+/* Gradients may have changed since they were made. */
+static void hash_held(mg_run *r, int action)
+{
+    const mg_program *p = r->program;
+    const uint32_t axis = p->stages.axis;
+    for (int i = 0; i < p->nheld; i++) {
+        const mg_held *h = &p->held[i];
+        if (axis && !mg_is_at(h->at, mg_place(r, axis), rt_ranks_of(p, axis)))
+            continue;
+        for (int64_t k = 0; k < h->n; k++)
+            add_hash(r, action, h->offset + k * h->stride, h->bytes);
+    }
+}
+
+bool rt_health_guard(mg_run *r, int action)
 {
     rt_health *h = r->health;
     if (!h)
         return false;
+    if (h->mode & (RT_MADE | RT_AGAIN))
+        hash_held(r, action);
     h->past = true;
     if (h->mode & RT_DRY)
         return true;
@@ -194,12 +218,8 @@ bool rt_health_guard(mg_run *r)
 
 void rt_health_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t)
 {
-    rt_health *h = r->health;
-    if (h->past)
-        return;
-    uint64_t *of = &h->made[!!(h->mode & RT_AGAIN)][action];
-    *of = rt_mix64(*of ^ rt_health_hash(r, (const char *)p - r->arena,
-                                        elements * mg_dtype_bytes(t)));
+    if (!r->health->past)
+        add_hash(r, action, (const char *)p - r->arena, elements * mg_dtype_bytes(t));
 }
 
 void rt_health_waits(mg_run *r, bool begins)

@@ -88,7 +88,7 @@ void rt_health_close(mg_run *r);
 void rt_health_begins(mg_run *r, rt_program which, unsigned mode);
 void rt_health_ends(mg_run *r, rt_program which);
 /* At the guard, on all ranks: true if the run ends here. */
-bool rt_health_guard(mg_run *r);
+bool rt_health_guard(mg_run *r, int action);
 void rt_health_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t);
 /* Around each wait for other ranks. */
 void rt_health_waits(mg_run *r, bool begins);
