@@ -1,11 +1,11 @@
-/* alike.c - which actions of a step make the same bits on all ranks along the batch's axes, if these
- * get the same rows. The runtime lets them compute that, and compares (--health).
+/* alike.c - which actions of a step make the same bits on all ranks along the batch's axes, if
+ * these get the same rows. The runtime lets them compute that, and compares (--health).
  *
- * What differs along an axis nevertheless: parameters and state of which each rank has a part, what
- * a collective cuts, and all that is computed of either. A collective that brings all together, or
- * adds up, makes it the same again. Once over the actions is not enough, because loops carry values
- * from one iteration to the next: so until nothing changes. Buffers stand for the values in them,
- * and keep what any of them had, which may leave an action out but lets none in. */
+ * Some things differ along an axis nevertheless: parameters and state of which each rank has a
+ * part, what a collective cuts, and all that is computed of either. A collective that brings all
+ * together, or adds up, makes it the same again. Once over the actions is not enough, because loops
+ * carry values from one iteration to the next: so until nothing changes. Buffers stand for the
+ * values in them, and keep what any of them had, which may leave an action out but lets none in. */
 #include "plan/alike.h"
 
 /* The axes along which the result differs of what differs along `in`. */
@@ -57,8 +57,7 @@ bool *plan_alike(Arena *arena, const Plan *p)
     bool *alike = NEW_ARRAY(arena, bool, p->nactions + 1);
     for (size_t i = 0; i < p->module->tensors.n; i++)
         for (int k = 0; k < MAX_RANK; k++)
-            differs[p->tensor_buffer.data[i]] |=
-                p->module->tensors.data[i].axes[k] & g->batch_axes;
+            differs[p->tensor_buffer.data[i]] |= p->module->tensors.data[i].axes[k] & g->batch_axes;
     for (bool more = true; more;) {
         more = false;
         for (size_t i = 0; i < guard; i++) {

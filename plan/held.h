@@ -6,7 +6,8 @@
 
 typedef VEC(mg_held) HeldList;
 
-/* What a step has made before its guard and reads behind it, gradients above all. In `a`. */
+/* Memory that a step has written before its guard and reads behind it, gradients above all. In `a`.
+ */
 HeldList plan_held(Arena *a, const Plan *p);
 
 #endif

@@ -229,8 +229,8 @@ typedef struct mg_program {
     const char *optimizer; /* "adamw" */
     const mg_goal *goals;
     mg_entry step, eval, sample, round;
-    /* Actions before the step's guard that make the same on all ranks along step.batch_axes if these
-     * have the same rows, and the same place along these axes. */
+    /* Actions before the step's guard that make the same on all ranks along step.batch_axes if
+     * these have the same rows, and the same place along these axes. */
     const mg_actions *alike;
     const mg_held *held; /* made before the guard, and read behind it */
     int nalike, nheld;

@@ -389,7 +389,7 @@ typedef struct rt_history {
 } rt_history;
 void rt_points_add(rt_points *p, int64_t step, double value);
 /* Reads metrics.jsonl up to and including `step`, and cuts off the rest of the file and a torn last
- * line. False with errno if the file could not be rewritten. */
+ * line; alerts stay. False with errno if the file could not be rewritten. */
 bool rt_history_read(rt_history *h, const char *path, int64_t step);
 void rt_history_free(rt_history *h);
 

@@ -1,5 +1,6 @@
 /* emit_alike.c - what the runtime compares for --health: the actions that make the same of the same
- * rows on all replicas (mg_program.alike), and what lies in memory at the guard (mg_program.held). */
+ * rows on all replicas (mg_program.alike), and what lies in memory at the guard (mg_program.held).
+ */
 #include "codegen/emit/emit.h"
 #include "plan/alike.h"
 #include "plan/held.h"
@@ -14,10 +15,11 @@ bool emit_alike(Emitter *e)
         if (!alike[from])
             continue;
         if (!n)
-            fputs("/* Actions before the guard that make the same of the same rows on all replicas: "
-                  "from, and behind\n * the last. */\n"
-                  "static const mg_actions alike[] = {",
-                  e->out);
+            fputs(
+                "/* Actions before the guard that make the same of the same rows on all replicas: "
+                "from, and behind\n * the last. */\n"
+                "static const mg_actions alike[] = {",
+                e->out);
         fprintf(e->out, "%s{%u, %u}", n++ % 8 ? ", " : n > 1 ? ",\n    " : "\n    ", from, to);
     }
     if (n)
@@ -29,13 +31,16 @@ bool emit_held(Emitter *e)
 {
     const HeldList all = plan_held(e->a, e->p);
     if (all.n)
-        fputs("/* What is made before the guard and read behind it: bytes, how many times, how far "
+        fputs("/* Bytes that are made before the guard and read behind it, how many times, how far "
               "apart. */\n"
               "static const mg_held held[] = {",
               e->out);
     for (size_t i = 0; i < all.n; i++) {
         const mg_held *h = &all.data[i];
-        fprintf(e->out, "%s{%lld, %lld, %lld, %lld, %d}", i % 4 ? ", " : i ? ",\n    " : "\n    ",
+        fprintf(e->out, "%s{%lld, %lld, %lld, %lld, %d}",
+                i % 4 ? ", "
+                : i   ? ",\n    "
+                      : "\n    ",
                 (long long)h->offset, (long long)h->bytes, (long long)h->n, (long long)h->stride,
                 h->at);
     }

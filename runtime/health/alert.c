@@ -1,4 +1,5 @@
-/* alert.c - how an alert reads, and where it goes: a line in the log, an object in metrics.jsonl. */
+/* alert.c - how an alert reads, and where it goes: a line in the log, an object in metrics.jsonl.
+ */
 #include "runtime/health/health.h"
 #include "runtime/net/ranks.h"
 

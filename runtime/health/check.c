@@ -19,7 +19,8 @@ char *rt_health_wrong(const rt_options *o, const mg_program *p)
 {
     const bool digits = o->health && *o->health && !o->health[strspn(o->health, "0123456789")];
     if (!o->health)
-        return o->health_action ? rt_printf("--health-action is what an alert of --health does") : NULL;
+        return o->health_action ? rt_printf("--health-action is what an alert of --health does")
+                                : NULL;
     if (strcmp(o->health, "auto") && (!digits || strlen(o->health) > 9 || rt_health_every(o) < 1))
         return rt_printf("--health=%s: a check every N steps, N a whole number from 1 to 999999999",
                          o->health);
@@ -85,7 +86,7 @@ static int vote(mg_run *r)
     return alerts;
 }
 
-/* What each rank found by itself. Returns the number of alerts. */
+/* Asks each rank what it found by itself. Returns the number of alerts. */
 static int gather(mg_run *r)
 {
     const int n = ranks_of(r);

@@ -25,7 +25,7 @@
  * axes, mode >> RT_PLACE, on all. */
 enum { RT_MADE = 1, RT_AGAIN = 2, RT_DRY = 4, RT_SAME = 8, RT_PLACE = 8 };
 
-/* What rank 0 asks all ranks, and what each answers. RT_ASK_TENSORS: a hash for each of
+/* Questions of rank 0 to all ranks, and their answers. RT_ASK_TENSORS: a hash for each of
  * mg_program.tensors, kept until the next guard. RT_ASK_REPORT: rt_health_report. RT_ASK_SUM: a
  * hash over those of the actions that make the same of the same rows. RT_ASK_ACTIONS: a hash for
  * each action. RT_ASK_LINKS: rt_link_times. RT_ASK_HOST: the name of its machine. */
@@ -41,10 +41,10 @@ typedef enum rt_question {
 enum { RT_HOST_BYTES = 64 };
 
 typedef struct rt_health_report {
-    int32_t changed;        /* the tensor that changed at rest, or -1 */
-    int32_t differs;        /* the action that made something else the second time, or -1 */
-    int64_t steps;          /* since the last slow.c looked, and of those, ns: */
-    double worked, waited;  /* of its own; for other ranks */
+    int32_t changed;       /* the tensor that changed at rest, or -1 */
+    int32_t differs;       /* the action that made something else the second time, or -1 */
+    int64_t steps;         /* since the last slow.c looked, and of those, ns: */
+    double worked, waited; /* of its own; for other ranks */
 } rt_health_report;
 
 enum { RT_LINK_SIZES = 2, RT_LINK_BYTES = 4 << 20 }; /* 64 bytes, and so many */
@@ -55,11 +55,11 @@ typedef struct rt_link_times {
 
 typedef struct rt_health {
     int64_t every;
-    bool only_logs;     /* --health-action log */
-    uint64_t *kept;     /* per tensor, of the last check */
-    bool keeps;         /* ... they are to be compared at the next guard */
-    int changed;        /* see rt_health_report */
-    uint64_t *made[2];  /* per action, of its outputs in order: of the first run, and again */
+    bool only_logs;    /* --health-action log */
+    uint64_t *kept;    /* per tensor, of the last check */
+    bool keeps;        /* ... they are to be compared at the next guard */
+    int changed;       /* see rt_health_report */
+    uint64_t *made[2]; /* per action, of its outputs in order: of the first run, and again */
     int differs;
     unsigned mode;      /* of the step that runs */
     bool past;          /* it has passed its guard */
@@ -67,13 +67,13 @@ typedef struct rt_health {
     int64_t run_began, steps;
     int64_t run_waited; /* ns, of the step that runs */
     double worked, waited;
-    char *piece;        /* a GPU's bytes on their way */
+    char *piece; /* a GPU's bytes on their way */
     /* Of rank 0. */
-    unsigned order;     /* the mode of the step that it is about to begin */
+    unsigned order; /* the mode of the step that it is about to begin */
     int64_t checks;
-    int64_t checked;    /* the step behind which it last voted, or -1; and the hashes of all */
+    int64_t checked; /* the step behind which it last voted, or -1; and the hashes of all */
     uint64_t *last;
-    bool awaits;        /* ranks compare at the next guard, and are asked behind that step */
+    bool awaits; /* ranks compare at the next guard, and are asked behind that step */
     char (*host)[RT_HOST_BYTES];
     struct rt_slow *slow;   /* slow.h */
     struct rt_links *links; /* links.c */

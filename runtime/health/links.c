@@ -78,8 +78,7 @@ static double usual_of(const mg_run *r, const rt_link_times *all, int rank, int 
     double ns[MG_RANKS_MAX];
     int n = 0;
     /* Hosts are compared by name: rank 0 knows of its own machine alone who is on it. */
-    const bool inside =
-        !strcmp(rt_host_of(r, rank), rt_host_of(r, rt_neighbour(p, rank, a, -1)));
+    const bool inside = !strcmp(rt_host_of(r, rank), rt_host_of(r, rt_neighbour(p, rank, a, -1)));
     for (int k = 0; k < rt_ranks_of(p, RT_ALL_AXES); k++)
         if (inside == !strcmp(rt_host_of(r, k), rt_host_of(r, rt_neighbour(p, k, a, -1))))
             ns[n++] = all[k].ns[axis][size];

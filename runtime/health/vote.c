@@ -26,7 +26,7 @@ bool rt_odd(const uint64_t *hash, int n, bool *odd, bool *known)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Where two ranks' bytes of a tensor differ first; how many bits do, and in how many bytes. */
+/* The first byte of a tensor in which two ranks differ; how many bits do, and in how many bytes. */
 typedef struct difference {
     int64_t at, bytes, bits;
     unsigned a, b; /* the bytes there */
@@ -127,8 +127,8 @@ int rt_vote_tensors(mg_run *r, const uint64_t *hash)
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-/* The first action of which ranks made other bits, of those that make the same of the same rows; -1:
- * none. hash: by rank and action. */
+/* The first action of which ranks made other bits, of those that make the same of the same rows;
+ * -1: none. hash: by rank and action. */
 static int first_odd(const mg_program *p, const uint64_t *hash, const int *member, int n, bool *odd,
                      bool *known)
 {

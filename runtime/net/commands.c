@@ -133,8 +133,8 @@ static void run_own(mg_run *r, rt_program which, unsigned mode)
 {
     bool dumps = which == RT_STEP && r->options->dump.n && !r->dumped && !(mode & RT_DRY);
     bool traced = which == RT_STEP && r->traced;
-    bool costed =
-        which == RT_STEP && r->costs && !dumps && !traced && !mode && rt_costs_step(r->costs, rt_now_ns());
+    bool costed = which == RT_STEP && r->costs && !dumps && !traced && !mode &&
+                  rt_costs_step(r->costs, rt_now_ns());
     int64_t began = traced ? rt_trace_now(r->trace) : 0;
     r->watch |=
         (dumps ? RT_WATCH_DUMP : 0) | (traced ? RT_WATCH_TIME : 0) | (costed ? RT_WATCH_COST : 0);
@@ -214,10 +214,15 @@ rt_record rt_ranks_record(mg_run *r, int rank)
     return of;
 }
 
-/* ---- --health --------------------------------------------------------------------------------- */
+/* ---- --health ---------------------------------------------------------------------------------
+ */
 
 static void obey_ask(mg_run *r, const order *o)
 {
+    if (!r->health)
+        rt_die(RT_USAGE,
+               "rank 0 was started with --health, and this rank without: give all ranks the "
+               "same options");
     char *answer = rt_alloc((size_t)o->bytes, 1);
     rt_health_answer(r, (rt_question)o->which, answer, o->bytes);
     tell(r, 0, answer, o->bytes);

@@ -163,6 +163,19 @@ class Planted(mgctest.Case):
             ("made", 0, 0, ["computation"], "action"),
         ])
 
+    def test_resumed(self):
+        """After a fault the newest checkpoint goes on to the bits of a run without one; the alert stays in the log."""
+        self.make("dp2")
+        self.run_with("dp2", "", 0)
+        self.run_with("dp2", "end P_head:1:7:2:14:2", 76, out="faulty")
+        self.run_with("dp2", "", 0, "--resume", out="faulty")
+        for name in ("model", "optimizer"):
+            a, b = (self.read(f"{out}/ckpt/step-00000012/{name}.safetensors") for out in ("run-clean", "faulty"))
+            self.assertTrue(a == b, name)
+        events = [(m["step"], m["kind"]) for m in self.metrics("faulty") if m.get("event") == "alert"]
+        self.assertEqual(events, [(8, "replica"), (8, "replica")])
+        self.assertEqual([m["step"] for m in self.metrics("faulty") if "loss" in m], list(range(1, 13)))
+
     def test_goes_on_if_asked(self):
         self.make("dp2")
         r, alerts, saved = self.run_with("dp2", "end P_embed:1:7:2:14:2", 0, "--health-action", "log")

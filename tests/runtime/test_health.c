@@ -43,7 +43,7 @@ static void limits(void **state)
     /* Of two the faster one is the measure, and a quarter more is too much. */
     double two[] = {200, 100};
     assert_true(rt_slow_limit(two, 2, &median) == 125 && median == 100);
-    /* Where ranks differ by nature, that counts: their distances are 20, 10, 0, 0, 180. */
+    /* Ranks that differ by nature have a wider limit: their distances are 20, 10, 0, 0, 180. */
     double five[] = {90, 110, 100, 110, 290};
     const double limit = rt_slow_limit(five, 5, &median);
     assert_true(median == 110 && limit > 110 + 0.25 * 110 - 1e-9 && limit < 290);
