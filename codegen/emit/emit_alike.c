@@ -5,6 +5,8 @@
 #include "plan/alike.h"
 #include "plan/held.h"
 
+#include <string.h>
+
 bool emit_alike(Emitter *e)
 {
     const bool *alike = plan_alike(e->a, e->p);
@@ -35,14 +37,15 @@ bool emit_held(Emitter *e)
               "apart. */\n"
               "static const mg_held held[] = {",
               e->out);
+    size_t column = EMIT_WIDTH;
     for (size_t i = 0; i < all.n; i++) {
         const mg_held *h = &all.data[i];
-        fprintf(e->out, "%s{%lld, %lld, %lld, %lld, %d}",
-                i % 4 ? ", "
-                : i   ? ",\n    "
-                      : "\n    ",
-                (long long)h->offset, (long long)h->bytes, (long long)h->n, (long long)h->stride,
-                h->at);
+        const char *text =
+            arena_printf(e->a, "{%lld, %lld, %lld, %lld, %d},", (long long)h->offset,
+                         (long long)h->bytes, (long long)h->n, (long long)h->stride, h->at);
+        const bool fits = column + 1 + strlen(text) <= EMIT_WIDTH;
+        fprintf(e->out, "%s%s", fits ? " " : "\n    ", text);
+        column = (fits ? column + 1 : 4) + strlen(text);
     }
     if (all.n)
         fputs("\n};\n\n", e->out);
