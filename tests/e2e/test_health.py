@@ -193,6 +193,39 @@ class Planted(mgctest.Case):
             self.assertEqual({a["step"] for a in alerts}, {step}, r.err)
 
 
+class FromOutside(mgctest.Case):
+    def test_memory_of_a_run(self):
+        """A bit of a parameter is flipped through /proc, at a moment of chance, in a program that is as mgc makes it."""
+        self.write("m.mg", source("dp2"))
+        self.compiles("m.mg", "-o", "dp2")
+        self.text(6000)
+        for rank in (0, 1):
+            p = subprocess.Popen(["./dp2", "--data", "text1.txt", "--steps", "10000000", "--threads", "1", "--health=50", "--log-every", "100",
+                                  "--out", f"run{rank}"], cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            try:
+                until = time.monotonic() + 120
+                log = self.path(f"run{rank}/metrics.jsonl")
+                while time.monotonic() < until and not (os.path.exists(log) and os.path.getsize(log)):
+                    time.sleep(0.05)
+                with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
+                    arenas = sorted((int(line.split()[2], 16), int(line.split("-")[0], 16)) for line in f if "/memfd:mgc ranks" in line)
+                self.assertEqual(len(arenas), 3)  # what ranks share, and an arena for each; a parameter is first in it
+                with open(f"/proc/{p.pid}/mem", "r+b", buffering=0) as f:
+                    f.seek(arenas[1 + rank][1] + 14)
+                    byte = f.read(1)[0]
+                    f.seek(arenas[1 + rank][1] + 14)
+                    f.write(bytes([byte ^ 4]))
+                _, err = p.communicate(timeout=120)
+                self.assertEqual(p.returncode, 76, err)
+                alerts = [m for m in self.metrics(f"run{rank}") if "event" in m]
+                self.assertIn(rank, {m["rank"] for m in alerts if m["kind"] in ("replica", "memory", "computation")}, alerts)
+                self.assertEqual(len({m["step"] // 50 for m in alerts}), 1)
+            finally:
+                if p.poll() is None:
+                    p.kill()
+                    p.communicate()
+
+
 class Clean(mgctest.Case):
     def clean(self, layout, steps, *argv):
         self.write("m.mg", source(layout))
@@ -248,7 +281,11 @@ class Gpu(shim.Case):
         run("", 0, "--out", "plain")
         a, b = (self.read(f"{out}/ckpt/step-00000012/optimizer.safetensors") for out in ("run0", "plain"))
         self.assertTrue(a == b)
-        self.write("program.c", planted(self.read("program.c").decode()))
+        text = self.read("program.c").decode()
+        self.write("program.c", text.replace(".alike = alike,", ".unordered = true, .alike = alike,"))
+        self.link(*self.host)
+        self.assertIn("--collectives=unordered", run("", 2, "--health").err)
+        self.write("program.c", planted(text))
         self.link(*self.host)
         for fault, rank, kind in (("end P_embed:1:7:2:14:2", 1, "replica"), ("start S_exp_avg_head:0:7:2:14:2", 0, "memory"),
                                   ("held 0:1:7:1:14:2", 1, "computation")):
