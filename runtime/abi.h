@@ -19,15 +19,6 @@
 
 /* ---- the data of a program --------------------------------------------------------------- */
 
-typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
-/* PEFT's lora_A.weight [rank, in], lora_B.weight [out, rank], lora_magnitude_vector [out]; a
- * parameter that is trained whole beside them, with the prefix of PEFT's names. */
-typedef enum mg_adapter {
-    MG_ADAPTER_A = 1,
-    MG_ADAPTER_B,
-    MG_ADAPTER_MAGNITUDE,
-    MG_ADAPTER_WHOLE
-} mg_adapter;
 typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
 
 /* A persistent tensor: a parameter, a slot of optimizer state with its shape, or its rounded copy,
@@ -229,6 +220,11 @@ typedef struct mg_program {
     const char *optimizer; /* "adamw" */
     const mg_goal *goals;
     mg_entry step, eval, sample, round;
+    /* Actions before the step's guard that make the same on all ranks along step.batch_axes if
+     * these have the same rows, and the same place along these axes. */
+    const mg_actions *alike;
+    const mg_held *held; /* made before the guard, and read behind it */
+    int nalike, nheld;
     /* Texts of `batch` sequences of at most seq tokens: windows of tokens are added to each, some
      * at a time (prefill) or one (decode). NULL: there are none. */
     mg_entry prefill, decode;

@@ -1,5 +1,5 @@
 /* abi_types.h - a part of abi.h, beside which it lies wherever programs are built: types of
- * numbers, learning rates and loss scales, and the descriptors of convolutions, of what is drawn,
+ * numbers and tensors, learning rates and loss scales, and the descriptors of convolutions, of what is drawn,
  * and of the largest. */
 #ifndef MG_ABI_TYPES_H
 #define MG_ABI_TYPES_H
@@ -30,6 +30,16 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
            : t == MG_BOOL || t >= MG_E4M3 ? 1
                                           : 4;
 }
+
+typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
+/* PEFT's lora_A.weight [rank, in], lora_B.weight [out, rank], lora_magnitude_vector [out]; a
+ * parameter that is trained whole beside them, with the prefix of PEFT's names. */
+typedef enum mg_adapter {
+    MG_ADAPTER_A = 1,
+    MG_ADAPTER_B,
+    MG_ADAPTER_MAGNITUDE,
+    MG_ADAPTER_WHOLE
+} mg_adapter;
 
 /* A part of a frozen matrix in fewer bits: runtime/checkpoint/base.h. CODES are of NF4, BYTES of
  * int8. */
@@ -276,6 +286,18 @@ enum {
     MG_STREAM_HOST,
     MG_STREAM_BESIDE /* what a step gathers and reduces once, beside a pipeline's table */
 };
+
+/* Actions [from, to), by their index in mg_program.actions. */
+typedef struct mg_actions {
+    uint32_t from, to;
+} mg_actions;
+
+/* n times so many bytes, `stride` from one to the next, at an offset of the arena (MG_FAR), on the
+ * ranks along the axis of stages that `at` says (MG_AT_*). */
+typedef struct mg_held {
+    int64_t offset, bytes, n, stride;
+    uint8_t at;
+} mg_held;
 
 /* Answers that a step generates and learns, in groups of `size` of one prompt, of `tokens` at most:
  * the inputs of step are tokens[batch, seq + 1], mask (1 at the tokens of an answer), advantage

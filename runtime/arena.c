@@ -178,7 +178,7 @@ void rt_arena_map(mg_run *r)
         rt_comm_open(r);
         if (r->rank && r->options->poison)
             rt_poison(r); /* before the leader writes: poison would overwrite its data */
-        rt_places_tell(r);
+        rt_places_tell(r, r->rank);
         rt_meet(r, RT_ALL_AXES); /* from here on the leader writes into all arenas */
         return;
     }

@@ -2,6 +2,7 @@
  * here allocates while a step runs. */
 #include "runtime/preflight/preflight.h"
 #include "runtime/levels.h"
+#include "runtime/health/health.h"
 #include "runtime/streams.h"
 #include "runtime/net/ranks.h"
 
@@ -114,8 +115,9 @@ bool mg_outputs(mg_run *r, int action, void *const *p, const void *c)
 
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
-    bool passes = r->rank || rt_guard_passes(r, action, *loss, norm ? *norm : 0);
-    if (r->ranks)
+    const bool ends = rt_health_guard(r, action);
+    bool passes = !ends && (r->rank || rt_guard_passes(r, action, *loss, norm ? *norm : 0));
+    if (r->ranks && !ends)
         passes = rt_ranks_agree(r, passes);
     mg_ended(r, action);
     return passes;

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/adapter.h"
 #include "runtime/data/batch.h"
 #include "runtime/data/pack.h"
+#include "runtime/health/health.h"
 #include "runtime/net/ranks.h"
 #include "runtime/perplexity.h"
 #include "runtime/preflight/preflight.h"
@@ -364,6 +365,7 @@ static rt_exit train(mg_run *r)
     } else if (r->options->resume) {
         rt_log_line(r->log, "no checkpoint in %s/ckpt: starting afresh", r->options->out);
     }
+    rt_health_open(r);
     log_packing(r, "data", r->data);
     log_packing(r, "evaluation", r->val);
     if (r->weights)
@@ -410,6 +412,7 @@ static void release(mg_run *r)
     rt_scored_close(r->scored);
     rt_prompts_close(r->prompts);
     rt_speech_close(r);
+    rt_health_close(r);
     rt_rollout_close(r->rollout);
     if (r->program->adapter_json)
         free(r->saved.item);

@@ -1,5 +1,6 @@
 /* options.c - parses the command line by one table (options.def), checks it, and prints --help. */
 #include "runtime/checkpoint/followers.h"
+#include "runtime/health/health.h"
 #include "runtime/preflight/preflight.h"
 #include "runtime/run.h"
 #include "runtime/sample.h"
@@ -174,9 +175,8 @@ static void print_help(const mg_program *p)
     }
     printf("\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 69 a rank is gone or "
            "hangs,\n"
-           "      74 input/output, 75 stopped by a signal after saving, 77 no GPU, 78 not the "
-           "machine\n"
-           "      or number of ranks compiled for\n");
+           "      74 input/output, 75 stopped by a signal after saving, 76 wrong bits (--health),\n"
+           "      77 no GPU, 78 not the machine or number of ranks compiled for\n");
     printf("\n%s from %s, layout %s, %s, fingerprint %016" PRIx64 "\n", p->name, p->source,
            p->layout, p->compiler, p->fingerprint);
 }
@@ -419,6 +419,7 @@ static void settle(rt_options *o, const mg_program *p)
     if (o->keep_best > RT_TOP_MAX)
         rt_die(RT_USAGE, "--keep-best is %" PRId64 "; the limit is %d", o->keep_best, RT_TOP_MAX);
     char *unfit = rt_export_wrong(o);
+    unfit = unfit ? unfit : rt_health_wrong(o, p);
     if (unfit)
         rt_die(RT_USAGE, "%s", unfit);
     char *why = o->best_by && p->eval.present ? rt_best_wrong(p, o->best_by) : NULL;

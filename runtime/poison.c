@@ -13,7 +13,7 @@ void rt_poison(mg_run *r)
     const mg_program *p = r->program;
     rt_device_fill(r, p->persistent_bytes, POISON, p->arena_bytes - p->persistent_bytes);
     if (r->ranks)
-        rt_places_tell(r); /* once more: poison overwrote them */
+        rt_places_tell(r, r->rank); /* once more: poison overwrote them */
     r->watch |= RT_WATCH_POISON;
 }
 

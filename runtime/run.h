@@ -30,6 +30,7 @@ typedef enum rt_exit {
     RT_LOST = 69,      /* a rank is gone or hangs */
     RT_IO = 74,        /* the system could not read or write */
     RT_STOPPED = 75,   /* stopped by a signal, after saving: run again with --resume */
+    RT_CORRUPT = 76,   /* --health found wrong bits, which were not saved */
     RT_NO_DEVICE = 77, /* there is no GPU */
     RT_MISFIT = 78,    /* this machine or library is not the one compiled for */
 } rt_exit;
@@ -388,7 +389,7 @@ typedef struct rt_history {
 } rt_history;
 void rt_points_add(rt_points *p, int64_t step, double value);
 /* Reads metrics.jsonl up to and including `step`, and cuts off the rest of the file and a torn last
- * line. False with errno if the file could not be rewritten. */
+ * line; alerts stay. False with errno if the file could not be rewritten. */
 bool rt_history_read(rt_history *h, const char *path, int64_t step);
 void rt_history_free(rt_history *h);
 
@@ -540,10 +541,11 @@ enum {
     RT_WATCH_VALUES = 2,
     RT_WATCH_POISON = 4,
     RT_WATCH_DUMP = 8,
-    RT_WATCH_COST = 16
+    RT_WATCH_COST = 16,
+    RT_WATCH_HASH = 32
 };
 /* Any watcher of outputs. */
-enum { RT_WATCH_OUTPUTS = RT_WATCH_VALUES | RT_WATCH_DUMP };
+enum { RT_WATCH_OUTPUTS = RT_WATCH_VALUES | RT_WATCH_DUMP | RT_WATCH_HASH };
 
 struct mg_run {
     const mg_program *program; /* mg_main and its code: only main.c names them */
@@ -582,6 +584,7 @@ struct mg_run {
     struct rt_prompts *prompts; /* of --prompts */
     struct rt_speech *speech;   /* speech.h: NULL where tokens are bytes or ids, */
     bool spoke;                 /* and before it was asked for */
+    struct rt_health *health;   /* health/health.h; NULL: no --health */
     struct rt_rollout *rollout; /* rollout/rollout.h; NULL: the program learns what its data has */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */

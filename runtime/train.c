@@ -1,6 +1,7 @@
 /* train.c - the training loop: reads a batch, runs a step, logs it; saves, evaluates and handles
  * signals in between. */
 #include "runtime/data/batch.h"
+#include "runtime/health/health.h"
 #include "runtime/prompts.h"
 #include "runtime/rollout/rollout.h"
 
@@ -41,6 +42,7 @@ static bool bad_gradients(const mg_run *r)
 static _Noreturn void end_non_finite(mg_run *r)
 {
     int64_t step = r->state.step + 1;
+    rt_health_after(r, false); /* wrong bits may be why */
     rt_log_line(r->log, "step %" PRId64 "/%" PRId64 "  stopped", step, r->lr.steps);
     if (!r->guard.tripped && !bad_gradients(r))
         rt_die(RT_FAILED,
@@ -66,6 +68,9 @@ static bool run_step(mg_run *r, window *w)
     const rt_span *t = &r->options->trace;
     int64_t step = r->state.step + 1;
     bool traced = t->given && step >= t->from && step <= t->to;
+    const int64_t asked = rt_now_ns();
+    rt_health_before(r);
+    const int64_t checked = rt_now_ns() - asked; /* no time of the step's */
     rt_fill_batch(r);
     if (traced)
         rt_trace_clocks(r, false);
@@ -81,13 +86,14 @@ static bool run_step(mg_run *r, window *w)
         rt_scale_good(r);
     if (!r->skipped && !r->overflow)
         rt_spike_observe(r, rt_goals_loss(r), rt_goals_norm(r));
-    double ms = (double)(end - begin) / 1e6;
+    double ms = (double)(end - begin - checked) / 1e6;
     rt_log_observe(r->log, loss, ms);
     r->longest_ms = ms > r->longest_ms ? ms : r->longest_ms;
     w->ms += ms;
     w->steps++;
     r->state.step = step;
     r->state.sequences += r->program->step.batch;
+    rt_health_after(r, true);
     return true;
 }
 
@@ -130,6 +136,7 @@ static bool save(mg_run *r)
     r->save_tried = rt_now_ns();
     if (r->saved_step == r->state.step)
         return true;
+    rt_health_before_save(r);
     rt_log_sync(r->log);
     int64_t begin = rt_now_ns();
     bool good = rt_checkpoint_save(r);
@@ -240,6 +247,7 @@ rt_exit rt_train(mg_run *r)
         r->trace = rt_trace_new(r->program);
     r->costs = r->cuda ? NULL : rt_costs_new(r->program);
     r->save_tried = rt_now_ns();
+    rt_health_start(r);
     while (r->state.step < r->lr.steps && !rt_best_waited(r)) {
         if (rt_signal_stop() && rt_rollout_done(r))
             return stop(r, strsignal(rt_signal_stop()));

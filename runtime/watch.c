@@ -1,6 +1,6 @@
 /* watch.c - functions that emitted code and kernels call around each action (abi.h), on any device.
  * If nothing is watched, an action costs one test before and one after. */
-#include "runtime/run.h"
+#include "runtime/health/health.h"
 
 char *mg_arena(mg_run *r)
 {
@@ -60,6 +60,8 @@ void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype 
         rt_check_output(r, action, p, elements, t);
     if (r->watch & RT_WATCH_DUMP)
         rt_dump(r, action, p, elements, t);
+    if (r->watch & RT_WATCH_HASH)
+        rt_health_output(r, action, p, elements, t);
 }
 
 void rt_watch_outputs(mg_run *r, int action, void *const *p)

@@ -75,6 +75,9 @@ void emit_initial(const Emitter *e); /* initial values by formula: mg_init_N of 
 void emit_actions(Emitter *e);
 void emit_program(Emitter *e);
 void emit_deaths(Emitter *e);
+/* codegen/emit/emit_alike.c; true: there are any. */
+bool emit_alike(Emitter *e);
+bool emit_held(Emitter *e);
 /* codegen/emit/emit_gpu.c: members of mg_main for the collectives of ranks; a table of its own for
  * memory. */
 void emit_groups(const Emitter *e);

@@ -303,9 +303,10 @@ static void emit_all_tables(Emitter *e)
 
 void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out)
 {
-    static const char *const taken[] = {
-        "mg_main", "mg_step", "mg_eval", "mg_sample", "mg_round",     "mg_prefill", "mg_decode",
-        "tensors", "actions", "main",    "deaths",    "stage_layers", "base"};
+    static const char *const taken[] = {"mg_main",  "mg_step",    "mg_eval",   "mg_sample",
+                                        "mg_round", "mg_prefill", "mg_decode", "tensors",
+                                        "actions",  "main",       "deaths",    "stage_layers",
+                                        "base",     "alike",      "held"};
     Arena *a = arena_new();
     char *text;
     size_t size;

@@ -501,6 +501,7 @@ void emit_program(Emitter *e)
         emit_outside(e);
         emit_classes(e);
     }
+    const bool alike = emit_alike(e), held = emit_held(e);
     fputs("const mg_program mg_main = {\n    .abi = MG_ABI,\n", out);
     named(e, "name", str(e, e->m->name));
     named(e, "source", e->m->source);
@@ -539,6 +540,10 @@ void emit_program(Emitter *e)
             "    .tensors = tensors, .ntensors = %zu, .actions = actions, .nactions = %u,\n"
             "    .deaths = deaths, .ndeaths = sizeof deaths / sizeof *deaths,\n",
             e->m->tensors.n, p->nactions);
+    if (alike)
+        fputs("    .alike = alike, .nalike = sizeof alike / sizeof *alike,\n", out);
+    if (held)
+        fputs("    .held = held, .nheld = sizeof held / sizeof *held,\n", out);
     fputs("    .lr = ", out);
     emit_schedule(e, &t->goal[0]);
     fprintf(out, ", .optimizer = \"%s\",\n", t->goal[0].optimizer->name);

@@ -2,6 +2,7 @@
  * waits. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/data/batch.h"
+#include "runtime/health/health.h"
 #include "runtime/net/ranks.h"
 
 #include <math.h>
@@ -83,6 +84,8 @@ bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
     bool passes = true;
+    if (rt_health_guard(r, action))
+        return false;
     rt_batch_ahead(r); /* while the GPU computes what the guard waits for */
     if (!r->rank) {
         double l = rt_get_f64(r, (const char *)loss - r->arena);

@@ -261,7 +261,7 @@ void rt_arena_map(mg_run *r)
     rt_levels_open(r);
     if (!r->ranks)
         return;
-    rt_places_tell(r);
+    rt_places_tell(r, r->rank);
     rt_cuda_apart(r);
     r->program->collectives->open(r);
 }

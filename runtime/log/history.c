@@ -1,4 +1,5 @@
-/* history.c - reads metrics.jsonl back, and cuts it off after the step that is resumed. */
+/* history.c - reads metrics.jsonl back, and cuts it off after the step that is resumed. Alerts
+ * stay: they are of machines, and not of steps that are done again. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -31,6 +32,7 @@ typedef struct line {
     int64_t step;
     double loss, val_loss;
     bool has_step, has_loss, has_val;
+    bool is_alert; /* of --health */
 } line;
 
 /* Parses a whole object with a step; other keys may have any value. */
@@ -47,6 +49,8 @@ static bool parse_line(const char *text, size_t n, line *l)
             l->has_loss = !rt_json_null(&j) && rt_json_number(&j, &l->loss);
         else if (strcmp(j.text, "val_loss") == 0)
             l->has_val = !rt_json_null(&j) && rt_json_number(&j, &l->val_loss);
+        else if (strcmp(j.text, "event") == 0)
+            l->is_alert = rt_json_string(&j) && strcmp(j.text, "alert") == 0;
         else
             rt_json_skip(&j);
     }
@@ -107,7 +111,7 @@ bool rt_history_read(rt_history *h, const char *path, int64_t step)
         if (!newline) /* torn by a kill */
             break;
         size_t length = (size_t)(newline - text) + 1 - at;
-        if (parse_line(text + at, length, &l) && l.step <= step) {
+        if (parse_line(text + at, length, &l) && (l.step <= step || l.is_alert)) {
             if (l.has_loss)
                 rt_points_add(&h->loss, l.step, l.loss);
             if (l.has_val)

@@ -4,6 +4,7 @@
  * A line of metrics.jsonl is one write() at the end of the file, so a kill can only tear the last
  * line. A log that cannot be written causes one warning and never stops the training. */
 #include "runtime/levels.h"
+#include "runtime/health/health.h"
 #include "runtime/log/vitals.h"
 #include "runtime/rollout/rollout.h"
 #include "runtime/run.h"
@@ -135,6 +136,19 @@ void rt_log_line(rt_log *l, const char *fmt, ...)
     putchar('\n');
     fflush(stdout);
     va_end(ap);
+}
+
+void rt_log_alert(rt_log *l, int64_t step, const char *kind, int rank, const char *host,
+                  const char *text)
+{
+    char *words = rt_json_escape(text), *name = rt_json_escape(host ? host : "");
+    char *line = rt_printf("{\"step\":%" PRId64 ",\"event\":\"alert\",\"kind\":\"%s\",\"rank\":%d,"
+                           "\"host\":\"%s\",\"text\":\"%s\",\"time\":%.3f}\n",
+                           step, kind, rank, name, words, rt_wall_time());
+    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    free(words);
+    free(name);
+    free(line);
 }
 
 static int64_t tokens_per_step(const rt_log *l)

@@ -13,15 +13,17 @@
 #include "runtime/machine.h"
 #include "runtime/net/pipe.h"
 #include "runtime/levels.h"
+#include "runtime/health/health.h"
 #include "runtime/log/trace.h"
 
 enum { PATIENCE = 10 }; /* seconds of patience with a process that ends by itself */
 
-typedef enum order_kind { RUN = 1, PUT, ZERO, GET, CLOCK, RECORD, END } order_kind;
+typedef enum order_kind { RUN = 1, PUT, ZERO, GET, CLOCK, RECORD, ASK, END } order_kind;
 typedef struct order {
     int32_t kind;
-    int32_t which; /* program */
+    int32_t which; /* program, or question */
     int64_t offset, bytes;
+    int64_t mode;   /* RUN: how --health wants a step to run */
     int64_t traced; /* RUN: the step, if it is traced, else 0 */
 } order;
 
@@ -104,14 +106,13 @@ void rt_ranks_share(mg_run *r, void *what, int64_t bytes)
     rt_wait_ends(r);
 }
 
-/* Writes the rank's places along the axes that its programs ask for. A place never changes. */
-void rt_places_tell(mg_run *r)
+void rt_places_tell(mg_run *r, int rank)
 {
     const mg_entry *all[] = {&r->program->step,  &r->program->eval,    &r->program->sample,
                              &r->program->round, &r->program->prefill, &r->program->decode};
     for (int i = 0; i < RT_PROGRAMS; i++)
         for (int k = 0; k < all[i]->nplaces; k++) {
-            int32_t place = rt_place_of(r->program, r->rank, all[i]->place[k].axes);
+            int32_t place = rt_place_of(r->program, rank, all[i]->place[k].axes);
             rt_put_own(r, all[i]->place[k].offset, &place, sizeof place);
         }
 }
@@ -138,16 +139,18 @@ static void obey_get(mg_run *r, const order *o, char *piece)
     }
 }
 
-static void run_own(mg_run *r, rt_program which)
+static void run_own(mg_run *r, rt_program which, unsigned mode)
 {
-    bool dumps = which == RT_STEP && r->options->dump.n && !r->dumped;
+    bool dumps = which == RT_STEP && r->options->dump.n && !r->dumped && !(mode & RT_DRY);
     bool traced = which == RT_STEP && r->traced;
-    bool costed =
-        which == RT_STEP && r->costs && !dumps && !traced && rt_costs_step(r->costs, rt_now_ns());
+    bool costed = which == RT_STEP && r->costs && !dumps && !traced && !mode &&
+                  rt_costs_step(r->costs, rt_now_ns());
     int64_t began = traced ? rt_trace_now(r->trace) : 0;
     r->watch |=
         (dumps ? RT_WATCH_DUMP : 0) | (traced ? RT_WATCH_TIME : 0) | (costed ? RT_WATCH_COST : 0);
+    rt_health_begins(r, which, mode);
     rt_device_run(r, which);
+    rt_health_ends(r, which);
     r->watch &= ~(unsigned)(RT_WATCH_DUMP | RT_WATCH_TIME | RT_WATCH_COST);
     if (costed)
         rt_costs_stepped(r->costs, rt_now_ns());
@@ -166,7 +169,7 @@ static void obey_run(mg_run *r, const order *o)
     r->traced = o->traced;
     if (r->traced && !r->trace)
         r->trace = rt_trace_new(r->program);
-    run_own(r, (rt_program)o->which);
+    run_own(r, (rt_program)o->which, (unsigned)o->mode);
     rt_device_wait(r);
 }
 
@@ -221,6 +224,30 @@ rt_record rt_ranks_record(mg_run *r, int rank)
     return of;
 }
 
+/* ---- --health ---------------------------------------------------------------------------------
+ */
+
+static void obey_ask(mg_run *r, const order *o)
+{
+    if (!r->health)
+        rt_die(RT_USAGE,
+               "rank 0 was started with --health, and this rank without: give all ranks the "
+               "same options");
+    char *answer = rt_alloc((size_t)o->bytes, 1);
+    rt_health_answer(r, (rt_question)o->which, answer, o->bytes);
+    tell(r, 0, answer, o->bytes);
+    free(answer);
+}
+
+void rt_ranks_ask(mg_run *r, rt_question q, void *answers, int64_t bytes)
+{
+    if (r->ranks)
+        tell_all(r, &(order){.kind = ASK, .which = (int32_t)q, .bytes = bytes}, sizeof(order));
+    rt_health_answer(r, q, answers, bytes);
+    for (int i = 1; r->ranks && i < r->ranks->n; i++)
+        hear(r, i, (char *)answers + i * bytes, bytes);
+}
+
 /* ---- the loop over orders -------------------------------------------------------------------- */
 
 static void take_place(mg_run *r)
@@ -230,6 +257,7 @@ static void take_place(mg_run *r)
     rt_arena_map(r);
     if (r->options->poison && !rt_arenas_are_shared)
         rt_poison(r);
+    rt_health_open(r);
 }
 
 void rt_ranks_follow(mg_run *r)
@@ -257,6 +285,8 @@ void rt_ranks_follow(mg_run *r)
             obey_clock(r);
         else if (o.kind == RECORD)
             obey_record(r);
+        else if (o.kind == ASK)
+            obey_ask(r, &o);
         else
             obey_get(r, &o, piece);
     }
@@ -272,10 +302,14 @@ void rt_ranks_follow(mg_run *r)
 
 void rt_run(mg_run *r, rt_program which)
 {
+    const unsigned mode = which == RT_STEP && r->health ? r->health->order : 0;
     if (r->ranks)
-        tell_all(r, &(order){.kind = RUN, .which = (int32_t)which, .traced = r->traced},
+        tell_all(r,
+                 &(order){.kind = RUN, .which = (int32_t)which, .traced = r->traced, .mode = mode},
                  sizeof(order));
-    run_own(r, which);
+    if (mode)
+        r->health->order = 0;
+    run_own(r, which, mode);
 }
 
 bool rt_ranks_agree(mg_run *r, bool mine)
@@ -344,9 +378,10 @@ void rt_put_rows(mg_run *r, const mg_entry *e, int64_t offset, const void *rows,
         rt_put(r, offset, rows, e->batch * bytes);
         return;
     }
+    const int same = rt_health_place(r);
     char *own = rt_alloc((size_t)microbatches, (size_t)piece);
     for (int k = 0; k < r->ranks->n; k++) {
-        const int64_t place = rt_place_of(r->program, k, e->batch_axes);
+        const int64_t place = same < 0 ? rt_place_of(r->program, k, e->batch_axes) : same;
         for (int64_t m = 0; m < microbatches; m++)
             memcpy(own + m * piece, (const char *)rows + (m * parts + place) * piece,
                    (size_t)piece);

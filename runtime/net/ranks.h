@@ -63,8 +63,9 @@ int rt_ranks_threads(const mg_run *r);
 
 /* Shares the leader's decision at a guard with all ranks. */
 bool rt_ranks_agree(mg_run *r, bool mine);
-/* Writes the rank's place along axes at the addresses where its programs read it. */
-void rt_places_tell(mg_run *r);
+/* Writes a rank's place along axes, its own but for --health, at the addresses where its programs
+ * read it. */
+void rt_places_tell(mg_run *r, int rank);
 /* Copies the leader's bytes to all ranks; all ranks call it. */
 void rt_ranks_share(mg_run *r, void *what, int64_t bytes);
 /* Bytes between the leader and another rank, which calls the other one with rank 0. */

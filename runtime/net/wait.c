@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/machine.h"
+#include "runtime/health/health.h"
 
 void rt_wait_begins(mg_run *r, int kind)
 {
@@ -18,6 +19,8 @@ void rt_wait_begins(mg_run *r, int kind)
     s->action = r->action;
     r->ranks->wait_began = rt_now_ns();
     s->waits = kind;
+    if (r->health && kind == RT_AWAITS_RANKS)
+        rt_health_waits(r, true);
 }
 
 void rt_wait_ends(mg_run *r)
@@ -28,6 +31,8 @@ void rt_wait_ends(mg_run *r)
     s->waits = RT_WORKS;
     s->peer = -1;
     s->met++;
+    if (r->health)
+        rt_health_waits(r, false);
 }
 
 int64_t rt_waited(const mg_run *r, int rank)

@@ -37,7 +37,7 @@ class Depth(mgctest.Case):
         """The step stands first, no line is too long, and kernels have the names of what they do."""
         text = self.compiles(model("llama_mini.mg"), LARGE, "--emit=c").out
         lines = text.splitlines()
-        self.assertLessEqual(len(lines), 900)
+        self.assertLessEqual(len(lines), 910)
         self.assertLessEqual(max(map(len, lines)), 110)
         step = text.index("void mg_step(mg_run *r)")
         for table in ("mg_gemm_desc\n", "mg_tensor tensors[]", "mg_action actions[]", "mg_death deaths[]"):

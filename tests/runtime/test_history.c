@@ -19,8 +19,9 @@ static void check_cut(const char *before, int64_t step, const char *after, size_
     free(path);
 }
 
-#define L(n) "{\"step\":" n ",\"loss\":2.5,\"grad_norm\":null,\"x\":[1,{}]}\n"
-#define V(n) "{\"step\":" n ",\"val_loss\":2.25}\n"
+#define L(n)        "{\"step\":" n ",\"loss\":2.5,\"grad_norm\":null,\"x\":[1,{}]}\n"
+#define V(n)        "{\"step\":" n ",\"val_loss\":2.25}\n"
+#define E(n, event) "{\"step\":" n ",\"event\":\"" event "\",\"rank\":1}\n"
 
 static void cuts(void **state)
 {
@@ -34,6 +35,8 @@ static void cuts(void **state)
     check_cut(L("1") "{\"step\":2,\"lo{\"step\":2}\n" L("2"), 9, L("1") L("2"), 2, 0);
     check_cut(L("1") "{\"loss\":1}\nrubbish\n\n" L("2"), 9, L("1") L("2"), 2, 0);
     check_cut(L("5") L("6") L("3"), 4, L("3"), 1, 0);
+    check_cut(L("1") E("1", "x") L("2") E("2", "alert") E("2", "x"), 1,
+              L("1") E("1", "x") E("2", "alert"), 1, 0); /* alerts stay */
 }
 
 static void values(void **state)
