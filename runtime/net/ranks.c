@@ -271,12 +271,11 @@ static uint64_t program_key(const mg_program *p)
     return key;
 }
 
-/* Identifies a machine. Two processes with the same id can meet at a socket of rendezvous.c. */
 typedef struct host {
     uint64_t id, nonce;
 } host;
 
-static uint64_t host_id(const rt_world *w)
+uint64_t rt_host_id(const rt_world *w)
 {
     char boot[64] = "";
     struct stat net = {0};
@@ -295,7 +294,7 @@ static char *find_hosts(mg_run *r)
 {
     struct rt_ranks *k = r->ranks;
     const rt_world *w = &r->world;
-    host mine = {host_id(w), 0}, *all = rt_alloc((size_t)k->n, sizeof *all);
+    host mine = {rt_host_id(w), 0}, *all = rt_alloc((size_t)k->n, sizeof *all);
     if (getrandom(&mine.nonce, sizeof mine.nonce, 0) != sizeof mine.nonce)
         mine.nonce = (uint64_t)rt_now_ns();
     k->wire = rt_wire_open(&(rt_wire_terms){.world = w,
