@@ -12,6 +12,7 @@ import signal
 import struct
 import subprocess
 import time
+import unittest
 
 import mgctest
 import test_launch
@@ -133,13 +134,13 @@ class Elastic(mgctest.Case):
 
     # ---- one machine ---------------------------------------------------------------------------
 
-    def disturb(self, p, out, steps, kill, r):
+    def disturb(self, p, out, steps, kill, r, now=None):
         """Kills so often, at moments drawn over the run's steps; some soon after the one before, while the run begins again."""
         for i, at in enumerate(sorted(r.sample(range(2, steps - steps // 10), KILLS))):
             if i and r.random() < 0.25:
                 time.sleep(r.uniform(0, 0.6))
             else:
-                self.await_steps(out, at, p)
+                self.await_steps(out, at, now() if now else p)
                 time.sleep(r.uniform(0, 0.02))
             kill(i)
 
@@ -170,6 +171,106 @@ class Elastic(mgctest.Case):
         self.assertGreater(len(re.findall(r": restart \d+ of", said)), KILLS // 2, said)
         print(f"{len(killed)} kills on one machine, {len(self.events('broken'))} restarts that are in the log", flush=True)
 
+
+    # ---- several machines ----------------------------------------------------------------------
+
+    def machines(self):
+        """A function that gives the command and the variables of RANK on one of two machines, and their MASTER_ADDR."""
+        try:
+            tag, net, _ = self.hosts()
+            address = net.replace(".0/24", ".1")
+            return lambda rank, argv: (["ip", "netns", "exec", f"{tag}h{1 + rank // 2}", *argv],
+                                       {**test_launch.torchrun(rank, 4, rank % 2, 2, PORT), "MASTER_ADDR": address, "MGC_SECRET": SECRET})
+        except unittest.SkipTest:
+            return lambda rank, argv: (argv, {**test_launch.torchrun(rank, 4, port=PORT), "MGC_FAKE_HOSTS": 2, "MGC_SECRET": SECRET})
+
+    def members(self, where, argv, ranks=range(4)):
+        return {rank: self.begin(*where(rank, argv)) for rank in ranks}
+
+    def all_end(self, members, code=0, seconds=120):
+        said = {rank: self.ends(p, code if isinstance(code, int) else code[rank], seconds) for rank, p in members.items()}
+        return said
+
+    def kill_machine(self, members, ranks):
+        """All that runs there ends at once, supervisors and ranks."""
+        pids = [pid for rank in ranks for pid in below(members[rank].pid)]
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        for rank in ranks:
+            members[rank].wait()
+
+    def test_killed_on_two_machines(self):
+        """Ranks, and machines with all their processes, which come back; also that of RANK 0."""
+        steps, every, r = 200 + 100 * KILLS, 20, random.Random(TURN + 2)
+        where = self.machines()
+        self.make("--precision", "f32")
+        self.run_it(self.args("whole", steps, "--save-every", every, "--keep", 2))
+        argv = self.args("broken", steps, "--save-every", every, "--max-restarts", 3 * KILLS, "--hang-after", 2, "--rejoin", 60)
+        m = self.members(where, argv)
+        killed = {"rank": 0, "machine": 0}
+
+        def kill(i):
+            if i % 2 == 0:
+                ranks = [pid for p in m.values() for pid in self.ranks_of(p.pid)]
+                if ranks:
+                    os.kill(r.choice(ranks), signal.SIGKILL)
+                    killed["rank"] += 1
+                return
+            gone = r.choice(((0, 1), (2, 3)))
+            self.kill_machine(m, gone)
+            killed["machine"] += 1
+            time.sleep(r.uniform(0, 1))
+            m.update(self.members(where, argv, gone))
+
+        self.disturb(m[0], "broken", steps, kill, r, lambda: m[0])
+        self.all_end(m, seconds=600)
+        self.check_same("broken", "whole", steps, every)
+        print(f"killed: {killed}, {len(self.events('broken'))} restarts that are in the log", flush=True)
+
+    def test_shrinks(self):
+        """A machine that does not come back: the run goes on with the ranks of the other, to the same numbers."""
+        for gone in ((2, 3), (0, 1)) if FULL else (((2, 3), (0, 1))[TURN % 2],):
+            where = self.machines()
+            self.make("--precision", "f64", "--elastic", "1..4")
+            steps, out = 300, f"less{gone[0]}"
+            self.run_it(self.args("whole", steps, "--ranks", 4))
+            argv = self.args(out, steps, "--save-every", 20, "--max-restarts", 3, "--rejoin", 2)
+            m = self.members(where, argv)
+            self.await_steps(out, 50, m[0])
+            self.kill_machine(m, gone)
+            for rank in gone:
+                del m[rank]
+            self.all_end(m)
+            (event,) = self.events(out)
+            self.assertEqual((event["ranks"], event["mesh"], event["restart"]), (2, "dp=2", 1))
+            for a, b in zip(self.numbers("whole", steps), self.numbers(out, steps)):
+                self.assertLess(abs(a - b), 1e-9)
+
+    def numbers(self, out, step):
+        with open(self.path(f"{out}/ckpt/step-{step:08d}/model.safetensors"), "rb") as f:
+            size, = struct.unpack("<Q", f.read(8))
+            header = json.loads(f.read(size))
+            self.assertEqual({t["dtype"] for n, t in header.items() if n != "__metadata__"}, {"F64"})
+            data = f.read()
+        return struct.unpack(f"<{len(data) // 8}d", data)
+
+    def test_spare(self):
+        """A process more than ranks waits, and takes the place of one that is gone for good."""
+        self.make("--precision", "f32", "-D", "dp=2")
+        steps = 300
+        self.run_it(self.args("whole", steps))
+        argv = self.args("spared", steps, "--save-every", 20, "--max-restarts", 3, "--rejoin", 60)
+        m = {rank: self.begin(argv, {**test_launch.torchrun(rank, 3, port=PORT), "MGC_SECRET": SECRET}) for rank in range(3)}
+        self.await_steps("spared", 50, m[0])
+        self.assertEqual([len(self.ranks_of(m[rank].pid)) for rank in (1, 2)], [1, 0])
+        self.kill_machine(m, (1,))
+        del m[1]
+        self.all_end(m)
+        self.check_same("spared", "whole", steps, 20)
+        self.assertEqual([e["ranks"] for e in self.events("spared")], [2])
 
 if __name__ == "__main__":
     mgctest.main()
