@@ -37,8 +37,7 @@ static int give_up(const rt_rule *rule, rt_ruling why, const rt_end *e)
 {
     char *at = step_text(e->step);
     if (why == RT_TOO_OFTEN_HERE)
-        rt_complain("%s, %s, for the %dth time in a row: a restart does not help", e->cause, at,
-                    rule->same);
+        rt_complain("%s, %s, for the third time in a row: a restart does not help", e->cause, at);
     else if (rule->most)
         rt_complain("%s, %s: the run was started again %d times, as often as --max-restarts says",
                     e->cause, at, rule->restarts);

@@ -265,8 +265,8 @@ static void settle(coordinator *c)
         ruling == RT_TOO_MANY
             ? rt_printf("%s: the run was started again %d times, as often as --max-restarts says",
                         c->cause, c->rule.restarts)
-            : rt_printf("%s, after step %lld, for the %dth time in a row: a restart does not help",
-                        c->cause, (long long)c->died, c->rule.same);
+            : rt_printf("%s, after step %lld, for the third time in a row: a restart does not help",
+                        c->cause, (long long)c->died);
     end(c, RT_LOST, text);
     free(text);
 }
