@@ -34,6 +34,27 @@ void rt_pulse_free(rt_pulse *p, int fd)
     close(fd);
 }
 
+/* The heartbeat, from the start on: a process that does not run has none. */
+static void *beat(void *arg)
+{
+    for (rt_pulse *p = arg; p; sleep(1))
+        p->beats++;
+    return NULL;
+}
+
+static void begin_beats(rt_pulse *p)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all); /* signals are for the other threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int e = pthread_create(&thread, NULL, beat, p);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (e)
+        rt_die(RT_FAILED, "the thread of the heartbeat could not be started: %s", strerror(e));
+    pthread_detach(thread); /* it ends with the process */
+}
+
 rt_pulse *rt_pulse_find(void)
 {
     const char *text = getenv("MGC_SUPERVISOR");
@@ -53,36 +74,14 @@ rt_pulse *rt_pulse_find(void)
     close((int)fd);
     unsetenv("MGC_SUPERVISOR"); /* commands that the program starts have none */
     rt_errors_to(p->cause, sizeof p->cause, &p->writing);
+    begin_beats(p);
     return p;
-}
-
-/* The heartbeat of a program of one rank, which has no watchdog. */
-static void *beat(void *arg)
-{
-    for (rt_pulse *p = arg; p; sleep(1))
-        p->beats++;
-    return NULL;
-}
-
-static void begin_beats(const mg_run *r)
-{
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all); /* signals are for the other threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int e = pthread_create(&thread, NULL, beat, r->pulse);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (e)
-        rt_die(RT_FAILED, "the thread of the heartbeat could not be started: %s", strerror(e));
-    pthread_detach(thread); /* it ends with the process */
 }
 
 void rt_pulse_begin(const mg_run *r)
 {
     if (!r->pulse)
         return;
-    if (!r->ranks)
-        begin_beats(r);
     r->pulse->step = r->state.step;
     r->pulse->began = true;
 }

@@ -15,7 +15,7 @@ enum { RT_CAUSE = 512 };      /* bytes of a cause, with its end */
 
 typedef struct rt_pulse {
     char magic[8];
-    _Atomic uint64_t beats; /* heartbeats of the watchdog of the first process */
+    _Atomic uint64_t beats; /* heartbeats of its first process */
     _Atomic int64_t step;   /* of the leader: steps done, or RT_STEP_UNKNOWN */
     _Atomic bool began;     /* the run's directory is this run's: a restart goes on from it */
     atomic_flag writing;    /* a process writes `cause` */

@@ -161,7 +161,7 @@ static void look_at_pulse(rt_supervisor *s)
     enum { LATER = 2 };
     const int64_t limit = s->run->options->hang_after, now = rt_now_ns();
     const uint64_t beats = s->pulse->beats;
-    if (beats != s->beats || !beats) {
+    if (beats != s->beats) {
         s->beats = beats;
         s->beat_ns = now;
         return;

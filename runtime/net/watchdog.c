@@ -30,7 +30,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/elastic/pulse.h"
 #include "runtime/machine.h"
 
 /* Verdicts: the kind of fault. A verdict also has the rank. */
@@ -262,8 +261,6 @@ static void beat(rt_watchdog *v)
     s->held = device.passed == v->passed ? device.action + 1 : 0;
     v->passed = device.passed;
     s->beats++;
-    if (v->run->pulse && (v->run->ranks->launched || !v->run->rank))
-        v->run->pulse->beats++;
 }
 
 static void look_at(rt_watchdog *v, int rank, int64_t elapsed)
