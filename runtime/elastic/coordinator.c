@@ -30,6 +30,7 @@ enum { PATIENCE_SECONDS = 2, ACQUAINTANCE_SECONDS = 5, FAREWELL_SECONDS = 5, GRE
 typedef struct seat {
     rt_roll_line line; /* fd -1: it is not there */
     rt_roll_word said; /* its last state; kind 0: it has said none */
+    int begun;         /* the generation that it was told to begin over this line, or 0 */
     bool told;         /* to drop this generation */
     bool parted;       /* it was told that it is over */
 } seat;
@@ -82,6 +83,7 @@ static void leaves(seat *s)
 {
     rt_roll_close(&s->line);
     s->told = false;
+    s->begun = 0;
 }
 
 static void tell(const coordinator *c, seat *s, const rt_roll_word *w)
@@ -336,6 +338,7 @@ static void begin(coordinator *c, int size)
         seat *s = &c->seat[c->placed[p]];
         rt_roll_word w = begin_word(c, p);
         s->told = false;
+        s->begun = c->generation;
         s->said.runs = 1;
         s->said.generation = w.generation;
         s->said.place = w.place;
@@ -461,9 +464,23 @@ static void hear_member(coordinator *c, seat *s)
             leaves(s);
             return;
         }
+        if ((int)w.generation < s->begun)
+            continue; /* it was on its way when the member was told to begin */
+        s->told = s->told && w.runs;
         s->said = w;
-        s->told = false;
     }
+}
+
+/* Says that this process is there, and leaves members that do not run. */
+static void keep_in_touch(coordinator *c, seat *s)
+{
+    const int64_t now = rt_now_ns();
+    if (s->line.fd < 0)
+        return;
+    if (now - s->line.said_ns > RT_ROLL_EVERY * SECOND)
+        tell(c, s, &(rt_roll_word){.kind = RT_ROLL_HERE});
+    if (now - s->line.heard_ns > RT_ROLL_SILENCE * SECOND)
+        leaves(s);
 }
 
 static void listen_to_all(coordinator *c)
@@ -484,8 +501,10 @@ static void listen_to_all(coordinator *c)
         if (c->guest[i].line.fd >= 0)
             hear_guest(c, &c->guest[i]);
     for (int i = 0; i < c->party->members; i++)
-        if (c->seat[i].line.fd >= 0)
+        if (c->seat[i].line.fd >= 0) {
             hear_member(c, &c->seat[i]);
+            keep_in_touch(c, &c->seat[i]);
+        }
 }
 
 static coordinator *new_coordinator(const rt_supervisor *s, const rt_roll_party *p,

@@ -21,7 +21,7 @@
 #include "runtime/elastic/supervisor.h"
 #include "runtime/net/ranks.h"
 
-enum { LOOK_MS = 100, CALL_SECONDS = 1, RETRY_MS = 200, REJOIN = 300, PARTING_SECONDS = 5 };
+enum { LOOK_MS = 100, CALL_SECONDS = 1, RETRY_MS = 200, REJOIN = 300, SUCCESSOR = 10, PARTING_SECONDS = 5 };
 #define SECOND ((int64_t)1000000000)
 #define MS     ((int64_t)1000000)
 
@@ -130,7 +130,9 @@ static void turn_away(member *m)
 {
     enum { NOTE_SECONDS = 5 };
     const rt_options *o = m->s->run->options;
-    const int64_t limit = (o->rejoin == RT_UNSET ? REJOIN : o->rejoin) * SECOND;
+    int64_t limit = (o->rejoin == RT_UNSET ? REJOIN : o->rejoin) * SECOND;
+    if (m->at && limit > SUCCESSOR * SECOND) /* all have waited for the first */
+        limit = SUCCESSOR * SECOND;
     const int64_t waited = m->alone ? rt_now_ns() - m->alone : 0;
     const char *why = m->why ? m->why : "no answer";
     if (waited > NOTE_SECONDS * SECOND && !m->noted) {
@@ -198,6 +200,7 @@ static void begin(member *m, const rt_roll_word *w)
 {
     rt_roll_word *mine = &m->state;
     if (m->s->child || m->s->stop || !rt_programs_have(&m->s->programs, (int)w->size)) {
+        m->state.generation = w->generation;
         m->changed = true; /* it does not run, whatever the coordinator takes it for */
         return;
     }
@@ -277,7 +280,11 @@ static void hear(member *m)
 static void say_state(member *m)
 {
     rt_roll_word *mine = &m->state;
-    if (m->line.fd < 0 || !m->line.greeted || !m->changed)
+    const int64_t now = rt_now_ns();
+    if (m->line.fd >= 0 && now - m->line.heard_ns > RT_ROLL_SILENCE * SECOND)
+        lost_coordinator(m, "it is silent");
+    if (m->line.fd < 0 || !m->line.greeted ||
+        (!m->changed && now - m->line.said_ns < RT_ROLL_EVERY * SECOND))
         return;
     mine->stops = m->s->stop != 0;
     mine->sees = mine->mark && rt_mark_is_there(m->s->run->options->out, mine->mark);

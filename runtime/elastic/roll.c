@@ -28,7 +28,8 @@ static bool send_all(rt_roll_line *l, const void *what, size_t bytes)
 
 void rt_roll_open(rt_roll_line *l, const rt_roll_party *p, int fd, bool calls)
 {
-    *l = (rt_roll_line){.fd = fd, .calls = calls};
+    *l = (rt_roll_line){
+        .fd = fd, .calls = calls, .said_ns = rt_now_ns(), .heard_ns = rt_now_ns()};
     l->mine = (rt_roll_hello){.version = VERSION,
                               .member = (uint32_t)p->member,
                               .members = (uint32_t)p->members,
@@ -80,6 +81,7 @@ bool rt_roll_say(rt_roll_line *l, const rt_roll_party *p, const rt_roll_word *w)
     } *out = rt_alloc(1, sizeof *out);
     memcpy(&out->word, w, sizeof *w);
     testify(l, p, l->calls, l->said++, &out->word, out->mac);
+    l->said_ns = rt_now_ns();
     const bool good = l->greeted && send_all(l, out, sizeof *out);
     free(out);
     return good;
@@ -137,6 +139,7 @@ int rt_roll_hear(rt_roll_line *l, const rt_roll_party *p, rt_roll_word *w, const
         *why = "it has another MGC_SECRET";
         return -1;
     }
+    l->heard_ns = rt_now_ns();
     memcpy(w, &l->in.word, sizeof *w);
     w->cause[RT_CAUSE - 1] = 0;
     return 1;

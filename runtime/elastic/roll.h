@@ -1,8 +1,10 @@
 /* roll.h - the words between members and their coordinator, over TCP. Private to this folder.
  *
  *   both               hello: who they are, and a random number
- *   member             its state, at once and whenever its rank ends
- *   coordinator        begin, wait, drop your rank, it is over
+ *   member             its state, at once, when its rank ends, and every other second
+ *   coordinator        begin, wait, drop your rank, it is over; every other second that it is there
+ *
+ * An end that is silent for longer than RT_ROLL_SILENCE seconds does not run, and is left.
  *
  * Every word has a MAC by the secret of the job (MGC_SECRET) over both hellos, the role of the
  * speaker, the number of the word, and the word itself. A word that somebody else said, or said
@@ -22,12 +24,15 @@ typedef struct rt_roll_hello {
     uint8_t nonce[16];
 } rt_roll_hello;
 
+enum { RT_ROLL_EVERY = 2, RT_ROLL_SILENCE = 20 }; /* seconds */
+
 typedef enum rt_roll_kind {
     RT_ROLL_STATE = 1, /* of a member */
     RT_ROLL_BEGIN,     /* start your rank */
     RT_ROLL_WAIT,      /* you are a spare */
     RT_ROLL_DROP,      /* kill your rank: another one is gone */
     RT_ROLL_OVER,      /* the run has ended; end with `code` */
+    RT_ROLL_HERE,      /* of a coordinator: it is there */
 } rt_roll_kind;
 
 /* Not all fields are of all kinds. Both ends are the same executable on machines of one kind. */
@@ -35,7 +40,7 @@ typedef struct rt_roll_word {
     uint32_t kind;
     uint32_t runs;       /* state: its rank runs, in `generation` */
     uint32_t stops;      /* ... it was told to stop, and begins nothing */
-    uint32_t generation; /* state: the last one it was in; begin: the new one; from 1 */
+    uint32_t generation; /* state: the last one that it was told to begin; begin: the new one */
     uint32_t size, place;             /* of that generation: ranks, and its rank */
     uint32_t local_size, local_place; /* ... on its machine */
     uint32_t outcome;                 /* state: rt_outcome of the last end */
@@ -59,6 +64,7 @@ typedef struct rt_roll_line {
     bool greeted; /* the other hello has come */
     rt_roll_hello mine, theirs;
     uint64_t said, heard; /* words */
+    int64_t said_ns, heard_ns; /* the last ones, or the start */
     size_t came;          /* bytes of what is coming */
     struct {
         rt_roll_word word;
