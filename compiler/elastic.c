@@ -69,23 +69,24 @@ static Exit check(Session *s)
 {
     const Options *o = s->o;
     const bool json = o->plan && *o->plan;
-    const char *other = o->emit               ? "emit"
-                        : o->generate         ? "generate"
-                        : o->from             ? "from"
-                        : o->frontier         ? "frontier"
-                        : o->fusion           ? "fusion"
-                        : o->schedule         ? "schedule"
-                        : o->trace            ? "trace"
-                        : o->report           ? "report"
-                        : o->memory           ? "memory"
-                        : o->print_after.n    ? "print-after"
-                        : o->proposals        ? "proposals"
-                        : json                ? "plan=json"
-                                              : NULL;
+    const char *other = o->emit            ? "emit"
+                        : o->generate      ? "generate"
+                        : o->from          ? "from"
+                        : o->frontier      ? "frontier"
+                        : o->fusion        ? "fusion"
+                        : o->schedule      ? "schedule"
+                        : o->trace         ? "trace"
+                        : o->report        ? "report"
+                        : o->memory        ? "memory"
+                        : o->print_after.n ? "print-after"
+                        : o->proposals     ? "proposals"
+                        : json             ? "plan=json"
+                                           : NULL;
     if (!other)
         return EXIT_done;
-    return usage(s, arena_printf(s->arena, "--%s is of one program, and --elastic makes several", other),
-                 "-D NAME=VALUE sets the size of an axis for one of them");
+    return usage(
+        s, arena_printf(s->arena, "--%s is of one program, and --elastic makes several", other),
+        "-D NAME=VALUE sets the size of an axis for one of them");
 }
 
 /* The axis that the batch is split on, of the layout as it is. */
@@ -104,9 +105,10 @@ static Exit find_axis(Session *s, Range *r, int64_t *others)
     while (i < m->layout.mesh.n && !(axes >> i & 1))
         i++;
     if (i == m->layout.mesh.n) {
-        diag_error(s->diag, (Span){0}, 625,
-                   "--elastic %s: the layout '%s' splits the batch on no axis of more than one rank",
-                   s->o->elastic, name_str(s->names, m->layout.name));
+        diag_error(
+            s->diag, (Span){0}, 625,
+            "--elastic %s: the layout '%s' splits the batch on no axis of more than one rank",
+            s->o->elastic, name_str(s->names, m->layout.name));
         diag_help(s->diag, "name the axis: --elastic dp=%lld..%lld", (long long)r->from,
                   (long long)r->to);
         return EXIT_source;
@@ -162,7 +164,8 @@ static Exit make(Session *s, const Range *r, const char *folder, Made *made)
         made->mesh = mesh_text(s->arena, one.names, c.module);
         made->bytes = plan_bytes(c.plan);
         made->seconds = c.plan->train->seconds;
-        made->path = folder ? arena_printf(s->arena, "%s/%lld", folder, (long long)made->ranks) : NULL;
+        made->path =
+            folder ? arena_printf(s->arena, "%s/%lld", folder, (long long)made->ranks) : NULL;
         if (folder && !codegen_build(c.plan, llvm_kernels, home_dir(a), made->path))
             wrong = EXIT_tool;
     }

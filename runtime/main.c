@@ -84,20 +84,6 @@ void rt_open_data(mg_run *r)
                r->val->windows, p->eval.batch);
 }
 
-void rt_make_directories(const char *path)
-{
-    char *copy = rt_printf("%s", path);
-    for (char *s = copy + 1; *s; s++)
-        if (*s == '/') {
-            *s = 0;
-            mkdir(copy, 0777);
-            *s = '/';
-        }
-    if (mkdir(copy, 0777) && errno != EEXIST)
-        rt_die(RT_IO, "--out %s: %s", path, strerror(errno));
-    free(copy);
-}
-
 /* Allows one writer for each directory. The kernel drops the lock when the process ends for any
  * reason. */
 static void claim_out(mg_run *r)

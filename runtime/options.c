@@ -173,7 +173,8 @@ static void print_help(const mg_program *p)
     }
     printf("\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 69 a rank is gone or "
            "hangs,\n"
-           "      71 a GPU or its library failed, 74 input/output, 75 stopped by a signal after saving, 77 no GPU, 78 not the "
+           "      71 a GPU or its library failed, 74 input/output, 75 stopped by a signal after "
+           "saving, 77 no GPU, 78 not the "
            "machine\n"
            "      or number of ranks compiled for\n");
     printf("\n%s from %s, layout %s, %s, fingerprint %016" PRIx64 "\n", p->name, p->source,

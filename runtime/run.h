@@ -45,8 +45,6 @@ void rt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * because another one prints the same. rt_at_parting: rt_die calls the function before the process
  * ends (NULL: nothing). */
 void rt_speak_for(int rank);
-/* From now on the first line of each error is also in at[0..size), for another process. */
-void rt_errors_to(char *at, size_t size, atomic_flag *writing);
 void rt_be_quiet(bool quiet);
 void rt_at_parting(void (*parting)(rt_exit code));
 
@@ -425,8 +423,7 @@ void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double 
 void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *text, int n,
                     double seconds);
 void rt_log_line(rt_log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A line of metrics.jsonl that is no step's: {"event":NAME,"step":N,...,"time":T}; the rest is
- * JSON. */
+/* {"event":NAME,"step":N,REST,"time":T} in metrics.jsonl: a line that is no step's. */
 void rt_log_event(rt_log *l, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void rt_log_draw(rt_log *l); /* loss.svg */
@@ -507,8 +504,6 @@ void rt_weights_close(rt_weights *w);
 /* ---- train.c, eval.c, sample.c, info.c ---------------------------------------------------- */
 
 void rt_open_data(mg_run *r); /* --data, --val, --val-fraction */
-/* Makes the directory of --out, with those above it; ends the program if it cannot. */
-void rt_make_directories(const char *path);
 rt_exit rt_train(mg_run *r);
 void rt_fill_batch(mg_run *r); /* all inputs of the next step; the step may overwrite them */
 void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, seed */
@@ -587,7 +582,7 @@ struct mg_run {
     struct rt_prompts *prompts; /* of --prompts */
     struct rt_speech *speech;   /* speech.h: NULL where tokens are bytes or ids, */
     bool spoke;                 /* and before it was asked for */
-    int stdout_kept;            /* the descriptor it had, where rank 0 prints for all; -1: as it is */
+    int stdout_kept; /* the descriptor it had, where rank 0 prints for all; -1: as it is */
     struct rt_rollout *rollout; /* rollout/rollout.h; NULL: the program learns what its data has */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */

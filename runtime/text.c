@@ -1,5 +1,6 @@
 /* text.c - text for people: messages, sizes, durations; and allocation that ends the program on
  * failure. */
+#include "runtime/elastic/pulse.h"
 #include "runtime/run.h"
 
 #include <errno.h>

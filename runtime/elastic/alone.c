@@ -129,9 +129,13 @@ static void check_ranks(const mg_run *r, const rt_programs *e)
         rt_die(RT_USAGE, "--ranks: %s has started %d: leave it out",
                rt_launcher_name(r->world.launcher), r->world.size);
     if (chosen && (o->ranks > MG_RANKS_MAX || !rt_programs_have(e, (int)o->ranks)))
-        rt_die(RT_USAGE, "--ranks %lld: this program was compiled for %s; mgc --elastic compiles "
-                         "for several",
+        rt_die(RT_USAGE,
+               "--ranks %lld: this program was compiled for %s; mgc --elastic compiles "
+               "for several",
                (long long)o->ranks, have);
+    if (!bare && e->n > 1 && !wants_supervisor(o) && !rt_programs_have(e, r->world.size))
+        rt_die(RT_MISFIT, "this program takes %s ranks, and %s started %d process%s of it", have,
+               rt_launcher_name(r->world.launcher), r->world.size, r->world.size == 1 ? "" : "es");
     free(have);
 }
 

@@ -9,7 +9,7 @@
  *   at once, as soon as there are members enough for the most ranks that the program has;
  *   after --rejoin seconds, with the most ranks for which there are members.
  *
- * What this process knows it knows from the members' words: when it dies, the next one asks them
+ * All that this process knows it has from the members' words: when it dies, the next one asks them
  * again, and a generation that runs goes on. Rank 0 is of the first member that sees --out. */
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +23,12 @@
 
 enum { GUESTS = 16, TICK_MS = 100, NOTE_SECONDS = 5 };
 /* Ranks get some time to find out by themselves what is wrong, and to say it. */
-enum { PATIENCE_SECONDS = 2, ACQUAINTANCE_SECONDS = 5, FAREWELL_SECONDS = 5, GREETING_SECONDS = 10 };
+enum {
+    PATIENCE_SECONDS = 2,
+    ACQUAINTANCE_SECONDS = 5,
+    FAREWELL_SECONDS = 5,
+    GREETING_SECONDS = 10
+};
 #define SECOND ((int64_t)1000000000)
 
 /* A member, as far as it is known. */
@@ -44,14 +49,14 @@ typedef struct coordinator {
     const rt_supervisor *s;
     const rt_roll_party *party;
     const rt_doors *doors;
-    int64_t began; /* ns: this process */
+    int64_t began;    /* ns: this process */
     int64_t patience; /* ns: --rejoin */
     seat seat[MG_RANKS_MAX];
     guest guest[GUESTS];
     int generation, size;
-    int placed[MG_RANKS_MAX]; /* the member of each rank of the generation, or -1: unknown */
-    int64_t failed;           /* ns: a rank was first missed, or 0 */
-    bool settled;             /* the end of the generation was looked at */
+    int placed[MG_RANKS_MAX];    /* the member of each rank of the generation, or -1: unknown */
+    int64_t failed;              /* ns: a rank was first missed, or 0 */
+    bool settled;                /* the end of the generation was looked at */
     int64_t gathers, not_before; /* ns: members are waited for since, and until at least */
     bool noted;
     rt_rule rule;
@@ -125,7 +130,8 @@ static void say_goodbye(coordinator *c)
         _exit(RT_DONE);
 }
 
-/* ---- a generation that runs -------------------------------------------------------------------- */
+/* ---- a generation that runs --------------------------------------------------------------------
+ */
 
 /* Learns of a generation that another coordinator has begun. */
 static void adopt(coordinator *c)
@@ -194,7 +200,8 @@ static void drop_late(coordinator *c)
     }
 }
 
-/* ---- after its end ----------------------------------------------------------------------------- */
+/* ---- after its end -----------------------------------------------------------------------------
+ */
 
 /* The seat of the member that had rank `place`, if it is there and says how that ended. */
 static const seat *seat_of(const coordinator *c, int place)
@@ -256,7 +263,7 @@ static void settle(coordinator *c)
     }
     find_cause(c);
     c->died = leader ? leader->said.step : RT_STEP_UNKNOWN;
-    /* Where no member knows the step it is another one than before. */
+    /* The step counts as another one than before if no member knows it. */
     if (!leader)
         c->rule.same = 0;
     const rt_ruling ruling = rt_rule_next(&c->rule, c->died, &wait);
@@ -273,7 +280,8 @@ static void settle(coordinator *c)
     free(text);
 }
 
-/* ---- the next generation ------------------------------------------------------------------------ */
+/* ---- the next generation ------------------------------------------------------------------------
+ */
 
 /* Chooses members by their order; the first sees the run's directory. False: none does. */
 static bool choose(coordinator *c, int size)
@@ -333,7 +341,8 @@ static void begin(coordinator *c, int size)
         if (getrandom(&c->mark, sizeof c->mark, 0) != sizeof c->mark)
             c->mark = (uint64_t)rt_now_ns();
     if (c->rule.restarts)
-        rt_note("%s: restart %d of %d, on %d ranks", c->cause, c->rule.restarts, c->rule.most, size);
+        rt_note("%s: restart %d of %d, on %d ranks", c->cause, c->rule.restarts, c->rule.most,
+                size);
     for (int p = 0; p < size; p++) {
         seat *s = &c->seat[c->placed[p]];
         rt_roll_word w = begin_word(c, p);
@@ -380,10 +389,11 @@ static void gather(coordinator *c)
         return;
     }
     char *who = missing(c), *have = rt_programs_text(e);
-    char *text = rt_printf("the supervisor of RANK %s has not come within --rejoin %lld s, and this "
-                           "program takes %s ranks: start it there, or compile the program for "
-                           "fewer, too (mgc --elastic)",
-                           *who ? who : "(all)", (long long)(c->patience / SECOND), have);
+    char *text =
+        rt_printf("the supervisor of RANK %s has not come within --rejoin %lld s, and this "
+                  "program takes %s ranks: start it there, or compile the program for "
+                  "fewer, too (mgc --elastic)",
+                  *who ? who : "(all)", (long long)(c->patience / SECOND), have);
     end(c, RT_LOST, text);
     free(who);
     free(have);

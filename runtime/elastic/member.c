@@ -21,7 +21,14 @@
 #include "runtime/elastic/supervisor.h"
 #include "runtime/net/ranks.h"
 
-enum { LOOK_MS = 100, CALL_SECONDS = 1, RETRY_MS = 200, REJOIN = 300, SUCCESSOR = 10, PARTING_SECONDS = 5 };
+enum {
+    LOOK_MS = 100,
+    CALL_SECONDS = 1,
+    RETRY_MS = 200,
+    REJOIN = 300,
+    SUCCESSOR = 10,
+    PARTING_SECONDS = 5
+};
 #define SECOND ((int64_t)1000000000)
 #define MS     ((int64_t)1000000)
 
@@ -31,16 +38,16 @@ typedef struct member {
     rt_roll_party party;
     rt_doors doors; /* where its own coordinator would listen */
     rt_roll_line line;
-    int at;                  /* the member whose coordinator it turns to */
-    int64_t alone, again;    /* ns: without a coordinator since, or 0; no call before */
-    const char *why;         /* the last call failed, or NULL */
+    int at;               /* the member whose coordinator it turns to */
+    int64_t alone, again; /* ns: without a coordinator since, or 0; no call before */
+    const char *why;      /* the last call failed, or NULL */
     bool noted;
     rt_spot spot[MG_RANKS_MAX]; /* the doors of all members, as far as they are known */
     rt_roll_word state;
     bool changed; /* the coordinator does not know the state yet */
     bool dropped; /* it killed its rank because it was told to */
     bool over;
-    int code; /* ... as it was told */
+    int code;      /* ... as it was told */
     int64_t parts; /* ns: it waits for no word any more, or 0 */
     char *variable[8];
 } member;
@@ -309,7 +316,8 @@ static void open_member(member *m, rt_supervisor *s)
     }
     rt_tcp_place_read(&m->place, w);
     if (m->place.port > 65534)
-        rt_die(RT_MISFIT, "supervisors meet at the port above %d, and there is none", m->place.port);
+        rt_die(RT_MISFIT, "supervisors meet at the port above %d, and there is none",
+               m->place.port);
     m->party = (rt_roll_party){.job = mg_key(m->place.job), .member = w->rank, .members = w->size};
     memcpy(m->party.secret, m->place.secret, sizeof m->party.secret);
     m->state = (rt_roll_word){.kind = RT_ROLL_STATE,
@@ -366,8 +374,8 @@ int rt_supervise_member(rt_supervisor *s)
             ended(m, &e);
     }
     if (s->overdue)
-        rt_complain("rank %u has not saved and ended within --grace %lld s: killed",
-                    m->state.place, (long long)s->run->options->grace);
+        rt_complain("rank %u has not saved and ended within --grace %lld s: killed", m->state.place,
+                    (long long)s->run->options->grace);
     const int code = m->over ? code_of(m) : s->overdue ? RT_LOST : RT_STOPPED;
     rt_roll_close(&m->line);
     if (s->coordinator && !m->over)

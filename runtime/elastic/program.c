@@ -92,7 +92,10 @@ char *rt_programs_text(const rt_programs *e)
     char *text = rt_printf("%s", "");
     for (int i = e->n - 1; i >= 0; i--) {
         char *before = text;
-        text = rt_printf("%s%s%lld", before, i == e->n - 1 ? "" : i ? ", " : " or ",
+        text = rt_printf("%s%s%lld", before,
+                         i == e->n - 1 ? ""
+                         : i           ? ", "
+                                       : " or ",
                          (long long)e->of[i].ranks);
         free(before);
     }
@@ -121,7 +124,8 @@ static int copy_out(const rt_programs *e, const mg_variant *v)
         rt_die(RT_FAILED, "no memory for the program of %lld ranks: %s", (long long)v->ranks,
                strerror(errno));
     if (sum != v->sum)
-        rt_die(RT_MISFIT, "the program of %lld ranks in this executable is damaged: compile it again",
+        rt_die(RT_MISFIT,
+               "the program of %lld ranks in this executable is damaged: compile it again",
                (long long)v->ranks);
     free(chunk);
     return fd;

@@ -113,9 +113,9 @@ void rt_pulse_log(const mg_run *r)
     const int ranks = rt_ranks_of(r->program, RT_ALL_AXES);
     const int64_t lost = p->died > r->state.step ? p->died - r->state.step : 0;
     char *mesh = mesh_text(r->program), *why = rt_json_escape(p->why);
-    char *steps = p->died == RT_STEP_UNKNOWN ? rt_printf("steps lost: unknown")
-                                             : rt_printf("%" PRId64 " step%s lost", lost,
-                                                         lost == 1 ? "" : "s");
+    char *steps = p->died == RT_STEP_UNKNOWN
+                      ? rt_printf("steps lost: unknown")
+                      : rt_printf("%" PRId64 " step%s lost", lost, lost == 1 ? "" : "s");
     char *count = p->died == RT_STEP_UNKNOWN ? rt_printf("null") : rt_printf("%" PRId64, lost);
     rt_log_line(r->log, "restart %d of %d: %s; on %d rank%s%s%s%s: %s", p->restarts,
                 p->restarts_max, steps, ranks, ranks == 1 ? "" : "s", *mesh ? " (" : "", mesh,

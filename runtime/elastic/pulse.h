@@ -1,5 +1,5 @@
-/* pulse.h - the memory that a program shares with its supervisor (supervisor.h): how far it has come,
- * what went wrong, and, of a program that was started again, why that was.
+/* pulse.h - the memory that a program shares with its supervisor (supervisor.h): how far it has
+ * come, what went wrong, and, of a program that was started again, why that was.
  *
  * The supervisor makes the memory anew for each start, and hands over its descriptor in
  * MGC_SUPERVISOR. The ranks that a program starts itself share it; its first process writes. */
@@ -8,9 +8,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-enum { RT_CAUSE = 512 };      /* bytes of a cause, with its end */
+enum { RT_CAUSE = 512 };     /* bytes of a cause, with its end */
 #define RT_STEP_UNKNOWN (-1) /* no step was told of */
 
 typedef struct rt_pulse {
@@ -34,6 +35,9 @@ void rt_pulse_free(rt_pulse *p, int fd);
 /* The program: that of its supervisor; NULL: it has none. From now on its errors are written
  * there. Ends the program if MGC_SUPERVISOR is not what a supervisor sets. */
 rt_pulse *rt_pulse_find(void);
+
+/* text.c: from now on the first line of each error is in at[0..size), too. */
+void rt_errors_to(char *at, size_t size, atomic_flag *writing);
 
 struct mg_run;
 /* Of the leader: training begins, a step is done; the log says why the run was started again. */

@@ -28,8 +28,7 @@ static bool send_all(rt_roll_line *l, const void *what, size_t bytes)
 
 void rt_roll_open(rt_roll_line *l, const rt_roll_party *p, int fd, bool calls)
 {
-    *l = (rt_roll_line){
-        .fd = fd, .calls = calls, .said_ns = rt_now_ns(), .heard_ns = rt_now_ns()};
+    *l = (rt_roll_line){.fd = fd, .calls = calls, .said_ns = rt_now_ns(), .heard_ns = rt_now_ns()};
     l->mine = (rt_roll_hello){.version = VERSION,
                               .member = (uint32_t)p->member,
                               .members = (uint32_t)p->members,

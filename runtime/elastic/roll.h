@@ -18,7 +18,8 @@
 typedef struct rt_roll_hello {
     char magic[8];
     uint32_t version;
-    uint32_t member, members; /* the launcher's RANK and WORLD_SIZE; of a coordinator its member's */
+    uint32_t member,
+        members; /* the launcher's RANK and WORLD_SIZE; of a coordinator its member's */
     uint32_t zero;
     uint64_t job;
     uint8_t nonce[16];
@@ -38,34 +39,34 @@ typedef enum rt_roll_kind {
 /* Not all fields are of all kinds. Both ends are the same executable on machines of one kind. */
 typedef struct rt_roll_word {
     uint32_t kind;
-    uint32_t runs;       /* state: its rank runs, in `generation` */
-    uint32_t stops;      /* ... it was told to stop, and begins nothing */
-    uint32_t generation; /* state: the last one that it was told to begin; begin: the new one */
-    uint32_t size, place;             /* of that generation: ranks, and its rank */
+    uint32_t runs;        /* state: its rank runs, in `generation` */
+    uint32_t stops;       /* ... it was told to stop, and begins nothing */
+    uint32_t generation;  /* state: the last one that it was told to begin; begin: the new one */
+    uint32_t size, place; /* of that generation: ranks, and its rank */
     uint32_t local_size, local_place; /* ... on its machine */
     uint32_t outcome;                 /* state: rt_outcome of the last end */
     int32_t code;
     int32_t restarts, restarts_max; /* in all */
     uint32_t began;                 /* see rt_pulse */
-    uint32_t sees;    /* state: its --out is the directory that `mark` was left in */
-    int64_t step;     /* steps done at the end, or RT_STEP_UNKNOWN */
-    uint64_t host;    /* rt_host_id */
-    uint64_t mark;    /* a random number of the run, from its first start on */
-    rt_spot door;     /* state: where its coordinator would listen */
-    rt_spot leader;   /* begin: where rank 0 is to listen; version 0: at MASTER_ADDR */
+    uint32_t sees;                  /* state: its --out is the directory that `mark` was left in */
+    int64_t step;                   /* steps done at the end, or RT_STEP_UNKNOWN */
+    uint64_t host;                  /* rt_host_id */
+    uint64_t mark;                  /* a random number of the run, from its first start on */
+    rt_spot door;                   /* state: where its coordinator would listen */
+    rt_spot leader; /* begin: where rank 0 is to listen; version 0: at MASTER_ADDR */
     char cause[RT_CAUSE];
     rt_spot doors[MG_RANKS_MAX]; /* begin, wait: those of all members */
 } rt_roll_word;
 
 /* One end of a connection. */
 typedef struct rt_roll_line {
-    int fd; /* -1: none */
-    bool calls; /* the member's end */
+    int fd;       /* -1: none */
+    bool calls;   /* the member's end */
     bool greeted; /* the other hello has come */
     rt_roll_hello mine, theirs;
-    uint64_t said, heard; /* words */
+    uint64_t said, heard;      /* words */
     int64_t said_ns, heard_ns; /* the last ones, or the start */
-    size_t came;          /* bytes of what is coming */
+    size_t came;               /* bytes of what is coming */
     struct {
         rt_roll_word word;
         uint8_t mac[RT_MAC_BYTES];
@@ -89,7 +90,8 @@ bool rt_roll_say(rt_roll_line *l, const rt_roll_party *p, const rt_roll_word *w)
 int rt_roll_hear(rt_roll_line *l, const rt_roll_party *p, rt_roll_word *w, const char **why);
 
 /* The mark that rank 0's supervisor leaves in --out: a directory with it is that of this run, also
- * where another machine sees it. rt_mark_leave makes the directory; it ends the program on error. */
+ * where another machine sees it. rt_mark_leave makes the directory; it ends the program on error.
+ */
 void rt_mark_leave(const char *out, uint64_t mark);
 bool rt_mark_is_there(const char *out, uint64_t mark);
 

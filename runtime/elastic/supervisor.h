@@ -31,18 +31,18 @@ typedef struct rt_supervisor {
     rt_programs programs;
     int signals; /* descriptor of those that it takes */
     sigset_t before;
-    int stop;        /* the signal that asked it to save and stop, or 0 */
-    int64_t stop_by; /* ns: --grace is over, or 0: no limit */
-    bool overdue;    /* ... and the program was killed */
-    pid_t child;     /* 0: none */
+    int stop;          /* the signal that asked it to save and stop, or 0 */
+    int64_t stop_by;   /* ns: --grace is over, or 0: no limit */
+    bool overdue;      /* ... and the program was killed */
+    pid_t child;       /* 0: none */
     pid_t coordinator; /* this member's (member.c); 0: none */
     int memory;
     rt_pulse *pulse;
-    uint64_t beats; /* last seen, */
+    uint64_t beats;  /* last seen, */
     int64_t beat_ns; /* ... at that time */
 } rt_supervisor;
 
-/* What the program is to be: of so many ranks, with these variables ("NAME=VALUE", NULL ends
+/* The program that is to begin: of so many ranks, with these variables ("NAME=VALUE", NULL ends
  * them). */
 typedef struct rt_start {
     int ranks;
@@ -58,7 +58,8 @@ void rt_supervisor_start(rt_supervisor *s, const rt_start *how);
 /* Takes signals, passes them on, and looks at the program. True: it has ended, all of its processes
  * are gone, and *end says how. */
 bool rt_supervisor_look(rt_supervisor *s, rt_end *end);
-void rt_supervisor_kill(rt_supervisor *s); /* the program, at once; rt_supervisor_look tells of it */
+void rt_supervisor_kill(
+    rt_supervisor *s); /* the program, at once; rt_supervisor_look tells of it */
 /* Waits until there is a signal, or `fd` (-1: none) has `events`; at most ms. */
 void rt_supervisor_wait(const rt_supervisor *s, int fd, short events, int ms);
 /* The newest checkpoint of --out: "step 40"; the caller frees it. */

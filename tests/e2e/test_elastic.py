@@ -121,6 +121,8 @@ class Elastic(mgctest.Case):
         return found
 
     def events(self, out):
+        if not os.path.exists(self.path(f"{out}/metrics.jsonl")):
+            return []
         return [m for m in self.metrics(out) if m.get("event") == "restart"]
 
     def check_same(self, out, want, steps, every):
@@ -151,9 +153,9 @@ class Elastic(mgctest.Case):
 
     def test_killed_on_one_machine(self):
         """Ranks are killed, or stopped, at random moments; also the one that reads data and saves."""
-        steps, every, r, killed = 200 + 100 * KILLS, 20, random.Random(TURN + 1), []
+        steps, every, r, killed = 150 + 40 * KILLS, 10, random.Random(TURN + 1), []
         self.make("--precision", "f32")
-        self.run_it(self.args("whole", steps, "--save-every", every, "--keep", 2))
+        self.ends(self.begin(self.args("whole", steps)), seconds=600)
         p = self.begin(self.args("broken", steps, "--save-every", every, "--max-restarts", 2 * KILLS, "--hang-after", 1))
 
         def kill(i):
@@ -170,7 +172,7 @@ class Elastic(mgctest.Case):
                 pass
 
         self.disturb(p, "broken", steps, kill, r)
-        said = self.ends(p, seconds=300)
+        said = self.ends(p, seconds=600)
         self.check_same("broken", "whole", steps, every)
         self.assertGreater(len(killed), KILLS * 3 // 4)
         self.assertGreater(len(re.findall(r": restart \d+ of", said)), KILLS // 2, self.all_said())
@@ -209,10 +211,10 @@ class Elastic(mgctest.Case):
 
     def test_killed_on_two_machines(self):
         """Ranks, and machines with all their processes, which come back; also that of RANK 0."""
-        steps, every, r = 200 + 100 * KILLS, 20, random.Random(TURN + 2)
+        steps, every, r = 150 + 40 * KILLS, 10, random.Random(TURN + 2)
         where = self.machines()
         self.make("--precision", "f32")
-        self.run_it(self.args("whole", steps, "--save-every", every, "--keep", 2))
+        self.ends(self.begin(self.args("whole", steps)), seconds=600)
         argv = self.args("broken", steps, "--save-every", every, "--max-restarts", 3 * KILLS, "--hang-after", 2, "--rejoin", 60)
         m = self.members(where, argv)
         killed = {"rank": 0, "stopped": 0, "machine": 0}
@@ -277,6 +279,133 @@ class Elastic(mgctest.Case):
         self.all_end(m)
         self.check_same("spared", "whole", steps, 20)
         self.assertEqual([e["ranks"] for e in self.events("spared")], [2])
+
+    def test_what_ends_several(self):
+        """A signal, bad data, too many restarts, another secret; each process ends, and says why where one has to."""
+        self.make("--precision", "f32", "-D", "dp=2")
+        where = lambda rank, secret=SECRET, more={}: {**test_launch.torchrun(rank, 2, port=PORT), "MGC_SECRET": secret, **more}
+
+        def begin(out, *more, data="text1.txt"):
+            argv = ["./train", "--data", data, "--steps", "100000", "--out", out, "--threads", "1", *more]
+            return {rank: self.begin(argv, where(rank)) for rank in range(2)}
+
+        # Under srun, with torchrun's variables beside its own, and told to stop as SLURM would: all of them.
+        argv = self.args("stopped", 100000, "--max-restarts", 3, "--grace", 60)
+        m = {rank: self.begin(argv, where(rank, more=test_launch.srun(rank, 2))) for rank in range(2)}
+        self.await_steps("stopped", 20, m[0])
+        for p in m.values():
+            p.send_signal(signal.SIGTERM)
+        self.all_end(m, {0: 75, 1: 0})
+        self.assertEqual(len(os.listdir(self.path("stopped/ckpt"))), 1)
+        # Bad data is the leader's to find.
+        said = self.all_end(begin("no", "--max-restarts", "3", data="nothing"), 65)
+        self.assertNotIn("restart", said[0] + said[1])
+        # No restart is allowed, or one.
+        for most in (0, 1):
+            out = f"most{most}"
+            m = begin(out, "--max-restarts", str(most), "--save-every", "10", "--log-every", "1")
+            for n in range(most + 1):
+                self.await_steps(out, 30 * (n + 1) + max([e["step"] for e in self.events(out)], default=0), m[0])
+                os.kill(self.ranks_of(m[1].pid)[0], signal.SIGKILL)
+                until = time.monotonic() + 30
+                while n < most and not self.events(out):
+                    self.assertLess(time.monotonic(), until, self.all_said())
+                    time.sleep(0.02)
+            said = self.all_end(m, 69)
+            self.assertIn(f"the run was started again {most} times, as often as --max-restarts says", said[0])
+            self.assertIn("rank 1 was ended by signal 9 (Killed)", said[0])
+        # A supervisor that has another secret is let in nowhere, and the run begins without it.
+        argv = self.args("secret", 30, "--max-restarts", 3, "--rejoin", 30)
+        stranger = self.begin(["./train", *argv[1:-1], "1"], where(1, "5" + SECRET[1:]))
+        first = self.begin(argv, where(0))
+        until = time.monotonic() + 30
+        while "was sent away" not in self.said(first):
+            self.assertLess(time.monotonic(), until, self.all_said())
+            time.sleep(0.05)
+        self.assertIn("it has another MGC_SECRET", self.said(first))
+        self.all_end({0: first, 1: self.begin(argv, where(1))})
+        self.assertIn("no other supervisor has answered in 1 s", self.ends(stranger, 69))
+        # A supervisor that is alone says for whom it waits.
+        said = self.ends(self.begin(self.args("alone", 30, "--max-restarts", 3, "--rejoin", 1), where(0)), 69)
+        self.assertIn("the supervisor of RANK 1 has not come within --rejoin 1 s, and this program takes 2 ranks", said)
+
+    def test_a_network_is_cut(self):
+        """Each half takes the other for gone; one of them goes on, and no other writes to its directory."""
+        try:
+            tag, net, _ = self.hosts()
+        except unittest.SkipTest:
+            self.skipTest("this machine makes no network namespaces")
+        self.make("--precision", "f64", "--elastic", "1..4")
+        steps = 3000
+        argv = self.args("cut", steps, "--save-every", 20, "--max-restarts", 3, "--rejoin", 2)
+        m = {}
+        for rank in range(4):
+            env = {**test_launch.torchrun(rank, 4, rank % 2, 2, PORT), "MASTER_ADDR": net.replace(".0/24", ".1"), "MGC_SECRET": SECRET}
+            m[rank] = self.begin(["ip", "netns", "exec", f"{tag}h{1 + rank // 2}", *argv], env)
+        self.await_steps("cut", 50, m[0])
+        subprocess.run(["ip", "link", "set", f"{tag}v2", "down"], check=True)
+        codes = []
+        for rank, p in m.items():
+            p.wait(120)
+            codes.append(p.returncode)
+        self.assertEqual(sorted(codes[:2] + codes[2:]).count(0), 2, (codes, self.all_said()))
+        self.assertEqual((codes[0], codes[2]) if codes[0] == 0 else (codes[2], codes[0]), (codes[1] if codes[0] == 0 else codes[3], 1),
+                         (codes, self.all_said()))
+        self.assertIn("another program is writing to cut", self.all_said())
+        (event,) = self.events("cut")
+        self.assertEqual(event["ranks"], 2)
+        self.assertEqual(self.steps("cut"), steps)
+
+    def test_programs_of_several_ranks(self):
+        """One executable has them all: by --ranks, and by the number of processes; what is refused."""
+        self.make("--precision", "f64", "--elastic", "dp=1..4")
+        for n in (1, 2, 4):
+            self.run_it(self.args(f"n{n}", 5, "--ranks", n))
+        for rank, p in enumerate([self.begin(self.args("by2", 5), test_launch.torchrun(r, 2, port=PORT)) for r in range(2)]):
+            self.ends(p)
+        want = self.numbers("n1", 5)
+        for out in ("n2", "n4"):
+            for a, b in zip(want, self.numbers(out, 5)):
+                self.assertLess(abs(a - b), 1e-9)
+        self.assertEqual(self.saved("by2", 5), self.saved("n2", 5))
+        # A run goes on as another of them.
+        self.run_it(self.args("n1", 8, "--ranks", 4, "--resume"))
+        r = self.run_it(self.args("no", 5, "--ranks", 3), code=2)
+        self.assertIn("--ranks 3: this program was compiled for 1, 2 or 4", r.err)
+        said = self.ends(self.begin(self.args("no", 5), test_launch.torchrun(0, 3, port=PORT)), 78)
+        self.assertIn("this program takes 1, 2 or 4 ranks, and torchrun started 3 processes of it", said)
+        # A file that was damaged, or cut off, says so, or is the program of the most ranks alone.
+        whole = self.read("train")
+        for at in (len(whole) - 60, len(whole) - 200000):
+            self.write("train", whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+            self.assertIn("damaged: compile it again", self.run_it(self.args("no", 5, "--ranks", 1), code=78).err)
+        self.write("train", whole[:-100000])
+        self.assertIn("was compiled for 4;", self.run_it(self.args("no", 5, "--ranks", 1), code=2).err)
+
+    def test_ranges(self):
+        self.write("dps.mg", LAYOUT)
+        base = [MODEL, "--layout", "./dps.mg", "-D", "batch=8", "--elastic"]
+        r = self.compiles(*base, "1..4", "--plan")
+        rows = [line.split() for line in r.out.splitlines()[1:]]
+        self.assertEqual([row[:2] for row in rows], [["1", "one"], ["2", "dp=2"], ["not", "dp=3"], ["4", "dp=4"]])
+        self.assertIn("'batch' of 8 is not split evenly on 3 ranks", r.out)
+        one = self.compiles(MODEL, "--layout", "./dps.mg", "-D", "batch=8", "-D", "dp=2", "--check").out
+        self.assertIn(" ".join(rows[1][2:4]), one)  # the memory of the plan that is made alone
+        for words, code, says in ((["3..3", "--check"], 1, "MG0626"), (["3..x", "--check"], 2, "is no range of ranks"),
+                                  (["4..2", "--check"], 2, "a range counts up"), (["0..2", "--check"], 2, "a range counts up"),
+                                  (["=1..2", "--check"], 2, "is no range of ranks"), (["no=1..2", "--check"], 1, "MG0626"),
+                                  (["1..999", "--check"], 2, "of at most 256"), (["1..2"], 2, "nothing to do"),
+                                  (["1..2", "--schedule"], 2, "--schedule is of one program"),
+                                  (["1..2", "--emit=c", "-o", "x.c"], 2, "--emit is of one program")):
+            r = self.mgc(*base, *words)
+            self.assertEqual(r.returncode, code, (words, r.err))
+            self.assertIn(says, r.err, words)
+        r = self.mgc(MODEL, "--elastic", "1..2", "--check")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("MG0625", r.err)
+        r = self.mgc("fmt", "--elastic", "1..2", MODEL)
+        self.assertEqual(r.returncode, 2)
+
 
 if __name__ == "__main__":
     mgctest.main()

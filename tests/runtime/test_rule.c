@@ -18,8 +18,7 @@ static void outcomes(void **state)
     for (int code = 1; code < 256; code++) {
         const bool again = code == RT_LOST || code == RT_BROKE || code == RT_IO;
         if (code != RT_STOPPED)
-            assert_int_equal(rt_outcome_of(code, false),
-                             again ? RT_ENDED_LOST : RT_ENDED_FOR_GOOD);
+            assert_int_equal(rt_outcome_of(code, false), again ? RT_ENDED_LOST : RT_ENDED_FOR_GOOD);
     }
 }
 

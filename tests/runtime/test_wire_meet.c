@@ -313,8 +313,7 @@ static void misfits(void **state)
         j.generation = other.generation ? other.generation + 1 : 0;
         process leader = unit_rank(&j, 0, NULL);
         other.port = j.port;
-        unit_ends(unit_rank(&other, 1, NULL), (int)cases[i].code,
-                  cases[i].words);
+        unit_ends(unit_rank(&other, 1, NULL), (int)cases[i].code, cases[i].words);
         char *said = others_come(&j, leader, 1);
         assert_int_equal(count(said, cases[i].noted), 1);
         free(said);
