@@ -288,8 +288,11 @@ static void say_state(member *m)
 {
     rt_roll_word *mine = &m->state;
     const int64_t now = rt_now_ns();
-    if (m->line.fd >= 0 && now - m->line.heard_ns > RT_ROLL_SILENCE * SECOND)
+    if (m->line.fd >= 0 && now - m->line.heard_ns > RT_ROLL_SILENCE * SECOND) {
+        if (m->s->coordinator) /* its own is stopped: the next one takes its place */
+            kill(m->s->coordinator, SIGKILL);
         lost_coordinator(m, "it is silent");
+    }
     if (m->line.fd < 0 || !m->line.greeted ||
         (!m->changed && now - m->line.said_ns < RT_ROLL_EVERY * SECOND))
         return;

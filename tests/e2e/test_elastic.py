@@ -280,6 +280,34 @@ class Elastic(mgctest.Case):
         self.check_same("spared", "whole", steps, 20)
         self.assertEqual([e["ranks"] for e in self.events("spared")], [2])
 
+    def coordinator(self, supervisor):
+        """The process that lets ranks begin: a child without the variables of a rank."""
+        found = [pid for pid in below(supervisor)[1:] if b"--data" in of_process(pid)[0] and b"MGC_GENERATION" not in of_process(pid)[1]]
+        return found[0] if found else None
+
+    def test_the_coordinator_is_lost(self):
+        """The ranks go on, and another one learns all it needs from the members; also if it is stopped."""
+        self.make("--precision", "f32", "-D", "dp=2")
+        for how in (signal.SIGKILL, signal.SIGSTOP) if FULL else (signal.SIGKILL,):
+            out, steps = f"lost{int(how)}", 2000
+            self.ends(self.begin(self.args("whole", steps)))
+            argv = self.args(out, steps, "--save-every", 20, "--max-restarts", 5, "--rejoin", 60)
+            m = {rank: self.begin(argv, {**test_launch.torchrun(rank, 2, port=PORT), "MGC_SECRET": SECRET}) for rank in range(2)}
+            self.await_steps(out, 30, m[0])
+            first = self.coordinator(m[0].pid)
+            os.kill(first, how)
+            until = time.monotonic() + 60
+            while self.coordinator(m[0].pid) in (None, first):
+                self.assertLess(time.monotonic(), until, self.all_said())
+                time.sleep(0.05)
+            self.await_steps(out, self.steps(out) + 20, m[0])
+            self.assertEqual(self.events(out), [])
+            for pid in self.ranks_of(m[1].pid):
+                os.kill(pid, signal.SIGKILL)
+            self.all_end(m)
+            self.check_same(out, "whole", steps, 20)
+            self.assertEqual([e["restart"] for e in self.events(out)], [1])
+
     def test_what_ends_several(self):
         """A signal, bad data, too many restarts, another secret; each process ends, and says why where one has to."""
         self.make("--precision", "f32", "-D", "dp=2")
