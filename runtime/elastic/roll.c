@@ -77,11 +77,14 @@ bool rt_roll_say(rt_roll_line *l, const rt_roll_party *p, const rt_roll_word *w)
     struct {
         rt_roll_word word;
         uint8_t mac[RT_MAC_BYTES];
-    } *out = rt_alloc(1, sizeof *out);
+    } *out;
+    if (!l->greeted)
+        return false;
+    out = rt_alloc(1, sizeof *out);
     memcpy(&out->word, w, sizeof *w);
     testify(l, p, l->calls, l->said++, &out->word, out->mac);
     l->said_ns = rt_now_ns();
-    const bool good = l->greeted && send_all(l, out, sizeof *out);
+    const bool good = send_all(l, out, sizeof *out);
     free(out);
     return good;
 }
