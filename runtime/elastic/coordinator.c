@@ -6,7 +6,8 @@
  * generation end (their watchdogs see to that, or else this process tells the members to kill
  * them), and the next generation begins:
  *
- *   at once, as soon as there are members enough for the most ranks that the program has;
+ *   at once, as soon as there are members enough for as many ranks as before, at first for the
+ *   most ranks that the program has;
  *   after --rejoin seconds, with the most ranks for which there are members.
  *
  * All that this process knows it has from the members' words: when it dies, the next one asks them
@@ -21,7 +22,7 @@
 #include "runtime/elastic/roll.h"
 #include "runtime/elastic/supervisor.h"
 
-enum { GUESTS = 16, TICK_MS = 100, NOTE_SECONDS = 5 };
+enum { GUESTS = 16, TICK_MS = 100, NOTE_SECONDS = 5, SPARE_SECONDS = 10 };
 /* Ranks get some time to find out by themselves what is wrong, and to say it. */
 enum {
     PATIENCE_SECONDS = 2,
@@ -36,6 +37,7 @@ typedef struct seat {
     rt_roll_line line; /* fd -1: it is not there */
     rt_roll_word said; /* its last state; kind 0: it has said none */
     int begun;         /* the generation that it was told to begin over this line, or 0 */
+    uint64_t doubled;  /* another process that has its RANK, or 0 */
     bool told;         /* to drop this generation */
     bool parted;       /* it was told that it is over */
 } seat;
@@ -375,7 +377,8 @@ static void gather(coordinator *c)
 {
     const rt_programs *e = &c->s->programs;
     const int64_t now = rt_now_ns();
-    const int most = rt_programs_most(e, c->party->members);
+    /* After a start with fewer ranks nobody waits again for those that had not come. */
+    const int most = c->generation ? c->size : rt_programs_most(e, c->party->members);
     int ready = 0;
     for (int i = 0; i < c->party->members; i++)
         ready += is_ready(&c->seat[i]);
@@ -383,6 +386,11 @@ static void gather(coordinator *c)
     if (!c->noted && ready < most && now - c->gathers > NOTE_SECONDS * SECOND)
         note_wait(c, ready);
     if (now < c->not_before || (ready < most && now - c->gathers < c->patience))
+        return;
+    /* At first all are on their way: ranks are of the first of them, and spares of the last. */
+    if (!c->generation && ready < c->party->members &&
+        now - c->gathers <
+            (c->patience < SPARE_SECONDS * SECOND ? c->patience : SPARE_SECONDS * SECOND))
         return;
     if (size) {
         begin(c, size);
@@ -436,10 +444,22 @@ static void let_in(coordinator *c, int door)
     rt_roll_open(&g->line, c->party, fd, false);
 }
 
-/* A member comes, perhaps while its old connection seems to stand. */
+/* A member comes, perhaps while its old connection, or that of the one before it, seems to stand;
+ * but not while another process that has its RANK speaks. */
 static void seat_guest(coordinator *c, guest *g, const rt_roll_word *w)
 {
+    enum { SPEAKS_SECONDS = 3 * RT_ROLL_EVERY };
     seat *s = &c->seat[g->line.theirs.member];
+    if (is_here(s) && s->said.self != w->self &&
+        rt_now_ns() - s->line.heard_ns < SPEAKS_SECONDS * SECOND) {
+        if (s->doubled != w->self)
+            rt_note("a process that called here was sent away: another one is the supervisor of "
+                    "RANK %u already",
+                    g->line.theirs.member);
+        s->doubled = w->self;
+        rt_roll_close(&g->line);
+        return;
+    }
     leaves(s);
     s->line = g->line;
     s->said = *w;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -327,6 +328,8 @@ static void open_member(member *m, rt_supervisor *s)
                               .outcome = RT_ENDED_LOST,
                               .step = RT_STEP_UNKNOWN,
                               .host = rt_host_id(w)};
+    if (getrandom(&m->state.self, sizeof m->state.self, 0) != sizeof m->state.self)
+        rt_die(RT_FAILED, "no random numbers: %s", strerror(errno));
     rt_tcp_place at = m->place;
     at.port++;
     while (!w->rank && !m->doors.n) {

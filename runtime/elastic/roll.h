@@ -50,6 +50,7 @@ typedef struct rt_roll_word {
     uint32_t began;                 /* see rt_pulse */
     uint32_t sees;                  /* state: its --out is the directory that `mark` was left in */
     int64_t step;                   /* steps done at the end, or RT_STEP_UNKNOWN */
+    uint64_t self;                  /* state: a random number of the member's process */
     uint64_t host;                  /* rt_host_id */
     uint64_t mark;                  /* a random number of the run, from its first start on */
     rt_spot door;                   /* state: where its coordinator would listen */

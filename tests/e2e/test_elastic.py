@@ -243,17 +243,27 @@ class Elastic(mgctest.Case):
         for gone in ((2, 3), (0, 1)) if FULL else (((2, 3), (0, 1))[TURN % 2],):
             where = self.machines()
             self.make("--precision", "f64", "--elastic", "1..4")
-            steps, out = 300, f"less{gone[0]}"
-            self.run_it(self.args("whole", steps, "--ranks", 4))
+            steps, out = 1000, f"less{gone[0]}"
+            self.ends(self.begin(self.args("whole", steps, "--ranks", 4)))
             argv = self.args(out, steps, "--save-every", 20, "--max-restarts", 3, "--rejoin", 2)
             m = self.members(where, argv)
             self.await_steps(out, 50, m[0])
             self.kill_machine(m, gone)
             for rank in gone:
                 del m[rank]
+            until = time.monotonic() + 60
+            while not self.events(out):
+                self.assertLess(time.monotonic(), until, self.all_said())
+                time.sleep(0.05)
+            # Another restart waits for nobody.
+            self.await_steps(out, self.events(out)[0]["step"] + 30, next(iter(m.values())))
+            began = time.monotonic()
+            for pid in self.ranks_of(max(m.items())[1].pid):
+                os.kill(pid, signal.SIGKILL)
+            while len(self.events(out)) < 2 and time.monotonic() < began + 60:
+                time.sleep(0.05)
             self.all_end(m)
-            (event,) = self.events(out)
-            self.assertEqual((event["ranks"], event["mesh"], event["restart"]), (2, "dp=2", 1))
+            self.assertEqual([(e["ranks"], e["mesh"], e["restart"]) for e in self.events(out)], [(2, "dp=2", 1), (2, "dp=2", 2)])
             for a, b in zip(self.numbers("whole", steps), self.numbers(out, steps)):
                 self.assertLess(abs(a - b), 1e-9)
 
@@ -268,12 +278,17 @@ class Elastic(mgctest.Case):
     def test_spare(self):
         """A process more than ranks waits, and takes the place of one that is gone for good."""
         self.make("--precision", "f32", "-D", "dp=2")
-        steps = 300
-        self.run_it(self.args("whole", steps))
+        steps = 2000
+        self.ends(self.begin(self.args("whole", steps)))
         argv = self.args("spared", steps, "--save-every", 20, "--max-restarts", 3, "--rejoin", 60)
         m = {rank: self.begin(argv, {**test_launch.torchrun(rank, 3, port=PORT), "MGC_SECRET": SECRET}) for rank in range(3)}
         self.await_steps("spared", 50, m[0])
         self.assertEqual([len(self.ranks_of(m[rank].pid)) for rank in (1, 2)], [1, 0])
+        # Another process that takes itself for one of them is sent away, and disturbs nobody.
+        double = self.begin([*argv[:-1], "1"], {**test_launch.torchrun(1, 3, port=PORT), "MGC_SECRET": SECRET})
+        self.assertIn("no other supervisor has answered in 1 s", self.ends(double, 69))
+        self.assertIn("another one is the supervisor of RANK 1 already", self.said(m[0]))
+        self.assertEqual(self.events("spared"), [])
         self.kill_machine(m, (1,))
         del m[1]
         self.all_end(m)
