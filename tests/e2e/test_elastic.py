@@ -40,6 +40,7 @@ def of_process(pid):
         return b"", b""
 
 
+@mgctest.in_turns_of(2)
 class Elastic(mgctest.Case):
     run_it, start, hosts = (getattr(test_launch.Launch, f) for f in ("run_it", "start", "hosts"))
 
@@ -448,8 +449,12 @@ class Elastic(mgctest.Case):
         r = self.mgc(MODEL, "--elastic", "1..2", "--check")
         self.assertEqual(r.returncode, 1)
         self.assertIn("MG0625", r.err)
-        r = self.mgc("fmt", "--elastic", "1..2", MODEL)
-        self.assertEqual(r.returncode, 2)
+        for words in (("fmt", MODEL), ("explain", MODEL, "wq"), ("env",)):
+            self.assertEqual(self.mgc(*words, "--elastic", "1..2").returncode, 2, words)
+        # A source that is wrong is told of once, and its remedies are tried without the range.
+        r = self.mgc(MODEL, "--layout", "./dps.mg", "-D", "batch=9", "--elastic", "1..4", "--check")
+        self.assertEqual((r.returncode, r.out), (1, ""))
+        self.assertIn("MG0332", r.err)
 
 
 if __name__ == "__main__":
