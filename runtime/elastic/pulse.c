@@ -86,6 +86,12 @@ void rt_pulse_begin(const mg_run *r)
     r->pulse->began = true;
 }
 
+void rt_pulse_follow(const mg_run *r)
+{
+    if (r->pulse)
+        r->pulse->began = true;
+}
+
 void rt_pulse_step(const mg_run *r)
 {
     if (r->pulse)

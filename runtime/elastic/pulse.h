@@ -42,6 +42,8 @@ void rt_errors_to(char *at, size_t size, atomic_flag *writing);
 struct mg_run;
 /* Of the leader: training begins, a step is done; the log says why the run was started again. */
 void rt_pulse_begin(const struct mg_run *r);
+/* Of a follower, before a step: the leader has begun. */
+void rt_pulse_follow(const struct mg_run *r);
 void rt_pulse_step(const struct mg_run *r);
 void rt_pulse_log(const struct mg_run *r);
 

@@ -73,7 +73,7 @@ class Elastic(mgctest.Case):
 
     def setUp(self):
         super().setUp()
-        self.logs = []
+        self.logs, self.kills = [], []
         self.addCleanup(lambda: [f.close() for f in self.logs])
 
     def said(self, p):
@@ -131,9 +131,13 @@ class Elastic(mgctest.Case):
         self.assertEqual(self.saved(out, steps), self.saved(want, steps))
         losses = [[(m["step"], m["loss"]) for m in self.metrics(o) if "loss" in m] for o in (want, out)]
         self.assertEqual(*losses)
+        self.assertEqual([n for n in os.listdir(self.path(out)) if n.startswith("previous")], [])
         for e in self.events(out):
             if e["lost_steps"] is not None:
                 self.assertLessEqual(e["lost_steps"], every, e)
+            done = [step for when, step in self.kills if when < e["time"]]
+            if done:
+                self.assertGreaterEqual(e["step"], done[-1] - every, (e, done))
 
     def ranks_of(self, supervisor):
         """The processes below a supervisor that are ranks: the first, and those that it started."""
@@ -150,6 +154,8 @@ class Elastic(mgctest.Case):
             else:
                 self.await_steps(out, at, now() if now else p)
                 time.sleep(r.uniform(0, 0.02))
+            step = self.steps(out)
+            self.kills.append((time.time(), step))
             kill(i)
 
     def test_killed_on_one_machine(self):
@@ -256,6 +262,8 @@ class Elastic(mgctest.Case):
             while not self.events(out):
                 self.assertLess(time.monotonic(), until, self.all_said())
                 time.sleep(0.05)
+            self.assertGreaterEqual(self.events(out)[0]["step"], 40)
+            self.assertFalse(os.path.exists(self.path(f"{out}/previous-1")))
             # Another restart waits for nobody.
             self.await_steps(out, self.events(out)[0]["step"] + 30, next(iter(m.values())))
             began = time.monotonic()
@@ -295,6 +303,22 @@ class Elastic(mgctest.Case):
         self.all_end(m)
         self.check_same("spared", "whole", steps, 20)
         self.assertEqual([e["ranks"] for e in self.events("spared")], [2])
+
+    def test_out_is_not_shared(self):
+        """A machine that does not see the run's directory does not go on with what it has under that name."""
+        self.make("--precision", "f32", "-D", "dp=2", "--elastic", "1..2")
+        argv = self.args("mine", 100000, "--save-every", 20, "--max-restarts", 3, "--rejoin", 1)
+        os.mkdir(self.path("other"))
+        # An earlier run under the same name, which is another's.
+        self.run_it(self.args("other/mine", 40, "--save-every", 20, "--ranks", 1))
+        there = [os.path.abspath(self.path("train")), "--data", self.path("text1.txt"), *argv[3:]]
+        env = lambda rank: {**test_launch.torchrun(rank, 2, port=PORT), "MGC_SECRET": SECRET}
+        m = {0: self.begin(argv, env(0)), 1: self.begin(["sh", "-c", 'cd other; exec "$@"', "sh", *there], env(1))}
+        self.await_steps("mine", 50, m[0])
+        self.kill_machine(m, (0,))
+        self.assertIn("none of the machines that are left sees the directory of --out", self.ends(m[1], 78))
+        self.assertEqual(sorted(os.listdir(self.path("other/mine/ckpt"))), ["step-00000020", "step-00000040"])
+        self.assertFalse(os.path.exists(self.path("other/mine/previous-1")))
 
     def coordinator(self, supervisor):
         """The process that lets ranks begin: a child without the variables of a rank."""
