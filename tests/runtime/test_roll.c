@@ -18,7 +18,7 @@ static void connect_them(int fd[2])
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd), 0);
 }
 
-/* What an end hears until there is a word, or nothing more. */
+/* Hears until there is a word, or nothing more. */
 static int hear(rt_roll_line *l, const rt_roll_party *p, rt_roll_word *w, const char **why)
 {
     int came = 0;
