@@ -563,6 +563,8 @@ Exit compile(Session *s)
     Compiled c = {0};
     const char *after = NULL;
     Exit wrong = check_options(s);
+    if (!wrong && o->elastic)
+        return compile_elastic(s);
     if (o->time_passes)
         times_begin(s);
     if (o->report)

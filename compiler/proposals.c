@@ -38,7 +38,8 @@ static bool set_option(Arena *a, Options *o, const char *text)
 static void only_check(Options *o)
 {
     o->check = !o->command || !strcmp(o->command, "fmt");
-    o->out = o->emit = o->plan = o->trace = o->report = o->memory = o->proposals = NULL;
+    o->out = o->elastic = o->emit = o->plan = o->trace = o->report = o->memory = o->proposals =
+        NULL;
     o->with_kernels = o->frontier = o->fusion = o->schedule = o->time_passes = false;
     o->print_after.n = 0;
 }

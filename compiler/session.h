@@ -27,6 +27,9 @@ void times_print(const Session *s, FILE *out);
 /* compile.c: a model or an IR text, through the passes, to what the options ask for. */
 Exit compile(Session *s);
 
+/* elastic.c: programs for several numbers of ranks, in one executable. */
+Exit compile_elastic(Session *s);
+
 /* An input as far as it is compiled. The plan is NULL if the range of passes ends before it. */
 typedef struct Compiled {
     Module *module;

@@ -27,7 +27,8 @@ static bool plain(const Options *o, bool compiles)
            !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type && !o->out &&
            !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion && !o->report &&
            !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
-           !o->from && !o->once && !o->serve && !o->bind && !o->launch && (compiles || !front);
+           !o->from && !o->once && !o->serve && !o->bind && !o->launch && !o->elastic &&
+           (compiles || !front);
 }
 
 static Exit command_explain(Session *s)

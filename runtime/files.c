@@ -104,3 +104,17 @@ bool rt_is_file_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/');
 }
+
+void rt_make_directories(const char *path)
+{
+    char *copy = rt_printf("%s", path);
+    for (char *s = copy + 1; *s; s++)
+        if (*s == '/') {
+            *s = 0;
+            mkdir(copy, 0777);
+            *s = '/';
+        }
+    if (mkdir(copy, 0777) && errno != EEXIST)
+        rt_die(RT_IO, "--out %s: %s", path, strerror(errno));
+    free(copy);
+}

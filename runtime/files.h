@@ -24,6 +24,9 @@ FILE *rt_file_create(const char *path);
 int rt_folder_open(const char *path);
 int rt_folder_inside(int at, const char *name);
 
+/* Makes the directory of --out, with those above it; ends the program if it cannot. */
+void rt_make_directories(const char *path);
+
 /* Opens OUT/ckpt; -1 on error. rt_checkpoints_wrong: NULL, or why it cannot be a folder (the caller
  * frees it); the folder may be missing. */
 int rt_checkpoints_open(const char *out);

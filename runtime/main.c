@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/followers.h"
 #include "runtime/checkpoint/adapter.h"
 #include "runtime/data/batch.h"
+#include "runtime/elastic/supervisor.h"
 #include "runtime/data/pack.h"
 #include "runtime/health/health.h"
 #include "runtime/net/ranks.h"
@@ -85,20 +86,6 @@ void rt_open_data(mg_run *r)
                r->val->windows, p->eval.batch);
 }
 
-static void make_directories(const char *path)
-{
-    char *copy = rt_printf("%s", path);
-    for (char *s = copy + 1; *s; s++)
-        if (*s == '/') {
-            *s = 0;
-            mkdir(copy, 0777);
-            *s = '/';
-        }
-    if (mkdir(copy, 0777) && errno != EEXIST)
-        rt_die(RT_IO, "--out %s: %s", path, strerror(errno));
-    free(copy);
-}
-
 /* 0, or the error. */
 static int lock(int fd)
 {
@@ -109,7 +96,7 @@ static int lock(int fd)
  * reason. */
 static void claim_out(mg_run *r)
 {
-    make_directories(r->options->out);
+    rt_make_directories(r->options->out);
     char *path = rt_printf("%s/.lock", r->options->out);
     r->lock = rt_file_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (r->lock < 0)
@@ -296,6 +283,7 @@ static void find_world(mg_run *r)
     if (w->launcher != RT_BARE && w->size > 1)
         rt_speak_for(w->rank);
     rt_be_quiet(w->rank > 0);
+    r->stdout_kept = w->rank > 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
     if (w->rank > 0 && !freopen("/dev/null", "w", stdout))
         rt_warn("standard output: %s", strerror(errno));
 }
@@ -358,7 +346,9 @@ static rt_exit train(mg_run *r)
     rt_signals_catch(r);
     fill_arena(r, checkpoint); /* a start that fails leaves no trace */
     rt_resume_set_aside(r, checkpoint ? r->state.step : -1);
+    rt_pulse_begin(r);
     r->log = rt_log_open(r, checkpoint ? r->state.step : -1);
+    rt_pulse_log(r);
     if (checkpoint) {
         rt_log_line(r->log, "resumed from %s", checkpoint);
         rt_checkpoint_prune(r); /* a run that was killed may have saved without pruning */
@@ -445,8 +435,12 @@ int main(int argc, char **argv)
                 .saved_step = -1};
     r.started = rt_now_ns();
     check_abi(r.program);
+    r.pulse = rt_pulse_find();
     find_world(&r);
     rt_options_parse(&options, r.program, argc, argv);
+    int code;
+    if (rt_elastic(&r, argv, &code))
+        return code;
     if (options.products && !r.program->cuda_kernels)
         rt_die(RT_USAGE, "--products: %s runs on the processor, whose products have one algorithm",
                r.program->name);

@@ -175,8 +175,10 @@ static void print_help(const mg_program *p)
     }
     printf("\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 69 a rank is gone or "
            "hangs,\n"
-           "      74 input/output, 75 stopped by a signal after saving, 76 wrong bits (--health),\n"
-           "      77 no GPU, 78 not the machine or number of ranks compiled for\n");
+           "      71 a GPU or its library failed, 74 input/output, 75 stopped by a signal after "
+           "saving,\n"
+           "      76 wrong bits (--health), 77 no GPU, 78 not the machine or number of ranks compiled "
+           "for\n");
     printf("\n%s from %s, layout %s, %s, fingerprint %016" PRIx64 "\n", p->name, p->source,
            p->layout, p->compiler, p->fingerprint);
 }
@@ -366,7 +368,15 @@ static void settle(rt_options *o, const mg_program *p)
         o->save_every.steps = whole_rollouts(p, 1000);
     if (o->log_every == RT_UNSET)
         o->log_every = 1;
-    if (o->hang_after != RT_UNSET && rt_ranks_of(p, ~(uint32_t)0) == 1)
+    if (o->max_restarts > 1000000 || o->rejoin > 1000000 || o->grace > 1000000)
+        rt_die(RT_USAGE, "--max-restarts, --rejoin and --grace are at most 1000000");
+    if (o->rejoin != RT_UNSET && o->max_restarts == RT_UNSET)
+        rt_die(RT_USAGE, "--rejoin is for --max-restarts N");
+    if ((o->max_restarts != RT_UNSET || o->grace != RT_UNSET) && !o->data.n)
+        rt_die(RT_USAGE, "--%s is for a run that trains, which needs --data",
+               o->grace != RT_UNSET ? "grace" : "max-restarts");
+    if (o->hang_after != RT_UNSET && o->max_restarts == RT_UNSET && o->ranks == RT_UNSET &&
+        rt_ranks_of(p, ~(uint32_t)0) == 1)
         rt_die(RT_USAGE, "--hang-after: this program has one rank, which waits for no other");
     if (!isnan(o->skip_spikes) && p->as_ready)
         rt_die(

@@ -28,6 +28,7 @@ typedef enum rt_exit {
     RT_USAGE = 2,      /* the command line is wrong */
     RT_BAD_DATA = 65,  /* data or a checkpoint is wrong */
     RT_LOST = 69,      /* a rank is gone or hangs */
+    RT_BROKE = 71,     /* the GPU, or a library of it, failed */
     RT_IO = 74,        /* the system could not read or write */
     RT_STOPPED = 75,   /* stopped by a signal, after saving: run again with --resume */
     RT_CORRUPT = 76,   /* --health found wrong bits, which were not saved */
@@ -423,6 +424,9 @@ void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double 
 void rt_log_samples(rt_log *l, int64_t step, char *const *prompt, char *const *text, int n,
                     double seconds);
 void rt_log_line(rt_log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* {"event":NAME,"step":N,REST,"time":T} in metrics.jsonl: a line that is no step's. */
+void rt_log_event(rt_log *l, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 void rt_log_draw(rt_log *l); /* loss.svg */
 void rt_log_sync(rt_log *l);
 /* first_loss is of the run, the others are of this process; NAN: there was none. */
@@ -559,6 +563,7 @@ struct mg_run {
     rt_world world;
     int rank;                    /* 0: the leader */
     struct rt_ranks *ranks;      /* NULL: one rank */
+    struct rt_pulse *pulse;      /* elastic/pulse.h; NULL: no supervisor started this process */
     struct rt_levels *levels;    /* levels.h; NULL: the program offloads nothing */
     struct rt_streams *streams;  /* of a processor, streams.h; NULL: nothing runs beside */
     struct rt_cuda *cuda;        /* state of the folder cuda, or NULL */
@@ -584,6 +589,7 @@ struct mg_run {
     struct rt_prompts *prompts; /* of --prompts */
     struct rt_speech *speech;   /* speech.h: NULL where tokens are bytes or ids, */
     bool spoke;                 /* and before it was asked for */
+    int stdout_kept; /* the descriptor it had, where rank 0 prints for all; -1: as it is */
     struct rt_health *health;   /* health/health.h; NULL: no --health */
     struct rt_rollout *rollout; /* rollout/rollout.h; NULL: the program learns what its data has */
     rt_data *data, *val;

@@ -1,5 +1,6 @@
 /* text.c - text for people: messages, sizes, durations; and allocation that ends the program on
  * failure. */
+#include "runtime/elastic/pulse.h"
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -15,6 +16,9 @@ static struct {
     char who[24];
     bool quiet;
     void (*parting)(rt_exit code);
+    char *errors; /* memory that errors are written to as well, or NULL */
+    size_t size;
+    atomic_flag *writing;
 } voice;
 
 void rt_speak_for(int rank)
@@ -25,6 +29,28 @@ void rt_speak_for(int rank)
 void rt_be_quiet(bool quiet)
 {
     voice.quiet = quiet;
+}
+
+void rt_errors_to(char *at, size_t size, atomic_flag *writing)
+{
+    voice.errors = at;
+    voice.size = size;
+    voice.writing = writing;
+}
+
+/* Of several processes that share the memory one writes, and none waits for it. */
+static void note_error(const char *fmt, va_list ap)
+{
+    va_list again;
+    if (!voice.errors || atomic_flag_test_and_set(voice.writing))
+        return;
+    va_copy(again, ap);
+    char *text = rt_shown_lines(fmt, again);
+    va_end(again);
+    if (text)
+        snprintf(voice.errors, voice.size, "%s%.*s", voice.who, (int)strcspn(text, "\n"), text);
+    free(text);
+    atomic_flag_clear(voice.writing);
 }
 
 void rt_at_parting(void (*parting)(rt_exit code))
@@ -89,6 +115,8 @@ char *rt_shown_lines(const char *fmt, va_list ap)
 /* Writes each message with one call, because several ranks may write at the same time. */
 static void say(const char *kind, const char *fmt, va_list ap)
 {
+    if (!strcmp(kind, "error: "))
+        note_error(fmt, ap);
     char *text = voice.quiet ? NULL : rt_shown_lines(fmt, ap);
     if (!text)
         return;

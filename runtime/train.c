@@ -1,6 +1,7 @@
 /* train.c - the training loop: reads a batch, runs a step, logs it; saves, evaluates and handles
  * signals in between. */
 #include "runtime/data/batch.h"
+#include "runtime/elastic/pulse.h"
 #include "runtime/health/health.h"
 #include "runtime/prompts.h"
 #include "runtime/rollout/rollout.h"
@@ -93,6 +94,7 @@ static bool run_step(mg_run *r, window *w)
     w->steps++;
     r->state.step = step;
     r->state.sequences += r->program->step.batch;
+    rt_pulse_step(r);
     rt_health_after(r, true);
     return true;
 }

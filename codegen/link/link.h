@@ -17,6 +17,15 @@ typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const
  * left. */
 bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out);
 
+/* codegen/link/variants.c: one executable `out` of those at `path`, of one model, the first of the
+ * most ranks, each after it of fewer. False: told, and no file is left. */
+enum { VARIANTS_MAX = 256 };
+typedef struct Variant {
+    int64_t ranks;
+    const char *path;
+} Variant;
+bool codegen_join(Diag *d, Arena *a, const Variant *of, int n, const char *out);
+
 /* codegen/link/link_cuda.c: kernels.cu, program.c and image.S, which takes in the file `fatbin`,
  * and, where kernels run on the host, those in a form; false: errno, or 0: it was told. The name of
  * their file. The runtime's path, or NULL after telling that it is missing. */

@@ -19,7 +19,7 @@
 void rt_nccl_must(ncclResult_t e, const char *what)
 {
     if (e != ncclSuccess && e != ncclInProgress)
-        rt_die(RT_FAILED, "NCCL: %s: %s (%s)", what, ncclGetErrorString(e), ncclGetLastError(NULL));
+        rt_die(RT_BROKE, "NCCL: %s: %s (%s)", what, ncclGetErrorString(e), ncclGetLastError(NULL));
 }
 
 /* ---- the start and the end ---------------------------------------------------------------- */

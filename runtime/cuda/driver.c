@@ -166,5 +166,5 @@ void rt_cuda_must(cudaError_t e, const char *what)
     if (e == cudaErrorUnsupportedPtxVersion)
         no_code(what);
     if (e != cudaSuccess)
-        rt_die(RT_FAILED, "CUDA: %s: %s (%s)", what, cudaGetErrorString(e), cudaGetErrorName(e));
+        rt_die(RT_BROKE, "CUDA: %s: %s (%s)", what, cudaGetErrorString(e), cudaGetErrorName(e));
 }

@@ -151,6 +151,21 @@ void rt_log_alert(rt_log *l, int64_t step, const char *kind, int rank, const cha
     free(line);
 }
 
+void rt_log_event(rt_log *l, const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    char *rest;
+    va_start(ap, fmt);
+    if (vasprintf(&rest, fmt, ap) < 0)
+        rt_die(RT_FAILED, "no memory for a line of the log");
+    va_end(ap);
+    char *line = rt_printf("{\"event\":\"%s\",\"step\":%" PRId64 ",%s,\"time\":%.3f}\n", name,
+                           l->run->state.step, rest, rt_wall_time());
+    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    free(line);
+    free(rest);
+}
+
 static int64_t tokens_per_step(const rt_log *l)
 {
     return l->run->program->batch * l->run->program->seq;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/elastic/pulse.h"
 #include "runtime/machine.h"
 #include "runtime/net/pipe.h"
 #include "runtime/levels.h"
@@ -169,6 +170,8 @@ static void obey_run(mg_run *r, const order *o)
     r->traced = o->traced;
     if (r->traced && !r->trace)
         r->trace = rt_trace_new(r->program);
+    if (o->which == RT_STEP)
+        rt_pulse_follow(r);
     run_own(r, (rt_program)o->which, (unsigned)o->mode);
     rt_device_wait(r);
 }

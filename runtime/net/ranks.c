@@ -271,7 +271,6 @@ uint64_t rt_program_key(const mg_program *p)
     return key;
 }
 
-/* Two processes with the same id can meet at a socket of rendezvous.c. */
 typedef struct host {
     uint64_t id, nonce;
 } host;

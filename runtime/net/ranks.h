@@ -55,6 +55,8 @@ uint64_t rt_host_id(const rt_world *w);
 int rt_ranks_here(const mg_run *r);
 int rt_ranks_pid(const mg_run *r, int i); /* process id of the i-th rank of this machine */
 bool rt_is_first_here(const mg_run *r);
+/* Identifies this machine. Two processes with the same id can meet at a socket of rendezvous.c. */
+uint64_t rt_host_id(const rt_world *w);
 /* Threads for each rank: an equal share of the processors that the ranks of this machine may
  * use. */
 int rt_ranks_threads(const mg_run *r);

@@ -110,6 +110,7 @@ typedef struct rt_hello {
     uint32_t line;
     uint32_t refusal; /* callee: why it refuses, or 0 */
     uint64_t job, program;
+    uint32_t generation, zero; /* of the job's ranks: rt_world.generation */
     uint8_t nonce[16];
 } rt_hello;
 typedef struct rt_answer {
@@ -127,6 +128,7 @@ typedef struct rt_party {
     const uint8_t *secret;
     const char *job_text;
     uint64_t job, program;
+    uint32_t generation;
     rt_spot door;
 } rt_party;
 

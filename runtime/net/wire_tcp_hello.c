@@ -19,7 +19,7 @@
 #include "runtime/run.h"
 #include "runtime/net/wire_tcp.h"
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 static const char magic[8] = "mgcwire";
 static const uint32_t welcome = 0x636d6577;
 
@@ -28,10 +28,11 @@ typedef enum refusal {
     ANOTHER_JOB,
     ANOTHER_PROGRAM,
     NO_SUCH_CALL,
-    TWICE
+    TWICE,
+    ANOTHER_GENERATION
 } refusal;
 
-_Static_assert(sizeof(rt_hello) == 64 && sizeof(rt_spot) == 24, "nothing between the fields");
+_Static_assert(sizeof(rt_hello) == 72 && sizeof(rt_spot) == 24, "nothing between the fields");
 
 static rt_hello hello_of(const rt_party *p, const rt_call *c)
 {
@@ -41,7 +42,8 @@ static rt_hello hello_of(const rt_party *p, const rt_call *c)
                   .to = (uint32_t)c->rank,
                   .line = (uint32_t)c->line,
                   .job = p->job,
-                  .program = p->program};
+                  .program = p->program,
+                  .generation = p->generation};
     memcpy(h.magic, magic, sizeof magic);
     if (getrandom(h.nonce, sizeof h.nonce, 0) != sizeof h.nonce)
         rt_die(RT_FAILED, "no random numbers: %s", strerror(errno));
@@ -54,7 +56,7 @@ typedef struct testimony {
     rt_spot door;
 } testimony;
 
-_Static_assert(sizeof(testimony) == 8 + 2 * 64 + 24, "nothing between the fields");
+_Static_assert(sizeof(testimony) == 8 + 2 * 72 + 24, "nothing between the fields");
 
 static void testify(const rt_party *p, const rt_call *c, const char *role, const rt_spot *door,
                     uint8_t mac[RT_MAC_BYTES])
@@ -134,6 +136,8 @@ static uint32_t refusal_of(const rt_party *p, const rt_hello *h)
     const rt_tcp *w = p->wire;
     if (h->job != p->job)
         return ANOTHER_JOB;
+    if (h->generation != p->generation)
+        return ANOTHER_GENERATION;
     if (h->ranks != (uint32_t)w->size)
         return ANOTHER_SIZE;
     if (h->program != p->program)
@@ -152,6 +156,7 @@ static const char *refusal_text(uint32_t refusal)
         [ANOTHER_PROGRAM] = "it runs another program",
         [NO_SUCH_CALL] = "it is no rank that is to call this one",
         [TWICE] = "another process is that rank already",
+        [ANOTHER_GENERATION] = "it is of another start of this job",
     };
     return text[refusal];
 }
@@ -229,6 +234,11 @@ static _Noreturn void refused(const rt_party *p, const rt_call *c)
         rt_die(RT_MISFIT,
                "two processes call themselves rank %d: rank %d (%s) has met the other one",
                p->wire->rank, c->rank, at.text);
+    case ANOTHER_GENERATION: /* its supervisor starts it again */
+        rt_die(RT_LOST,
+               "rank %d (%s) is of start %u of this job, and this one of start %u: one of them is "
+               "late",
+               c->rank, at.text, c->callee.generation, p->generation);
     case NO_SUCH_CALL:
         break;
     }

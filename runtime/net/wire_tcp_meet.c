@@ -543,7 +543,8 @@ void rt_tcp_meet(rt_tcp *w, const rt_wire_terms *t)
                          .secret = m.place.secret,
                          .job_text = m.place.job,
                          .job = mg_key(m.place.job),
-                         .program = t->program};
+                         .program = t->program,
+                         .generation = (uint32_t)t->world->generation};
     make_room(&m);
     allow_files(&m);
     for (int line = 0; line < RT_LINES; line++)

@@ -175,7 +175,7 @@ static char *job_of(const rt_world *w)
         [RT_HYDRA] = {"PMI_PORT"},
         [RT_SLURM] = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_STEP_ID"},
         [RT_TORCHRUN] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
-                         "TORCHELASTIC_RESTART_COUNT"},
+                         "TORCHELASTIC_RESTART_COUNT", "MGC_GENERATION"},
     };
     char *text = rt_printf("%s of %d", rt_launcher_name(w->launcher), w->size);
     for (int i = 0; i < 6 && names[w->launcher][i]; i++)
@@ -221,6 +221,8 @@ char *rt_world_read(rt_world *w)
                         var("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR");
     if (!why && w->launcher != RT_BARE && var("MGC_FAKE_HOSTS"))
         why = number("MGC_FAKE_HOSTS", 1, &w->fake_hosts);
+    if (!why && w->launcher == RT_TORCHRUN && var("MGC_GENERATION"))
+        why = number("MGC_GENERATION", 1, &w->generation);
     if (!why && w->launcher != RT_BARE)
         w->job = job_of(w);
     return why;

@@ -18,6 +18,8 @@ typedef struct rt_world {
                                  * launcher does not say */
     char *job;      /* text that the processes of this job on this machine have in common, and no
                      * other job has; owned; NULL: bare */
+    int generation; /* MGC_GENERATION: so many times supervisors have let the ranks of this job meet
+                     * (elastic/coordinator.c); 0: they have none */
     int fake_hosts; /* for tests: MGC_FAKE_HOSTS=N makes the ranks, in N equal blocks, behave as
                      * if each block were on its own machine; else 0 */
 } rt_world;

@@ -5,8 +5,9 @@
  *
  * Its tensors use what a layout can do: `table` is stored transposed and padded, `bias` is stacked
  * over layers and its two stored dims are one outside. MGC_FAKE_NAN=N makes step N (from 1) put a
- * NaN into the logits of its 6th row. */
+ * NaN into the logits of its 6th row; MGC_FAKE_DIE=N ends the process there. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,10 +258,12 @@ static void descend(real *w, real *v, const real *g, int n, double lr)
 void mg_step(mg_run *r)
 {
     memory *m = (memory *)mg_arena(r);
-    const char *slow = getenv("MGC_FAKE_US");
+    const char *slow = getenv("MGC_FAKE_US"), *dies = getenv("MGC_FAKE_DIE");
     struct timespec left = {0, slow ? atol(slow) * 1000 : 0};
     while (nanosleep(&left, &left)) /* a signal does not shorten a step */
         continue;
+    if (dies && m->step + 1 == atol(dies))
+        raise(SIGKILL);
     forward(r, m);
     mg_zero(r, 2, m->table_g, sizeof m->table_g + sizeof m->bias_g);
     for (int i = 0; i < ROWS; i++)

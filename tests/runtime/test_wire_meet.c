@@ -54,7 +54,7 @@ static bool hung_up(int s)
 static rt_hello likely(int port, int size, int rank)
 {
     rt_hello h = {
-        .magic = "mgcwire", .version = 1, .ranks = (uint32_t)size, .rank = (uint32_t)rank};
+        .magic = "mgcwire", .version = 2, .ranks = (uint32_t)size, .rank = (uint32_t)rank};
     rt_answer a;
     int s = call("127.0.0.9", "127.0.0.1", port);
     tell(s, &h, sizeof h);
@@ -111,7 +111,7 @@ static void strangers(void **state)
     }
     close(call("127.0.0.5", "127.0.0.1", j.port));
     rt_hello newer = h;
-    newer.version = 2;
+    newer.version = 3;
     int other = call("127.0.0.7", "127.0.0.1", j.port);
     tell(other, &newer, sizeof newer);
     assert_int_equal(hear(other, &(rt_answer){0}, sizeof(rt_answer)), sizeof(rt_answer));
@@ -283,24 +283,37 @@ static void misfits(void **state)
     static const struct {
         job other;
         const char *words, *noted;
+        rt_exit code;
     } cases[] = {
         {{.size = 2, .secret = "000102030405060708090a0b0c0d0e0e", .program = 5},
          "has another MGC_SECRET than this one",
-         "it hung up where it was to prove that it knows MGC_SECRET"},
+         "it hung up where it was to prove that it knows MGC_SECRET",
+         RT_MISFIT},
         {{.size = 8, .program = 5},
          "is one of 2 ranks, and this is one of 8",
-         "it is of a job of another number of ranks"},
-        {{.size = 2, .program = 6}, "runs another program than rank 0", "it runs another program"},
+         "it is of a job of another number of ranks",
+         RT_MISFIT},
+        {{.size = 2, .program = 6},
+         "runs another program than rank 0",
+         "it runs another program",
+         RT_MISFIT},
         {{.size = 2, .program = 5, .launcher = RT_SLURM},
          "is of another job than this one (srun, port ",
-         "it is of another job"},
+         "it is of another job",
+         RT_MISFIT},
+        /* One that is late: its supervisor starts it again. */
+        {{.size = 2, .program = 5, .generation = 3},
+         "is of start 4 of this job, and this one of start 3",
+         "it is of another start of this job",
+         RT_LOST},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         job j = {.size = 2, .port = unit_port(), .program = 5}, other = cases[i].other;
+        j.generation = other.generation ? other.generation + 1 : 0;
         process leader = unit_rank(&j, 0, NULL);
         other.port = j.port;
-        unit_ends(unit_rank(&other, 1, NULL), RT_MISFIT, cases[i].words);
+        unit_ends(unit_rank(&other, 1, NULL), (int)cases[i].code, cases[i].words);
         char *said = others_come(&j, leader, 1);
         assert_int_equal(count(said, cases[i].noted), 1);
         free(said);
@@ -355,9 +368,9 @@ static void other_listeners(void **state)
     other = unit_rank(&j, 1, NULL);
     s = accept(door, NULL, NULL);
     assert_int_equal(hear(s, &a.hello, sizeof a.hello), sizeof a.hello);
-    a.hello.version = 2;
+    a.hello.version = 3;
     tell(s, &a, sizeof a);
-    unit_ends(other, RT_MISFIT, "was made by another version of mgc (wire 2, here 1)");
+    unit_ends(other, RT_MISFIT, "was made by another version of mgc (wire 3, here 2)");
     close(s);
 
     /* It hangs up, and then is gone: it is called again. */

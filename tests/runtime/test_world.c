@@ -173,23 +173,23 @@ static void misfits(void **state)
         int ranks;
         const char *words; /* NULL: it fits */
     } cases[] = {
-        {{RT_BARE, 0, 1, 0, 1, NULL, 0}, 8, NULL},
-        {{RT_OPENMPI, 0, 8, 0, 8, NULL, 0}, 8, NULL},
-        {{RT_OPENMPI, 0, 8, 0, 2, NULL, 0}, 8, NULL},
-        {{RT_OPENMPI, 0, 4, 0, 4, NULL, 0},
+        {{RT_BARE, 0, 1, 0, 1, NULL, 0, 0}, 8, NULL},
+        {{RT_OPENMPI, 0, 8, 0, 8, NULL, 0, 0}, 8, NULL},
+        {{RT_OPENMPI, 0, 8, 0, 2, NULL, 0, 0}, 8, NULL},
+        {{RT_OPENMPI, 0, 4, 0, 4, NULL, 0, 0},
          8,
          "has 8 ranks, and mpirun (Open MPI) started 4 "
          "processes of it; start it by: mpirun -n 8 ./t"},
-        {{RT_HYDRA, 0, 1, 0, 1, NULL, 0}, 2, "1 process of it; start it by: mpirun -n 2 ./t"},
-        {{RT_SLURM, 0, 2, 0, 2, NULL, 0}, 4, "srun -n 4 ./t"},
-        {{RT_TORCHRUN, 0, 2, 0, 2, NULL, 0}, 4, "torchrun --nproc-per-node 4 --no-python ./t"},
-        {{RT_TORCHRUN, 0, 2, 0, 2, NULL, 0}, 1, "has 1 rank, and torchrun started 2"},
-        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0}, 4, NULL},
-        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0},
+        {{RT_HYDRA, 0, 1, 0, 1, NULL, 0, 0}, 2, "1 process of it; start it by: mpirun -n 2 ./t"},
+        {{RT_SLURM, 0, 2, 0, 2, NULL, 0, 0}, 4, "srun -n 4 ./t"},
+        {{RT_TORCHRUN, 0, 2, 0, 2, NULL, 0, 0}, 4, "torchrun --nproc-per-node 4 --no-python ./t"},
+        {{RT_TORCHRUN, 0, 2, 0, 2, NULL, 0, 0}, 1, "has 1 rank, and torchrun started 2"},
+        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0, 0}, 4, NULL},
+        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0, 0},
          8,
          "torchrun --nnodes 4 --nproc-per-node 2 --no-python ./t"},
-        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0}, 3, "torchrun --nproc-per-node 3 --no-python ./t"},
-        {{RT_HYDRA, 0, 4, 0, 4, NULL, 3}, 4, "does not divide 4 ranks"},
+        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0, 0}, 3, "torchrun --nproc-per-node 3 --no-python ./t"},
+        {{RT_HYDRA, 0, 4, 0, 4, NULL, 0, 3}, 4, "does not divide 4 ranks"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *why = rt_world_misfit(&cases[i].w, cases[i].ranks, "./t");

@@ -18,7 +18,7 @@
 
 /* Settings of a rank that is started; 0 or NULL stands for the default. */
 typedef struct job {
-    int size, port;
+    int size, port, generation;
     const char *host, *secret;
     uint64_t program;
     double limit;
@@ -74,6 +74,7 @@ static inline rt_wire *unit_open(const job *j, int rank)
     w = (rt_world){.launcher = j->launcher ? j->launcher : RT_TORCHRUN,
                    .rank = rank,
                    .size = j->size,
+                   .generation = j->generation,
                    .local_size = 1};
     snprintf(port, sizeof port, "%d", j->port);
     unit_setenv("MASTER_ADDR", j->host ? j->host : "127.0.0.1");
