@@ -1,5 +1,6 @@
 /* history.c - reads metrics.jsonl back, and cuts it off after the step that is resumed. Alerts
  * stay: they are of machines, and not of steps that are done again. */
+#include "runtime/log/history.h"
 #include "runtime/run.h"
 
 #include <errno.h>

@@ -7,6 +7,7 @@
 #include "runtime/health/health.h"
 #include "runtime/log/vitals.h"
 #include "runtime/rollout/rollout.h"
+#include "runtime/log/history.h"
 #include "runtime/run.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
  * The raw loss is faint, its moving average is bold, evaluations are points. Colours follow the
  * viewer's light or dark scheme. A long run is drawn by the least and greatest loss of each column
  * of pixels, so that no spike is lost. */
+#include "runtime/log/history.h"
 #include "runtime/run.h"
 
 #include <errno.h>

@@ -6,6 +6,7 @@
  * strings, 2: Shape { 2: Dim { 1: size } }, 8: string }, 9: Metadata { 1: Plugin { 1: "text" } } };
  * SessionLog = 1: status, 1 for "start": events that an earlier process logged at or after that
  * step are void. */
+#include "runtime/log/history.h"
 #include "runtime/run.h"
 
 #include <stdlib.h>

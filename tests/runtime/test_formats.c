@@ -1,4 +1,5 @@
 /* CRC-32C and TensorBoard records against known bytes; text for JSON. */
+#include "runtime/log/history.h"
 #include "runtime/log/sha256.h"
 #include "unit.h"
 
