@@ -4,6 +4,7 @@
 #include "compiler/session.h"
 #include "compiler/merge/merge.h"
 #include "compiler/recipe/recipe.h"
+#include "compiler/search/command.h"
 #include "compiler/tok/tok_run.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static bool plain(const Options *o, bool compiles)
     bool front = o->define.n || o->layout || o->device || o->precision || o->adapter ||
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
                  o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
-    return !pipeline_options(o) && !tok_options(o) && !o->lora && !o->dora && !o->on &&
+    return !pipeline_options(o) && !tok_options(o) && !search_options(o) && !o->lora && !o->dora && !o->on &&
            !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type && !o->out &&
            !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion && !o->report &&
            !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
@@ -195,6 +196,8 @@ Exit command_run(Session *s)
            : !strcmp(c, "import-yaml") ? command_factory(s)
            : !strcmp(c, "report")      ? command_measured(s)
            : !strcmp(c, "pipeline")    ? command_schedule(s)
+           : !strcmp(c, "search")      ? command_search(s)
+           : !strcmp(c, "scale")       ? command_scale(s)
            : !strcmp(c, "calibrate")   ? command_measure(s)
                                        : command_env(s);
 }
