@@ -138,7 +138,7 @@ static Exit search_one(Searching *q, int64_t ranks, double tokens)
     search_show(&r, "found", searching_device(q), stdout);
     if (tokens)
         printf("%.4g tokens: %s\n", tokens,
-               scale_hours(tokens, (double)q->basis.tokens / r.all.data[r.best].whole.seconds,
+               scale_hours(tokens, (double)q->basis.tokens / r.all.data[r.best].tried[TRY_whole].seconds,
                            ranks, s->arena));
     Exit wrong = write_to(s, s->o->out, write_layout, &w);
     if (!wrong)
