@@ -166,7 +166,8 @@ static void try_one(void *ctx, int k, FILE *out)
 
 static void take(Search *s, Candidate *c, TryDepth depth, const Tried *t)
 {
-    static const CandidateState fit[TRY_count] = {CANDIDATE_rough, CANDIDATE_quick, CANDIDATE_whole},
+    static const CandidateState fit[TRY_count] = {CANDIDATE_rough, CANDIDATE_quick,
+                                                  CANDIDATE_whole},
                                 not[TRY_count] = {CANDIDATE_rough, CANDIDATE_full, CANDIDATE_lost};
     c->tried[depth] = *t;
     s->plans[depth]++;

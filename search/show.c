@@ -134,7 +134,7 @@ static const char *codes_text(const Search *s, Arena *a)
     return all;
 }
 
-/* What the answer is worth: the fastest that is left, by what is known of it. */
+/* The worth of the answer: the fastest that is left, by what is known of it. */
 static void show_guarantee(const Search *s, FILE *out)
 {
     Arena *a = arena_new();
@@ -147,7 +147,8 @@ static void show_guarantee(const Search *s, FILE *out)
         if (c->state == CANDIDATE_quick)
             quick = fmin(quick, c->tried[TRY_quick].seconds);
     }
-    fprintf(out, "\nThis is the fastest of %d layouts with a whole plan.", s->count[CANDIDATE_whole]);
+    fprintf(out, "\nThis is the fastest of %d layouts with a whole plan.",
+            s->count[CANDIDATE_whole]);
     if (s->count[CANDIDATE_large] + s->count[CANDIDATE_slow])
         fprintf(out, " %d more do not fit, or cannot be faster: bounds say so.",
                 s->count[CANDIDATE_large] + s->count[CANDIDATE_slow]);
@@ -156,8 +157,9 @@ static void show_guarantee(const Search *s, FILE *out)
                 s->count[CANDIDATE_quick], text_seconds(a, quick), 100 * (quick / best - 1));
     const int rest = s->count[CANDIDATE_open] + s->count[CANDIDATE_rough];
     if (rest)
-        fprintf(out, "\n%d were planned roughly, or not at all: the fastest of them is expected to "
-                     "take %s (%+.1f%%).",
+        fprintf(out,
+                "\n%d were planned roughly, or not at all: the fastest of them is expected to "
+                "take %s (%+.1f%%).",
                 rest, text_seconds(a, open), 100 * (open / best - 1));
     if (s->stopped)
         fputs("\nThe search was stopped before its end.", out);
@@ -215,8 +217,9 @@ void search_show(const Search *s, const char *name, const char *device, FILE *ou
             text_seconds(a, t->seconds),
             text_rate(a, (double)b->tokens / t->seconds / (double)s->ranks), 100 * t->mfu,
             text_bytes(a, (double)t->bytes), text_bytes(a, b->budget));
-    fprintf(out, "             %s in the bubble, %s waiting for collectives, %s computed again; "
-                 "a rank sends %s\n\n",
+    fprintf(out,
+            "             %s in the bubble, %s waiting for collectives, %s computed again; "
+            "a rank sends %s\n\n",
             text_seconds(a, t->parts.bubble), text_seconds(a, t->parts.waits),
             text_seconds(a, t->parts.again), text_bytes(a, t->sent));
     fputs(point_text(s->space, &best->point, name, device, a), out);
@@ -229,12 +232,17 @@ void search_show(const Search *s, const char *name, const char *device, FILE *ou
 void search_points(const Search *s, FILE *out)
 {
     static const char *const states[CANDIDATE_count] = {
-        [CANDIDATE_open] = "not planned", [CANDIDATE_large] = "too large by a bound",
-        [CANDIDATE_slow] = "slower by a bound", [CANDIDATE_refused] = "refused",
-        [CANDIDATE_full] = "too large by a quick plan", [CANDIDATE_rough] = "rough plan",
+        [CANDIDATE_open] = "not planned",
+        [CANDIDATE_large] = "too large by a bound",
+        [CANDIDATE_slow] = "slower by a bound",
+        [CANDIDATE_refused] = "refused",
+        [CANDIDATE_full] = "too large by a quick plan",
+        [CANDIDATE_rough] = "rough plan",
         [CANDIDATE_quick] = "quick plan",
-        [CANDIDATE_whole] = "whole plan", [CANDIDATE_lost] = "too large by its whole plan"};
-    fputs("layout\tstate\tcode\tbound_s\texpected_s\trough_s\trough_bytes\tkept_bytes\tquick_s\tquick_bytes\twhole_s\twhole_bytes\n",
+        [CANDIDATE_whole] = "whole plan",
+        [CANDIDATE_lost] = "too large by its whole plan"};
+    fputs("layout\tstate\tcode\tbound_s\texpected_s\trough_s\trough_bytes\tkept_bytes\tquick_"
+          "s\tquick_bytes\twhole_s\twhole_bytes\n",
           out);
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *c = &s->all.data[i];
@@ -243,8 +251,8 @@ void search_points(const Search *s, FILE *out)
         fprintf(out, "%s\t%s\t%d\t%.6g\t%.6g\t%.9g\t%lld\t%lld\t%.9g\t%lld\t%.9g\t%lld\n",
                 point_label(s->space, &c->point, a), states[c->state], c->code, c->bound,
                 c->expected, rough->seconds, (long long)rough->bytes, (long long)rough->kept,
-                c->tried[TRY_quick].seconds, (long long)c->tried[TRY_quick].bytes, c->tried[TRY_whole].seconds,
-                (long long)c->tried[TRY_whole].bytes);
+                c->tried[TRY_quick].seconds, (long long)c->tried[TRY_quick].bytes,
+                c->tried[TRY_whole].seconds, (long long)c->tried[TRY_whole].bytes);
         arena_free(a);
     }
 }

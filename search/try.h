@@ -2,8 +2,8 @@
  *
  * A point is elaborated as any layout is, and planned up to three times, each time with more of the
  * decisions that are made by planning. A rough plan keeps what layers keep by default, whether that
- * fits or not. A quick plan has the decision of what they keep, and so says whether it fits. A whole
- * plan is the compiler's own, but for its proof. */
+ * fits or not. A quick plan has the decision of what they keep, and so says whether it fits. A
+ * whole plan is the compiler's own, but for its proof. */
 #ifndef MGC_SEARCH_TRY_H
 #define MGC_SEARCH_TRY_H
 
@@ -39,9 +39,9 @@ Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDe
 /* One tensor that lasts from step to step, or the sums of its gradients. */
 typedef struct Held {
     double bytes;
-    int zero;  /* the ZeRO level from which on ranks of data have parts of it; 4: none */
+    int zero;            /* the ZeRO level from which on ranks of data have parts of it; 4: none */
     bool by[ROLE_count]; /* it has a dim that the rules split on such an axis */
-    bool sums; /* of gradients: only where there are several microbatches */
+    bool sums;           /* of gradients: only where there are several microbatches */
 } Held;
 
 /* The program of one rank. */
@@ -67,7 +67,7 @@ double expected_seconds(const Basis *b, const Tried *rough);
 /* Bounds from below: nothing that is planned takes less. */
 double bound_bytes(const Basis *b, const Point *p, int64_t microbatches);
 double bound_seconds(const Basis *b, const Point *p, int64_t microbatches);
-/* What a step takes, about: for the order in which points are planned, and nothing else. */
+/* Seconds of a step, about: for the order in which points are planned, and nothing else. */
 double estimate_seconds(const Basis *b, const Space *s, const Point *p);
 
 #endif

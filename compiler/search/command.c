@@ -60,8 +60,8 @@ static Exit read_ranks(Session *s, const char *text, int64_t *from, int64_t *to)
         *to = strtoll(end + 2, &end, 10);
     if (!errno && end != text && !*end && *from >= 1 && *to >= *from && *to <= RANKS)
         return EXIT_done;
-    diag_error(s->diag, (Span){0}, 690, "--ranks '%s' is no number from 1 to %d, and no range of them",
-               text, RANKS);
+    diag_error(s->diag, (Span){0}, 690,
+               "--ranks '%s' is no number from 1 to %d, and no range of them", text, RANKS);
     diag_help(s->diag, "--ranks 64, or --ranks 8..1024 for 8, 16, 32, ... 1024");
     return EXIT_usage;
 }
@@ -138,7 +138,8 @@ static Exit search_one(Searching *q, int64_t ranks, double tokens)
     search_show(&r, "found", searching_device(q), stdout);
     if (tokens)
         printf("%.4g tokens: %s\n", tokens,
-               scale_hours(tokens, (double)q->basis.tokens / r.all.data[r.best].tried[TRY_whole].seconds,
+               scale_hours(tokens,
+                           (double)q->basis.tokens / r.all.data[r.best].tried[TRY_whole].seconds,
                            ranks, s->arena));
     Exit wrong = write_to(s, s->o->out, write_layout, &w);
     if (!wrong)
@@ -183,9 +184,10 @@ static Exit begin(Session *s, Searching *q, const char *form, int64_t *from, int
 
 Exit command_search(Session *s)
 {
-    const char *form = "search F.mg --device NAME --ranks N|A..B [--tokens 2T] [--budget GPU-HOURS] "
-                       "[--search-time SECONDS] [--exhaustive] [-D NAME=VALUE] [-o LAYOUT.mg] "
-                       "[--report PAGE.html] [--points POINTS.tsv]";
+    const char *form =
+        "search F.mg --device NAME --ranks N|A..B [--tokens 2T] [--budget GPU-HOURS] "
+        "[--search-time SECONDS] [--exhaustive] [-D NAME=VALUE] [-o LAYOUT.mg] "
+        "[--report PAGE.html] [--points POINTS.tsv]";
     Searching q;
     int64_t from, to;
     Scale scale = {.weak = false};
@@ -246,9 +248,9 @@ static Exit read_device(Session *s, const Ast *ast, const Node *layout, const ch
     }
     const Node *times = found && found->kind == N_TIMES ? node_bare(found->b) : NULL;
     const Node *device = found && found->kind == N_TIMES ? found->a : found;
-    const bool good = device && device->kind == N_NAME &&
-                      (!times || (times->kind == N_NUMBER && times->number >= 1 &&
-                                  times->number <= RANKS));
+    const bool good =
+        device && device->kind == N_NAME &&
+        (!times || (times->kind == N_NUMBER && times->number >= 1 && times->number <= RANKS));
     if (!good) {
         diag_error(s->diag, found ? found->span : layout->at, 694,
                    "a layout that is searched says the device and how many ranks there are");
@@ -260,7 +262,8 @@ static Exit read_device(Session *s, const Ast *ast, const Node *layout, const ch
     return EXIT_done;
 }
 
-Exit search_auto(Session *s, const char *path, const Ast *ast, const char **text)
+/* *text: the layout that takes the place of `layout auto`; NULL: another is chosen. */
+static Exit search_auto(Session *s, const char *path, const Ast *ast, const char **text)
 {
     static char *found; /* of this process, which compiles one model: also for its remedies */
     const char *name = s->o->layout ? s->o->layout : "auto";
@@ -289,4 +292,15 @@ Exit search_auto(Session *s, const char *path, const Ast *ast, const char **text
     fprintf(stderr, "note: layout auto: %s%s\n%s", search_counts(&r, s->arena),
             r.stopped ? "; the search was stopped before its end" : "", found);
     return found ? EXIT_done : EXIT_tool;
+}
+
+Exit search_layouts(Session *s, const char *path, const Ast *ast, Ast **layouts)
+{
+    const char *text = s->layout_text;
+    const Exit wrong = text ? EXIT_done : search_auto(s, path, ast, &text);
+    if (wrong || !text)
+        return wrong;
+    const uint32_t file = diag_add_file(s->diag, "layout", text, strlen(text));
+    *layouts = mg_parse(s->arena, s->names, s->diag, file);
+    return *layouts ? EXIT_done : EXIT_source;
 }
