@@ -192,7 +192,7 @@ static double sends(const Basis *b, const Space *s, const Point *p, SearchRole r
 double estimate_seconds(const Basis *b, const Space *s, const Point *p)
 {
     /* Shares of sends that nothing hides; passes over a layer's activations and its parameters. */
-    const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 4, EXPERTS = 10, HALF = 2,
+    const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 0.5, EXPERTS = 10, HALF = 2,
                  AGAIN = 0.25, TENSOR_LOSS = 0.02, ZB = 3;
     const double micro = (double)point_microbatches(s, p), pp = (double)p->size[ROLE_pp];
     double ranks = 1;
@@ -205,9 +205,13 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
     const double layers = (double)(s->nlayers ? s->nlayers : 1) / pp;
     const double act =
         micro * layers * b->carried * (double)p->microbatch / (double)p->size[ROLE_cp];
-    double waits = EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) +
-                   EXPOSED * sends(b, s, p, ROLE_cp, CONTEXT * act) +
-                   sends(b, s, p, ROLE_ep, EXPERTS * act);
+    /* Keys go all the way round, through one card at a time where the ring is of several nodes. */
+    const double whole = act * (double)p->size[ROLE_cp];
+    const bool far = bandwidth(b, s, p, ROLE_cp) < b->device->link_bandwidth;
+    double waits =
+        EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) + sends(b, s, p, ROLE_ep, EXPERTS * act);
+    if (p->size[ROLE_cp] > 1)
+        waits += CONTEXT * whole / (far ? b->device->node_bandwidth : b->device->link_bandwidth);
     const double mine = b->parameters / pp / (double)p->size[ROLE_tp] / (double)p->size[ROLE_ep];
     const SearchRole data = p->size[ROLE_dp] > 1   ? ROLE_dp
                             : p->size[ROLE_cp] > 1 ? ROLE_cp

@@ -29,7 +29,7 @@ typedef struct Depth {
 
 static const Depth depths[TRY_count] = {[TRY_rough] = {CANDIDATE_open, 32, 128, 480, 1.35},
                                         [TRY_quick] = {CANDIDATE_rough, 10, 16, 96, 1.15},
-                                        [TRY_whole] = {CANDIDATE_quick, 4, 4, 32, 1.06}};
+                                        [TRY_whole] = {CANDIDATE_quick, 4, 4, 32, 1.02}};
 enum { ROUND = 64, FAMILIES = 512 };
 
 static volatile sig_atomic_t stop_asked;
@@ -113,15 +113,38 @@ static int by_seconds(const void *x, const void *y)
     return a->seconds != b->seconds ? (a->seconds < b->seconds ? -1 : 1) : a->number - b->number;
 }
 
+/* Points of which whole plans save as much beside quick ones: pipelines with several stages a rank
+ * most, for their layers may be cut otherwise. */
+enum { KINDS = 3 };
+static int kind_of(const Point *p)
+{
+    return p->size[ROLE_pp] == 1 ? 0 : p->chunks == 1 ? 1 : 2;
+}
+
+/* The most that a whole plan saved so far, as a part of the quick one. */
+static void best_savings(const Search *s, double *part)
+{
+    for (int k = 0; k < KINDS; k++)
+        part[k] = 1;
+    for (size_t i = 0; i < s->all.n; i++) {
+        const Tried *t = s->all.data[i].tried;
+        const int k = kind_of(&s->all.data[i].point);
+        if (t[TRY_whole].seconds > 0 && t[TRY_quick].seconds > 0)
+            part[k] = fmin(part[k], t[TRY_whole].seconds / t[TRY_quick].seconds);
+    }
+}
+
 /* Sets what all candidates are expected to take, by the best that is known of each. */
 static void expect(Search *s)
 {
     const Correction c = correct(s);
+    double part[KINDS];
+    best_savings(s, part);
     for (size_t i = 0; i < s->all.n; i++) {
         Candidate *k = &s->all.data[i];
         const Tried *t = k->tried;
         k->expected = t[TRY_whole].seconds > 0   ? t[TRY_whole].seconds
-                      : t[TRY_quick].seconds > 0 ? t[TRY_quick].seconds
+                      : t[TRY_quick].seconds > 0 ? t[TRY_quick].seconds * part[kind_of(&k->point)]
                       : t[TRY_rough].seconds > 0 ? expected_seconds(s->basis, &t[TRY_rough])
                                                  : corrected(&c, k);
     }
@@ -246,7 +269,7 @@ static double fastest_of(const Search *s, TryDepth depth)
         const bool fits = c->state != CANDIDATE_full && c->state != CANDIDATE_lost;
         for (int k = depth; fits && k < TRY_count; k++)
             if (c->tried[k].seconds > 0)
-                fastest = fmin(fastest, k == TRY_rough ? c->expected : c->tried[k].seconds);
+                fastest = fmin(fastest, k < TRY_whole ? c->expected : c->tried[k].seconds);
     }
     return fastest;
 }
@@ -266,15 +289,28 @@ static size_t worth(const Search *s, TryDepth depth, const Ranked *of, size_t n)
     return k;
 }
 
+/* Does a rough plan of a candidate say more than those of this round? Of points alike, of which
+ * none has a plan, one is enough to correct the estimate of all; of others some are. */
+static bool is_new(const Search *s, const Correction *c, int *of_family, int number)
+{
+    enum { ALIKE = 8 };
+    const int f = family(&s->all.data[number].point);
+    return of_family[f]++ < (s->exhaustive ? ROUND : c->n[f] ? ALIKE : 1);
+}
+
 /* Plans that are worth making, of all depths; those of one round go to *r. */
 static size_t next_round(Search *s, Ranked *scratch, Round *r)
 {
+    const Correction c = correct(s);
+    int of_family[FAMILIES] = {0};
     size_t all = 0;
     for (int depth = 0; depth < TRY_count; depth++) {
         const size_t n = ranked(s, depths[depth].from, scratch);
         const size_t k = worth(s, (TryDepth)depth, scratch, n);
-        for (size_t i = 0; i < k && i < (size_t)depths[depth].round; i++)
-            add(r, scratch[i].number, (TryDepth)depth);
+        const int before = r->n;
+        for (size_t i = 0; i < k && r->n - before < depths[depth].round; i++)
+            if (depth != TRY_rough || is_new(s, &c, of_family, scratch[i].number))
+                add(r, scratch[i].number, (TryDepth)depth);
         all += k;
     }
     return all;

@@ -24,7 +24,7 @@ typedef struct Candidate {
     CandidateState state;
     int code;
     double bound, estimate; /* seconds */
-    double expected;        /* the estimate, corrected by plans of its like; or by its rough plan */
+    double expected; /* the estimate, corrected by plans of its like, or what its best plan says */
     Tried tried[TRY_count];
 } Candidate;
 

@@ -20,7 +20,7 @@ static void note_size(const Plan *p, Tried *t)
 static void note_plan(const Plan *p, Tried *t)
 {
     const Program *g = plan_judged(p);
-    const Whole w = plan_whole(p);
+    const Whole w = plan_parts(p);
     const Volumes sent = plan_volumes(p->module, g);
     const double peak = peak_flops(p->device, &p->module->train);
     note_size(p, t);

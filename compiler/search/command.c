@@ -133,6 +133,9 @@ static Exit search_one(Searching *q, int64_t ranks, double tokens)
     Session *s = q->s;
     const Search r = searching_run(q, ranks);
     const Outputs w = {q, &r};
+    Exit wrong = write_to(s, s->o->points, write_points, &w);
+    if (wrong)
+        return wrong;
     if (r.best < 0)
         return searching_none(q, &r);
     search_show(&r, "found", searching_device(q), stdout);
@@ -141,9 +144,7 @@ static Exit search_one(Searching *q, int64_t ranks, double tokens)
                scale_hours(tokens,
                            (double)q->basis.tokens / r.all.data[r.best].tried[TRY_whole].seconds,
                            ranks, s->arena));
-    Exit wrong = write_to(s, s->o->out, write_layout, &w);
-    if (!wrong)
-        wrong = write_to(s, s->o->points, write_points, &w);
+    wrong = write_to(s, s->o->out, write_layout, &w);
     if (!wrong)
         wrong = write_to(s, s->o->report, write_page, &w);
     return wrong ? wrong : r.stopped ? EXIT_stopped : EXIT_done;
