@@ -48,7 +48,8 @@ static bool may_have(const Space *s, SearchRole role, int64_t n)
 /* Stages that layers are cut into evenly, or but for two at the ends, which have the tables. */
 static bool cuts_evenly(const Space *s, int64_t stages)
 {
-    return stages <= s->nlayers + 2 && (s->nlayers % stages == 0 || (s->nlayers + 2) % stages == 0);
+    return stages <= s->nlayers + 2 && stages <= MAX_STAGES &&
+           (s->nlayers % stages == 0 || (s->nlayers + 2) % stages == 0);
 }
 
 typedef struct Maker {
@@ -78,7 +79,9 @@ static void with_schedule(const Maker *k, Point p)
     p.schedule = SCHEDULE_zb_h1;
     with_zero(k, p);
     p.schedule = SCHEDULE_interleaved; /* whose groups have as many microbatches as ranks */
-    for (p.chunks = 2; micro >= pp && p.chunks * pp <= k->s->nlayers + 2; p.chunks++)
+    for (p.chunks = 2;
+         micro >= pp && p.chunks * pp <= k->s->nlayers + 2 && p.chunks * pp <= MAX_STAGES;
+         p.chunks++)
         if (cuts_evenly(k->s, p.chunks * pp))
             with_zero(k, p);
 }
@@ -89,11 +92,9 @@ static void with_microbatch(const Maker *k, Point p)
     const int64_t ranks = p.size[ROLE_dp] * p.size[ROLE_ep];
     if (s->nbatch % ranks)
         return;
-    for (int64_t n = 1; n <= s->nbatch / ranks; n++) {
-        if (s->nbatch / ranks % n)
-            continue;
-        if (s->microbatch ? n != s->microbatch
-                          : n > MICROBATCHES || (n > SMALL && !power_of_two(n)))
+    const int64_t most = s->microbatch ? s->microbatch : MICROBATCHES;
+    for (int64_t n = s->microbatch ? most : 1; n <= most && n <= s->nbatch / ranks; n++) {
+        if (s->nbatch / ranks % n || (!s->microbatch && n > SMALL && !power_of_two(n)))
             continue;
         p.microbatch = n;
         p.sequence = false;

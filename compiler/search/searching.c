@@ -118,8 +118,13 @@ Exit searching_begin(Searching *q, const Node *given)
                            "seq] : token(vocab)) { ... }");
         return EXIT_source;
     }
-    if (given)
-        space_fix(q->space, q->ast, given);
+    const Node *wrong_line = given ? space_fix(q->space, q->ast, given) : NULL;
+    if (wrong_line) {
+        diag_error(s->diag, wrong_line->span, 694,
+                   "a layout that is searched gives whole numbers of axes that it may split on");
+        diag_help(s->diag, "mesh tp = 8, or microbatch 2; or leave it out, and it is sought");
+        return EXIT_source;
+    }
     if (s->o->microbatch)
         q->space->microbatch = strtoll(s->o->microbatch, NULL, 10);
     const Options o = options_of(q);

@@ -227,6 +227,9 @@ class Search(mgctest.Case):
                      said="too large for the memory by a bound")
         self.write("m.mg", MODEL + "\nlayout auto {\n    microbatch 4\n}\n")
         self.refused("MG0694", "m.mg", "--check", exit_code=1, said="layout auto { device h100 x 64 }")
+        for line in ("mesh tp = 2 * 1", "mesh xp = 2", "microbatch batch"):
+            self.write("m.mg", MODEL + "\nlayout auto {\n    device h100 x 2\n    " + line + "\n}\n")
+            self.refused("MG0694", "m.mg", "--check", exit_code=1, said="gives whole numbers of axes")
         self.write("m.mg", MODEL.split("model mini")[0])
         self.refused("MG0692", "search", "m.mg", *device, "--ranks", "2", exit_code=1)
         self.write("m.mg", MODEL.replace("batch = 16", "batch = 16 +"))
