@@ -111,6 +111,8 @@ class Search(mgctest.Case):
         for p, q in zip(chosen, every):
             if q["state"] == "whole plan":
                 self.assertLessEqual(float(q["bound_s"]), float(q["whole_s"]), q["layout"])
+                self.assertLessEqual(int(q["bound_bytes"]), int(q["whole_bytes"]), q["layout"])
+                self.assertGreater(int(q["bound_bytes"]), 10 * 4 * 64 * 128)  # what a layer's matrices have, split in two
             if p["state"] == "slower by a bound":
                 self.assertGreaterEqual(float(q["whole_s"]), found, q["layout"])
             if p["state"] == "whole plan":
