@@ -179,7 +179,7 @@ Search searching_run(Searching *q, int64_t ranks)
     listen_to_signals(&was, q->seconds);
     search_run(&more);
     leave_signals(&was);
-    return more.best >= 0 ? more : r;
+    return more;
 }
 
 /* ---- no answer ------------------------------------------------------------------------------- */
@@ -239,9 +239,10 @@ Exit searching_none(Searching *q, const Search *r)
         diag_help(s->diag, "mgc explain MG%04d says why the last of those refused was", code);
     else
         diag_help(s->diag,
-                  "what lasts from step to step is too large for %lld ranks with %s each: "
-                  "more ranks, or --offload auto",
-                  (long long)r->ranks, text_bytes(s->arena, q->basis.budget));
+                  "what lasts from step to step is too large for %lld ranks with %s each: more "
+                  "ranks%s",
+                  (long long)r->ranks, text_bytes(s->arena, q->basis.budget),
+                  r->offload ? "" : ", or --offload auto");
     return EXIT_infeasible;
 }
 
