@@ -26,23 +26,25 @@ static bool power_of_two(int64_t n)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Does a role have so many ranks in any layout that could be legal? That more heads than there are
- * do not divide, and the like, the compiler finds. */
+/* Ranks of a role in any layout that could be legal, at most. That more heads than there are do not
+ * divide, and the like, the compiler finds. */
+static int64_t most_of(const Space *s, SearchRole role)
+{
+    if (!s->axis[role] || (role == ROLE_ep && !s->nexperts))
+        return 1;
+    return role == ROLE_pp   ? s->nlayers + 2
+           : role == ROLE_dp ? s->nbatch
+           : role == ROLE_ep ? s->nexperts
+           : role == ROLE_cp ? CONTEXT
+                             : 2 * s->node; /* whose sums are of every layer: two neighbours' */
+}
+
 static bool may_have(const Space *s, SearchRole role, int64_t n)
 {
-    if (n == 1)
-        return !s->fixed[role] || s->fixed[role] == 1;
-    if (!s->axis[role] || (s->fixed[role] && s->fixed[role] != n))
-        return false;
-    if (role == ROLE_pp)
-        return n <= s->nlayers + 2;
-    if (role == ROLE_dp)
-        return n <= s->nbatch;
-    if (role == ROLE_ep)
-        return s->nexperts % n == 0 && n <= s->nbatch;
-    if (role == ROLE_cp)
-        return s->nseq % n == 0 && n <= CONTEXT;
-    return n <= 2 * s->node; /* whose sums are of every layer: further apart than the next node */
+    if (s->fixed[role])
+        return n == s->fixed[role];
+    return n == 1 ||
+           ((role != ROLE_ep || s->nexperts % n == 0) && (role != ROLE_cp || s->nseq % n == 0));
 }
 
 /* Stages that layers are cut into evenly, or but for two at the ends, which have the tables. */
@@ -113,7 +115,8 @@ static void with_axes(const Maker *k, Point p, int role, int64_t ranks)
             with_microbatch(k, p);
         return;
     }
-    for (int64_t n = 1; n <= ranks; n++) {
+    const int64_t most = most_of(k->s, (SearchRole)role);
+    for (int64_t n = 1; n <= ranks && n <= most; n++) {
         if (ranks % n || !may_have(k->s, (SearchRole)role, n))
             continue;
         p.size[role] = n;

@@ -187,7 +187,7 @@ Search searching_run(Searching *q, int64_t ranks)
 /* The nearest number of ranks below and above that has layouts; 0: none. */
 static int64_t nearest(const Searching *q, int64_t ranks, int step)
 {
-    enum { FAR = 4096 };
+    enum { FAR = 512 };
     for (int64_t n = ranks + step, tries = 0; n > 0 && tries < FAR; n += step, tries++) {
         Arena *a = arena_new();
         Points points = {0};

@@ -81,6 +81,7 @@ class Page(HTMLParser):
         self.data += data
 
 
+@mgctest.in_turns_of(2)
 class Search(mgctest.Case):
     def setUp(self):
         super().setUp()
