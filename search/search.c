@@ -315,8 +315,8 @@ static size_t next_round(Search *s, Ranked *scratch, Round *r)
     for (int depth = 0; depth < TRY_count; depth++) {
         const size_t n = ranked(s, depths[depth].from, scratch);
         const size_t k = worth(s, (TryDepth)depth, scratch, n);
-        const int before = r->n;
-        for (size_t i = 0; i < k && r->n - before < depths[depth].round; i++)
+        const int before = r->n, room = s->exhaustive ? ROUND / TRY_count : depths[depth].round;
+        for (size_t i = 0; i < k && r->n - before < room; i++)
             if (depth != TRY_rough || is_new(s, &c, of_family, scratch[i].number))
                 add(r, scratch[i].number,
                     is_first(s, r->n) && !s->exhaustive ? TRY_whole : (TryDepth)depth);
