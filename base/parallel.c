@@ -3,6 +3,7 @@
 #include "base/parallel.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,9 +13,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 16 };
+/* STOPPED: a next number behind all, to which each process may add. */
+enum { MOST = 16, STOPPED = INT_MAX / 2 };
 
 static bool in_a_call;
+
+/* The outermost map's next number, which its processes take theirs from; how many maps are around
+ * in this process; and whether the outermost begins no more calls. */
+static atomic_int *_Atomic outermost_next;
+static int depth;
+static atomic_bool cut;
+
+void parallel_stop(void)
+{
+    atomic_int *next = outermost_next;
+    cut = true;
+    if (next)
+        atomic_store(next, STOPPED);
+}
 
 int parallel_most(void)
 {
@@ -41,7 +57,9 @@ static Written written_by(ParallelCall *f, void *ctx, int k)
 
 static void call_here(ParallelCall *f, void *ctx, int k, Arena *a, Written *result)
 {
+    depth++;
     Written w = written_by(f, ctx, k);
+    depth--;
     *result = (Written){arena_alloc(a, w.n + 1), w.n};
     if (w.n)
         memcpy(result->bytes, w.bytes, w.n);
@@ -115,22 +133,31 @@ static void call_apart(int most, int n, ParallelCall *f, void *ctx, Arena *a, Wr
         mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (next == MAP_FAILED)
         return;
+    if (!depth && !in_a_call)
+        outermost_next = next;
     for (int p = 0; p < most; p++)
         from[p] = begin(f, ctx, n, next, &pid[p]);
     for (int p = 0; p < most; p++)
         if (from[p] >= 0)
             finish(from[p], pid[p], n, a, result);
+    if (!depth && !in_a_call) {
+        outermost_next = NULL;
+        cut |= atomic_load(next) >= STOPPED; /* by another process */
+    }
     munmap(next, sizeof *next);
 }
 
 void parallel_map(int n, ParallelCall *f, void *ctx, Arena *a, Written *result)
 {
     const int processors = parallel_most(), most = n < processors ? n : processors;
+    const bool outermost = !depth && !in_a_call;
+    if (outermost)
+        cut = false;
     for (int k = 0; k < n; k++)
         result[k] = (Written){0};
     if (most > 1)
         call_apart(most, n, f, ctx, a, result);
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n && !(outermost && cut); k++)
         if (!result[k].bytes)
             call_here(f, ctx, k, a, &result[k]);
 }

@@ -27,4 +27,9 @@ int parallel_most(void);
  * than by return, or cannot be begun, has its number called here, where the user sees the error. */
 void parallel_map(int n, ParallelCall *f, void *ctx, Arena *a, Written *result);
 
+/* The map that is under way, the outermost of several, begins no more calls: it ends when those
+ * that run have, and leaves a result that is not there without bytes (NULL). May be called from a
+ * handler of a signal. */
+void parallel_stop(void);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
+#include "compiler/search/command.h"
 #include "compiler/write.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
@@ -61,6 +62,9 @@ static Exit check_options(Session *s)
             "--ranks, --microbatches, --chunks, --group, --costs, --hidden, --comms and --grid are "
             "options of mgc pipeline",
             "-D NAME=VALUE sets a size of the model's mesh");
+    if (o->exhaustive || o->points || o->tokens || o->budget)
+        return usage(s, "--exhaustive, --points, --tokens and --budget are options of mgc search",
+                     "layout auto { device h100 x 64 } in a model is searched when it is compiled");
     if (o->lora || o->dora || o->on)
         return usage(s, "--lora, --dora and --on are options of mgc tune",
                      "a .mg file has a line: adapter lora(rank = 16) on \"*.q_proj.weight\"");
@@ -238,7 +242,9 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     Exit wrong = parse(s, path, &ast);
     if (!wrong && o->layout && (ends_with(o->layout, ".mg") || strchr(o->layout, '/')))
         wrong = parse(s, o->layout, &layouts);
-    else
+    else if (!wrong)
+        wrong = search_layouts(s, path, ast, &layouts);
+    if (!layouts)
         e.layout = o->layout;
     if (!wrong && o->device)
         wrong = device_load(s, o->device, &c->device);

@@ -14,6 +14,7 @@ typedef enum Exit {
     EXIT_usage = 2,      /* the command line */
     EXIT_infeasible = 3, /* does not fit, or has no legal schedule */
     EXIT_tool = 4,       /* a compiler, a library or the file system failed */
+    EXIT_stopped = 5,    /* a search was stopped before its end: its best so far is told */
     EXIT_internal = 70   /* mgc is wrong */
 } Exit;
 

@@ -5,6 +5,7 @@
 #include "compiler/merge/merge.h"
 #include "compiler/preflight/hosts.h"
 #include "compiler/recipe/recipe.h"
+#include "compiler/search/command.h"
 #include "compiler/tok/tok_run.h"
 
 #include <stdlib.h>
@@ -23,12 +24,12 @@ static bool plain(const Options *o, bool compiles)
     bool front = o->define.n || o->layout || o->device || o->precision || o->adapter ||
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
                  o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
-    return !pipeline_options(o) && !tok_options(o) && !o->lora && !o->dora && !o->on &&
-           !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type && !o->out &&
-           !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion && !o->report &&
-           !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
-           !o->from && !o->once && !o->serve && !o->bind && !o->launch && !o->elastic &&
-           (compiles || !front);
+    return !pipeline_options(o) && !tok_options(o) && !search_options(o) && !o->lora && !o->dora &&
+           !o->on && !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type &&
+           !o->out && !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion &&
+           !o->report && !o->schedule && !o->trace && !o->memory && !o->print_after.n &&
+           !o->time_passes && !o->from && !o->once && !o->serve && !o->bind && !o->launch &&
+           !o->elastic && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -242,6 +243,8 @@ Exit command_run(Session *s)
            : !strcmp(c, "watch")       ? command_watching(s)
            : !strcmp(c, "board")       ? command_boarding(s)
            : !strcmp(c, "pipeline")    ? command_schedule(s)
+           : !strcmp(c, "search")      ? command_search(s)
+           : !strcmp(c, "scale")       ? command_scale(s)
            : !strcmp(c, "calibrate")   ? command_measure(s)
            : !strcmp(c, "preflight")   ? command_before(s)
            : !strcmp(c, "commbench")   ? command_links(s)

@@ -1,0 +1,30 @@
+/* searching.h - what a search needs of the driver; see searching.c. */
+#ifndef MGC_SEARCHING_H
+#define MGC_SEARCHING_H
+
+#include "compiler/session.h"
+#include "search/search.h"
+
+/* A model whose layouts are searched. */
+typedef struct Searching {
+    Session *s;
+    const char *path, *device; /* device: its name, or its file */
+    const Ast *ast;
+    const Node *from;   /* the layout whose rules the template has; NULL: by convention */
+    const char *define; /* one more -D; NULL: none */
+    double seconds;     /* that a search may take; 0: as long as it does */
+    Space *space;
+    Compiled one; /* the program of one rank */
+    Basis basis;
+} Searching;
+
+/* Plans the program of one rank. given: a layout whose numbers are given, or NULL. */
+Exit searching_begin(Searching *q, const Node *given);
+/* The fastest layout of so many ranks; with `offload auto` if none fits without. */
+Search searching_run(Searching *q, int64_t ranks);
+/* Tells why there is none. */
+Exit searching_none(Searching *q, const Search *r);
+/* The name of a device as a layout says it; NULL: it is a file. */
+const char *searching_device(const Searching *q);
+
+#endif

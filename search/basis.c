@@ -1,0 +1,227 @@
+/* basis.c - what is known of all points from the program of one rank: bounds from below, and an
+ * estimate; see try.h.
+ *
+ * The bounds hold whatever is decided. No rank multiplies faster than the device, and all ranks
+ * together compute what the model says. With 1f1b, rank r computes its stage of every microbatch
+ * while others wait: before it begins the first has gone forward through the stages before, and
+ * behind its last the same stages go back. So a step of m microbatches takes m w_r + sum of w_s
+ * over s < r at least, for each r, where w_s is what stage s takes of a microbatch. Whatever the
+ * cut, of p stages that take W together that is W / (1 - (1 - 1 / m)^p) or more: the mean over r
+ * with weights that leave nothing but W. Other schedules fill that time; of them only the
+ * arithmetic counts. A rank has at least the mean of what ranks have of each tensor that lasts. */
+#include "search/try.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "decide/make.h"
+#include "ir/cost.h"
+#include "plan/place/place.h"
+
+/* Is a dim in "kv_heads, ffn"? */
+static bool among(const char *dims, const char *dim)
+{
+    const size_t n = strlen(dim);
+    for (const char *at = dims; *at;) {
+        const size_t k = strcspn(at, ",");
+        if (k == n && !strncmp(at, dim, n))
+            return true;
+        at += k;
+        at += strspn(at, ", ");
+    }
+    return false;
+}
+
+static bool split_by(const Space *s, SearchRole role, const char *dim)
+{
+    if (role == ROLE_pp)
+        return s->layers && !strcmp(s->layers, dim);
+    for (size_t i = 0; i < s->rules.n; i++)
+        for (size_t k = 0; k < s->rules.data[i].axes.n; k++)
+            if (s->rules.data[i].axes.data[k].role == role && among(s->rules.data[i].dims, dim))
+                return true;
+    return false;
+}
+
+/* Without padding. */
+static double bytes_of(const Tensor *t)
+{
+    double bytes = (double)type_bytes(&t->type);
+    for (int k = 0; k < t->type.rank; k++)
+        if (t->valid[k] > 0 && t->valid[k] < t->type.dims[k].size)
+            bytes *= (double)t->valid[k] / (double)t->type.dims[k].size;
+    return bytes;
+}
+
+static void hold(Basis *b, const Space *s, const Module *m, const Tensor *t, Arena *a)
+{
+    Held h = {.bytes = bytes_of(t), .zero = t->slot && !t->rounded ? 1 : t->master ? 1 : 3};
+    for (int k = 0; k < t->type.rank; k++)
+        for (int r = 0; r < ROLE_count; r++)
+            h.by[r] |= split_by(s, (SearchRole)r, name_str(m->names, t->type.dims[k].name));
+    vec_push(a, &b->held, h);
+    if (t->slot || t->frozen)
+        return;
+    const DType sums = m->train.sums ? m->train.sums : m->train.compute;
+    h.bytes *= (double)dtype_bytes(sums) / (double)dtype_bytes(t->type.dtype);
+    h.zero = 2;
+    h.sums = true;
+    vec_push(a, &b->held, h);
+    b->parameters += (double)type_elements(&t->type);
+}
+
+/* Elements of a sequence; 0: the value has nothing of sequences. */
+static double of_sequence(const Module *m, const Type *t)
+{
+    for (int k = 0; k < t->rank; k++)
+        if (t->dims[k].name == m->batch.name)
+            return (double)type_elements(t) / (double)t->dims[k].size;
+    return 0;
+}
+
+/* Elements that the largest repeat carries, of one sequence. */
+static double carried_of(const Module *m, const Region *r)
+{
+    double most = 0;
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        double elements = 0;
+        if (!i->body)
+            continue;
+        for (int c = 0; i->op == OP_repeat && c < i->attrs.carried; c++)
+            elements += of_sequence(m, &m->values.data[i->in[c]].type);
+        most = fmax(most, fmax(elements, carried_of(m, i->body)));
+    }
+    return most;
+}
+
+/* FLOP/s of what multiplies fastest. */
+static double rate_of(const Device *d, const Train *t)
+{
+    double rate = fmax(product_flops(d, t), t->fp8 ? product_flops_fp8(d) : 0);
+    for (int i = 0; i < d->nattention; i++)
+        rate =
+            fmax(rate, fmax(d->attention[i].forward, d->attention[i].gradient) * peak_flops(d, t));
+    return fmax(rate, fmax(d->attention_share, d->attention_grad_share) * peak_flops(d, t));
+}
+
+bool basis_make(Basis *b, Space *s, Module *m, const Device *d, Arena *a)
+{
+    *b = (Basis){.device = d, .budget = (double)plan_budget(m, d)};
+    space_sizes(s, m, d);
+    b->batch = s->nbatch;
+    b->tokens = s->nbatch * (s->nseq ? s->nseq : 1);
+    b->shared = d->target == TARGET_host && d->streams < 2;
+    for (size_t k = 0; k < m->fns.n; k++)
+        b->carried = fmax(b->carried, carried_of(m, m->fns.data[k]->body));
+    b->carried *= (double)dtype_bytes(m->train.half ? m->train.half : m->train.compute);
+    PlanJob job = plan_compared(m, d, a, NULL);
+    job.rough = true;
+    if (!plan_timed(&job) || !job.plan->train)
+        return false;
+    b->trains = true;
+    b->flops = job.plan->train->flops;
+    b->seconds = job.plan->train->seconds;
+    b->rate = rate_of(d, &job.m->train);
+    for (size_t k = 0; k < job.m->tensors.n; k++)
+        hold(b, s, job.m, &job.m->tensors.data[k], a);
+    return true;
+}
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+double bound_bytes(const Basis *b, const Point *p, int64_t microbatches)
+{
+    double bytes = 0;
+    for (size_t k = 0; k < b->held.n; k++) {
+        const Held *h = &b->held.data[k];
+        double parts = (double)p->size[ROLE_pp]; /* on average, wherever it is */
+        for (int r = ROLE_dp; r < ROLE_count; r++)
+            if (h->by[r] || (p->zero >= h->zero && r != ROLE_tp))
+                parts *= (double)p->size[r];
+        if (!h->sums || microbatches > 1)
+            bytes += h->bytes / parts;
+    }
+    return bytes;
+}
+
+double bound_seconds(const Basis *b, const Point *p, int64_t microbatches)
+{
+    double ranks = 1;
+    for (int r = 0; r < ROLE_count; r++)
+        ranks *= (double)p->size[r];
+    const double even = b->flops / b->rate / (b->shared ? 1 : ranks);
+    const double pp = (double)p->size[ROLE_pp], m = (double)microbatches;
+    if (p->size[ROLE_pp] == 1 || p->schedule != SCHEDULE_1f1b || b->shared)
+        return even;
+    return even * pp / m / (1 - pow(1 - 1 / m, pp));
+}
+
+double expected_seconds(const Basis *b, const Tried *rough)
+{
+    const double FORWARD = 0.3; /* of a step, which is computed again if nothing is kept */
+    const double lacks = (double)rough->bytes - b->budget;
+    if (lacks <= 0 || rough->kept <= 0)
+        return rough->seconds;
+    return rough->seconds * (1 + FORWARD * fmin(1, lacks / (double)rough->kept));
+}
+
+/* ---- the estimate ---------------------------------------------------------------------------- */
+
+/* Bytes/s that a rank receives along the axis of a role: in a node by its links; of several nodes,
+ * those of its ranks that a node has take in what all of them need together. */
+static double bandwidth(const Basis *b, const Space *s, const Point *p, SearchRole role)
+{
+    const Device *d = b->device;
+    int64_t within = 1; /* neighbours on the axis are so many ranks apart */
+    for (int i = ROLE_count - 1; i >= 0 && s->order[i] != role; i--)
+        within *= p->size[s->order[i]];
+    if (within * p->size[role] <= s->node || !(d->node_bandwidth > 0))
+        return d->link_bandwidth;
+    const double here = within < s->node ? (double)(s->node / within) : 1;
+    return fmin(d->link_bandwidth, here * d->node_bandwidth);
+}
+
+/* Seconds in which a rank sends its share of so many bytes. */
+static double sends(const Basis *b, const Space *s, const Point *p, SearchRole role, double bytes)
+{
+    const double n = (double)p->size[role], bw = bandwidth(b, s, p, role);
+    return n > 1 && bw > 0 ? (n - 1) / n * bytes / bw : 0;
+}
+
+double estimate_seconds(const Basis *b, const Space *s, const Point *p)
+{
+    /* Shares of sends that nothing hides; passes over a layer's activations and its parameters. */
+    const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 0.5, EXPERTS = 10, HALF = 2,
+                 AGAIN = 0.25, TENSOR_LOSS = 0.02, ZB = 3;
+    const double micro = (double)point_microbatches(s, p), pp = (double)p->size[ROLE_pp];
+    double ranks = 1;
+    for (int r = 0; r < ROLE_count; r++)
+        ranks *= (double)p->size[r];
+    double computes = b->seconds / (b->shared ? 1 : ranks);
+    computes *= 1 + TENSOR_LOSS * log2((double)p->size[ROLE_tp]);
+    const double used = bound_bytes(b, p, (int64_t)micro) / b->budget;
+    computes *= used > HALF / 4 ? 1 + AGAIN * fmin(1, used) : 1;
+    const double layers = (double)(s->nlayers ? s->nlayers : 1) / pp;
+    const double act =
+        micro * layers * b->carried * (double)p->microbatch / (double)p->size[ROLE_cp];
+    /* Keys go all the way round, through one card at a time where the ring is of several nodes. */
+    const double whole = act * (double)p->size[ROLE_cp];
+    const bool far = bandwidth(b, s, p, ROLE_cp) < b->device->link_bandwidth;
+    double waits =
+        EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) + sends(b, s, p, ROLE_ep, EXPERTS * act);
+    if (p->size[ROLE_cp] > 1)
+        waits += CONTEXT * whole / (far ? b->device->node_bandwidth : b->device->link_bandwidth);
+    const double mine = b->parameters / pp / (double)p->size[ROLE_tp] / (double)p->size[ROLE_ep];
+    const SearchRole data = p->size[ROLE_dp] > 1   ? ROLE_dp
+                            : p->size[ROLE_cp] > 1 ? ROLE_cp
+                                                   : ROLE_ep;
+    const double sum = sends(b, s, p, data, 2 * HALF * mine), half = sum / 2;
+    const double once = p->zero == 0 ? 2 * sum : sum + half;
+    const double each = p->zero < 2 ? 0 : p->zero == 2 ? micro * sum : micro * (sum + 2 * half);
+    waits += p->zero < 2
+                 ? LATE * once
+                 : fmax(0, each - computes) + LATE * each / micro + (p->zero == 2 ? half : 0);
+    const double chunks = p->schedule == SCHEDULE_zb_h1 ? ZB : p->chunks;
+    return computes * (1 + (pp - 1) / micro / chunks) + waits;
+}

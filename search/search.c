@@ -1,0 +1,353 @@
+/* search.c - the fastest layout of so many ranks, by plans of few of them.
+ *
+ * A point is thrown away by what is certain alone: the compiler refuses it, what lasts has no room
+ * (bound_bytes), or no plan of it could be faster than one that is there (bound_seconds). The
+ * others are planned in rounds, those first that the estimate says are fastest; after each round
+ * the estimate is corrected by what plans of like points said. A round plans some points roughly,
+ * the most promising of those planned so far quickly, and the most promising of these as a whole,
+ * so there is a best after one round, and a good one after three. It ends when all is planned, or
+ * the rest is expected to be far slower, and those that a plan says are nearly as fast as the best
+ * have the next better one.
+ *
+ * Rounds are of one size whatever the number of processors, and nothing looks at a clock: what is
+ * found depends on the input alone. */
+#include "search/search.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/parallel.h"
+
+/* Plans of one depth: of points in the state before it, the fastest first. */
+typedef struct Depth {
+    CandidateState from;
+    int round, least, most; /* plans of a round, before what is expected may end it, and in all */
+    double far; /* times the fastest of the depth: a point that is expected above it is left */
+} Depth;
+
+static const Depth depths[TRY_count] = {[TRY_rough] = {CANDIDATE_open, 32, 128, 480, 1.35},
+                                        [TRY_quick] = {CANDIDATE_rough, 10, 16, 96, 1.15},
+                                        [TRY_whole] = {CANDIDATE_quick, 4, 4, 32, 1.02}};
+enum { ROUND = 64, FAMILIES = 512 };
+
+static volatile sig_atomic_t stop_asked;
+
+void search_stop(void)
+{
+    stop_asked = 1;
+    parallel_stop();
+}
+
+bool search_was_stopped(void)
+{
+    return stop_asked != 0;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+const Tried *candidate_plan(const Candidate *c)
+{
+    return c->state == CANDIDATE_whole   ? &c->tried[TRY_whole]
+           : c->state == CANDIDATE_quick ? &c->tried[TRY_quick]
+                                         : NULL;
+}
+
+/* ---- the order ------------------------------------------------------------------------------- */
+
+/* Points alike, of which the estimate is wrong by about as much. */
+static int family(const Point *p)
+{
+    const unsigned parts[] = {(unsigned)p->size[ROLE_tp], (unsigned)p->size[ROLE_cp],
+                              (unsigned)p->size[ROLE_ep], p->zero >= 2, p->sequence};
+    unsigned hash = 2166136261u;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = (hash ^ parts[i]) * 16777619u;
+    return (int)(hash % FAMILIES);
+}
+
+typedef struct Correction {
+    double sum[FAMILIES], all; /* of logarithms */
+    int n[FAMILIES], nall;
+} Correction;
+
+static Correction correct(const Search *s)
+{
+    Correction c = {0};
+    for (size_t i = 0; i < s->all.n; i++) {
+        const Candidate *k = &s->all.data[i];
+        const double seconds = k->tried[TRY_rough].seconds;
+        if (!(seconds > 0) || !(k->estimate > 0))
+            continue;
+        const double by = log(seconds / k->estimate);
+        const int f = family(&k->point);
+        c.sum[f] += by;
+        c.n[f]++;
+        c.all += by;
+        c.nall++;
+    }
+    return c;
+}
+
+static double corrected(const Correction *c, const Candidate *k)
+{
+    const int f = family(&k->point);
+    const double mean = c->nall ? c->all / c->nall : 0;
+    return k->estimate * exp((c->sum[f] + mean) / (c->n[f] + 1));
+}
+
+typedef struct Ranked {
+    double seconds;
+    int number;
+} Ranked;
+
+static int by_seconds(const void *x, const void *y)
+{
+    const Ranked *a = x, *b = y;
+    return a->seconds != b->seconds ? (a->seconds < b->seconds ? -1 : 1) : a->number - b->number;
+}
+
+/* Points of which whole plans save as much beside quick ones: pipelines with several stages a rank
+ * most, for their layers may be cut otherwise. */
+enum { KINDS = 3 };
+static int kind_of(const Point *p)
+{
+    return p->size[ROLE_pp] == 1 ? 0 : p->chunks == 1 ? 1 : 2;
+}
+
+/* The most that a whole plan saved so far, as a part of the quick one. */
+static void best_savings(const Search *s, double *part)
+{
+    for (int k = 0; k < KINDS; k++)
+        part[k] = 1;
+    for (size_t i = 0; i < s->all.n; i++) {
+        const Tried *t = s->all.data[i].tried;
+        const int k = kind_of(&s->all.data[i].point);
+        if (t[TRY_whole].seconds > 0 && t[TRY_quick].seconds > 0)
+            part[k] = fmin(part[k], t[TRY_whole].seconds / t[TRY_quick].seconds);
+    }
+}
+
+/* Sets what all candidates are expected to take, by the best that is known of each. */
+static void expect(Search *s)
+{
+    const Correction c = correct(s);
+    double part[KINDS];
+    best_savings(s, part);
+    for (size_t i = 0; i < s->all.n; i++) {
+        Candidate *k = &s->all.data[i];
+        const Tried *t = k->tried;
+        k->expected = t[TRY_whole].seconds > 0   ? t[TRY_whole].seconds
+                      : t[TRY_quick].seconds > 0 ? t[TRY_quick].seconds * part[kind_of(&k->point)]
+                      : t[TRY_rough].seconds > 0 ? expected_seconds(s->basis, &t[TRY_rough])
+                                                 : corrected(&c, k);
+    }
+}
+
+/* Candidates of a state, the fastest first. */
+static size_t ranked(const Search *s, CandidateState state, Ranked *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->all.n; i++)
+        if (s->all.data[i].state == state)
+            out[n++] = (Ranked){s->all.data[i].expected, (int)i};
+    qsort(out, n, sizeof *out, by_seconds);
+    return n;
+}
+
+/* ---- a round --------------------------------------------------------------------------------- */
+
+typedef struct Round {
+    const Search *s;
+    int n, number[ROUND];
+    TryDepth depth[ROUND];
+} Round;
+
+static void add(Round *r, int number, TryDepth depth)
+{
+    r->number[r->n] = number;
+    r->depth[r->n++] = depth;
+}
+
+static void try_one(void *ctx, int k, FILE *out)
+{
+    const Round *r = ctx;
+    const Search *s = r->s;
+    Arena *a = arena_new();
+    const Candidate *c = &s->all.data[r->number[k]];
+    const char *text = point_text(s->space, &c->point, "found", NULL, a);
+    const Tried t = try_point(s->elaborate, s->ctx, text, r->depth[k]);
+    fwrite(&t, sizeof t, 1, out);
+    arena_free(a);
+}
+
+static void take(Search *s, Candidate *c, TryDepth depth, const Tried *t)
+{
+    static const CandidateState fit[TRY_count] = {CANDIDATE_rough, CANDIDATE_quick,
+                                                  CANDIDATE_whole},
+                                not[TRY_count] = {CANDIDATE_rough, CANDIDATE_full, CANDIDATE_lost};
+    c->tried[depth] = *t;
+    s->plans[depth]++;
+    c->state = t->code ? CANDIDATE_refused : t->fits ? fit[depth] : not[depth];
+    c->code = t->code;
+}
+
+static void run_round(Search *s, Round *r)
+{
+    Arena *a = arena_new();
+    Written *w = NEW_ARRAY(a, Written, r->n);
+    parallel_map(r->n, try_one, r, a, w);
+    for (int k = 0; k < r->n; k++) {
+        Tried t;
+        if (w[k].n != sizeof t)
+            continue; /* it was stopped */
+        memcpy(&t, w[k].bytes, sizeof t);
+        take(s, &s->all.data[r->number[k]], r->depth[k], &t);
+    }
+    arena_free(a);
+}
+
+static double best_seconds(const Search *s)
+{
+    return s->best < 0 ? INFINITY : s->all.data[s->best].tried[TRY_whole].seconds;
+}
+
+/* True: there is another best. */
+static bool note_best(Search *s)
+{
+    const int was = s->best;
+    for (size_t i = 0; i < s->all.n; i++)
+        if (s->all.data[i].state == CANDIDATE_whole &&
+            s->all.data[i].tried[TRY_whole].seconds < best_seconds(s))
+            s->best = (int)i;
+    return s->best != was;
+}
+
+/* Of those that no plan of can be faster than the best. */
+static void prune(Search *s)
+{
+    for (size_t i = 0; i < s->all.n; i++) {
+        Candidate *c = &s->all.data[i];
+        const bool waits = c->state == CANDIDATE_open || c->state == CANDIDATE_rough ||
+                           c->state == CANDIDATE_quick;
+        if (waits && c->bound >= best_seconds(s) && !s->exhaustive)
+            c->state = CANDIDATE_slow;
+    }
+}
+
+/* ---- the search ------------------------------------------------------------------------------ */
+
+static void make_candidates(Search *s)
+{
+    Points points = {0};
+    const Basis *b = s->basis;
+    const double budget = b->budget / (b->shared ? (double)s->ranks : 1);
+    space_points(s->space, s->ranks, s->offload, s->arena, &points);
+    for (size_t i = 0; i < points.n; i++) {
+        Candidate c = {.point = points.data[i]};
+        const int64_t micro = point_microbatches(s->space, &c.point);
+        c.bound = bound_seconds(b, &c.point, micro);
+        c.estimate = estimate_seconds(b, s->space, &c.point);
+        if (!s->offload && !s->space->offload && bound_bytes(b, &c.point, micro) > budget)
+            c.state = CANDIDATE_large;
+        vec_push(s->arena, &s->all, c);
+    }
+}
+
+/* The fastest that a depth, or a better one, says. */
+static double fastest_of(const Search *s, TryDepth depth)
+{
+    double fastest = INFINITY;
+    for (size_t i = 0; i < s->all.n; i++) {
+        const Candidate *c = &s->all.data[i];
+        const bool fits = c->state != CANDIDATE_full && c->state != CANDIDATE_lost;
+        for (int k = depth; fits && k < TRY_count; k++)
+            if (c->tried[k].seconds > 0)
+                fastest = fmin(fastest, k < TRY_whole ? c->expected : c->tried[k].seconds);
+    }
+    return fastest;
+}
+
+/* How many of n candidates, in order, are worth a plan of a depth. */
+static size_t worth(const Search *s, TryDepth depth, const Ranked *of, size_t n)
+{
+    const Depth *d = &depths[depth];
+    const double fastest = fastest_of(s, depth);
+    const int made = s->plans[depth];
+    size_t k = 0;
+    if (s->exhaustive)
+        return n;
+    while (k < n && made + (int)k < d->most &&
+           (made + (int)k < d->least || of[k].seconds <= d->far * fastest))
+        k++;
+    return k;
+}
+
+/* Does a rough plan of a candidate say more than those of this round? Of points alike, of which
+ * none has a plan, one is enough to correct the estimate of all; of others some are. */
+static bool is_new(const Search *s, const Correction *c, int *of_family, int number)
+{
+    enum { ALIKE = 8 };
+    const int f = family(&s->all.data[number].point);
+    return of_family[f]++ < (s->exhaustive ? ROUND : c->n[f] ? ALIKE : 1);
+}
+
+/* The first that are tried at all have whole plans at once: there is a best soon. */
+static bool is_first(const Search *s, int n)
+{
+    enum { FIRST = 2 };
+    return n < FIRST && !s->plans[TRY_rough] && !s->plans[TRY_whole];
+}
+
+/* Plans that are worth making, of all depths; those of one round go to *r. */
+static size_t next_round(Search *s, Ranked *scratch, Round *r)
+{
+    const Correction c = correct(s);
+    int of_family[FAMILIES] = {0};
+    size_t all = 0;
+    for (int depth = 0; depth < TRY_count; depth++) {
+        const size_t n = ranked(s, depths[depth].from, scratch);
+        const size_t k = worth(s, (TryDepth)depth, scratch, n);
+        const int before = r->n, room = s->exhaustive ? ROUND / TRY_count : depths[depth].round;
+        for (size_t i = 0; i < k && r->n - before < room; i++)
+            if (depth != TRY_rough || is_new(s, &c, of_family, scratch[i].number))
+                add(r, scratch[i].number,
+                    is_first(s, r->n) && !s->exhaustive ? TRY_whole : (TryDepth)depth);
+        all += k;
+    }
+    return all;
+}
+
+void search_run(Search *s)
+{
+    const double begin = now();
+    s->best = -1;
+    make_candidates(s);
+    Ranked *scratch = NEW_ARRAY(s->arena, Ranked, s->all.n + 1);
+    while (!stop_asked) {
+        Round r = {.s = s};
+        expect(s);
+        prune(s);
+        const size_t left = next_round(s, scratch, &r);
+        if (!r.n)
+            break;
+        const double round = now();
+        run_round(s, &r);
+        s->spent = now() - begin;
+        const bool better = note_best(s);
+        if (s->progress)
+            s->progress(s, (double)(left - (size_t)r.n) / r.n * (now() - round), better);
+    }
+    expect(s);
+    s->stopped = stop_asked != 0;
+    s->spent = now() - begin;
+    for (size_t i = 0; i < s->all.n; i++)
+        s->count[s->all.data[i].state]++;
+}

@@ -1,0 +1,73 @@
+/* try.h - what plans say of a point, and what is known of all points from the program of one rank.
+ *
+ * A point is elaborated as any layout is, and planned up to three times, each time with more of the
+ * decisions that are made by planning. A rough plan keeps what layers keep by default, whether that
+ * fits or not. A quick plan has the decision of what they keep, and so says whether it fits. A
+ * whole plan is the compiler's own, but for its proof. */
+#ifndef MGC_SEARCH_TRY_H
+#define MGC_SEARCH_TRY_H
+
+#include "plan/plan.h"
+#include "search/space.h"
+
+/* The program under a layout that is given as text, by whoever reads models. NULL: it is refused.
+ * *d: the device as its ranks have it. *code: of the first error that it or its plans have; set as
+ * long as the program is used. */
+typedef Module *SearchElaborate(void *ctx, const char *layout, Arena *a, Device *d, int *code);
+
+/* Seconds of a step, by what they are for. */
+typedef struct Parts {
+    double bubble; /* ranks wait for other stages */
+    double waits;  /* for collectives, while nothing else runs */
+    double again;  /* what was computed before is computed once more */
+} Parts;
+
+typedef struct Tried {
+    int code;      /* of the error that refuses it; 0: none */
+    bool fits;     /* there is a plan, and the device has room for it */
+    int64_t bytes; /* that it needs; 0: there is no plan */
+    int64_t kept;  /* of those, of activations, at the peak */
+    double seconds;
+    Parts parts;
+    double mfu, sent; /* sent: bytes by a rank */
+} Tried;
+
+typedef enum TryDepth { TRY_rough, TRY_quick, TRY_whole, TRY_count } TryDepth;
+
+Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth);
+
+/* One tensor that lasts from step to step, or the sums of its gradients. */
+typedef struct Held {
+    double bytes;
+    int zero;            /* the ZeRO level from which on ranks of data have parts of it; 4: none */
+    bool by[ROLE_count]; /* it has a dim that the rules split on such an axis */
+    bool sums;           /* of gradients: only where there are several microbatches */
+} Held;
+
+/* The program of one rank. */
+typedef struct Basis {
+    VEC(Held) held;
+    double flops, seconds; /* of a step, on one rank: as it is, were there room */
+    double rate;           /* FLOP/s that nothing computes above */
+    double carried;        /* bytes that go from layer to layer, of a sequence */
+    double parameters;     /* how many */
+    double budget;         /* bytes */
+    bool shared;           /* the ranks share one processor */
+    const Device *device;
+    int64_t batch, tokens; /* of a step */
+    bool trains;
+} Basis;
+
+/* Plans the program of one rank. False: there is no plan. d lives as long as the basis. */
+bool basis_make(Basis *b, Space *s, Module *m, const Device *d, Arena *a);
+
+/* The seconds of a rough plan with what has to be computed again so that it fits, about. */
+double expected_seconds(const Basis *b, const Tried *rough);
+
+/* Bounds from below: nothing that is planned takes less. */
+double bound_bytes(const Basis *b, const Point *p, int64_t microbatches);
+double bound_seconds(const Basis *b, const Point *p, int64_t microbatches);
+/* Seconds of a step, about: for the order in which points are planned, and nothing else. */
+double estimate_seconds(const Basis *b, const Space *s, const Point *p);
+
+#endif
