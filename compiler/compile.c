@@ -9,6 +9,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
 #include "compiler/search/command.h"
+#include "compiler/search/meshed.h"
 #include "compiler/write.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
@@ -243,7 +244,7 @@ static Exit parse_text(Session *s, const char *path, const Ast *ast, Ast **layou
     return *layouts ? EXIT_done : EXIT_source;
 }
 
-Exit compile_front(Session *s, const char *path, Compiled *c)
+static Exit front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
     ElaborateOptions e = {.define = o->define.data, .ndefine = o->define.n};
@@ -255,6 +256,8 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
         wrong = parse_text(s, path, ast, &layouts);
     if (!layouts)
         e.layout = o->layout;
+    if (!wrong && s->layout_rules)
+        wrong = mesh_splice(s, ast, layouts, s->layout_rules);
     if (!wrong && o->device)
         wrong = device_load(s, o->device, &c->device);
     if (!wrong)
@@ -288,6 +291,16 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     diag_stage(s->diag, 1);
     wrong = read_collectives(s, c->module, &c->device);
     return wrong ? wrong : ranks_are_built(s, c);
+}
+
+/* A mesh without rules is read a second time, with those that are found for it. */
+Exit compile_front(Session *s, const char *path, Compiled *c)
+{
+    Exit wrong = front(s, path, c);
+    if (wrong || s->layout_rules || !mesh_is_alone(c->module))
+        return wrong;
+    s->layout_rules = mesh_rules(s, path, c->module);
+    return s->layout_rules ? front(s, path, c) : EXIT_done;
 }
 
 /* The first line of a dump, "# after PASS", says where to go on. */

@@ -241,7 +241,8 @@ void options_help(FILE *out)
             print_row(out, left, commands[i].help);
         }
     print_options(out);
-    fputs("\nExit codes: 0 done, 1 errors in the source, 2 usage, 3 does not fit or has no legal\n"
-          "schedule, 4 a tool failed, 5 a search was stopped, 70 mgc is wrong (please report it).\n",
-          out);
+    fputs(
+        "\nExit codes: 0 done, 1 errors in the source, 2 usage, 3 does not fit or has no legal\n"
+        "schedule, 4 a tool failed, 5 a search was stopped, 70 mgc is wrong (please report it).\n",
+        out);
 }

@@ -4,11 +4,11 @@
  * The bounds hold whatever is decided. No rank multiplies faster than the device, and all ranks
  * together compute what the model says. With 1f1b, rank r computes its stage of every microbatch
  * while others wait: before it begins the first has gone forward through the stages before, and
- * behind its last the same stages go back. So a step of m microbatches takes m w_r + sum of w_s over
- * s < r at least, for each r, where w_s is what stage s takes of a microbatch. Whatever the cut, of
- * p stages that take W together that is W / (1 - (1 - 1 / m)^p) or more: the mean over r with
- * weights that leave nothing but W. Other schedules fill that time; of them only the arithmetic
- * counts. A rank has at least the mean of what ranks have of each tensor that lasts. */
+ * behind its last the same stages go back. So a step of m microbatches takes m w_r + sum of w_s
+ * over s < r at least, for each r, where w_s is what stage s takes of a microbatch. Whatever the
+ * cut, of p stages that take W together that is W / (1 - (1 - 1 / m)^p) or more: the mean over r
+ * with weights that leave nothing but W. Other schedules fill that time; of them only the
+ * arithmetic counts. A rank has at least the mean of what ranks have of each tensor that lasts. */
 #include "search/try.h"
 
 #include <math.h>
@@ -82,7 +82,8 @@ static double carried_of(const Module *m, const Region *r)
         for (int c = 0; i->op == OP_repeat && c < i->attrs.carried; c++)
             bytes += (double)type_bytes(&m->values.data[i->in[c]].type);
         const double within = carried_of(m, i->body);
-        most = fmax(most, i->op == OP_repeat && i->attrs.dim.size > 1 ? fmax(bytes, within) : within);
+        most =
+            fmax(most, i->op == OP_repeat && i->attrs.dim.size > 1 ? fmax(bytes, within) : within);
     }
     return most;
 }
@@ -92,8 +93,8 @@ static double rate_of(const Device *d, const Train *t)
 {
     double rate = fmax(product_flops(d, t), t->fp8 ? product_flops_fp8(d) : 0);
     for (int i = 0; i < d->nattention; i++)
-        rate = fmax(rate, fmax(d->attention[i].forward, d->attention[i].gradient) *
-                              peak_flops(d, t));
+        rate =
+            fmax(rate, fmax(d->attention[i].forward, d->attention[i].gradient) * peak_flops(d, t));
     return fmax(rate, fmax(d->attention_share, d->attention_grad_share) * peak_flops(d, t));
 }
 
@@ -185,17 +186,21 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
     const double used = bound_bytes(b, p, (int64_t)micro) / b->budget;
     computes *= used > HALF / 4 ? 1 + AGAIN * fmin(1, used) : 1;
     const double layers = (double)(s->nlayers ? s->nlayers : 1) / pp;
-    const double act = micro * layers * b->carried * (double)p->microbatch / (double)p->size[ROLE_cp];
+    const double act =
+        micro * layers * b->carried * (double)p->microbatch / (double)p->size[ROLE_cp];
     double waits = EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) +
                    EXPOSED * sends(b, s, p, ROLE_cp, CONTEXT * act) +
                    sends(b, s, p, ROLE_ep, EXPERTS * act);
     const double mine = b->parameters / pp / (double)p->size[ROLE_tp] / (double)p->size[ROLE_ep];
-    const SearchRole data = p->size[ROLE_dp] > 1 ? ROLE_dp : p->size[ROLE_cp] > 1 ? ROLE_cp : ROLE_ep;
+    const SearchRole data = p->size[ROLE_dp] > 1   ? ROLE_dp
+                            : p->size[ROLE_cp] > 1 ? ROLE_cp
+                                                   : ROLE_ep;
     const double sum = sends(b, s, p, data, 2 * HALF * mine), half = sum / 2;
     const double once = p->zero == 0 ? 2 * sum : sum + half;
     const double each = p->zero < 2 ? 0 : p->zero == 2 ? micro * sum : micro * (sum + 2 * half);
-    waits += p->zero < 2 ? LATE * once
-                         : fmax(0, each - computes) + LATE * each / micro + (p->zero == 2 ? half : 0);
+    waits += p->zero < 2
+                 ? LATE * once
+                 : fmax(0, each - computes) + LATE * each / micro + (p->zero == 2 ? half : 0);
     const double chunks = p->schedule == SCHEDULE_zb_h1 ? ZB : p->chunks;
     return computes * (1 + (pp - 1) / micro / chunks) + waits;
 }

@@ -37,8 +37,7 @@ static double across(const Picture *p, double bytes)
 static double down(const Picture *p, double seconds)
 {
     const double span = log(p->most / p->least);
-    return HIGH - MARGIN -
-           (HIGH - 2 * MARGIN) * (span > 0 ? log(seconds / p->least) / span : 0.5);
+    return HIGH - MARGIN - (HIGH - 2 * MARGIN) * (span > 0 ? log(seconds / p->least) / span : 0.5);
 }
 
 static Picture picture_of(const Search *s)
@@ -62,9 +61,9 @@ static void dot(const Search *s, const Picture *p, int number, FILE *out)
     const Tried *t = candidate_plan(c);
     fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" class=\"%s\"><title>%s, %s: ",
             across(p, (double)t->bytes), down(p, t->seconds), number == s->best ? 6 : 3,
-            number == s->best                    ? "best"
+            number == s->best             ? "best"
             : c->state == CANDIDATE_whole ? "whole"
-                                                 : "quick",
+                                          : "quick",
             text_seconds(a, t->seconds), text_bytes(a, (double)t->bytes));
     escaped(point_label(s->space, &c->point, a), out);
     fputs("</title></circle>\n", out);
@@ -94,7 +93,8 @@ static void draw(const Search *s, FILE *out)
     dot(s, &p, s->best, out);
     fprintf(out, "<text x=\"%d\" y=\"%d\">%s of a rank</text>\n", WIDE - 2 * MARGIN, HIGH - 12,
             text_bytes(a, p.bytes));
-    fprintf(out, "<text x=\"4\" y=\"%.0f\">%s</text>\n", down(&p, p.least), text_seconds(a, p.least));
+    fprintf(out, "<text x=\"4\" y=\"%.0f\">%s</text>\n", down(&p, p.least),
+            text_seconds(a, p.least));
     fprintf(out, "<text x=\"4\" y=\"%.0f\">%s a step</text>\n</svg>\n", down(&p, p.most) - 14,
             text_seconds(a, p.most));
     arena_free(a);
@@ -115,14 +115,13 @@ static void row(const Search *s, int number, const char *more, FILE *out)
 
 static void table(const Search *s, const char *title, const Front *of, bool why, FILE *out)
 {
-    fprintf(out,
-            "<h2>%s</h2>\n<table><tr><th>step<th><th>memory<th>MFU<th>layout<th>\n", title);
+    fprintf(out, "<h2>%s</h2>\n<table><tr><th>step<th><th>memory<th>MFU<th>layout<th>\n", title);
     for (size_t i = 0; i < of->n; i++) {
         const Candidate *c = &s->all.data[of->data[i]];
         row(s, of->data[i],
-            why                                ? search_why(s, c, s->arena)
+            why                           ? search_why(s, c, s->arena)
             : c->state == CANDIDATE_quick ? "by a quick plan"
-                                               : "",
+                                          : "",
             out);
     }
     fputs("</table>\n", out);

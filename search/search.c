@@ -118,8 +118,8 @@ static size_t ranked(const Search *s, CandidateState state, Ranked *out)
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *k = &s->all.data[i];
         if (k->state == state)
-            out[n++] = (Ranked){state == CANDIDATE_open ? corrected(&c, k) : k->quick.seconds,
-                                (int)i};
+            out[n++] =
+                (Ranked){state == CANDIDATE_open ? corrected(&c, k) : k->quick.seconds, (int)i};
     }
     qsort(out, n, sizeof *out, by_seconds);
     return n;

@@ -59,7 +59,8 @@ bool search_was_stopped(void);
 /* The plan of a candidate that counts: its whole one, else its quick one. NULL: none that fits. */
 const Tried *candidate_plan(const Candidate *c);
 
-/* ---- show.c: for people ----------------------------------------------------------------------- */
+/* ---- show.c: for people -----------------------------------------------------------------------
+ */
 
 /* All that was found. name: of the layout; device: in its text, or NULL. */
 void search_show(const Search *s, const char *name, const char *device, FILE *out);

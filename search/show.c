@@ -146,7 +146,8 @@ static void show_guarantee(const Search *s, FILE *out)
         if (c->state == CANDIDATE_quick)
             quick = fmin(quick, c->quick.seconds);
     }
-    fprintf(out, "\nThis is the fastest of %d layouts with a whole plan.", s->count[CANDIDATE_whole]);
+    fprintf(out, "\nThis is the fastest of %d layouts with a whole plan.",
+            s->count[CANDIDATE_whole]);
     if (s->count[CANDIDATE_large] + s->count[CANDIDATE_slow])
         fprintf(out, " %d more do not fit, or cannot be faster: bounds say so.",
                 s->count[CANDIDATE_large] + s->count[CANDIDATE_slow]);
@@ -212,8 +213,9 @@ void search_show(const Search *s, const char *name, const char *device, FILE *ou
             text_seconds(a, t->seconds),
             text_rate(a, (double)b->tokens / t->seconds / (double)s->ranks), 100 * t->mfu,
             text_bytes(a, (double)t->bytes), text_bytes(a, b->budget));
-    fprintf(out, "             %s in the bubble, %s waiting for collectives, %s computed again; "
-                 "a rank sends %s\n\n",
+    fprintf(out,
+            "             %s in the bubble, %s waiting for collectives, %s computed again; "
+            "a rank sends %s\n\n",
             text_seconds(a, t->parts.bubble), text_seconds(a, t->parts.waits),
             text_seconds(a, t->parts.again), text_bytes(a, t->sent));
     fputs(point_text(s->space, &best->point, name, device, a), out);
@@ -226,10 +228,14 @@ void search_show(const Search *s, const char *name, const char *device, FILE *ou
 void search_points(const Search *s, FILE *out)
 {
     static const char *const states[CANDIDATE_count] = {
-        [CANDIDATE_open] = "not planned", [CANDIDATE_large] = "too large by a bound",
-        [CANDIDATE_slow] = "slower by a bound", [CANDIDATE_refused] = "refused",
-        [CANDIDATE_full] = "too large by a quick plan", [CANDIDATE_quick] = "quick plan",
-        [CANDIDATE_whole] = "whole plan", [CANDIDATE_lost] = "too large by its whole plan"};
+        [CANDIDATE_open] = "not planned",
+        [CANDIDATE_large] = "too large by a bound",
+        [CANDIDATE_slow] = "slower by a bound",
+        [CANDIDATE_refused] = "refused",
+        [CANDIDATE_full] = "too large by a quick plan",
+        [CANDIDATE_quick] = "quick plan",
+        [CANDIDATE_whole] = "whole plan",
+        [CANDIDATE_lost] = "too large by its whole plan"};
     fputs("layout\tstate\tcode\tbound_s\testimate_s\tquick_s\tquick_bytes\twhole_s\twhole_bytes\n",
           out);
     for (size_t i = 0; i < s->all.n; i++) {

@@ -217,8 +217,7 @@ static void take_rule(Reader *r, const Node *n)
         if (role == ROLE_pp && rule.dims)
             r->s->layers = rule.dims;
         if (role >= 0 && role != ROLE_pp)
-            vec_push(a, &rule.axes,
-                     (SpaceAxis){(SearchRole)role, words_of(r, n->more.data[i])});
+            vec_push(a, &rule.axes, (SpaceAxis){(SearchRole)role, words_of(r, n->more.data[i])});
     }
     if (rule.dims && rule.axes.n)
         vec_push(a, &r->s->rules, rule);

@@ -74,6 +74,20 @@ static Tried whole(Module *m, const Device *d, Arena *a, FILE *log)
     return t;
 }
 
+static Tried bare(Module *m, const Device *d, Arena *a, FILE *log)
+{
+    Tried t = {0};
+    m->layout.overlap = true;
+    PlanJob job = plan_compared(m, d, a, NULL);
+    job.rough = true;
+    job.log = log;
+    if (!plan_timed(&job) || !job.plan->train)
+        return t;
+    note_plan(job.plan, &t);
+    t.fits = t.bytes <= plan_budget(job.m, d) && levels_fit(job.plan);
+    return t;
+}
+
 Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth)
 {
     Arena *a = arena_new();
@@ -83,7 +97,9 @@ Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDe
     Tried t = {0};
     Module *m = nowhere ? elaborate(ctx, layout, a, &d, &code) : NULL;
     if (m)
-        t = depth == TRY_quick ? quick(m, &d, a, nowhere) : whole(m, &d, a, nowhere);
+        t = depth == TRY_bare    ? bare(m, &d, a, nowhere)
+            : depth == TRY_quick ? quick(m, &d, a, nowhere)
+                                 : whole(m, &d, a, nowhere);
     t.code = t.bytes ? 0 : code;
     if (nowhere)
         fclose(nowhere);

@@ -30,16 +30,20 @@ typedef struct Tried {
     double mfu, sent; /* sent: bytes by a rank */
 } Tried;
 
-typedef enum TryDepth { TRY_quick, TRY_whole } TryDepth;
+typedef enum TryDepth {
+    TRY_bare,  /* no decision is made: what layers keep is the default, and may not fit */
+    TRY_quick, /* those of what is kept, of attention along what is split, and of experts */
+    TRY_whole  /* all of them */
+} TryDepth;
 
 Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth);
 
 /* One tensor that lasts from step to step, or the sums of its gradients. */
 typedef struct Held {
     double bytes;
-    int zero;  /* the ZeRO level from which on ranks of data have parts of it; 4: none */
+    int zero;            /* the ZeRO level from which on ranks of data have parts of it; 4: none */
     bool by[ROLE_count]; /* it has a dim that the rules split on such an axis */
-    bool sums; /* of gradients: only where there are several microbatches */
+    bool sums;           /* of gradients: only where there are several microbatches */
 } Held;
 
 /* The program of one rank. */

@@ -60,8 +60,8 @@ static Exit read_ranks(Session *s, const char *text, int64_t *from, int64_t *to)
         *to = strtoll(end + 2, &end, 10);
     if (!errno && end != text && !*end && *from >= 1 && *to >= *from && *to <= RANKS)
         return EXIT_done;
-    diag_error(s->diag, (Span){0}, 690, "--ranks '%s' is no number from 1 to %d, and no range of them",
-               text, RANKS);
+    diag_error(s->diag, (Span){0}, 690,
+               "--ranks '%s' is no number from 1 to %d, and no range of them", text, RANKS);
     diag_help(s->diag, "--ranks 64, or --ranks 8..1024 for 8, 16, 32, ... 1024");
     return EXIT_usage;
 }
@@ -183,9 +183,10 @@ static Exit begin(Session *s, Searching *q, const char *form, int64_t *from, int
 
 Exit command_search(Session *s)
 {
-    const char *form = "search F.mg --device NAME --ranks N|A..B [--tokens 2T] [--budget GPU-HOURS] "
-                       "[--search-time SECONDS] [--exhaustive] [-D NAME=VALUE] [-o LAYOUT.mg] "
-                       "[--report PAGE.html] [--points POINTS.tsv]";
+    const char *form =
+        "search F.mg --device NAME --ranks N|A..B [--tokens 2T] [--budget GPU-HOURS] "
+        "[--search-time SECONDS] [--exhaustive] [-D NAME=VALUE] [-o LAYOUT.mg] "
+        "[--report PAGE.html] [--points POINTS.tsv]";
     Searching q;
     int64_t from, to;
     Scale scale = {.weak = false};
@@ -246,9 +247,9 @@ static Exit read_device(Session *s, const Ast *ast, const Node *layout, const ch
     }
     const Node *times = found && found->kind == N_TIMES ? node_bare(found->b) : NULL;
     const Node *device = found && found->kind == N_TIMES ? found->a : found;
-    const bool good = device && device->kind == N_NAME &&
-                      (!times || (times->kind == N_NUMBER && times->number >= 1 &&
-                                  times->number <= RANKS));
+    const bool good =
+        device && device->kind == N_NAME &&
+        (!times || (times->kind == N_NUMBER && times->number >= 1 && times->number <= RANKS));
     if (!good) {
         diag_error(s->diag, found ? found->span : layout->at, 694,
                    "a layout that is searched says the device and how many ranks there are");

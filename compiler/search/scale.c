@@ -92,12 +92,11 @@ static const char *grown(const Size *was, const Size *z, Arena *a)
     const struct {
         const char *text;
         double before, now;
-    } share[] = {{"stages waiting for each other", p->bubble / was->plan.seconds,
-                  q->bubble / z->plan.seconds},
-                 {"waiting for collectives", p->waits / was->plan.seconds,
-                  q->waits / z->plan.seconds},
-                 {"what is computed again", p->again / was->plan.seconds,
-                  q->again / z->plan.seconds}};
+    } share[] = {
+        {"stages waiting for each other", p->bubble / was->plan.seconds,
+         q->bubble / z->plan.seconds},
+        {"waiting for collectives", p->waits / was->plan.seconds, q->waits / z->plan.seconds},
+        {"what is computed again", p->again / was->plan.seconds, q->again / z->plan.seconds}};
     int most = -1;
     for (int i = 0; i < 3; i++)
         if (share[i].now > share[i].before + 0.01 &&
@@ -116,9 +115,10 @@ static void print_paying(const Sizes *all, Arena *a)
         if (!z->found)
             continue;
         if (was && z->tokens < PAYS * was->tokens * (double)z->ranks / (2 * (double)was->ranks)) {
-            printf("from %lld to %lld ranks tokens come %.2f times as fast: that stops paying; %s\n",
-                   (long long)was->ranks, (long long)z->ranks, z->tokens / was->tokens,
-                   grown(was, z, a));
+            printf(
+                "from %lld to %lld ranks tokens come %.2f times as fast: that stops paying; %s\n",
+                (long long)was->ranks, (long long)z->ranks, z->tokens / was->tokens,
+                grown(was, z, a));
             return;
         }
         was = z;
@@ -144,8 +144,8 @@ static void print_budget(const Scale *scale, const Sizes *all, Arena *a)
         printf("none takes %.0f GPU hours or less: the least is %.0f\n", scale->budget, least);
     else
         printf("the fastest of at most %.0f GPU hours: %lld ranks, %s\n\n%s", scale->budget,
-               (long long)best->ranks,
-               scale_hours(scale->tokens, best->tokens, best->ranks, a), best->text);
+               (long long)best->ranks, scale_hours(scale->tokens, best->tokens, best->ranks, a),
+               best->text);
 }
 
 /* One table. weak: batches are as many times the first as ranks are. */

@@ -211,8 +211,9 @@ Exit searching_none(Searching *q, const Search *r)
     }
     if (!r->all.n) {
         const int64_t below = nearest(q, r->ranks, -1), above = nearest(q, r->ranks, 1);
-        diag_error(s->diag, (Span){0}, 691, "%lld ranks: no sizes of axes divide '%s', which is %lld",
-                   (long long)r->ranks, q->space->batch, (long long)q->space->nbatch);
+        diag_error(s->diag, (Span){0}, 691,
+                   "%lld ranks: no sizes of axes divide '%s', which is %lld", (long long)r->ranks,
+                   q->space->batch, (long long)q->space->nbatch);
         if (below)
             diag_help(s->diag, "--ranks %lld", (long long)below);
         if (above)
@@ -222,15 +223,17 @@ Exit searching_none(Searching *q, const Search *r)
     diag_error(s->diag, (Span){0}, 691, "no layout of %lld ranks of '%s' will do: %s",
                (long long)r->ranks, q->device, search_counts(r, s->arena));
     if (least)
-        diag_help(s->diag, "the smallest plan needs %lld bytes (%s) and a rank has %lld (%s): more "
-                           "ranks, or a smaller batch of a rank",
-                  (long long)least, text_bytes(s->arena, (double)least),
-                  (long long)q->basis.budget, text_bytes(s->arena, q->basis.budget));
+        diag_help(s->diag,
+                  "the smallest plan needs %lld bytes (%s) and a rank has %lld (%s): more "
+                  "ranks, or a smaller batch of a rank",
+                  (long long)least, text_bytes(s->arena, (double)least), (long long)q->basis.budget,
+                  text_bytes(s->arena, q->basis.budget));
     else if (code)
         diag_help(s->diag, "mgc explain MG%04d says why the last of those refused was", code);
     else
-        diag_help(s->diag, "what lasts from step to step is too large for %lld ranks with %s each: "
-                           "more ranks, or --offload auto",
+        diag_help(s->diag,
+                  "what lasts from step to step is too large for %lld ranks with %s each: "
+                  "more ranks, or --offload auto",
                   (long long)r->ranks, text_bytes(s->arena, q->basis.budget));
     return EXIT_infeasible;
 }

@@ -12,7 +12,7 @@ typedef struct Searching {
     const Ast *ast;
     const Node *from;   /* the layout whose rules the template has; NULL: by convention */
     const char *define; /* one more -D; NULL: none */
-    double seconds; /* that a search may take; 0: as long as it does */
+    double seconds;     /* that a search may take; 0: as long as it does */
     Space *space;
     Compiled one; /* the program of one rank */
     Basis basis;
