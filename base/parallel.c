@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 16 };
+/* STOPPED: a next number behind all, to which each process may add. */
+enum { MOST = 16, STOPPED = INT_MAX / 2 };
 
 static bool in_a_call;
 
@@ -28,7 +29,7 @@ void parallel_stop(void)
     atomic_int *next = outermost_next;
     cut = true;
     if (next)
-        atomic_store(next, INT_MAX / 2); /* so that as many as there are may add to it */
+        atomic_store(next, STOPPED);
 }
 
 int parallel_most(void)
@@ -139,8 +140,10 @@ static void call_apart(int most, int n, ParallelCall *f, void *ctx, Arena *a, Wr
     for (int p = 0; p < most; p++)
         if (from[p] >= 0)
             finish(from[p], pid[p], n, a, result);
-    if (!depth && !in_a_call)
+    if (!depth && !in_a_call) {
         outermost_next = NULL;
+        cut |= atomic_load(next) >= STOPPED; /* by another process */
+    }
     munmap(next, sizeof *next);
 }
 

@@ -232,18 +232,6 @@ static bool is_gpu(void *who, const char *device)
            d.target == TARGET_cuda;
 }
 
-/* The layout that is given as text: by a search, or found by one for `layout auto`. */
-static Exit parse_text(Session *s, const char *path, const Ast *ast, Ast **layouts)
-{
-    const char *text = s->layout_text;
-    Exit wrong = text ? EXIT_done : search_auto(s, path, ast, &text);
-    if (wrong || !text)
-        return wrong;
-    const uint32_t file = diag_add_file(s->diag, "layout", text, strlen(text));
-    *layouts = mg_parse(s->arena, s->names, s->diag, file);
-    return *layouts ? EXIT_done : EXIT_source;
-}
-
 static Exit front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
@@ -253,7 +241,7 @@ static Exit front(Session *s, const char *path, Compiled *c)
     if (!wrong && o->layout && (ends_with(o->layout, ".mg") || strchr(o->layout, '/')))
         wrong = parse(s, o->layout, &layouts);
     else if (!wrong)
-        wrong = parse_text(s, path, ast, &layouts);
+        wrong = search_layouts(s, path, ast, &layouts);
     if (!layouts)
         e.layout = o->layout;
     if (!wrong && s->layout_rules)

@@ -42,7 +42,7 @@ static bool times_of(const Module *module, const Device *d, const Layout *as, Ti
     job.rough = true;
     const bool any = plan_timed(&job);
     if (any) {
-        const Whole w = plan_whole(job.plan);
+        const Whole w = plan_parts(job.plan);
         *t = (Times){.part = {w.forward, w.backward}, .step = job.plan->train->seconds};
         for (int k = 0; k < w.naxes; k++)
             t->waits += w.along[k].exposed;

@@ -160,7 +160,7 @@ const char *whole_stragglers_text(const Plan *p, const Whole *w, Arena *a)
         text_seconds(a, w->most));
 }
 
-Whole plan_whole(const Plan *p)
+Whole plan_parts(const Plan *p)
 {
     const Program *g = p->train;
     Whole w = {.step = g->seconds};
@@ -171,6 +171,13 @@ Whole plan_whole(const Plan *p)
     if (g->pipe) /* microbatches are of several ranks at once */
         w.after = g->seconds - w.before - g->pipe->step;
     w.bubble = g->pipe ? g->pipe->bubble * g->pipe->step / w.step : 0;
+    return w;
+}
+
+Whole plan_whole(const Plan *p)
+{
+    const Program *g = p->train;
+    Whole w = plan_parts(p);
     w.slower = g->pipe ? pipe_slowest(p, g, TENTH) : with_slow_rank(p) - w.step;
     with_stragglers(p, &w);
     return w;

@@ -70,20 +70,34 @@ static void hold(Basis *b, const Space *s, const Module *m, const Tensor *t, Are
     b->parameters += (double)type_elements(&t->type);
 }
 
-/* What the largest repeat carries, of one sequence. */
+/* Elements of a sequence; 0: the value has nothing of sequences. */
+static double of_sequence(const Module *m, const Type *t)
+{
+    for (int k = 0; k < t->rank; k++)
+        if (t->dims[k].name == m->batch.name)
+            return (double)type_elements(t) / (double)t->dims[k].size;
+    return 0;
+}
+
+/* Elements that the largest repeat carries, of one sequence. */
 static double carried_of(const Module *m, const Region *r)
 {
     double most = 0;
     for (size_t k = 0; k < r->ins.n; k++) {
         const Ins *i = r->ins.data[k];
-        double bytes = 0;
+        double elements = 0;
         if (!i->body)
             continue;
         for (int c = 0; i->op == OP_repeat && c < i->attrs.carried; c++)
+<<<<<<< HEAD
             bytes += (double)type_bytes(&m->values.data[i->in[c]].type);
         const double within = carried_of(m, i->body);
         most =
             fmax(most, i->op == OP_repeat && i->attrs.dim.size > 1 ? fmax(bytes, within) : within);
+=======
+            elements += of_sequence(m, &m->values.data[i->in[c]].type);
+        most = fmax(most, fmax(elements, carried_of(m, i->body)));
+>>>>>>> search
     }
     return most;
 }
@@ -107,7 +121,7 @@ bool basis_make(Basis *b, Space *s, Module *m, const Device *d, Arena *a)
     b->shared = d->target == TARGET_host && d->streams < 2;
     for (size_t k = 0; k < m->fns.n; k++)
         b->carried = fmax(b->carried, carried_of(m, m->fns.data[k]->body));
-    b->carried /= (double)m->layout.microbatch;
+    b->carried *= (double)dtype_bytes(m->train.half ? m->train.half : m->train.compute);
     PlanJob job = plan_compared(m, d, a, NULL);
     job.rough = true;
     if (!plan_timed(&job) || !job.plan->train)
@@ -150,19 +164,29 @@ double bound_seconds(const Basis *b, const Point *p, int64_t microbatches)
     return even * pp / m / (1 - pow(1 - 1 / m, pp));
 }
 
+double expected_seconds(const Basis *b, const Tried *rough)
+{
+    const double FORWARD = 0.3; /* of a step, which is computed again if nothing is kept */
+    const double lacks = (double)rough->bytes - b->budget;
+    if (lacks <= 0 || rough->kept <= 0)
+        return rough->seconds;
+    return rough->seconds * (1 + FORWARD * fmin(1, lacks / (double)rough->kept));
+}
+
 /* ---- the estimate ---------------------------------------------------------------------------- */
 
-/* Bytes/s that a rank sends along axes of a role, by whether a node has them all. */
+/* Bytes/s that a rank receives along the axis of a role: in a node by its links; of several nodes,
+ * those of its ranks that a node has take in what all of them need together. */
 static double bandwidth(const Basis *b, const Space *s, const Point *p, SearchRole role)
 {
     const Device *d = b->device;
-    int64_t span = 1;
-    for (int i = ROLE_count - 1; i >= 0; i--) {
-        span *= p->size[s->order[i]];
-        if (s->order[i] == role)
-            break;
-    }
-    return span <= s->node || !(d->node_bandwidth > 0) ? d->link_bandwidth : d->node_bandwidth;
+    int64_t within = 1; /* neighbours on the axis are so many ranks apart */
+    for (int i = ROLE_count - 1; i >= 0 && s->order[i] != role; i--)
+        within *= p->size[s->order[i]];
+    if (within * p->size[role] <= s->node || !(d->node_bandwidth > 0))
+        return d->link_bandwidth;
+    const double here = within < s->node ? (double)(s->node / within) : 1;
+    return fmin(d->link_bandwidth, here * d->node_bandwidth);
 }
 
 /* Seconds in which a rank sends its share of so many bytes. */
@@ -175,7 +199,7 @@ static double sends(const Basis *b, const Space *s, const Point *p, SearchRole r
 double estimate_seconds(const Basis *b, const Space *s, const Point *p)
 {
     /* Shares of sends that nothing hides; passes over a layer's activations and its parameters. */
-    const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 4, EXPERTS = 10, HALF = 2,
+    const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 0.5, EXPERTS = 10, HALF = 2,
                  AGAIN = 0.25, TENSOR_LOSS = 0.02, ZB = 3;
     const double micro = (double)point_microbatches(s, p), pp = (double)p->size[ROLE_pp];
     double ranks = 1;
@@ -188,9 +212,19 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
     const double layers = (double)(s->nlayers ? s->nlayers : 1) / pp;
     const double act =
         micro * layers * b->carried * (double)p->microbatch / (double)p->size[ROLE_cp];
+<<<<<<< HEAD
     double waits = EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) +
                    EXPOSED * sends(b, s, p, ROLE_cp, CONTEXT * act) +
                    sends(b, s, p, ROLE_ep, EXPERTS * act);
+=======
+    /* Keys go all the way round, through one card at a time where the ring is of several nodes. */
+    const double whole = act * (double)p->size[ROLE_cp];
+    const bool far = bandwidth(b, s, p, ROLE_cp) < b->device->link_bandwidth;
+    double waits =
+        EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) + sends(b, s, p, ROLE_ep, EXPERTS * act);
+    if (p->size[ROLE_cp] > 1)
+        waits += CONTEXT * whole / (far ? b->device->node_bandwidth : b->device->link_bandwidth);
+>>>>>>> search
     const double mine = b->parameters / pp / (double)p->size[ROLE_tp] / (double)p->size[ROLE_ep];
     const SearchRole data = p->size[ROLE_dp] > 1   ? ROLE_dp
                             : p->size[ROLE_cp] > 1 ? ROLE_cp

@@ -106,7 +106,7 @@ static void row(const Search *s, int number, const char *more, FILE *out)
     const Candidate *c = &s->all.data[number];
     const Tried *t = candidate_plan(c);
     fprintf(out, "<tr><td>%s<td>%+.1f%%<td>%s<td>%.0f%%<td>", text_seconds(a, t->seconds),
-            100 * (t->seconds / s->all.data[s->best].whole.seconds - 1),
+            100 * (t->seconds / s->all.data[s->best].tried[TRY_whole].seconds - 1),
             text_bytes(a, (double)t->bytes), 100 * t->mfu);
     escaped(point_label(s->space, &c->point, a), out);
     fprintf(out, "<td>%s\n", more);
@@ -146,11 +146,12 @@ void search_page(const Search *s, const char *model, const char *name, const cha
           out);
     escaped(model, out);
     fprintf(out, " on %lld ranks</h1>\n<p>%s</p>\n", (long long)s->ranks, search_counts(s, a));
-    fprintf(out, "<p>%s a step, %s tokens/s of a rank, MFU %.0f%%, %s of %s</p>\n<pre>",
-            text_seconds(a, best->whole.seconds),
-            text_rate(a, (double)s->basis->tokens / best->whole.seconds / (double)s->ranks),
-            100 * best->whole.mfu, text_bytes(a, (double)best->whole.bytes),
-            text_bytes(a, s->basis->budget));
+    fprintf(
+        out, "<p>%s a step, %s tokens/s of a rank, MFU %.0f%%, %s of %s</p>\n<pre>",
+        text_seconds(a, best->tried[TRY_whole].seconds),
+        text_rate(a, (double)s->basis->tokens / best->tried[TRY_whole].seconds / (double)s->ranks),
+        100 * best->tried[TRY_whole].mfu, text_bytes(a, (double)best->tried[TRY_whole].bytes),
+        text_bytes(a, s->basis->budget));
     escaped(point_text(s->space, &best->point, name, device, a), out);
     fputs("</pre>\n", out);
     table(s, "runners-up, and why they are slower", &others, true, out);

@@ -241,7 +241,7 @@ static void front_of(Finder *f, size_t axis)
         if (f->splits.tokens.data[k].kind != TOKEN_class && !f->splits.tokens.data[k].words)
             vec_push(f->a, &alone, try_of(f, one));
     }
-    plan_all(f, &alone, TRY_bare, stride);
+    plan_all(f, &alone, TRY_rough, stride);
     uint64_t allowed = 0;
     for (size_t k = 0; k < alone.n; k++)
         allowed |= (uint64_t)1 << alone.data[k].list[axis].token[0];
@@ -256,7 +256,7 @@ static void front_of(Finder *f, size_t axis)
         if (lists.data[k].n > 1)
             vec_push(f->a, t, try_of(f, one));
     }
-    plan_all(f, t, TRY_bare, stride);
+    plan_all(f, t, TRY_rough, stride);
     for (size_t k = 0; k < alone.n; k++)
         vec_push(f->a, t, alone.data[k]);
     keep_front(t, FRONT);
@@ -268,7 +268,7 @@ static void front_of(Finder *f, size_t axis)
     Tries turned = {0};
     for (size_t k = had; k < more.n; k++)
         vec_push(f->a, &turned, more.data[k]);
-    plan_all(f, &turned, TRY_bare, stride);
+    plan_all(f, &turned, TRY_rough, stride);
     for (size_t k = 0; k < turned.n; k++)
         vec_push(f->a, t, turned.data[k]);
     keep_front(t, FRONT);
@@ -416,7 +416,7 @@ static Tried plan_of_one(Finder *f)
 {
     Tries t = {0};
     vec_push(f->a, &t, try_of(f, (Try){.plan = {0}}));
-    plan_all(f, &t, TRY_bare, 1);
+    plan_all(f, &t, TRY_rough, 1);
     return t.n ? t.data[0].plan : (Tried){0};
 }
 

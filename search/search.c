@@ -3,10 +3,10 @@
  * A point is thrown away by what is certain alone: the compiler refuses it, what lasts has no room
  * (bound_bytes), or no plan of it could be faster than one that is there (bound_seconds). The
  * others are planned in rounds, those first that the estimate says are fastest; after each round
- * the estimate is corrected by what plans of like points said. A round plans some points quickly
- * and the most promising of those planned so far as a whole, so there is a best as soon as one
- * round is over. It ends when all is planned, or the rest is estimated to be far slower, and those
- * that quick plans say are nearly as fast as the best have whole plans.
+ * the estimate is corrected by what plans of like points said. A round plans some points roughly,
+ * the most promising of those planned so far quickly, and the most promising of these as a whole,
+ * so there is a best after three rounds. It ends when all is planned, or the rest is expected to be
+ * far slower, and those that a plan says are nearly as fast as the best have the next better one.
  *
  * Rounds are of one size whatever the number of processors, and nothing looks at a clock: what is
  * found depends on the input alone. */
@@ -20,17 +20,17 @@
 
 #include "base/parallel.h"
 
-enum {
-    QUICK_ROUND = 28, /* quick plans of a round, */
-    WHOLE_ROUND = 4,  /* and whole ones */
-    QUICK_LEAST = 96, /* before the estimate may end it */
-    QUICK_MOST = 640,
-    WHOLE_MOST = 40,
-    FAMILIES = 512
-};
-/* Times the best: a rest that is estimated above it is not planned, and quick plans above it have
- * no whole plans. */
-static const double FAR = 1.3, NEAR = 1.06;
+/* Plans of one depth: of points in the state before it, the fastest first. */
+typedef struct Depth {
+    CandidateState from;
+    int round, least, most; /* plans of a round, before what is expected may end it, and in all */
+    double far; /* times the fastest of the depth: a point that is expected above it is left */
+} Depth;
+
+static const Depth depths[TRY_count] = {[TRY_rough] = {CANDIDATE_open, 32, 128, 480, 1.35},
+                                        [TRY_quick] = {CANDIDATE_rough, 10, 16, 96, 1.15},
+                                        [TRY_whole] = {CANDIDATE_quick, 4, 4, 32, 1.02}};
+enum { ROUND = 64, FAMILIES = 512 };
 
 static volatile sig_atomic_t stop_asked;
 
@@ -54,7 +54,9 @@ static double now(void)
 
 const Tried *candidate_plan(const Candidate *c)
 {
-    return c->state == CANDIDATE_whole ? &c->whole : c->state == CANDIDATE_quick ? &c->quick : NULL;
+    return c->state == CANDIDATE_whole   ? &c->tried[TRY_whole]
+           : c->state == CANDIDATE_quick ? &c->tried[TRY_quick]
+                                         : NULL;
 }
 
 /* ---- the order ------------------------------------------------------------------------------- */
@@ -80,9 +82,10 @@ static Correction correct(const Search *s)
     Correction c = {0};
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *k = &s->all.data[i];
-        if (!(k->quick.seconds > 0) || !(k->estimate > 0))
+        const double seconds = k->tried[TRY_rough].seconds;
+        if (!(seconds > 0) || !(k->estimate > 0))
             continue;
-        const double by = log(k->quick.seconds / k->estimate);
+        const double by = log(seconds / k->estimate);
         const int f = family(&k->point);
         c.sum[f] += by;
         c.n[f]++;
@@ -110,17 +113,57 @@ static int by_seconds(const void *x, const void *y)
     return a->seconds != b->seconds ? (a->seconds < b->seconds ? -1 : 1) : a->number - b->number;
 }
 
-/* Candidates of a state, the fastest first: open ones by the estimate, others by quick plans. */
-static size_t ranked(const Search *s, CandidateState state, Ranked *out)
+/* Points of which whole plans save as much beside quick ones: pipelines with several stages a rank
+ * most, for their layers may be cut otherwise. */
+enum { KINDS = 3 };
+static int kind_of(const Point *p)
+{
+    return p->size[ROLE_pp] == 1 ? 0 : p->chunks == 1 ? 1 : 2;
+}
+
+/* The most that a whole plan saved so far, as a part of the quick one. */
+static void best_savings(const Search *s, double *part)
+{
+    for (int k = 0; k < KINDS; k++)
+        part[k] = 1;
+    for (size_t i = 0; i < s->all.n; i++) {
+        const Tried *t = s->all.data[i].tried;
+        const int k = kind_of(&s->all.data[i].point);
+        if (t[TRY_whole].seconds > 0 && t[TRY_quick].seconds > 0)
+            part[k] = fmin(part[k], t[TRY_whole].seconds / t[TRY_quick].seconds);
+    }
+}
+
+/* Sets what all candidates are expected to take, by the best that is known of each. */
+static void expect(Search *s)
 {
     const Correction c = correct(s);
-    size_t n = 0;
+    double part[KINDS];
+    best_savings(s, part);
     for (size_t i = 0; i < s->all.n; i++) {
+<<<<<<< HEAD
         const Candidate *k = &s->all.data[i];
         if (k->state == state)
             out[n++] =
                 (Ranked){state == CANDIDATE_open ? corrected(&c, k) : k->quick.seconds, (int)i};
+=======
+        Candidate *k = &s->all.data[i];
+        const Tried *t = k->tried;
+        k->expected = t[TRY_whole].seconds > 0   ? t[TRY_whole].seconds
+                      : t[TRY_quick].seconds > 0 ? t[TRY_quick].seconds * part[kind_of(&k->point)]
+                      : t[TRY_rough].seconds > 0 ? expected_seconds(s->basis, &t[TRY_rough])
+                                                 : corrected(&c, k);
+>>>>>>> search
     }
+}
+
+/* Candidates of a state, the fastest first. */
+static size_t ranked(const Search *s, CandidateState state, Ranked *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->all.n; i++)
+        if (s->all.data[i].state == state)
+            out[n++] = (Ranked){s->all.data[i].expected, (int)i};
     qsort(out, n, sizeof *out, by_seconds);
     return n;
 }
@@ -129,8 +172,8 @@ static size_t ranked(const Search *s, CandidateState state, Ranked *out)
 
 typedef struct Round {
     const Search *s;
-    int n, number[QUICK_ROUND + WHOLE_ROUND];
-    TryDepth depth[QUICK_ROUND + WHOLE_ROUND];
+    int n, number[ROUND];
+    TryDepth depth[ROUND];
 } Round;
 
 static void add(Round *r, int number, TryDepth depth)
@@ -153,15 +196,12 @@ static void try_one(void *ctx, int k, FILE *out)
 
 static void take(Search *s, Candidate *c, TryDepth depth, const Tried *t)
 {
-    if (depth == TRY_quick) {
-        c->quick = *t;
-        s->quick_plans++;
-        c->state = t->code ? CANDIDATE_refused : t->fits ? CANDIDATE_quick : CANDIDATE_full;
-    } else {
-        c->whole = *t;
-        s->whole_plans++;
-        c->state = t->code ? CANDIDATE_refused : t->fits ? CANDIDATE_whole : CANDIDATE_lost;
-    }
+    static const CandidateState fit[TRY_count] = {CANDIDATE_rough, CANDIDATE_quick,
+                                                  CANDIDATE_whole},
+                                not[TRY_count] = {CANDIDATE_rough, CANDIDATE_full, CANDIDATE_lost};
+    c->tried[depth] = *t;
+    s->plans[depth]++;
+    c->state = t->code ? CANDIDATE_refused : t->fits ? fit[depth] : not[depth];
     c->code = t->code;
 }
 
@@ -182,7 +222,7 @@ static void run_round(Search *s, Round *r)
 
 static double best_seconds(const Search *s)
 {
-    return s->best < 0 ? INFINITY : s->all.data[s->best].whole.seconds;
+    return s->best < 0 ? INFINITY : s->all.data[s->best].tried[TRY_whole].seconds;
 }
 
 /* True: there is another best. */
@@ -191,7 +231,7 @@ static bool note_best(Search *s)
     const int was = s->best;
     for (size_t i = 0; i < s->all.n; i++)
         if (s->all.data[i].state == CANDIDATE_whole &&
-            s->all.data[i].whole.seconds < best_seconds(s))
+            s->all.data[i].tried[TRY_whole].seconds < best_seconds(s))
             s->best = (int)i;
     return s->best != was;
 }
@@ -201,7 +241,9 @@ static void prune(Search *s)
 {
     for (size_t i = 0; i < s->all.n; i++) {
         Candidate *c = &s->all.data[i];
-        if (c->state == CANDIDATE_open && c->bound >= best_seconds(s) && !s->exhaustive)
+        const bool waits = c->state == CANDIDATE_open || c->state == CANDIDATE_rough ||
+                           c->state == CANDIDATE_quick;
+        if (waits && c->bound >= best_seconds(s) && !s->exhaustive)
             c->state = CANDIDATE_slow;
     }
 }
@@ -225,39 +267,60 @@ static void make_candidates(Search *s)
     }
 }
 
-/* How many quick plans are worth more than the rest: of n in order. */
-static size_t worth_planning(const Search *s, const Ranked *open, size_t n, double fastest)
-{
-    size_t most = QUICK_MOST > s->quick_plans ? (size_t)(QUICK_MOST - s->quick_plans) : 0, k = 0;
-    if (s->exhaustive)
-        return n;
-    while (k < n && k < most &&
-           (s->quick_plans + (int)k < QUICK_LEAST || open[k].seconds <= FAR * fastest))
-        k++;
-    return k;
-}
-
-/* Those with quick plans that are worth whole ones, of n in order. */
-static size_t worth_whole(const Search *s, const Ranked *quick, size_t n, double fastest)
-{
-    size_t most = WHOLE_MOST > s->whole_plans ? (size_t)(WHOLE_MOST - s->whole_plans) : 0, k = 0;
-    if (s->exhaustive)
-        return n;
-    while (k < n && k < most && quick[k].seconds <= NEAR * fastest)
-        k++;
-    return k;
-}
-
-/* The fastest quick plan, of candidates that have a whole one, too. */
-static double fastest_quick(const Search *s)
+/* The fastest that a depth, or a better one, says. */
+static double fastest_of(const Search *s, TryDepth depth)
 {
     double fastest = INFINITY;
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *c = &s->all.data[i];
-        if ((c->state == CANDIDATE_quick || c->state == CANDIDATE_whole) && c->quick.fits)
-            fastest = fmin(fastest, c->quick.seconds);
+        const bool fits = c->state != CANDIDATE_full && c->state != CANDIDATE_lost;
+        for (int k = depth; fits && k < TRY_count; k++)
+            if (c->tried[k].seconds > 0)
+                fastest = fmin(fastest, k < TRY_whole ? c->expected : c->tried[k].seconds);
     }
     return fastest;
+}
+
+/* How many of n candidates, in order, are worth a plan of a depth. */
+static size_t worth(const Search *s, TryDepth depth, const Ranked *of, size_t n)
+{
+    const Depth *d = &depths[depth];
+    const double fastest = fastest_of(s, depth);
+    const int made = s->plans[depth];
+    size_t k = 0;
+    if (s->exhaustive)
+        return n;
+    while (k < n && made + (int)k < d->most &&
+           (made + (int)k < d->least || of[k].seconds <= d->far * fastest))
+        k++;
+    return k;
+}
+
+/* Does a rough plan of a candidate say more than those of this round? Of points alike, of which
+ * none has a plan, one is enough to correct the estimate of all; of others some are. */
+static bool is_new(const Search *s, const Correction *c, int *of_family, int number)
+{
+    enum { ALIKE = 8 };
+    const int f = family(&s->all.data[number].point);
+    return of_family[f]++ < (s->exhaustive ? ROUND : c->n[f] ? ALIKE : 1);
+}
+
+/* Plans that are worth making, of all depths; those of one round go to *r. */
+static size_t next_round(Search *s, Ranked *scratch, Round *r)
+{
+    const Correction c = correct(s);
+    int of_family[FAMILIES] = {0};
+    size_t all = 0;
+    for (int depth = 0; depth < TRY_count; depth++) {
+        const size_t n = ranked(s, depths[depth].from, scratch);
+        const size_t k = worth(s, (TryDepth)depth, scratch, n);
+        const int before = r->n;
+        for (size_t i = 0; i < k && r->n - before < depths[depth].round; i++)
+            if (depth != TRY_rough || is_new(s, &c, of_family, scratch[i].number))
+                add(r, scratch[i].number, (TryDepth)depth);
+        all += k;
+    }
+    return all;
 }
 
 void search_run(Search *s)
@@ -265,29 +328,22 @@ void search_run(Search *s)
     const double begin = now();
     s->best = -1;
     make_candidates(s);
-    Ranked *open = NEW_ARRAY(s->arena, Ranked, s->all.n + 1);
-    Ranked *quick = NEW_ARRAY(s->arena, Ranked, s->all.n + 1);
-    for (;;) {
-        prune(s);
-        const double fastest = fastest_quick(s);
-        const size_t nopen = worth_planning(s, open, ranked(s, CANDIDATE_open, open), fastest);
-        const size_t nquick = worth_whole(s, quick, ranked(s, CANDIDATE_quick, quick), fastest);
+    Ranked *scratch = NEW_ARRAY(s->arena, Ranked, s->all.n + 1);
+    while (!stop_asked) {
         Round r = {.s = s};
-        const size_t wholes = nopen ? WHOLE_ROUND : QUICK_ROUND + WHOLE_ROUND;
-        for (size_t k = 0; k < nopen && k < QUICK_ROUND; k++)
-            add(&r, open[k].number, TRY_quick);
-        for (size_t k = 0; k < nquick && k < wholes; k++)
-            add(&r, quick[k].number, TRY_whole);
-        if (!r.n || stop_asked)
+        expect(s);
+        prune(s);
+        const size_t left = next_round(s, scratch, &r);
+        if (!r.n)
             break;
         const double round = now();
         run_round(s, &r);
         s->spent = now() - begin;
-        const double left = (double)(nopen + nquick - (size_t)r.n) / r.n * (now() - round);
         const bool better = note_best(s);
         if (s->progress)
-            s->progress(s, left, better);
+            s->progress(s, (double)(left - (size_t)r.n) / r.n * (now() - round), better);
     }
+    expect(s);
     s->stopped = stop_asked != 0;
     s->spent = now() - begin;
     for (size_t i = 0; i < s->all.n; i++)

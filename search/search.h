@@ -11,6 +11,7 @@ typedef enum CandidateState {
     CANDIDATE_large,   /* what lasts from step to step has no room */
     CANDIDATE_slow,    /* its bound is above the step of a layout that was planned */
     CANDIDATE_refused, /* by the compiler: .code */
+    CANDIDATE_rough,   /* it has a rough plan */
     CANDIDATE_full,    /* its quick plan does not fit */
     CANDIDATE_quick,   /* it has a quick plan, which fits */
     CANDIDATE_whole,   /* it has a whole plan, which fits */
@@ -23,7 +24,8 @@ typedef struct Candidate {
     CandidateState state;
     int code;
     double bound, estimate; /* seconds */
-    Tried quick, whole;
+    double expected; /* the estimate, corrected by plans of its like, or what its best plan says */
+    Tried tried[TRY_count];
 } Candidate;
 
 typedef struct Search {
@@ -44,7 +46,7 @@ typedef struct Search {
     VEC(Candidate) all;
     int best; /* -1: none */
     int count[CANDIDATE_count];
-    int quick_plans, whole_plans;
+    int plans[TRY_count];
     bool stopped; /* search_stop() was called before the end */
     double spent; /* seconds */
 } Search;

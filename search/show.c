@@ -49,7 +49,7 @@ void search_others(const Search *s, size_t most, Front *others)
     size_t n = 0;
     for (size_t i = 0; i < s->all.n; i++)
         if (s->all.data[i].state == CANDIDATE_whole && (int)i != s->best)
-            all[n++] = (Ranked){s->all.data[i].whole.seconds, 0, (int)i};
+            all[n++] = (Ranked){s->all.data[i].tried[TRY_whole].seconds, 0, (int)i};
     qsort(all, n, sizeof *all, in_order);
     for (size_t i = 0; i < n && i < most; i++)
         vec_push(s->arena, others, all[i].number);
@@ -69,7 +69,7 @@ static int by_size(const void *x, const void *y)
 const char *search_why(const Search *s, const Candidate *c, Arena *a)
 {
     const double WORTH = 0.15; /* of the difference */
-    const Tried *t = candidate_plan(c), *best = &s->all.data[s->best].whole;
+    const Tried *t = candidate_plan(c), *best = &s->all.data[s->best].tried[TRY_whole];
     const double more = t->seconds - best->seconds;
     const Parts *p = &t->parts, *q = &best->parts;
     const double bubble = p->bubble - q->bubble, waits = p->waits - q->waits,
@@ -100,6 +100,7 @@ const char *search_counts(const Search *s, Arena *a)
                  {CANDIDATE_full, "too large by a quick plan"},
                  {CANDIDATE_lost, "too large by their whole plan"},
                  {CANDIDATE_slow, "slower by a bound"},
+                 {CANDIDATE_rough, "with a rough plan"},
                  {CANDIDATE_quick, "with a quick plan"},
                  {CANDIDATE_whole, "with a whole plan"},
                  {CANDIDATE_refused, "refused"},
@@ -133,18 +134,18 @@ static const char *codes_text(const Search *s, Arena *a)
     return all;
 }
 
-/* What the answer is worth: the fastest that is left, by what is known of it. */
+/* The worth of the answer: the fastest that is left, by what is known of it. */
 static void show_guarantee(const Search *s, FILE *out)
 {
     Arena *a = arena_new();
     double open = INFINITY, quick = INFINITY;
-    const double best = s->all.data[s->best].whole.seconds;
+    const double best = s->all.data[s->best].tried[TRY_whole].seconds;
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *c = &s->all.data[i];
-        if (c->state == CANDIDATE_open)
-            open = fmin(open, c->estimate);
+        if (c->state == CANDIDATE_open || c->state == CANDIDATE_rough)
+            open = fmin(open, c->expected);
         if (c->state == CANDIDATE_quick)
-            quick = fmin(quick, c->quick.seconds);
+            quick = fmin(quick, c->tried[TRY_quick].seconds);
     }
     fprintf(out, "\nThis is the fastest of %d layouts with a whole plan.",
             s->count[CANDIDATE_whole]);
@@ -154,9 +155,12 @@ static void show_guarantee(const Search *s, FILE *out)
     if (s->count[CANDIDATE_quick])
         fprintf(out, "\n%d have a quick plan alone: the fastest of them %s (%+.1f%%).",
                 s->count[CANDIDATE_quick], text_seconds(a, quick), 100 * (quick / best - 1));
-    if (s->count[CANDIDATE_open])
-        fprintf(out, "\n%d were not planned: the fastest of them is estimated to take %s.",
-                s->count[CANDIDATE_open], text_seconds(a, open));
+    const int rest = s->count[CANDIDATE_open] + s->count[CANDIDATE_rough];
+    if (rest)
+        fprintf(out,
+                "\n%d were planned roughly, or not at all: the fastest of them is expected to "
+                "take %s (%+.1f%%).",
+                rest, text_seconds(a, open), 100 * (open / best - 1));
     if (s->stopped)
         fputs("\nThe search was stopped before its end.", out);
     fputc('\n', out);
@@ -170,7 +174,7 @@ static void show_row(const Search *s, int number, const char *more, FILE *out)
     Arena *a = arena_new();
     const Candidate *c = &s->all.data[number];
     const Tried *t = candidate_plan(c);
-    const double best = s->all.data[s->best].whole.seconds;
+    const double best = s->all.data[s->best].tried[TRY_whole].seconds;
     fprintf(out, "  %10s %+7.1f%% %10s  %s%s%s\n", text_seconds(a, t->seconds),
             100 * (t->seconds / best - 1), text_bytes(a, (double)t->bytes),
             point_label(s->space, &c->point, a), *more ? ": " : "", more);
@@ -204,7 +208,7 @@ void search_show(const Search *s, const char *name, const char *device, FILE *ou
 {
     Arena *a = arena_new();
     const Candidate *best = &s->all.data[s->best];
-    const Tried *t = &best->whole;
+    const Tried *t = &best->tried[TRY_whole];
     const Basis *b = s->basis;
     fprintf(out, "search       %s\n", search_counts(s, a));
     if (s->count[CANDIDATE_refused])
@@ -233,18 +237,29 @@ void search_points(const Search *s, FILE *out)
         [CANDIDATE_slow] = "slower by a bound",
         [CANDIDATE_refused] = "refused",
         [CANDIDATE_full] = "too large by a quick plan",
+<<<<<<< HEAD
         [CANDIDATE_quick] = "quick plan",
         [CANDIDATE_whole] = "whole plan",
         [CANDIDATE_lost] = "too large by its whole plan"};
     fputs("layout\tstate\tcode\tbound_s\testimate_s\tquick_s\tquick_bytes\twhole_s\twhole_bytes\n",
+=======
+        [CANDIDATE_rough] = "rough plan",
+        [CANDIDATE_quick] = "quick plan",
+        [CANDIDATE_whole] = "whole plan",
+        [CANDIDATE_lost] = "too large by its whole plan"};
+    fputs("layout\tstate\tcode\tbound_s\texpected_s\trough_s\trough_bytes\tkept_bytes\tquick_"
+          "s\tquick_bytes\twhole_s\twhole_bytes\n",
+>>>>>>> search
           out);
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *c = &s->all.data[i];
         Arena *a = arena_new();
-        fprintf(out, "%s\t%s\t%d\t%.6g\t%.6g\t%.9g\t%lld\t%.9g\t%lld\n",
+        const Tried *rough = &c->tried[TRY_rough];
+        fprintf(out, "%s\t%s\t%d\t%.6g\t%.6g\t%.9g\t%lld\t%lld\t%.9g\t%lld\t%.9g\t%lld\n",
                 point_label(s->space, &c->point, a), states[c->state], c->code, c->bound,
-                c->estimate, c->quick.seconds, (long long)c->quick.bytes, c->whole.seconds,
-                (long long)c->whole.bytes);
+                c->expected, rough->seconds, (long long)rough->bytes, (long long)rough->kept,
+                c->tried[TRY_quick].seconds, (long long)c->tried[TRY_quick].bytes,
+                c->tried[TRY_whole].seconds, (long long)c->tried[TRY_whole].bytes);
         arena_free(a);
     }
 }

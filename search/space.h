@@ -1,8 +1,8 @@
 /* space.h - the layouts that a search chooses from: which dims may lie on which axes, and points,
  * each of which is a layout.
  *
- * Which dims go to which axis is said by the rules of a layout of the file, the template; where it
- * says nothing of an axis, by the conventions of the shipped models: repeats are cut into stages,
+ * The rules of a layout of the file, the template, say which dims go to which axis; where they say
+ * nothing of an axis, the conventions of the shipped models do: repeats are cut into stages,
  * batches and then positions are split, experts are, and of the rest heads, ffn and vocab. A point
  * is a choice of numbers. Nothing here knows what is legal: a layout of a point is text, which the
  * compiler reads as any other, and may refuse. */

@@ -10,14 +10,20 @@
 #include "plan/volume.h"
 #include "plan/whole.h"
 
+static void note_size(const Plan *p, Tried *t)
+{
+    t->bytes = plan_bytes(p);
+    t->kept = p->memory[OWN_activations];
+    t->seconds = plan_judged(p)->seconds;
+}
+
 static void note_plan(const Plan *p, Tried *t)
 {
     const Program *g = plan_judged(p);
-    const Whole w = plan_whole(p);
+    const Whole w = plan_parts(p);
     const Volumes sent = plan_volumes(p->module, g);
     const double peak = peak_flops(p->device, &p->module->train);
-    t->bytes = plan_bytes(p);
-    t->seconds = g->seconds;
+    note_size(p, t);
     t->parts = (Parts){w.bubble * w.step, 0, g->again};
     for (int i = 0; i < w.naxes; i++)
         t->parts.waits += w.along[i].exposed;
@@ -25,40 +31,68 @@ static void note_plan(const Plan *p, Tried *t)
     t->sent = sent.bytes;
 }
 
-/* From behind the last decision but those for which there are plans of plans, to the timeline. */
-static bool plan_rest(Module *m, const Device *d, Arena *a, bool overlap, FILE *log, Tried *t)
+/* From behind a decision to the timeline, and no other decision. overlap: collectives have what
+ * room they need to run beside the rest. NULL: there is no plan. */
+static const Plan *plan_rest(Module *m, const Device *d, Arena *a, const char *after, bool overlap,
+                             FILE *log)
 {
     m->layout.overlap = overlap;
-    PlanJob job = plan_compared(m, d, a, "frontier");
+    PlanJob job = plan_compared(m, d, a, after);
     job.rough = true;
     job.log = log;
-    if (!plan_timed(&job) || !job.plan->train)
-        return false;
-    note_plan(job.plan, t);
-    return t->bytes <= plan_budget(job.m, d) && levels_fit(job.plan);
+    return plan_timed(&job) && job.plan->train ? job.plan : NULL;
 }
 
-/* Decisions of what is kept, of how attention runs along what is split, and of experts. */
-static Tried quick(Module *m, const Device *d, Arena *a, FILE *log)
+static bool has_room(const Plan *p)
 {
-    Tried t = {0};
+    return plan_bytes(p) <= plan_budget(p->module, p->device) && levels_fit(p);
+}
+
+/* As far as decisions of how attention runs along what is split, and of experts. */
+static Module *begin(Module *m, const Device *d, Arena *a, FILE *log)
+{
     PlanJob job = {.m = m, .d = d, .a = a, .upto = "experts", .compared = true, .log = log};
     if (plan_make(&job) != PASS_ok)
-        return t;
+        return NULL;
     job.after = "experts";
     job.upto = "send_rows";
     job.decided = true;
-    if (plan_make(&job) != PASS_ok)
-        return t;
-    job.after = "stages";
-    job.upto = "frontier";
-    job.decided = false;
-    if (plan_make(&job) != PASS_ok)
+    return plan_make(&job) == PASS_ok ? job.m : NULL;
+}
+
+static Tried rough(Module *m, const Device *d, Arena *a, FILE *log)
+{
+    Tried t = {0};
+    m = begin(m, d, a, log);
+    const Plan *p = m ? plan_rest(m, d, a, "frontier", true, log) : NULL;
+    if (p) {
+        note_size(p, &t);
+        t.fits = has_room(p);
+    }
+    return t;
+}
+
+static Tried quick(Module *m, const Device *d, Arena *a, FILE *log)
+{
+    Tried t = {0};
+    m = begin(m, d, a, log);
+    PlanJob job = {.m = m,
+                   .d = d,
+                   .a = a,
+                   .after = "stages",
+                   .upto = "frontier",
+                   .compared = true,
+                   .log = log};
+    if (!m || plan_make(&job) != PASS_ok)
         return t;
     Module *copy = module_copy(job.m, NULL, diag_silent(job.m->diag, a), a);
-    t.fits = plan_rest(copy, d, a, true, log, &t);
-    if (!t.fits)
-        t.fits = plan_rest(job.m, d, a, false, log, &t);
+    const Plan *p = plan_rest(copy, d, a, "frontier", true, log);
+    if (p && !has_room(p))
+        p = plan_rest(job.m, d, a, "frontier", false, log);
+    if (p) {
+        note_plan(p, &t);
+        t.fits = has_room(p);
+    }
     return t;
 }
 
@@ -74,20 +108,6 @@ static Tried whole(Module *m, const Device *d, Arena *a, FILE *log)
     return t;
 }
 
-static Tried bare(Module *m, const Device *d, Arena *a, FILE *log)
-{
-    Tried t = {0};
-    m->layout.overlap = true;
-    PlanJob job = plan_compared(m, d, a, NULL);
-    job.rough = true;
-    job.log = log;
-    if (!plan_timed(&job) || !job.plan->train)
-        return t;
-    note_plan(job.plan, &t);
-    t.fits = t.bytes <= plan_budget(job.m, d) && levels_fit(job.plan);
-    return t;
-}
-
 Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth)
 {
     Arena *a = arena_new();
@@ -97,7 +117,7 @@ Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDe
     Tried t = {0};
     Module *m = nowhere ? elaborate(ctx, layout, a, &d, &code) : NULL;
     if (m)
-        t = depth == TRY_bare    ? bare(m, &d, a, nowhere)
+        t = depth == TRY_rough   ? rough(m, &d, a, nowhere)
             : depth == TRY_quick ? quick(m, &d, a, nowhere)
                                  : whole(m, &d, a, nowhere);
     t.code = t.bytes ? 0 : code;

@@ -1,7 +1,8 @@
 /* try.h - what plans say of a point, and what is known of all points from the program of one rank.
  *
- * A point is elaborated as any layout is, and planned twice. A quick plan takes the decisions that
- * say whether it fits, and what layers keep; of the others it takes what a layout has by default. A
+ * A point is elaborated as any layout is, and planned up to three times, each time with more of the
+ * decisions that are made by planning. A rough plan keeps what layers keep by default, whether that
+ * fits or not. A quick plan has the decision of what they keep, and so says whether it fits. A
  * whole plan is the compiler's own, but for its proof. */
 #ifndef MGC_SEARCH_TRY_H
 #define MGC_SEARCH_TRY_H
@@ -25,16 +26,13 @@ typedef struct Tried {
     int code;      /* of the error that refuses it; 0: none */
     bool fits;     /* there is a plan, and the device has room for it */
     int64_t bytes; /* that it needs; 0: there is no plan */
+    int64_t kept;  /* of those, of activations, at the peak */
     double seconds;
     Parts parts;
     double mfu, sent; /* sent: bytes by a rank */
 } Tried;
 
-typedef enum TryDepth {
-    TRY_bare,  /* no decision is made: what layers keep is the default, and may not fit */
-    TRY_quick, /* those of what is kept, of attention along what is split, and of experts */
-    TRY_whole  /* all of them */
-} TryDepth;
+typedef enum TryDepth { TRY_rough, TRY_quick, TRY_whole, TRY_count } TryDepth;
 
 Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth);
 
@@ -63,10 +61,13 @@ typedef struct Basis {
 /* Plans the program of one rank. False: there is no plan. d lives as long as the basis. */
 bool basis_make(Basis *b, Space *s, Module *m, const Device *d, Arena *a);
 
+/* The seconds of a rough plan with what has to be computed again so that it fits, about. */
+double expected_seconds(const Basis *b, const Tried *rough);
+
 /* Bounds from below: nothing that is planned takes less. */
 double bound_bytes(const Basis *b, const Point *p, int64_t microbatches);
 double bound_seconds(const Basis *b, const Point *p, int64_t microbatches);
-/* What a step takes, about: for the order in which points are planned, and nothing else. */
+/* Seconds of a step, about: for the order in which points are planned, and nothing else. */
 double estimate_seconds(const Basis *b, const Space *s, const Point *p);
 
 #endif

@@ -133,16 +133,18 @@ static Exit search_one(Searching *q, int64_t ranks, double tokens)
     Session *s = q->s;
     const Search r = searching_run(q, ranks);
     const Outputs w = {q, &r};
+    Exit wrong = write_to(s, s->o->points, write_points, &w);
+    if (wrong)
+        return wrong;
     if (r.best < 0)
         return searching_none(q, &r);
     search_show(&r, "found", searching_device(q), stdout);
     if (tokens)
         printf("%.4g tokens: %s\n", tokens,
-               scale_hours(tokens, (double)q->basis.tokens / r.all.data[r.best].whole.seconds,
+               scale_hours(tokens,
+                           (double)q->basis.tokens / r.all.data[r.best].tried[TRY_whole].seconds,
                            ranks, s->arena));
-    Exit wrong = write_to(s, s->o->out, write_layout, &w);
-    if (!wrong)
-        wrong = write_to(s, s->o->points, write_points, &w);
+    wrong = write_to(s, s->o->out, write_layout, &w);
     if (!wrong)
         wrong = write_to(s, s->o->report, write_page, &w);
     return wrong ? wrong : r.stopped ? EXIT_stopped : EXIT_done;
@@ -261,7 +263,8 @@ static Exit read_device(Session *s, const Ast *ast, const Node *layout, const ch
     return EXIT_done;
 }
 
-Exit search_auto(Session *s, const char *path, const Ast *ast, const char **text)
+/* *text: the layout that takes the place of `layout auto`; NULL: another is chosen. */
+static Exit search_auto(Session *s, const char *path, const Ast *ast, const char **text)
 {
     static char *found; /* of this process, which compiles one model: also for its remedies */
     const char *name = s->o->layout ? s->o->layout : "auto";
@@ -290,4 +293,15 @@ Exit search_auto(Session *s, const char *path, const Ast *ast, const char **text
     fprintf(stderr, "note: layout auto: %s%s\n%s", search_counts(&r, s->arena),
             r.stopped ? "; the search was stopped before its end" : "", found);
     return found ? EXIT_done : EXIT_tool;
+}
+
+Exit search_layouts(Session *s, const char *path, const Ast *ast, Ast **layouts)
+{
+    const char *text = s->layout_text;
+    const Exit wrong = text ? EXIT_done : search_auto(s, path, ast, &text);
+    if (wrong || !text)
+        return wrong;
+    const uint32_t file = diag_add_file(s->diag, "layout", text, strlen(text));
+    *layouts = mg_parse(s->arena, s->names, s->diag, file);
+    return *layouts ? EXIT_done : EXIT_source;
 }

@@ -10,8 +10,8 @@ Exit command_search(Session *s);
 Exit command_scale(Session *s);
 bool search_options(const Options *o); /* whether any option of theirs alone is given */
 
-/* The layout that takes the place of `layout auto`, if that is the one that is chosen: *text, which
- * is searched once in a process. NULL: another is chosen. */
-Exit search_auto(Session *s, const char *path, const Ast *ast, const char **text);
+/* The layout that takes the place of those of a file: that of s->layout_text, or, if `layout auto`
+ * is chosen, the one that is found, once in a process. *layouts as it was: neither. */
+Exit search_layouts(Session *s, const char *path, const Ast *ast, Ast **layouts);
 
 #endif

@@ -40,7 +40,7 @@ static Size size_of(Searching *q, const Search *r)
     if (!z.found)
         return z;
     const Candidate *best = &r->all.data[r->best];
-    z.plan = best->whole;
+    z.plan = best->tried[TRY_whole];
     z.tokens = (double)q->basis.tokens / z.plan.seconds;
     z.label = point_label(q->space, &best->point, a);
     z.text = point_text(q->space, &best->point, "found", searching_device(q), a);

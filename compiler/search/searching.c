@@ -98,8 +98,9 @@ static void progress(const Search *s, double left, bool better)
     const Candidate *c = &s->all.data[s->best];
     fprintf(stderr, "%ssearch %lld ranks: %.1f s, %d plans, about %.0f s left: %s a step, %s%s",
             terminal ? "\r\033[K" : "", (long long)s->ranks, s->spent,
-            s->quick_plans + s->whole_plans, left, text_seconds(a, c->whole.seconds),
-            point_label(s->space, &c->point, a), terminal && !better ? "" : "\n");
+            s->plans[TRY_rough] + s->plans[TRY_quick] + s->plans[TRY_whole], left,
+            text_seconds(a, c->tried[TRY_whole].seconds), point_label(s->space, &c->point, a),
+            terminal && !better ? "" : "\n");
     fflush(stderr);
     arena_free(a);
 }
@@ -200,7 +201,8 @@ Exit searching_none(Searching *q, const Search *r)
     int code = 0;
     for (size_t i = 0; i < r->all.n; i++) {
         const Candidate *c = &r->all.data[i];
-        const int64_t bytes = c->whole.bytes ? c->whole.bytes : c->quick.bytes;
+        const int64_t bytes =
+            c->tried[TRY_whole].bytes ? c->tried[TRY_whole].bytes : c->tried[TRY_quick].bytes;
         least = bytes && (!least || bytes < least) ? bytes : least;
         code = c->state == CANDIDATE_refused ? c->code : code;
     }

@@ -6,9 +6,11 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -87,6 +89,52 @@ static void test_one_processor(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
+/* One call says that no other begins; those behind it wait until it has. */
+typedef struct Stop {
+    int at;
+    atomic_int *said; /* of all processes */
+} Stop;
+
+static void stop_call(void *ctx, int k, FILE *out)
+{
+    const Stop *s = ctx;
+    if (k == s->at) {
+        parallel_stop();
+        *s->said = 1;
+    }
+    while (s->at >= 0 && k > s->at && !*s->said)
+        usleep(1000);
+    fputc('x', out);
+}
+
+/* Calls that began have their results, the rest has none, and the next map has all. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    atomic_int *said =
+        mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(said != MAP_FAILED);
+    for (int at = 0; at < MANY; at += 13) {
+        Arena *a = arena_new();
+        Written w[MANY];
+        Stop s = {at, said};
+        int with = 0;
+        *said = 0;
+        parallel_map(MANY, stop_call, &s, a, w);
+        while (with < MANY && w[with].bytes)
+            with++;
+        for (int k = with; k < MANY; k++)
+            assert_null(w[k].bytes);
+        assert_true(with >= at + 1 && with <= at + parallel_most());
+        s.at = -1;
+        parallel_map(MANY, stop_call, &s, a, w);
+        for (int k = 0; k < MANY; k++)
+            assert_int_equal(w[k].n, 1);
+        arena_free(a);
+    }
+    munmap(said, sizeof *said);
+}
+
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
 static const bool some[VALUES] = {false, true, true, false, false, true, false}, none[VALUES];
@@ -157,9 +205,8 @@ static void test_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results),
-        cmocka_unit_test(test_ended),
-        cmocka_unit_test(test_one_processor),
+        cmocka_unit_test(test_results),       cmocka_unit_test(test_ended),
+        cmocka_unit_test(test_one_processor), cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

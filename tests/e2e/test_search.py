@@ -1,0 +1,237 @@
+"""mgc search, mgc scale and `layout auto`: what is found is the fastest of all that is planned one by one, the same every time,
+and the compiler takes the text that is told."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import xml.etree.ElementTree
+from html.parser import HTMLParser
+
+import mgctest
+
+MODEL = """dim layers = 4, hidden = 64, kv_heads = 4, group = 1, head = 16, ffn = 128
+dim vocab = 256, seq = 64, batch = 16
+
+block norm(x[hidden]) {
+    gain : param[hidden] = 1 as "weight"
+    return rmsnorm(x, gain, over hidden, eps = 1e-5)
+}
+
+block attend(x[hidden]) {
+    wq : param[hidden, kv_heads, group, head] ~ normal(0.02) as "q_proj.weight"
+    wk : param[hidden, kv_heads, head]        ~ normal(0.02) as "k_proj.weight"
+    wv : param[hidden, kv_heads, head]        ~ normal(0.02) as "v_proj.weight"
+    wo : param[kv_heads, group, head, hidden] ~ normal(0.02) as "o_proj.weight"
+    q = rope(x @ wq over hidden, along seq, over head, theta = 10000)
+    k = rope(x @ wk over hidden, along seq, over head, theta = 10000)
+    mixed = attention(q, k, x @ wv over hidden, along seq, over head, causal)
+    return mixed @ wo over (kv_heads, group, head)
+}
+
+block mlp(x[hidden]) {
+    up   : param[hidden, ffn] ~ normal(0.02) as "up_proj.weight"
+    down : param[ffn, hidden] ~ normal(0.02) as "down_proj.weight"
+    return silu(x @ up over hidden) @ down over ffn
+}
+
+model mini(tokens[batch, seq] : token(vocab)) {
+    embed : param[vocab, hidden] ~ normal(0.02) as "embed.weight"
+    x = embed[tokens]
+    repeat layers as "layers.{}" {
+        x = x + attend(norm(x) as "norm1") as "attn"
+        x = x + mlp(norm(x) as "norm2") as "mlp"
+    }
+    unembed : param[vocab, hidden] ~ normal(0.02) as "unembed.weight"
+    loss = cross_entropy(x @ unembed over hidden, next(tokens))
+}
+
+train {
+    optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
+    lr        cosine(peak = 1e-3, warmup = 5, steps = 50, floor = 1e-4)
+    clip      1.0
+    precision bf16
+}
+"""
+
+RULES = """
+layout {
+    device cpu
+    mesh   data = 1, tensor = 1
+    batch                -> data
+    kv_heads, ffn, vocab -> tensor
+}
+"""
+
+SMALL = ("--device", "h100", "--ranks", "2", "--microbatch", "4")
+
+
+def one_core():
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+class Page(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.data = ""
+
+    def handle_data(self, data):
+        self.data += data
+
+
+class Search(mgctest.Case):
+    def setUp(self):
+        super().setUp()
+        self.write("m.mg", MODEL)
+
+    def points(self, name):
+        with open(self.path(name), encoding="utf-8") as f:
+            return list(csv.DictReader(f, delimiter="\t"))
+
+    def layout_of(self, out):
+        return re.search(r"(?m)^layout \w+ \{\n(?:    .*\n)+\}\n", out)[0]
+
+    def step(self, *argv):
+        return json.loads(self.compiles("m.mg", *argv, "--plan=json").out)["step_ms"] / 1e3
+
+    def test_best_of_all(self):
+        """The best is within 0.5% of the fastest of all whole plans, bounds are below plans, and what bounds leave out is slower."""
+        some = self.compiles("search", "m.mg", *SMALL, "--points", "some.tsv")
+        self.compiles("search", "m.mg", *SMALL, "--exhaustive", "--points", "all.tsv")
+        chosen, every = self.points("some.tsv"), self.points("all.tsv")
+        self.assertEqual([p["layout"] for p in chosen], [p["layout"] for p in every])
+        planned = [p for p in every if p["state"] == "whole plan"]
+        self.assertGreater(len(planned), 10)
+        self.assertEqual({p["state"] for p in every} - {"whole plan", "refused"}, set())
+        best = min(float(p["whole_s"]) for p in planned)
+        found = min(float(p["whole_s"]) for p in chosen if p["state"] == "whole plan")
+        self.assertLessEqual(found, best * 1.005)
+        for p, q in zip(chosen, every):
+            if q["state"] == "whole plan":
+                self.assertLessEqual(float(q["bound_s"]), float(q["whole_s"]), q["layout"])
+            if p["state"] == "slower by a bound":
+                self.assertGreaterEqual(float(q["whole_s"]), found, q["layout"])
+            if p["state"] == "whole plan":
+                self.assertEqual(p["whole_s"], q["whole_s"], p["layout"])
+        self.assertIn(f"{len(every)} layouts", some.out)
+
+    def test_text(self):
+        """The text that is told is a layout with the step that is told, which -o writes, too; one core finds the same."""
+        r = self.compiles("search", "m.mg", *SMALL, "-o", "found.mg", "--points", "p.tsv", "--report", "page.html")
+        text = self.read("found.mg").decode()
+        self.assertEqual(self.layout_of(r.out), text)
+        best = min(float(p["whole_s"]) for p in self.points("p.tsv") if p["state"] == "whole plan")
+        self.assertAlmostEqual(self.step("--layout", "found.mg") / best, 1, delta=1e-6)
+        self.write("m.mg", MODEL + "\n" + text)
+        self.assertAlmostEqual(self.step("--layout", "found") / best, 1, delta=1e-6)
+        self.assertEqual(self.compiles("m.mg", "--layout", "found", "--check").returncode, 0)
+        page = Page()
+        page.feed(self.read("page.html").decode())
+        self.assertIn(text, page.data)
+        svg = re.search(r"(?s)<svg.*</svg>", self.read("page.html").decode())[0]
+        dots = [e for e in xml.etree.ElementTree.fromstring(svg) if e.tag == "circle"]
+        fits = [p for p in self.points("p.tsv") if p["state"] in ("whole plan", "quick plan")]
+        self.assertEqual(len(dots), len(fits))
+        self.write("m.mg", MODEL)
+        alone = self.run_program(mgctest.MGC, "search", "m.mg", *SMALL, preexec=one_core)
+        self.assertEqual(alone.stdout.decode(), r.out)
+
+    def test_template(self):
+        """Rules of the file say what lies where, by their names; what they do not say is by convention."""
+        self.write("m.mg", MODEL + RULES)
+        r = self.compiles("search", "m.mg", *SMALL, "--exhaustive", "--points", "p.tsv")
+        labels = [p["layout"] for p in self.points("p.tsv")]
+        for name in ("data 2", "tensor 2", "cp 2", "pp 2"):
+            self.assertTrue(any(name in label for label in labels), name)
+        self.assertFalse(any(re.search(r"\b[dt]p 2", label) for label in labels))
+        self.assertIn("mesh", self.layout_of(r.out))
+
+    def test_stopped(self):
+        """Ctrl-C: the best so far is told, with an exit code of its own; so it is when its time is over."""
+        argv = [mgctest.MGC, "search", "m.mg", "--device", "h100", "--ranks", "16", "-D", "batch=256"]
+        p = subprocess.Popen(argv, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = p.stderr.readline()
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=300)
+        self.assertRegex(first, r"^search 16 ranks: [\d.]+ s, \d+ plans, about \d+ s left: .* a step, ")
+        self.assertEqual(p.returncode, 5, err)
+        self.assertIn("The search was stopped before its end.", out)
+        self.write("found.mg", self.layout_of(out))
+        self.assertGreater(self.step("--layout", "found.mg"), 0)
+        r = self.mgc(*argv[1:], "--search-time", "0.001")
+        self.assertEqual(r.returncode, 5, r.err)
+        self.assertIn("MG0693", r.err)
+
+    def test_auto(self):
+        """`layout auto` is searched when it is compiled: with numbers that it gives, and all else that it says."""
+        self.write("m.mg", MODEL + "\nlayout auto {\n    device h100 x 2\n    microbatch 4\n    assert peak < 70 GB\n}\n")
+        r = self.compiles("m.mg", "--plan=json")
+        text = self.layout_of(r.err)
+        self.assertIn("    assert peak < 70 GB\n", text)
+        self.assertIn("device h100 x 2", text)
+        self.assertEqual(json.loads(r.out)["ranks"], 2)
+        self.compiles("search", "m.mg", *SMALL, "--points", "p.tsv")
+        best = min(float(p["whole_s"]) for p in self.points("p.tsv") if p["state"] == "whole plan")
+        self.assertAlmostEqual(json.loads(r.out)["step_ms"] / 1e3 / best, 1, delta=1e-6)
+        self.write("m.mg", MODEL + RULES + "\nlayout auto {\n    device h100 x 4\n    mesh tensor = 2\n    microbatch 4\n    offload none\n}\n")
+        r = self.compiles("m.mg", "--layout", "auto", "--check")
+        self.assertIn("tensor = 2", self.layout_of(r.err))
+        self.assertEqual(self.layout_of(r.err).count("offload"), 1)
+        self.assertNotIn("layout auto", self.compiles("m.mg", "--check").err)  # the default is chosen
+
+    def test_scale(self):
+        argv = ("m.mg", "--device", "h100", "--microbatch", "4", "--tokens", "1M")
+        r = self.compiles("scale", *argv, "--ranks", "1..2")
+        self.assertEqual(re.findall(r"(?m)^(strong|weak) scaling", r.out), ["strong", "weak"])
+        self.assertEqual(re.findall(r"(?m)^ +(\d+) +[\d.]+ [mu]?s ", r.out), ["1", "2", "1", "2"])
+        self.assertEqual(len(re.findall(r"[\d.]+ h, \d+ GPU hours", r.out)), 4)
+        self.assertRegex(r.out, r"that stops paying; |up to 2 ranks it pays")
+        r = self.compiles("search", *argv, "--ranks", "1..2", "--budget", "1000")
+        self.assertRegex(r.out, r"the fastest of at most 1000 GPU hours: \d ranks")
+        self.assertIn("layout found {", r.out)
+        r = self.compiles("search", *argv, "--ranks", "1..1", "--budget", "1e-9")
+        self.assertIn("none takes 0 GPU hours or less", r.out)
+        self.assertRegex(self.compiles("search", *argv, "--ranks", "2").out, r"1e\+06 tokens: [\d.]+ h, \d+ GPU hours")
+
+    def refused(self, code, *argv, exit_code=2, said=""):
+        r = self.mgc(*argv)
+        self.assertEqual(r.returncode, exit_code, r.err)
+        self.assertIn(code, r.err)
+        self.assertIn(said, r.err)
+        self.assertEqual(r.out, "")
+
+    def test_refused(self):
+        device = ("--device", "h100")
+        for ranks in ("0", "-4", "x", "8..4", "8..", "4x", "99999999999999999999"):
+            self.refused("MG0690", "search", "m.mg", *device, f"--ranks={ranks}")
+        self.refused("the form is: mgc search", "search", "m.mg", "--ranks", "2")
+        self.refused("the form is: mgc search", "search", "m.mg", *device)
+        self.refused("the form is: mgc search", "search", *device, "--ranks", "2")
+        self.refused("the form is: mgc search", "search", "m.mg", *device, "--ranks", "2", "--plan")
+        self.refused("the form is: mgc scale", "scale", "m.mg", *device, "--ranks", "2", "-o", "x.mg")
+        self.refused("MG0562", "search", "m.mg", "--device", "h1000", "--ranks", "2", said="unknown device 'h1000'")
+        self.refused("MG0320", "search", "m.mg", *device, "--ranks", "2", "--layout", "none", exit_code=1)
+        self.refused("MG0691", "search", "m.mg", *device, "--ranks", "1009", exit_code=3, said="--ranks 960")
+        self.refused("MG0691", "search", "m.mg", *device, "--ranks", "7", exit_code=3)
+        self.refused("no number above 0", "search", "m.mg", *device, "--ranks", "2", "--tokens", "many")
+        self.refused("no number above 0", "search", "m.mg", *device, "--ranks", "2", "--search-time=-1")
+        self.refused("--tokens is not given", "search", "m.mg", *device, "--ranks", "2", "--budget", "100")
+        self.refused("of one number of ranks", "search", "m.mg", *device, "--ranks", "1..2", "--report", "r.html")
+        self.refused("no plain file", "search", "m.mg", *device, "--ranks", "2", "-o", self.dir)
+        self.refused("microbatch", "search", "m.mg", *device, "--ranks", "2", "--microbatch", "0")
+        self.refused("--exhaustive, --points, --tokens and --budget are options of mgc search", "m.mg", "--check", "--points", "p.tsv")
+        self.refused("the form is: mgc fmt", "fmt", "m.mg", "--exhaustive")
+        self.refused("", "search", mgctest.model("llama3_405b.mg"), *device, "--ranks", "1", "--offload", "none", exit_code=3,
+                     said="too large for the memory by a bound")
+        self.write("m.mg", MODEL + "\nlayout auto {\n    microbatch 4\n}\n")
+        self.refused("MG0694", "m.mg", "--check", exit_code=1, said="layout auto { device h100 x 64 }")
+        self.write("m.mg", MODEL.split("model mini")[0])
+        self.refused("MG0692", "search", "m.mg", *device, "--ranks", "2", exit_code=1)
+        self.write("m.mg", MODEL.replace("batch = 16", "batch = 16 +"))
+        self.refused("MG01", "search", "m.mg", *device, "--ranks", "2", exit_code=1)
+
+
+if __name__ == "__main__":
+    mgctest.main()
