@@ -89,15 +89,8 @@ static double carried_of(const Module *m, const Region *r)
         if (!i->body)
             continue;
         for (int c = 0; i->op == OP_repeat && c < i->attrs.carried; c++)
-<<<<<<< HEAD
-            bytes += (double)type_bytes(&m->values.data[i->in[c]].type);
-        const double within = carried_of(m, i->body);
-        most =
-            fmax(most, i->op == OP_repeat && i->attrs.dim.size > 1 ? fmax(bytes, within) : within);
-=======
             elements += of_sequence(m, &m->values.data[i->in[c]].type);
         most = fmax(most, fmax(elements, carried_of(m, i->body)));
->>>>>>> search
     }
     return most;
 }
@@ -212,11 +205,6 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
     const double layers = (double)(s->nlayers ? s->nlayers : 1) / pp;
     const double act =
         micro * layers * b->carried * (double)p->microbatch / (double)p->size[ROLE_cp];
-<<<<<<< HEAD
-    double waits = EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) +
-                   EXPOSED * sends(b, s, p, ROLE_cp, CONTEXT * act) +
-                   sends(b, s, p, ROLE_ep, EXPERTS * act);
-=======
     /* Keys go all the way round, through one card at a time where the ring is of several nodes. */
     const double whole = act * (double)p->size[ROLE_cp];
     const bool far = bandwidth(b, s, p, ROLE_cp) < b->device->link_bandwidth;
@@ -224,7 +212,6 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
         EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) + sends(b, s, p, ROLE_ep, EXPERTS * act);
     if (p->size[ROLE_cp] > 1)
         waits += CONTEXT * whole / (far ? b->device->node_bandwidth : b->device->link_bandwidth);
->>>>>>> search
     const double mine = b->parameters / pp / (double)p->size[ROLE_tp] / (double)p->size[ROLE_ep];
     const SearchRole data = p->size[ROLE_dp] > 1   ? ROLE_dp
                             : p->size[ROLE_cp] > 1 ? ROLE_cp

@@ -141,19 +141,12 @@ static void expect(Search *s)
     double part[KINDS];
     best_savings(s, part);
     for (size_t i = 0; i < s->all.n; i++) {
-<<<<<<< HEAD
-        const Candidate *k = &s->all.data[i];
-        if (k->state == state)
-            out[n++] =
-                (Ranked){state == CANDIDATE_open ? corrected(&c, k) : k->quick.seconds, (int)i};
-=======
         Candidate *k = &s->all.data[i];
         const Tried *t = k->tried;
         k->expected = t[TRY_whole].seconds > 0   ? t[TRY_whole].seconds
                       : t[TRY_quick].seconds > 0 ? t[TRY_quick].seconds * part[kind_of(&k->point)]
                       : t[TRY_rough].seconds > 0 ? expected_seconds(s->basis, &t[TRY_rough])
                                                  : corrected(&c, k);
->>>>>>> search
     }
 }
 

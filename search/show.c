@@ -237,19 +237,12 @@ void search_points(const Search *s, FILE *out)
         [CANDIDATE_slow] = "slower by a bound",
         [CANDIDATE_refused] = "refused",
         [CANDIDATE_full] = "too large by a quick plan",
-<<<<<<< HEAD
-        [CANDIDATE_quick] = "quick plan",
-        [CANDIDATE_whole] = "whole plan",
-        [CANDIDATE_lost] = "too large by its whole plan"};
-    fputs("layout\tstate\tcode\tbound_s\testimate_s\tquick_s\tquick_bytes\twhole_s\twhole_bytes\n",
-=======
         [CANDIDATE_rough] = "rough plan",
         [CANDIDATE_quick] = "quick plan",
         [CANDIDATE_whole] = "whole plan",
         [CANDIDATE_lost] = "too large by its whole plan"};
     fputs("layout\tstate\tcode\tbound_s\texpected_s\trough_s\trough_bytes\tkept_bytes\tquick_"
           "s\tquick_bytes\twhole_s\twhole_bytes\n",
->>>>>>> search
           out);
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *c = &s->all.data[i];

@@ -40,6 +40,22 @@ static bool is_mesh(const Session *s, const Node *n)
     return n->kind == N_SETTING && !strcmp(name_str(s->names, n->name), "mesh");
 }
 
+/* The axes of a layout's own mesh, those of the lines in place of the same ones. */
+static void merge(Session *s, Node *lines, const Node *own)
+{
+    NodeList all = {0};
+    for (size_t i = 0; i < own->list.n; i++) {
+        bool given = false;
+        for (size_t k = 0; k < lines->list.n; k++)
+            given |= lines->list.data[k]->name == own->list.data[i]->name;
+        if (!given)
+            vec_push(s->arena, &all, own->list.data[i]);
+    }
+    for (size_t k = 0; k < lines->list.n; k++)
+        vec_push(s->arena, &all, lines->list.data[k]);
+    lines->list = all;
+}
+
 Exit mesh_splice(Session *s, Ast *ast, Ast *layouts, const char *lines)
 {
     const char *text = arena_printf(s->arena, "layout lines {\n%s}\n", lines);
@@ -50,14 +66,18 @@ Exit mesh_splice(Session *s, Ast *ast, Ast *layouts, const char *lines)
         return EXIT_source;
     const Node *added = parsed->items.data[0];
     Node *with = NEW_ARRAY(s->arena, Node, 1);
-    bool mesh = false;
+    Node *mesh = NULL;
     *with = **place;
     with->more = (NodeList){0};
     for (size_t i = 0; i < added->more.n; i++)
-        mesh |= is_mesh(s, added->more.data[i]);
-    for (size_t i = 0; i < (*place)->more.n; i++)
-        if (!mesh || !is_mesh(s, (*place)->more.data[i]))
-            vec_push(s->arena, &with->more, (*place)->more.data[i]);
+        mesh = is_mesh(s, added->more.data[i]) ? added->more.data[i] : mesh;
+    for (size_t i = 0; i < (*place)->more.n; i++) {
+        Node *own = (*place)->more.data[i];
+        if (mesh && is_mesh(s, own))
+            merge(s, mesh, own);
+        else
+            vec_push(s->arena, &with->more, own);
+    }
     for (size_t i = 0; i < added->more.n; i++)
         vec_push(s->arena, &with->more, added->more.data[i]);
     *place = with;
