@@ -30,8 +30,8 @@ typedef struct Whole {
 
 /* After plan_timeline. Runs the timeline once more, of a copy. */
 Whole plan_whole(const Plan *p);
-/* The same without what a slower rank does, `slower`, `half` and `most`, which takes longer than all
- * the rest where a pipeline has many microbatches. */
+/* The same without what a slower rank does, `slower`, `half` and `most`, which takes longer than
+ * all the rest where a pipeline has many microbatches. */
 Whole plan_parts(const Plan *p);
 /* "2.1 s forward, 4.2 s backward; 8 microbatches, and 0.3 s outside of them" */
 const char *whole_microbatches_text(const Whole *w, Arena *a);

@@ -26,29 +26,32 @@ static bool power_of_two(int64_t n)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Does a role have so many ranks in any layout that could be legal? That more heads than there are
- * do not divide, and the like, the compiler finds. */
+/* Ranks of a role in any layout that could be legal, at most. That more heads than there are do not
+ * divide, and the like, the compiler finds. */
+static int64_t most_of(const Space *s, SearchRole role)
+{
+    if (!s->axis[role] || (role == ROLE_ep && !s->nexperts))
+        return 1;
+    return role == ROLE_pp   ? s->nlayers + 2
+           : role == ROLE_dp ? s->nbatch
+           : role == ROLE_ep ? s->nexperts
+           : role == ROLE_cp ? CONTEXT
+                             : 2 * s->node; /* whose sums are of every layer: two neighbours' */
+}
+
 static bool may_have(const Space *s, SearchRole role, int64_t n)
 {
-    if (n == 1)
-        return !s->fixed[role] || s->fixed[role] == 1;
-    if (!s->axis[role] || (s->fixed[role] && s->fixed[role] != n))
-        return false;
-    if (role == ROLE_pp)
-        return n <= s->nlayers + 2;
-    if (role == ROLE_dp)
-        return n <= s->nbatch;
-    if (role == ROLE_ep)
-        return s->nexperts % n == 0 && n <= s->nbatch;
-    if (role == ROLE_cp)
-        return s->nseq % n == 0 && n <= CONTEXT;
-    return n <= 2 * s->node; /* whose sums are of every layer: further apart than the next node */
+    if (s->fixed[role])
+        return n == s->fixed[role];
+    return n == 1 ||
+           ((role != ROLE_ep || s->nexperts % n == 0) && (role != ROLE_cp || s->nseq % n == 0));
 }
 
 /* Stages that layers are cut into evenly, or but for two at the ends, which have the tables. */
 static bool cuts_evenly(const Space *s, int64_t stages)
 {
-    return stages <= s->nlayers + 2 && (s->nlayers % stages == 0 || (s->nlayers + 2) % stages == 0);
+    return stages <= s->nlayers + 2 && stages <= MAX_STAGES &&
+           (s->nlayers % stages == 0 || (s->nlayers + 2) % stages == 0);
 }
 
 typedef struct Maker {
@@ -78,7 +81,9 @@ static void with_schedule(const Maker *k, Point p)
     p.schedule = SCHEDULE_zb_h1;
     with_zero(k, p);
     p.schedule = SCHEDULE_interleaved; /* whose groups have as many microbatches as ranks */
-    for (p.chunks = 2; micro >= pp && p.chunks * pp <= k->s->nlayers + 2; p.chunks++)
+    for (p.chunks = 2;
+         micro >= pp && p.chunks * pp <= k->s->nlayers + 2 && p.chunks * pp <= MAX_STAGES;
+         p.chunks++)
         if (cuts_evenly(k->s, p.chunks * pp))
             with_zero(k, p);
 }
@@ -89,11 +94,9 @@ static void with_microbatch(const Maker *k, Point p)
     const int64_t ranks = p.size[ROLE_dp] * p.size[ROLE_ep];
     if (s->nbatch % ranks)
         return;
-    for (int64_t n = 1; n <= s->nbatch / ranks; n++) {
-        if (s->nbatch / ranks % n)
-            continue;
-        if (s->microbatch ? n != s->microbatch
-                          : n > MICROBATCHES || (n > SMALL && !power_of_two(n)))
+    const int64_t most = s->microbatch ? s->microbatch : MICROBATCHES;
+    for (int64_t n = s->microbatch ? most : 1; n <= most && n <= s->nbatch / ranks; n++) {
+        if (s->nbatch / ranks % n || (!s->microbatch && n > SMALL && !power_of_two(n)))
             continue;
         p.microbatch = n;
         p.sequence = false;
@@ -112,7 +115,8 @@ static void with_axes(const Maker *k, Point p, int role, int64_t ranks)
             with_microbatch(k, p);
         return;
     }
-    for (int64_t n = 1; n <= ranks; n++) {
+    const int64_t most = most_of(k->s, (SearchRole)role);
+    for (int64_t n = 1; n <= ranks && n <= most; n++) {
         if (ranks % n || !may_have(k->s, (SearchRole)role, n))
             continue;
         p.size[role] = n;

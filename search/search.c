@@ -5,8 +5,9 @@
  * others are planned in rounds, those first that the estimate says are fastest; after each round
  * the estimate is corrected by what plans of like points said. A round plans some points roughly,
  * the most promising of those planned so far quickly, and the most promising of these as a whole,
- * so there is a best after three rounds. It ends when all is planned, or the rest is expected to be
- * far slower, and those that a plan says are nearly as fast as the best have the next better one.
+ * so there is a best after one round, and a good one after three. It ends when all is planned, or
+ * the rest is expected to be far slower, and those that a plan says are nearly as fast as the best
+ * have the next better one.
  *
  * Rounds are of one size whatever the number of processors, and nothing looks at a clock: what is
  * found depends on the input alone. */
@@ -298,6 +299,13 @@ static bool is_new(const Search *s, const Correction *c, int *of_family, int num
     return of_family[f]++ < (s->exhaustive ? ROUND : c->n[f] ? ALIKE : 1);
 }
 
+/* The first that are tried at all have whole plans at once: there is a best soon. */
+static bool is_first(const Search *s, int n)
+{
+    enum { FIRST = 2 };
+    return n < FIRST && !s->plans[TRY_rough] && !s->plans[TRY_whole];
+}
+
 /* Plans that are worth making, of all depths; those of one round go to *r. */
 static size_t next_round(Search *s, Ranked *scratch, Round *r)
 {
@@ -307,10 +315,11 @@ static size_t next_round(Search *s, Ranked *scratch, Round *r)
     for (int depth = 0; depth < TRY_count; depth++) {
         const size_t n = ranked(s, depths[depth].from, scratch);
         const size_t k = worth(s, (TryDepth)depth, scratch, n);
-        const int before = r->n;
-        for (size_t i = 0; i < k && r->n - before < depths[depth].round; i++)
+        const int before = r->n, room = s->exhaustive ? ROUND / TRY_count : depths[depth].round;
+        for (size_t i = 0; i < k && r->n - before < room; i++)
             if (depth != TRY_rough || is_new(s, &c, of_family, scratch[i].number))
-                add(r, scratch[i].number, (TryDepth)depth);
+                add(r, scratch[i].number,
+                    is_first(s, r->n) && !s->exhaustive ? TRY_whole : (TryDepth)depth);
         all += k;
     }
     return all;

@@ -241,18 +241,20 @@ void search_points(const Search *s, FILE *out)
         [CANDIDATE_quick] = "quick plan",
         [CANDIDATE_whole] = "whole plan",
         [CANDIDATE_lost] = "too large by its whole plan"};
-    fputs("layout\tstate\tcode\tbound_s\texpected_s\trough_s\trough_bytes\tkept_bytes\tquick_"
-          "s\tquick_bytes\twhole_s\twhole_bytes\n",
-          out);
+    fputs("layout\tstate\tcode\tbound_s\tbound_bytes\texpected_s", out);
+    fputs("\trough_s\trough_bytes\tkept_bytes\tquick_s\tquick_bytes\twhole_s\twhole_bytes\n", out);
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *c = &s->all.data[i];
         Arena *a = arena_new();
         const Tried *rough = &c->tried[TRY_rough];
-        fprintf(out, "%s\t%s\t%d\t%.6g\t%.6g\t%.9g\t%lld\t%lld\t%.9g\t%lld\t%.9g\t%lld\n",
-                point_label(s->space, &c->point, a), states[c->state], c->code, c->bound,
-                c->expected, rough->seconds, (long long)rough->bytes, (long long)rough->kept,
-                c->tried[TRY_quick].seconds, (long long)c->tried[TRY_quick].bytes,
-                c->tried[TRY_whole].seconds, (long long)c->tried[TRY_whole].bytes);
+        const int64_t micro = point_microbatches(s->space, &c->point);
+        fprintf(out, "%s\t%s\t%d\t%.6g\t%.0f\t%.6g", point_label(s->space, &c->point, a),
+                states[c->state], c->code, c->bound, bound_bytes(s->basis, &c->point, micro),
+                c->expected);
+        fprintf(out, "\t%.9g\t%lld\t%lld\t%.9g\t%lld\t%.9g\t%lld\n", rough->seconds,
+                (long long)rough->bytes, (long long)rough->kept, c->tried[TRY_quick].seconds,
+                (long long)c->tried[TRY_quick].bytes, c->tried[TRY_whole].seconds,
+                (long long)c->tried[TRY_whole].bytes);
         arena_free(a);
     }
 }

@@ -105,6 +105,32 @@ static bool read_model(Reader *r)
 
 /* ---- the template ---------------------------------------------------------------------------- */
 
+static const char *source(const Reader *r, Span at)
+{
+    return arena_strndup(r->s->arena, r->ast->text + at.begin, at.end - at.begin);
+}
+
+/* A line that all points have, in place of one of that name, but for pads and assertions. */
+static void set_line(Reader *r, const Node *n)
+{
+    const char *name = name_of(r->ast, n->name), *text = source(r, n->span);
+    const bool many = !strcmp(name, "pad") || !strcmp(name, "assert");
+    for (size_t i = 0; i < r->s->settings.n; i++) {
+        const char *there = r->s->settings.data[i];
+        if (many ? strcmp(there, text) : strncmp(there, name, strlen(name)))
+            continue;
+        r->s->settings.data[i] = text;
+        return;
+    }
+    vec_push(r->s->arena, &r->s->settings, text);
+}
+
+/* Settings of the template that are no choice of a search. */
+static bool is_kept(const char *setting)
+{
+    return !strcmp(setting, "pad") || !strcmp(setting, "chunk") || !strcmp(setting, "optimizer");
+}
+
 static void gather(Reader *r, const Node *layout, int depth)
 {
     enum { DEEPEST = 16 };
@@ -115,6 +141,8 @@ static void gather(Reader *r, const Node *layout, int depth)
         Node *n = layout->more.data[i];
         if (n->kind == N_RULE)
             vec_push(r->s->arena, &r->rules, n);
+        if (n->kind == N_SETTING && is_kept(name_of(r->ast, n->name)))
+            set_line(r, n);
         if (n->kind != N_SETTING || strcmp(name_of(r->ast, n->name), "mesh"))
             continue;
         for (size_t k = 0; k < n->list.n && r->axes.n < MAX_AXES; k++) {
@@ -177,11 +205,6 @@ static int role_of(const Reader *r, const Node *axis)
         if (!strcmp(name_of(r->ast, axis->name), role_names[k]))
             return k;
     return -1;
-}
-
-static const char *source(const Reader *r, Span at)
-{
-    return arena_strndup(r->s->arena, r->ast->text + at.begin, at.end - at.begin);
 }
 
 /* "ring, zigzag", as it is written. */
@@ -360,28 +383,49 @@ static int64_t integer_of(const Node *n)
     return n && n->kind == N_NUMBER && n->number >= 1 && n->number < 1e15 ? (int64_t)n->number : 0;
 }
 
-void space_fix(Space *s, const Ast *ast, const Node *layout)
+static int role_called(const Space *s, const char *axis)
+{
+    for (int role = 0; role < ROLE_count; role++)
+        if (s->axis[role] && !strcmp(s->axis[role], axis))
+            return role;
+    return -1;
+}
+
+static const Node *fix_mesh(Space *s, const Ast *ast, const Node *mesh)
+{
+    for (size_t k = 0; k < mesh->list.n; k++) {
+        const Node *axis = mesh->list.data[k];
+        const int role = axis->kind == N_BIND ? role_called(s, name_of(ast, axis->name)) : -1;
+        if (role < 0 || !integer_of(axis->a))
+            return axis;
+        s->fixed[role] = integer_of(axis->a);
+    }
+    return NULL;
+}
+
+const Node *space_fix(Space *s, const Ast *ast, const Node *layout)
 {
     Reader r = {.s = s, .ast = ast};
-    for (size_t i = 0; i < layout->more.n; i++) {
+    const Node *wrong = NULL;
+    for (size_t i = 0; i < layout->more.n && !wrong; i++) {
         const Node *n = layout->more.data[i];
         const char *name = n->kind == N_SETTING ? name_of(ast, n->name) : "";
         if (!strcmp(name, "mesh")) {
-            for (size_t k = 0; k < n->list.n; k++)
-                for (int role = 0; role < ROLE_count; role++)
-                    if (s->axis[role] &&
-                        !strcmp(s->axis[role], name_of(ast, n->list.data[k]->name)))
-                        s->fixed[role] = integer_of(n->list.data[k]->a);
+            wrong = fix_mesh(s, ast, n);
         } else if (!strcmp(name, "microbatch")) {
             s->microbatch = n->list.n ? integer_of(n->list.data[0]) : 0;
+            wrong = s->microbatch ? NULL : n;
         } else if (!strcmp(name, "recompute")) {
             s->recompute = source(&r, n->span);
         } else if (!strcmp(name, "offload")) {
-            s->offload = source(&r, n->span);
+            s->offload = s->offload
+                             ? arena_printf(s->arena, "%s\n    %s", s->offload, source(&r, n->span))
+                             : source(&r, n->span);
         } else if (*name && strcmp(name, "device")) {
-            vec_push(s->arena, &s->settings, source(&r, n->span));
+            set_line(&r, n);
         }
     }
+    return wrong;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */

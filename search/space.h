@@ -70,8 +70,9 @@ typedef VEC(Point) Points;
  * other layouts are parents. NULL: the model has no inputs, so nothing is split (a model in
  * pieces that the parser took). */
 Space *space_new(Arena *a, const Ast *ast, const Node *from);
-/* Takes the numbers of the settings of a layout, and its other lines, as given. */
-void space_fix(Space *s, const Ast *ast, const Node *layout);
+/* Takes the numbers of the settings of a layout, and its other lines, as given. The setting that is
+ * no number, or of an axis that the space has not; NULL: there is none. */
+const Node *space_fix(Space *s, const Ast *ast, const Node *layout);
 /* A layout of the file by its name; NULL: there is none. The one without a name is "default". */
 const Node *space_layout(const Ast *ast, const char *name);
 

@@ -118,8 +118,13 @@ Exit searching_begin(Searching *q, const Node *given)
                            "seq] : token(vocab)) { ... }");
         return EXIT_source;
     }
-    if (given)
-        space_fix(q->space, q->ast, given);
+    const Node *wrong_line = given ? space_fix(q->space, q->ast, given) : NULL;
+    if (wrong_line) {
+        diag_error(s->diag, wrong_line->span, 694,
+                   "a layout that is searched gives whole numbers of axes that it may split on");
+        diag_help(s->diag, "mesh tp = 8, or microbatch 2; or leave it out, and it is sought");
+        return EXIT_source;
+    }
     if (s->o->microbatch)
         q->space->microbatch = strtoll(s->o->microbatch, NULL, 10);
     const Options o = options_of(q);
@@ -174,7 +179,7 @@ Search searching_run(Searching *q, int64_t ranks)
     listen_to_signals(&was, q->seconds);
     search_run(&more);
     leave_signals(&was);
-    return more.best >= 0 ? more : r;
+    return more;
 }
 
 /* ---- no answer ------------------------------------------------------------------------------- */
@@ -182,7 +187,7 @@ Search searching_run(Searching *q, int64_t ranks)
 /* The nearest number of ranks below and above that has layouts; 0: none. */
 static int64_t nearest(const Searching *q, int64_t ranks, int step)
 {
-    enum { FAR = 4096 };
+    enum { FAR = 512 };
     for (int64_t n = ranks + step, tries = 0; n > 0 && tries < FAR; n += step, tries++) {
         Arena *a = arena_new();
         Points points = {0};
@@ -234,9 +239,10 @@ Exit searching_none(Searching *q, const Search *r)
         diag_help(s->diag, "mgc explain MG%04d says why the last of those refused was", code);
     else
         diag_help(s->diag,
-                  "what lasts from step to step is too large for %lld ranks with %s each: "
-                  "more ranks, or --offload auto",
-                  (long long)r->ranks, text_bytes(s->arena, q->basis.budget));
+                  "what lasts from step to step is too large for %lld ranks with %s each: more "
+                  "ranks%s",
+                  (long long)r->ranks, text_bytes(s->arena, q->basis.budget),
+                  r->offload ? "" : ", or --offload auto");
     return EXIT_infeasible;
 }
 

@@ -81,6 +81,7 @@ class Page(HTMLParser):
         self.data += data
 
 
+@mgctest.in_turns_of(2)
 class Search(mgctest.Case):
     def setUp(self):
         super().setUp()
@@ -111,6 +112,8 @@ class Search(mgctest.Case):
         for p, q in zip(chosen, every):
             if q["state"] == "whole plan":
                 self.assertLessEqual(float(q["bound_s"]), float(q["whole_s"]), q["layout"])
+                self.assertLessEqual(int(q["bound_bytes"]), int(q["whole_bytes"]), q["layout"])
+                self.assertGreater(int(q["bound_bytes"]), 10 * 4 * 64 * 128)  # what a layer's matrices have, split in two
             if p["state"] == "slower by a bound":
                 self.assertGreaterEqual(float(q["whole_s"]), found, q["layout"])
             if p["state"] == "whole plan":
@@ -227,6 +230,9 @@ class Search(mgctest.Case):
                      said="too large for the memory by a bound")
         self.write("m.mg", MODEL + "\nlayout auto {\n    microbatch 4\n}\n")
         self.refused("MG0694", "m.mg", "--check", exit_code=1, said="layout auto { device h100 x 64 }")
+        for line in ("mesh tp = 2 * 1", "mesh xp = 2", "microbatch batch"):
+            self.write("m.mg", MODEL + "\nlayout auto {\n    device h100 x 2\n    " + line + "\n}\n")
+            self.refused("MG0694", "m.mg", "--check", exit_code=1, said="gives whole numbers of axes")
         self.write("m.mg", MODEL.split("model mini")[0])
         self.refused("MG0692", "search", "m.mg", *device, "--ranks", "2", exit_code=1)
         self.write("m.mg", MODEL.replace("batch = 16", "batch = 16 +"))
