@@ -9,6 +9,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
 #include "compiler/search/command.h"
+#include "compiler/search/meshed.h"
 #include "compiler/write.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
@@ -75,6 +76,9 @@ static Exit check_options(Session *s)
     if (o->once || o->serve || o->bind)
         return usage(s, "--once, --serve and --bind are options of mgc watch and mgc board",
                      "mgc watch RUN --once, mgc board RUN --serve");
+    if (o->launch)
+        return usage(s, "--launch is an option of mgc preflight and mgc commbench",
+                     "mgc preflight './train --data FILE' --launch 'srun -N 2'");
     if (o->packed)
         return usage(s, "--packed is an option of mgc import-hf",
                      "a model that takes packed documents says so: models/llama_packed.mg");
@@ -234,7 +238,7 @@ static bool is_gpu(void *who, const char *device)
            d.target == TARGET_cuda;
 }
 
-Exit compile_front(Session *s, const char *path, Compiled *c)
+static Exit front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
     ElaborateOptions e = {.define = o->define.data, .ndefine = o->define.n};
@@ -246,6 +250,8 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
         wrong = search_layouts(s, path, ast, &layouts);
     if (!layouts)
         e.layout = o->layout;
+    if (!wrong && s->layout_rules)
+        wrong = mesh_splice(s, ast, layouts, s->layout_rules);
     if (!wrong && o->device)
         wrong = device_load(s, o->device, &c->device);
     if (!wrong)
@@ -279,6 +285,16 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     diag_stage(s->diag, 1);
     wrong = read_collectives(s, c->module, &c->device);
     return wrong ? wrong : ranks_are_built(s, c);
+}
+
+/* A mesh without rules is read a second time, with those that are found for it. */
+Exit compile_front(Session *s, const char *path, Compiled *c)
+{
+    Exit wrong = front(s, path, c);
+    if (wrong || s->layout_rules || !mesh_is_alone(c->module))
+        return wrong;
+    s->layout_rules = mesh_rules(s, path, c->module);
+    return s->layout_rules ? front(s, path, c) : EXIT_done;
 }
 
 /* The first line of a dump, "# after PASS", says where to go on. */

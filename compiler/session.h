@@ -13,10 +13,11 @@ typedef struct Session {
     Names *names;
     Diag *diag;
     const Options *o;
-    struct Times *times;     /* NULL where nobody asks */
-    struct Page *page;       /* likewise */
-    bool trial;              /* of a remedy: nobody asks for others */
-    const char *layout_text; /* a layout in place of the file's; NULL: none */
+    struct Times *times;      /* NULL where nobody asks */
+    struct Page *page;        /* likewise */
+    bool trial;               /* of a remedy: nobody asks for others */
+    const char *layout_text;  /* a layout in place of the file's; NULL: none */
+    const char *layout_rules; /* lines that the chosen layout has, too; NULL: none */
 } Session;
 
 /* times.c: --time-passes. A mark ends the part of that name, which began with the mark before. */

@@ -119,7 +119,14 @@ static bool is_on_gpu(const Elab *e)
     return o->is_gpu && o->is_gpu(o->who, text(e, e->module->layout.device));
 }
 
-/* The vocabulary, for the rows of logits on a GPU. */
+/* A fourth of a dim may be padding. More has to be asked for. */
+static bool is_cheap(const Padded *p)
+{
+    return p->size <= INT32_MAX && (p->size - p->valid) * 4 <= p->valid;
+}
+
+/* The vocabulary, for the rows of logits on a GPU. Ranks that it does not divide over are no reason
+ * to make it much larger. */
 static void pad_rows(Elab *e, PaddedList *pads)
 {
     const Module *m = e->module;
@@ -133,8 +140,9 @@ static void pad_rows(Elab *e, PaddedList *pads)
     int64_t size = rounded(valid, words, TILE);
     if ((size - valid) * MOST > valid)
         size = rounded(valid, words, 1);
-    if (size <= INT32_MAX)
-        vec_push(e->arena, pads, ((Padded){e->vocab, valid, size, 0}));
+    const Padded p = {e->vocab, valid, size, 0};
+    if (size <= INT32_MAX && (valid % ranks == 0 || is_cheap(&p)))
+        vec_push(e->arena, pads, p);
 }
 
 /* Is it a dim of the model, that a layout's rules may split and padding may be added to? */
@@ -189,12 +197,6 @@ static void even_out(Elab *e, const Module *m, const Type *t, PaddedList *pads)
             vec_push(e->arena, pads,
                      ((Padded){dim, t->dims[i].size, even_size(e, t->dims[i].size, ranks), ranks}));
     }
-}
-
-/* A fourth of a dim may be padding. More has to be asked for. */
-static bool is_cheap(const Padded *p)
-{
-    return p->size <= INT32_MAX && (p->size - p->valid) * 4 <= p->valid;
 }
 
 void pad_as_tried(Elab *e, const PaddedList *pads)

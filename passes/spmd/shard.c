@@ -151,7 +151,8 @@ static Type settled_type(const Shard *s, Value old, Value x)
     for (int i = 0; i < to.rank; i++) { /* what was taken from an operand stays so */
         int at = type_find(t, to.dims[i].name);
         Axes more = t->dims[at].axes & ~used;
-        if (!s->grad[old] && !t->dims[at].inner && more > to.dims[i].axes)
+        const bool even = to.dims[i].size % mesh_size(s->m, more) == 0; /* of what heads leave */
+        if (!s->grad[old] && !t->dims[at].inner && more > to.dims[i].axes && even)
             to.dims[i] = mesh_split(s->m, to.dims[i], more);
     }
     return to;
