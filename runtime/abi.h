@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      38
+#define MG_ABI      39
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -165,6 +165,7 @@ typedef struct mg_entry {
     int64_t logits; /* f32[batch, vocab] (f64 in an f64 program): sample; prefill, decode: behind
                      * the last token that counts; eval with rollouts: [batch, seq], the log
                      * probability of each target */
+    int64_t logits_row; /* numbers of a row of these: vocab, or what that is padded to */
     double predicted_ms, flops;
     int64_t nodes; /* of its CUDA graphs, on the rank that has most */
     int ninputs;   /* named inputs in place of tokens */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,6 +16,7 @@ static struct {
     char who[24];
     bool quiet;
     void (*parting)(rt_exit code);
+    _Atomic pid_t group; /* rt_ends_with_us */
 } voice;
 
 void rt_speak_for(int rank)
@@ -25,6 +27,17 @@ void rt_speak_for(int rank)
 void rt_be_quiet(bool quiet)
 {
     voice.quiet = quiet;
+}
+
+void rt_ends_with_us(int64_t of)
+{
+    voice.group = (pid_t)of;
+}
+
+void rt_end_group(void)
+{
+    if (voice.group > 0)
+        kill(-voice.group, SIGKILL);
 }
 
 void rt_at_parting(void (*parting)(rt_exit code))
@@ -109,6 +122,7 @@ void rt_die(rt_exit code, const char *fmt, ...)
     fflush(NULL);
     if (voice.quiet)
         usleep(500000); /* rank 0 prints the message before the launcher sees this exit */
+    rt_end_group();
     if (voice.parting)
         voice.parting(code);
     _exit((int)code); /* no exit handlers: other threads may still be running */

@@ -48,15 +48,16 @@ int rt_texts_most(const mg_program *p)
 static void read_logits(mg_run *r, const mg_entry *e, int k, rt_text *t)
 {
     const mg_program *p = r->program;
-    const int64_t each = mg_dtype_bytes(p->compute), n = p->vocab;
+    const int64_t each = mg_dtype_bytes(p->compute), n = p->vocab,
+                  at = e->logits + k * e->logits_row * each;
     if (!t->logit)
         t->logit = rt_alloc((size_t)n, sizeof *t->logit);
     if (p->compute == MG_F64) {
-        rt_get(r, e->logits + k * n * each, t->logit, n * each);
+        rt_get(r, at, t->logit, n * each);
         return;
     }
     float *z = rt_alloc((size_t)n, sizeof *z);
-    rt_get(r, e->logits + k * n * each, z, n * each);
+    rt_get(r, at, z, n * each);
     for (int64_t i = 0; i < n; i++)
         t->logit[i] = (double)z[i];
     free(z);

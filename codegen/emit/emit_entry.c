@@ -83,6 +83,10 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     entry_offset(e, "loss", p->loss[0]);
     entry_offset(e, "norm", p->norm[0]);
     entry_offset(e, "logits", p->logits);
+    if (p->logits >= 0) {
+        const Type *t = type_of(e->m, e->p->buffers.data[p->logits].value);
+        emit_num(e, "logits_row", t->dims[t->rank - 1].size);
+    }
     fprintf(e->out, ", .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
     if (e->cuda)
         emit_num(e, "nodes", nodes);
