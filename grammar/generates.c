@@ -27,20 +27,21 @@ static bool used_otherwise(const Module *m, int axis)
     return false;
 }
 
-static int refused(const Elab *e)
+/* The code of a program that only generates, or of one with rollouts. */
+static int either(const Elab *e, int generates, int rolls)
 {
-    return e->module->train.rollout.size && !e->options->sequences ? 597 : 537;
+    return e->options->sequences ? generates : rolls;
 }
 
 static void refuse_positions(Elab *e, const LayoutRule *rule, int axis)
 {
-    fail(e, rule->span, refused(e),
+    fail(e, rule->span, either(e, 537, 597),
          "a token is one position, and '%s' of %lld splits positions alone", axis_name(e, axis),
          (long long)e->module->layout.mesh.data[axis].size);
     remedy_option(e, "-D %s=1", axis_name(e, axis));
     help(e,
          "ranks that share a text split its heads, ffn and vocab; others have texts of their own%s",
-         refused(e) == 537 ? " (--sequences)" : "");
+         e->options->sequences ? " (--sequences)" : "");
 }
 
 static void refuse_stages(Elab *e)
@@ -49,7 +50,7 @@ static void refuse_stages(Elab *e)
     for (int a = 0; a < (int)e->module->layout.mesh.n; a++) {
         if (!(p->axis >> a & 1))
             continue;
-        fail(e, p->span, refused(e),
+        fail(e, p->span, either(e, 537, 597),
              "a token would go through %lld stages of '%s' one after the other, and all but one "
              "would wait",
              (long long)e->module->layout.mesh.data[a].size, text(e, p->dim));
@@ -126,8 +127,8 @@ bool layout_rolls_out(Elab *e)
     return false;
 }
 
-/* Where the layout splits positions, fewer are computed at once than a window has: dims of another
- * size are not split (mesh_walk). */
+/* Fewer positions are computed at once than a window has, where the layout splits these: dims of
+ * another size are not split (mesh_walk). */
 int64_t most_prefilled(const Module *m, int64_t positions)
 {
     bool split = false;

@@ -260,6 +260,8 @@ typedef struct mg_program {
     int noutside;                   /* 0: a program of the processor */
     const struct mg_speech *speech; /* mg_speech, of one that generates text; NULL: none */
     const char *const *classes;     /* of a GPU's actions, for --trace: each a text or NULL */
+    int64_t cuts; /* caches of a text of at most so many tokens have each in a place of its own, and
+                   * may go on behind any of them; 0: of none */
 } mg_program;
 
 extern const mg_program mg_main;

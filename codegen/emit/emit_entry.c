@@ -144,5 +144,7 @@ void emit_generation(const Emitter *e)
     fputs("},\n", e->out);
     if (p->decode->fn->whole)
         fputs("    .whole_chunks = true,\n", e->out);
+    if (p->decode->fn->cuts)
+        fprintf(e->out, "    .cuts = %lld,\n", (long long)p->decode->fn->cuts);
     emit_rollout(e);
 }

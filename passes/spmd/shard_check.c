@@ -236,8 +236,9 @@ static bool is_added(const Module *m, const LayoutRule *rule)
  * that only generates has less than the one that trains, which says it. */
 static bool rules_apply(const Module *m, const bool *applied)
 {
+    const bool only = generates(m) && !module_fn(m, "train");
     bool all = true;
-    for (size_t r = 0; r < m->layout.rules.n && module_fn(m, "train"); r++) {
+    for (size_t r = 0; r < m->layout.rules.n && !only; r++) {
         const LayoutRule *rule = &m->layout.rules.data[r];
         Axes axes = 0;
         for (int k = 0; k < rule->n; k++)

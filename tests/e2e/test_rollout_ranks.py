@@ -4,6 +4,7 @@ what is refused."""
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -13,6 +14,7 @@ from array import array
 
 import layouts
 import mgctest
+import random_layouts
 import rollouts
 from rollouts import COMMAND, CONFIG, SIZES
 from test_generate_ranks import ABLE
@@ -22,6 +24,7 @@ from test_weights import read_safetensors
 # A step keeps its positions on `cp` where parameters lie there, too; texts are whole.
 SEVERAL = {**ABLE, "zigzag_zero3": ("dp = 2, cp = 2", layouts.DP + layouts.ZIGZAG + "    params, grads, state -> dp, cp\n"),
            "heads_zero3": ("dp = 2, cp = 2", layouts.DP + layouts.HEADS + "    params, grads, state -> dp, cp\n")}
+DIMS = random_layouts.Dims(["kv_heads", "ffn", "vocab"], "seq", zigzag=True, most_rules=2, two_axes=0.2)
 OBJECTIVE = "grpo,group=4,tokens=10,updates=2,beta=0.05"
 SLOW = "import sys, time, os\nfor k, line in enumerate(iter(sys.stdin.readline, '')):\n    if k >= 16:\n        open('waits', 'w').close()\n        time.sleep(1000)\n    print(k % 3)\n"
 
@@ -77,6 +80,27 @@ class RolloutRanks(rollouts.Case):
                 r = self.run_it(self.program(name), 4, "r-" + name)
                 self.assertIn(", 0 bytes over", r.out)
                 self.same("r-one", "r-" + name, 4)
+
+    def test_random(self):
+        """Random layouts, with what is computed again and what lies on a disk: what one rank makes, or, with an axis for positions alone, refused."""
+        self.imported()
+        self.run_it(self.program("one"), 2, "r-one")
+        r, left, refused = random.Random(mgctest.TURN), 16 if mgctest.FULL else 2, 0
+        while left:
+            _, lines = random_layouts.draw(r, DIMS, ranks=(2, 4, 4), stages=0)
+            with self.subTest(lines=lines):
+                self.write("it.mg", random_layouts.text(lines))
+                made = self.mgc("m.mg", "--layout", "./it.mg", "--precision", "f64", *SIZES, "-o", "it")
+                if "MG0597" in made.err:
+                    self.assertRegex(" ".join(lines), r"seq -> .*cp")
+                    refused += 1
+                    self.assertLess(refused, 100)
+                    continue
+                self.assertEqual(made.returncode, 0, made.err)
+                left -= 1
+                out = f"r-{left}"
+                self.run_it("./it", 2, out)
+                self.same("r-one", out, 2)
 
     def test_few_texts(self):
         """Answers of a step in several turns; vocabularies and heads that the ranks do not divide; groups that lie on two ranks."""
