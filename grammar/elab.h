@@ -380,6 +380,10 @@ void read_config(Elab *e); /* Module.config */
 void read_layout(Elab *e);
 /* generates.c: e->texts, and the layout without what is of no use to them; false after an error. */
 bool layout_generates(Elab *e);
+/* ... of a program with rollouts: can its layout generate, too? Its rules stay. */
+bool layout_rolls_out(Elab *e);
+/* Of so many positions of a prompt, how many are computed at once at most. */
+int64_t most_prefilled(const Module *m, int64_t positions);
 
 /* windows.c: what the source asks of next(...). */
 void find_next(Elab *e, const Node *model);

@@ -189,7 +189,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
         return false;
     if (generates) {
         const ElaborateOptions *o = e->options;
-        e->fn->prefill = o->prefill ? o->prefill : PREFILL;
+        e->fn->prefill = most_prefilled(m, o->prefill ? o->prefill : PREFILL);
         e->fn->head = o->is_gpu && o->is_gpu(o->who, text(e, m->layout.device)) ? GPU_HEAD : 0;
     }
     end_windows(e);

@@ -1,10 +1,13 @@
-/* generates.c - the layout of a program that generates text.
+/* generates.c - the layout of a program that generates text, or learns what it generates.
  *
  * Texts lie over the axes of the batch, all else by its rules. A token is one position, so nothing
  * is split along the sequence: where an axis that other rules use splits it, too (`seq -> tp`),
  * that rule is left out; an axis that is for positions alone, or for stages of layers, through
  * which a token would go one after the other, is refused. Rows of experts are sent without a bound:
- * whom it drops depends on how many positions are computed at once. */
+ * whom it drops depends on how many positions are computed at once.
+ *
+ * A program with rollouts keeps these rules for its steps; the functions that generate compute
+ * fewer positions than a window has, and so are split by none of them. */
 #include "grammar/elab.h"
 
 static const char *axis_name(Elab *e, int axis)
@@ -24,14 +27,21 @@ static bool used_otherwise(const Module *m, int axis)
     return false;
 }
 
+/* The code of a program that only generates, or of one with rollouts. */
+static int either(const Elab *e, int generates, int rolls)
+{
+    return e->options->sequences ? generates : rolls;
+}
+
 static void refuse_positions(Elab *e, const LayoutRule *rule, int axis)
 {
-    fail(e, rule->span, 537, "a token is one position, and '%s' of %lld splits positions alone",
-         axis_name(e, axis), (long long)e->module->layout.mesh.data[axis].size);
+    fail(e, rule->span, either(e, 537, 597),
+         "a token is one position, and '%s' of %lld splits positions alone", axis_name(e, axis),
+         (long long)e->module->layout.mesh.data[axis].size);
     remedy_option(e, "-D %s=1", axis_name(e, axis));
     help(e,
-         "ranks that share a text split its heads, ffn and vocab; others have texts of their own "
-         "(--sequences)");
+         "ranks that share a text split its heads, ffn and vocab; others have texts of their own%s",
+         e->options->sequences ? " (--sequences)" : "");
 }
 
 static void refuse_stages(Elab *e)
@@ -40,7 +50,7 @@ static void refuse_stages(Elab *e)
     for (int a = 0; a < (int)e->module->layout.mesh.n; a++) {
         if (!(p->axis >> a & 1))
             continue;
-        fail(e, p->span, 537,
+        fail(e, p->span, either(e, 537, 597),
              "a token would go through %lld stages of '%s' one after the other, and all but one "
              "would wait",
              (long long)e->module->layout.mesh.data[a].size, text(e, p->dim));
@@ -49,17 +59,23 @@ static void refuse_stages(Elab *e)
     }
 }
 
-/* Without the rules of positions, and bounds. */
-static void leave_out_positions(Elab *e)
+/* Tells of axes that are for positions alone. */
+static void look_at_positions(Elab *e)
 {
-    Module *m = e->module;
-    size_t kept = 0;
+    const Module *m = e->module;
     for (size_t r = 0; r < m->layout.rules.n; r++) {
         const LayoutRule rule = m->layout.rules.data[r];
         for (int k = 0; k < rule.n && rule.dim == m->seq.name; k++)
             if (!used_otherwise(m, rule.axis[k]))
                 refuse_positions(e, &rule, rule.axis[k]);
     }
+}
+
+/* Without the rules of positions, and bounds. */
+static void leave_out_positions(Elab *e)
+{
+    Module *m = e->module;
+    size_t kept = 0;
     for (size_t r = 0; r < m->layout.rules.n; r++)
         if (m->layout.rules.data[r].dim != m->seq.name)
             m->layout.rules.data[kept++] = m->layout.rules.data[r];
@@ -93,10 +109,39 @@ static void share_texts(Elab *e)
     remedy_option(e, "--sequences %lld", (long long)((given + ranks - 1) / ranks * ranks));
 }
 
+bool layout_rolls_out(Elab *e)
+{
+    Rollout *o = &e->module->train.rollout;
+    const int errors = diag_errors(e->diag);
+    refuse_stages(e);
+    look_at_positions(e);
+    const int64_t ranks = text_ranks(e->module), more = (o->texts + ranks - 1) / ranks * ranks;
+    if (diag_errors(e->diag) != errors || o->texts % ranks == 0)
+        return diag_errors(e->diag) == errors;
+    fail(e, o->span, 594, "%lld texts are generated at once, and '%s' is split on %lld ranks",
+         (long long)o->texts, text(e, e->module->batch.name), (long long)ranks);
+    help(e,
+         e->module->batch.size % more ? "leave `texts` out: then all of a step are"
+                                      : "texts = %lld, or leave it out: then all of a step are",
+         (long long)more);
+    return false;
+}
+
+/* Fewer positions are computed at once than a window has, where the layout splits these: dims of
+ * another size are not split (mesh_walk). */
+int64_t most_prefilled(const Module *m, int64_t positions)
+{
+    bool split = false;
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        split |= m->layout.rules.data[r].dim == m->seq.name && m->layout.rules.data[r].n;
+    return split && positions >= m->seq.size && m->seq.size > 1 ? m->seq.size - 1 : positions;
+}
+
 bool layout_generates(Elab *e)
 {
     const int errors = diag_errors(e->diag);
     refuse_stages(e);
+    look_at_positions(e);
     leave_out_positions(e);
     if (diag_errors(e->diag) == errors)
         share_texts(e);

@@ -131,12 +131,7 @@ static bool check_sizes(Elab *e)
         help(e, "texts = %lld, or leave it out: then all are", (long long)o->size);
         return false;
     }
-    const int64_t ranks = mesh_ranks(m);
-    if (ranks == 1)
-        return true;
-    fail(e, o->span, 597, "rollouts of %lld ranks, and one is what is built", (long long)ranks);
-    help(e, "-D AXIS=1 for each axis of the layout's mesh");
-    return false;
+    return layout_rolls_out(e);
 }
 
 bool rollout_begins(Elab *e, const Node *model)

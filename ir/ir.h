@@ -313,7 +313,9 @@ typedef struct Fn {
     int64_t
         head;   /* generate: the longest head that attention of the device has tiles for; 0: any */
     bool whole; /* prefill, decode: `count` is the number of all new positions, or 0 */
-    Axes batch; /* after pass local: those that its sequences are split on */
+    int64_t cuts; /* prefill, decode: a text of so many positions or fewer can be cut back to some
+                     of its first ones: caches have each of them in a place of its own */
+    Axes batch;   /* after pass local: those that its sequences are split on */
 } Fn;
 
 /* An input by name, of a model without a token window: a row of a data file's tensor a sample. */

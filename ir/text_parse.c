@@ -416,6 +416,7 @@ static void read_fn(Reader *r)
     if (text_take_word(r, "head"))
         f->head = text_want_int(r, 1, INT32_MAX);
     f->whole = text_take_word(r, "whole");
+    f->cuts = text_take_word(r, "cuts") ? text_want_int(r, 1, INT32_MAX) : 0;
     if (text_take_word(r, "batch"))
         f->batch = read_axes(r, NULL);
     Span at = r->t.span;

@@ -337,6 +337,8 @@ static void print_fn(Printer *p, const Fn *f)
         fprintf(p->out, "  head %lld\n", (long long)f->head);
     if (f->whole)
         fputs("  whole\n", p->out);
+    if (f->cuts)
+        fprintf(p->out, "  cuts %lld\n", (long long)f->cuts);
     if (f->batch) {
         fputs("  batch ", p->out);
         text_print_axes(p->m, f->batch, p->out);

@@ -68,7 +68,7 @@ static double rollout_seconds(const Plan *p)
     const Rollout *o = &p->module->train.rollout;
     const int64_t prompt = p->module->seq.size + 1 - o->tokens,
                   calls = (prompt + p->prefill->window - 1) / p->prefill->window;
-    const double turns = (double)p->module->batch.size / (double)p->decode->batch;
+    const double turns = (double)p->module->batch.size / (double)o->texts;
     return turns *
            ((double)calls * p->prefill->seconds + (double)(o->tokens - 1) * p->decode->seconds);
 }
@@ -80,11 +80,17 @@ void plan_print_rollout(const Plan *p, FILE *out)
     if (!o->size || !p->decode)
         return;
     const double rollout = rollout_seconds(p), updates = (double)o->updates;
-    const double looks = m->metrics.n ? (double)m->batch.size / (double)p->eval->batch : 0;
+    const int64_t ranks = mesh_size(m, p->decode->batch_axes),
+                  seen = p->eval->batch * mesh_size(m, p->eval->batch_axes);
+    const double looks = m->metrics.n ? (double)m->batch.size / (double)seen : 0;
     const double beside = looks * p->eval->seconds * (updates + (o->updates > 1)) / updates;
-    fprintf(out, "rollouts     %lld answers of at most %lld tokens, %lld at once: %s; caches %s\n",
-            (long long)m->batch.size, (long long)o->tokens, (long long)p->decode->batch,
-            text_seconds(m->arena, rollout), text_bytes(m->arena, (double)p->cache_bytes));
+    fprintf(out, "rollouts     %lld answers of at most %lld tokens, %lld at once",
+            (long long)m->batch.size, (long long)o->tokens, (long long)o->texts);
+    if (ranks > 1)
+        fprintf(out, ", %lld on each of %lld ranks of %s", (long long)(o->texts / ranks),
+                (long long)ranks, mesh_axes_text(m, p->decode->batch_axes));
+    fprintf(out, ": %s; caches %s\n", text_seconds(m->arena, rollout),
+            text_bytes(m->arena, (double)p->cache_bytes));
     print_generating(p, p->prefill, "  prefill", out);
     print_generating(p, p->decode, "  decode", out);
     fprintf(out,

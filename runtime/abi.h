@@ -156,6 +156,7 @@ typedef struct mg_entry {
     int64_t logits; /* f32[batch, vocab] (f64 in an f64 program): sample; prefill, decode: behind
                      * the last token that counts; eval with rollouts: [batch, seq], the log
                      * probability of each target */
+    int64_t logits_row; /* numbers of a row of these: vocab, or what that is padded to */
     double predicted_ms, flops;
     int64_t nodes; /* of its CUDA graphs, on the rank that has most */
     int ninputs;   /* named inputs in place of tokens */
@@ -258,6 +259,8 @@ typedef struct mg_program {
     mg_network network;             /* of several ranks */
     const mg_planned *planned;      /* collectives of the step that send, nplanned of them */
     int nplanned;
+    int64_t cuts; /* caches of a text of at most so many tokens have each in a place of its own, and
+                   * may go on behind any of them; 0: of none */
 } mg_program;
 
 extern const mg_program mg_main;

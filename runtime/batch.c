@@ -47,7 +47,8 @@ static bool begin(answers *a, rt_output *o)
     int32_t *id = v->question(a->r->speech, a->line, (size_t)size, &n, &why);
     if (!id)
         rt_die(RT_BAD_DATA, "--batch %s:%lld: %s", path, (long long)a->number, why);
-    rt_text_become(&o->text, id, n);
+    o->text.from = o->text.known = 0; /* what stood there before changes no bit of it */
+    rt_text_become(&o->text, a->r->program, id, n);
     free(id);
     o->prompt = n;
     o->number = a->next++;

@@ -272,7 +272,7 @@ static void settle_text(const rt_options *o, bool samples, bool talks)
 
 static void settle_sample(rt_options *o, const mg_program *p)
 {
-    const bool chosen = o->temperature != 1 || o->top_k != RT_UNSET || !isnan(o->top_p) ||
+    const bool chosen = !isnan(o->temperature) || o->top_k != RT_UNSET || !isnan(o->top_p) ||
                         !isnan(o->min_p) || !isnan(o->penalty) || o->stop.n;
     const bool answers = o->chat || o->batch, texts = answers || o->prompts;
     const bool generates = p->prefill.present && !p->step.present, rolls = p->rollout.size;
@@ -343,8 +343,7 @@ static void settle_rollout(const rt_options *o, const mg_program *p)
                : o->val.n      ? "val"
                                : "val-fraction",
                p->name);
-    if ((o->temperature < l->temperature || o->temperature > l->temperature) && o->data.n &&
-        o->temperature != 1)
+    if ((o->temperature < l->temperature || o->temperature > l->temperature) && o->data.n)
         rt_die(RT_USAGE,
                "--temperature %g: that of answers is in the program, whose loss has it too: %g; "
                "groups(temperature = %g) in the train block changes it",
@@ -392,8 +391,6 @@ static void settle(rt_options *o, const mg_program *p)
         rt_die(RT_USAGE, "--preflight and --%s: one of them", o->info ? "info" : "dry-run");
     if (o->hang_after > 1000000)
         rt_die(RT_USAGE, "--hang-after is %" PRId64 "; the limit is 1000000", o->hang_after);
-    if (isnan(o->temperature))
-        o->temperature = 1;
     if (o->max_time && !(rt_duration(o->max_time) > 0))
         rt_die(RT_USAGE, "--max-time %s: a time is 90, 90s, 15m, 3h20m or 1:30:00", o->max_time);
     if (o->resume && !*o->resume)

@@ -48,6 +48,9 @@ void rt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void rt_speak_for(int rank);
 void rt_be_quiet(bool quiet);
 void rt_at_parting(void (*parting)(rt_exit code));
+/* A group of processes that is to end with this one, however that ends by itself; 0: none. */
+void rt_ends_with_us(int64_t group);
+void rt_end_group(void); /* ends it: before an _exit */
 
 /* End the program if memory cannot be had. rt_alloc gives zeroes. */
 void *rt_alloc(size_t n, size_t size);

@@ -6,6 +6,7 @@
 #include "runtime/speech.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static void read_prompt(output *o, mg_run *r, const char *prompt)
 
 rt_choice rt_choice_of(const rt_options *o)
 {
-    return (rt_choice){.temperature = o->temperature,
+    return (rt_choice){.temperature = isnan(o->temperature) ? 1 : o->temperature,
                        .top_k = o->top_k == RT_UNSET ? 0 : o->top_k,
                        .top_p = isnan(o->top_p) ? 1 : o->top_p,
                        .min_p = isnan(o->min_p) ? 0 : o->min_p,
@@ -86,7 +87,7 @@ rt_choice rt_choice_of(const rt_options *o)
 static sampler open_sampler(mg_run *r)
 {
     const rt_options *o = r->options;
-    sampler s = {.r = r, .speech = rt_speech_of(r), .choice = rt_choice_of(o)};
+    sampler s = {.r = r, .speech = rt_speech_of(r), .choice = rt_choice_of_model(r)};
     s.stops = s.speech ? 0 : o->stop.n;
     s.stop = rt_alloc((size_t)s.stops + 1, sizeof *s.stop);
     for (int k = 0; k < s.stops; k++)
@@ -263,7 +264,7 @@ static void next_turn(sampler *s, rt_talk *talk, output *o, char *line)
     int64_t n;
     v->say(talk, "user", line, strcspn(line, "\n"));
     int32_t *id = v->turn(talk, &n);
-    rt_text_become(&o->text, id, n);
+    rt_text_become(&o->text, s->r->program, id, n);
     free(id);
     rt_said_begin(&o->said, s->r, NULL);
 }
@@ -288,6 +289,7 @@ static void chat(sampler *s)
     output o = {0};
     char *line = NULL;
     size_t room = 0;
+    int64_t turns = 0, all = 0; /* tokens of all turns, each with those before it */
     for (;;) {
         if (asks)
             fputs("> ", stdout), fflush(stdout);
@@ -301,9 +303,15 @@ static void chat(sampler *s)
             continue;
         o.prompt = o.shown = o.text.n;
         generate(s, &o, 1, most);
-        if (talk)
-            v->say(talk, "assistant", o.said.text, o.said.n);
+        if (!talk)
+            continue;
+        v->say(talk, "assistant", o.said.text, o.said.n);
+        turns++;
+        all += o.text.n - 1; /* what follows the last one is not asked for */
     }
+    if (turns > 1)
+        rt_note("%" PRId64 " turns: %" PRId64 " tokens computed, of %" PRId64, turns,
+                o.text.computed, all);
     free(line);
     rt_text_free(&o.text);
     rt_said_free(&o.said);
@@ -328,12 +336,14 @@ void rt_sampler_free(sampler *s)
 void rt_sample(mg_run *r)
 {
     const rt_options *options = r->options;
+    if (options->batch) {
+        rt_batch_answer(r);
+        return;
+    }
     sampler s = open_sampler(r);
     const int n = options->prompt.n ? options->prompt.n : 1;
     output *o = rt_alloc((size_t)n, sizeof *o);
-    if (options->batch) {
-        rt_batch_answer(r);
-    } else if (options->chat) {
+    if (options->chat) {
         chat(&s);
     } else {
         for (int k = 0; k < n; k++) {

@@ -9,10 +9,11 @@
 typedef struct rt_text {
     int32_t *token; /* of the prompt, then those that were chosen */
     int64_t n, cap;
-    int64_t from;  /* the program sees tokens from this one on */
-    int64_t known; /* tokens from there that its caches have */
-    double *logit; /* of the next token: [vocab] */
-    bool done;     /* no next token is asked for */
+    int64_t from;     /* the program sees tokens from this one on */
+    int64_t known;    /* tokens from there that its caches have */
+    int64_t computed; /* tokens that were, so far */
+    double *logit;    /* of the next token: [vocab] */
+    bool done;        /* no next token is asked for */
 } rt_text;
 
 /* As many texts as a program goes on at once. */
@@ -20,8 +21,9 @@ int rt_texts_most(const mg_program *p);
 /* Sets logit of each of the n texts that is not done. Text k is sequence k of the program. */
 void rt_texts_next(mg_run *r, rt_text *t, int n);
 void rt_text_push(rt_text *t, int32_t token);
-/* Other tokens from now on; the caches stay if what they have is how they begin. */
-void rt_text_become(rt_text *t, const int32_t *token, int64_t n);
+/* Other tokens from now on; the caches keep as many of the first ones as are the same, where the
+ * program can cut them back to these, and else all or nothing. */
+void rt_text_become(rt_text *t, const mg_program *p, const int32_t *token, int64_t n);
 void rt_text_free(rt_text *t);
 
 /* ---- sample.c: of --prompts ------------------------------------------------------------------
@@ -49,6 +51,9 @@ typedef struct rt_choice {
 } rt_choice;
 
 rt_choice rt_choice_of(const rt_options *o); /* sample.c */
+/* generation_config.c: the options of a program that generates, and beneath them what the file of
+ * that name beside --init says, which is told. */
+rt_choice rt_choice_of_model(mg_run *r);
 /* u: a number from [0, 1). z[n] may be changed. */
 int32_t rt_choose(const rt_choice *c, double *z, int64_t n, const rt_text *t, double u);
 

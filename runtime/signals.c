@@ -19,6 +19,7 @@ static void on_stop(int number)
         static const char text[] = "\nsecond interrupt: leaving without saving\n";
         ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
         (void)ignored;
+        rt_end_group();
         _exit(128 + SIGINT);
     }
     stop_signal = number;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,6 +20,7 @@ static struct {
     char *errors; /* memory that errors are written to as well, or NULL */
     size_t size;
     atomic_flag *writing;
+    _Atomic pid_t group; /* rt_ends_with_us */
 } voice;
 
 void rt_speak_for(int rank)
@@ -51,6 +53,17 @@ static void note_error(const char *fmt, va_list ap)
         snprintf(voice.errors, voice.size, "%s%.*s", voice.who, (int)strcspn(text, "\n"), text);
     free(text);
     atomic_flag_clear(voice.writing);
+}
+
+void rt_ends_with_us(int64_t of)
+{
+    voice.group = (pid_t)of;
+}
+
+void rt_end_group(void)
+{
+    if (voice.group > 0)
+        kill(-voice.group, SIGKILL);
 }
 
 void rt_at_parting(void (*parting)(rt_exit code))
@@ -137,6 +150,7 @@ void rt_die(rt_exit code, const char *fmt, ...)
     fflush(NULL);
     if (voice.quiet)
         usleep(500000); /* rank 0 prints the message before the launcher sees this exit */
+    rt_end_group();
     if (voice.parting)
         voice.parting(code);
     _exit((int)code); /* no exit handlers: other threads may still be running */

@@ -19,14 +19,23 @@ void rt_text_push(rt_text *t, int32_t token)
     t->token[t->n++] = token;
 }
 
-void rt_text_become(rt_text *t, const int32_t *token, int64_t n)
+/* Caches that are cut: what is behind the place is put anew before it is read. */
+static void cut_back(rt_text *t, const mg_program *p, int64_t to)
+{
+    if (t->from || t->known > p->cuts)
+        to = 0;
+    t->from = 0;
+    t->known = to;
+}
+
+void rt_text_become(rt_text *t, const mg_program *p, const int32_t *token, int64_t n)
 {
     int64_t same = 0;
     while (same < t->n && same < n && t->token[same] == token[same])
         same++;
     if (same < t->from + t->known ||
         n == t->from + t->known) /* the last one's logits are asked for */
-        t->from = t->known = 0;
+        cut_back(t, p, same < n ? same : n - 1);
     t->n = 0;
     for (int64_t i = 0; i < n; i++)
         rt_text_push(t, token[i]);
@@ -48,15 +57,16 @@ int rt_texts_most(const mg_program *p)
 static void read_logits(mg_run *r, const mg_entry *e, int k, rt_text *t)
 {
     const mg_program *p = r->program;
-    const int64_t each = mg_dtype_bytes(p->compute), n = p->vocab;
+    const int64_t each = mg_dtype_bytes(p->compute), n = p->vocab,
+                  at = e->logits + k * e->logits_row * each;
     if (!t->logit)
         t->logit = rt_alloc((size_t)n, sizeof *t->logit);
     if (p->compute == MG_F64) {
-        rt_get(r, e->logits + k * n * each, t->logit, n * each);
+        rt_get(r, at, t->logit, n * each);
         return;
     }
     float *z = rt_alloc((size_t)n, sizeof *z);
-    rt_get(r, e->logits + k * n * each, z, n * each);
+    rt_get(r, at, z, n * each);
     for (int64_t i = 0; i < n; i++)
         t->logit[i] = (double)z[i];
     free(z);
@@ -133,6 +143,7 @@ static void go_on(mg_run *r, rt_program which, rt_text *t, int n, const int32_t 
         memcpy(tokens + k * e->window, t[k].token + t[k].from + t[k].known,
                (size_t)count[k] * sizeof *tokens);
         t[k].known += count[k];
+        t[k].computed += count[k];
     }
     rt_put_rows(r, e, e->tokens, tokens, e->window * 4);
     rt_put_rows(r, e, e->begin, begin, 4);

@@ -83,6 +83,10 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     entry_offset(e, "loss", p->loss[0]);
     entry_offset(e, "norm", p->norm[0]);
     entry_offset(e, "logits", p->logits);
+    if (p->logits >= 0) {
+        const Type *t = type_of(e->m, e->p->buffers.data[p->logits].value);
+        emit_num(e, "logits_row", t->dims[t->rank - 1].size);
+    }
     fprintf(e->out, ", .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
     if (e->cuda)
         emit_num(e, "nodes", nodes);
@@ -140,5 +144,7 @@ void emit_generation(const Emitter *e)
     fputs("},\n", e->out);
     if (p->decode->fn->whole)
         fputs("    .whole_chunks = true,\n", e->out);
+    if (p->decode->fn->cuts)
+        fprintf(e->out, "    .cuts = %lld,\n", (long long)p->decode->fn->cuts);
     emit_rollout(e);
 }

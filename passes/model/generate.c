@@ -362,6 +362,7 @@ static Fn *made(Generate *g, const char *name)
         vec_push(m->arena, &g->to->body->results, g->left.data[k]);
     }
     g->to->whole = g->whole;
+    g->to->cuts = g->cuts;
     return g->to;
 }
 
@@ -375,6 +376,7 @@ static Fn *make(Job *j, const Fn *from, const char *name, int64_t n)
                   .seq = m->seq.name,
                   .window = m->seq.size,
                   .n = n < m->seq.size ? n : m->seq.size,
+                  .cuts = m->seq.size,
                   .known = m->values.n};
     g.context =
         name_intern(m->names, arena_printf(m->arena, "%s.context", name_str(m->names, g.seq)));

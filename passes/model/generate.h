@@ -67,6 +67,7 @@ typedef struct Generate {
     VEC(Places) places;  /* of caches: one for each window that some attention has */
     VEC(Value) left;     /* results: what becomes of the caches */
     bool whole;          /* a recurrence: all n positions are new, or none */
+    int64_t cuts;        /* Fn.cuts: S, the shortest ring, or 0 */
     const Ins *wrong;    /* why it cannot be done, and where; NULL: it can */
     const char *why;
 } Generate;

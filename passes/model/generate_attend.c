@@ -132,6 +132,7 @@ static Value kept(Generate *g, Frame *f, const Ins *i, Value x, const DimList *h
     Type rows = {.dtype = t.dtype, .rank = 2, .dims = {g->batch, {.name = g->seq, .size = g->n}}};
     size_t number;
     const Value old = generate_cache(g, f, &t, &number);
+    g->cuts = p->ring && p->ring < g->cuts ? p->ring : g->cuts;
     for (int k = 1; k < t.rank; k++)
         if (t.dims[k].name != p->keys.name)
             rows.dims[rows.rank++] = t.dims[k];

@@ -37,6 +37,7 @@ typedef struct State {
 static Value begins(Generate *g, Frame *f, Builder *b, Value own, const Type *t, State *s)
 {
     s->was = generate_cache(g, f, t, &s->number);
+    g->cuts = 0;
     return build_as(b, build(b, OP_select, NULL, 3, (Value[]){g->fresh, own, s->was}), *t);
 }
 

@@ -88,6 +88,7 @@ static bool read_back(Generate *g, Frame *f, const Ins *i)
         size_t number;
         t.dims[t.rank - 1] = old;
         const Value was = generate_cache(g, f, &t, &number);
+        g->cuts = 0;
         const Value none = build_const(&b, t.dtype, 0);
         Value from = build(&b, OP_select, NULL, 3, (Value[]){g->fresh, none, was});
         from = build_as(&b, from, t);
@@ -128,6 +129,7 @@ static bool give_slots(Generate *g, Frame *f, const Ins *i)
         return generate_refuse(g, i, "what it chooses does not depend on the text");
     size_t number;
     const Value before = generate_cache(g, f, &counts, &number);
+    g->cuts = 0;
     const Value slot = build(&b, OP_slots, &a, 1, &expert);
     const Attrs look = {.dim = a.dim}, add = {.over = gone, .dim = a.dim};
     const Value earlier = build(&b, OP_gather, &look, 2, (Value[]){before, expert});

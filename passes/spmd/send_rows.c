@@ -38,6 +38,7 @@ typedef struct Sent {
     double share;     /* of the places, as are used where all experts are used alike */
     const Type **was; /* of values that have got another type: the one before */
     bool counts;      /* in @train: what is dropped is added up */
+    bool all;         /* in a function that generates: nothing is dropped */
     const Ins *why;   /* rows cannot be sent because of this one; NULL: they can */
     const char *because;
 } Sent;
@@ -88,7 +89,7 @@ static void find_places(void *ctx, Ins *i)
     const int64_t best = a->over.n ? a->over.dim[0].size : 1, each = a->dim.size / s->ranks;
     const int64_t most = a->along.size * (differ(s->m, i->in[0], a) && each < best ? each : best);
     const double mean = (double)(a->along.size * best) / (double)s->ranks;
-    const double bound = s->rule->bound > 0 ? ceil(s->rule->bound * mean) : (double)most;
+    const double bound = s->rule->bound > 0 && !s->all ? ceil(s->rule->bound * mean) : (double)most;
     const int64_t places = bound < (double)most ? (int64_t)bound : most;
     if (!a->sorted || (s->places.size && s->places.size != places) ||
         (s->each && s->each != each)) {
@@ -340,6 +341,8 @@ static bool send(Module *m, size_t rule)
         return refuse(&s, "no grouped product has matrices of such experts");
     for (size_t f = 0; f < m->fns.n; f++) {
         s.places = (Dim){0};
+        s.all =
+            m->fns.data[f] == module_fn(m, "prefill") || m->fns.data[f] == module_fn(m, "decode");
         each_ins(m->fns.data[f]->body, find_places, &s);
         if (s.places.size && !s.why)
             function(&s, m->fns.data[f]);

@@ -233,11 +233,12 @@ static bool is_added(const Module *m, const LayoutRule *rule)
 }
 
 /* A rule for what is not there is an error; one that others have left nothing, a warning. A program
- * that generates has less than the one that trains, which says it. */
+ * that only generates has less than the one that trains, which says it. */
 static bool rules_apply(const Module *m, const bool *applied)
 {
+    const bool only = generates(m) && !module_fn(m, "train");
     bool all = true;
-    for (size_t r = 0; r < m->layout.rules.n && !generates(m); r++) {
+    for (size_t r = 0; r < m->layout.rules.n && !only; r++) {
         const LayoutRule *rule = &m->layout.rules.data[r];
         Axes axes = 0;
         for (int k = 0; k < rule->n; k++)

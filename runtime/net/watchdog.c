@@ -206,6 +206,7 @@ static _Noreturn void leave(const rt_watchdog *v, bool first)
     struct rt_ranks *k = v->run->ranks;
     int verdict = k->shared->verdict, what = verdict >> 16, rank = (verdict & 0xffff) - 1;
     let_end(v);
+    rt_end_group();
     pass_on(v, verdict);
     if (speaks(v, verdict, first))
         say(v, verdict);
@@ -243,6 +244,7 @@ static void is_gone(const rt_watchdog *v, int rank)
         leave(v, false);
     if (parted) { /* rank 0 has printed the cause; others may not know it yet */
         pass_on(v, LOST << 16 | 1);
+        rt_end_group();
         _exit(parted - 1);
     }
     judge(v, LOST, rank);

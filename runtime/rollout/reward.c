@@ -79,6 +79,7 @@ rt_reward *rt_reward_start(const mg_run *r)
     const int wrong = posix_spawn(&w->pid, "/bin/sh", &files, &attr, argv, variables);
     if (wrong)
         rt_die(RT_IO, "--reward '%s' does not start: %s", w->command, strerror(wrong));
+    rt_ends_with_us(w->pid); /* it may wait for something, and read its input never again */
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attr);
     close(to[0]);
@@ -248,6 +249,7 @@ void rt_reward_end(rt_reward *w)
     }
     if (!ended)
         stop(w);
+    rt_ends_with_us(0);
     close(w->out);
     free(w->got);
     free(w);

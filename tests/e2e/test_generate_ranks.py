@@ -20,7 +20,8 @@ LLAMA, GPT2, MIXTRAL = (os.path.join(PARITY, f"{m}_small.mg") for m in ("llama",
 PROMPTS = ["In the beginning God created the heaven", "a", "And the earth", "without form, and void; and darkness was upon the deep"]
 GROUPS = ("tp = 2, tq = 2", "    kv_heads, ffn, vocab -> tp\n    group -> tq\n")  # two key heads, four ranks
 # Positions that other axes split, too, are left whole; an axis for them alone, or for stages, is refused.
-ABLE = {k: v for k, v in (layouts.LAYOUTS | {"groups": GROUPS}).items() if "cp" not in v[0] and "pp" not in v[0]}
+PADDED = ("tp = 2", layouts.TP + "    pad vocab to 258\n")
+ABLE = {k: v for k, v in (layouts.LAYOUTS | {"groups": GROUPS, "padded": PADDED}).items() if "cp" not in v[0] and "pp" not in v[0]}
 EXPERTS = {k: v for k, v in layouts.EXPERTS.items() if "cp" not in v[0] and "pp" not in v[0]}
 
 

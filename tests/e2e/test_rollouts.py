@@ -11,35 +11,13 @@ import subprocess
 import time
 
 import mgctest
+import rollouts
+from rollouts import COMMAND, CONFIG, SHARE, SIZES
 
 BYTES = os.path.join(mgctest.SOURCE, "examples/finetune/bytes")
-CONFIG = {"model_type": "llama", "vocab_size": 256, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-          "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": False, "pad_token_id": 0}
-SHARE = "import sys, json\nfor line in sys.stdin:\n    a = json.loads(line)['answer_tokens']\n    print(sum(t == 101 for t in a) / len(a))\n"
-COMMAND = ("--reward", "python3 reward.py")
-SIZES = ("-D", "seq=24", "-D", "batch=16")
 
 
-class Rollouts(mgctest.Case):
-    def setUp(self):
-        super().setUp()
-        os.mkdir(self.path("given"))
-        self.write("given/config.json", json.dumps(CONFIG))
-        self.write("p.jsonl", "".join(json.dumps({"prompt": f"say {i}: ", "key": [i, "a"]}) + "\n" for i in range(6)))
-        self.write("reward.py", SHARE)
-
-    def source(self, objective, rate="3e-3", **more):
-        self.compiles("import-hf", "given", "--objective", objective, "-o", "m.mg")
-        text = self.read("m.mg").decode()
-        self.write("m.mg", re.sub(r"(?m)^    lr .*", f"    lr {rate}", text))
-        self.compiles("m.mg", *SIZES, "-o", "train", **more)
-
-    def run_one(self, steps, out, *argv, code=0, **more):
-        return self.trains("./train", "--data", "p.jsonl", *COMMAND, "--steps", steps, "--out", out, *argv, code=code, timeout=300, **more)
-
-    def of(self, out, key):
-        return [x[key] for x in self.metrics(out) if key in x]
-
+class Rollouts(rollouts.Case):
     def test_learns(self):
         """The reward is the share of a byte: it rises from chance."""
         self.compiles("tune", "given", "--objective", "grpo,group=8,tokens=12", "-D", "batch=64", "-D", "seq=24", "-o", "first")
@@ -53,10 +31,6 @@ class Rollouts(mgctest.Case):
         self.assertGreater(min(reward[-5:]), 0.5)
         self.assertEqual(self.of("r", "length"), [12] * 60)
         self.assertLess(time.monotonic() - began, 240)  # a machine that is not busy takes some seconds
-
-    def keeping(self):
-        """A command that keeps the lines that it is given."""
-        self.write("reward.py", SHARE.replace("for line", "f = open(sys.argv[1], 'a')\nfor line").replace("    a =", "    print(line, end='', file=f, flush=True)\n    a ="))
 
     def test_speaks(self):
         """With a tokenizer prompts are texts or messages, and a command is told the answers' texts; --stop is a text, which may lie across tokens."""
@@ -84,9 +58,6 @@ class Rollouts(mgctest.Case):
     def ends_of(self, folder):
         end = json.loads(self.read(f"{folder}/config.json")).get("eos_token_id")
         return end if isinstance(end, list) else [end]
-
-    def lines(self, path):
-        return [json.loads(x) for x in self.read(path).decode().splitlines()]
 
     def test_answers(self):
         """What a command is given: rows in order, their bytes as text, how they ended, and the line of the prompt."""

@@ -3,6 +3,8 @@
 import array
 import json
 import os
+import re
+import shutil
 import subprocess
 
 import mgctest
@@ -44,10 +46,10 @@ class Speech(mgctest.Case):
             self.write(folder + "/chat_template.jinja", template)
         return t
 
-    def model(self, *options, seed=1):
+    def model(self, *options, seed=1, config=CONFIG):
         """./gen, and hf, a folder with random weights."""
         os.makedirs(self.path("hf"), exist_ok=True)
-        self.write("hf/config.json", json.dumps(CONFIG))
+        self.write("hf/config.json", json.dumps(config))
         self.compiles_hf()
         self.compiles("m.mg", "--generate", *options, "-o", "gen")
         self.says("--sample", 1, "--seed", seed, "--export", "made")
@@ -136,6 +138,42 @@ class Speech(mgctest.Case):
                 talk.append({"role": "assistant", "content": answer})
                 want += screen(answer) + "\n"
             self.assertEqual(out, want)
+
+    def test_cut_back(self):
+        """Where the template rewrites answers, what stands before them is not computed again: of caches of keys and values, of latent rows, of rings that
+        have not been full; all of it is where a ring has, and with the state of a recurrence. The answers are the same."""
+        rewriting = CHATML.replace("+ m.content +", "+ (m.content if m.role == 'user' or loop.last else 'x') +")
+        lines = ("Hi", "What is this?", "And that", "So be it")
+        deepseek = CONFIG | {"model_type": "deepseek_v2", "num_key_value_heads": 4, "moe_intermediate_size": 24, "first_k_dense_replace": 1, "n_routed_experts": 4,
+                             "n_shared_experts": 2, "num_experts_per_tok": 2, "kv_lora_rank": 16, "q_lora_rank": None, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8,
+                             "v_head_dim": 12}
+        mamba = {"model_type": "mamba2", "vocab_size": 1024, "hidden_size": 32, "num_hidden_layers": 2, "num_heads": 4, "head_dim": 16, "state_size": 8, "n_groups": 1,
+                 "chunk_size": 8}
+        mistral = CONFIG | {"model_type": "mistral"}
+        for config, cut in ((CONFIG, True), (deepseek, True), (mistral | {"sliding_window": 200}, True), (mistral | {"sliding_window": 16}, False), (mamba, False)):
+            with self.subTest(config=config):
+                for folder in ("made", "hf"):
+                    shutil.rmtree(self.path(folder), ignore_errors=True)
+                self.model("--precision", "f64", *(("-D", "seq=256") if config is mamba else ()), config=config)
+                for template in (CHATML, rewriting):
+                    self.tokenizer("gpt2", template)
+                    self.write("lines", "".join(x + "\n" for x in lines))
+                    r = self.trains("sh", "-c", "./gen --init hf --chat --sample 6 --temperature 0 <lines")
+                    talk, want, prompts, answers = [], "", [], []
+                    for line in lines:
+                        talk.append({"role": "user", "content": line})
+                        (a,) = self.answers([{"messages": talk}], "--sample", 6, *GREEDY)
+                        said = [m["role"] + "\n" + (m["content"] if m["role"] == "user" or template == CHATML else "x") for m in talk]
+                        prompts.append(len(self.ids("".join(f"<|im_start|>{x}<|im_end|>\n" for x in said) + "<|im_start|>assistant\n")))
+                        answers.append(a["tokens"] + (a["ended"] == "end"))
+                        talk.append({"role": "assistant", "content": a["answer"]})
+                        want += screen(a["answer"]) + "\n"
+                    self.assertEqual(r.out, want)
+                    turns, computed, all_of_it = (int(x) for x in re.search(r"(\d+) turns: (\d+) tokens computed, of (\d+)", r.err).groups())
+                    each = [p + n - 1 for p, n in zip(prompts, answers, strict=True)]
+                    self.assertEqual((turns, all_of_it), (4, sum(each)))
+                    if template == rewriting:
+                        self.assertEqual(computed, prompts[-1] + sum(n - 1 for n in answers) if cut else sum(each))
 
     def test_no_template(self):
         """Then the line is the prompt, as it is, and an answer is a line."""

@@ -44,10 +44,31 @@ bool generated_open(Model *t, const char *path, const char *text, const char *co
     return true;
 }
 
-static int32_t token(int text, int64_t at, int64_t vocab)
+/* The tokens of the texts, as they are now. */
+typedef struct Texts {
+    int32_t *token[TEXTS];
+    int64_t n;
+    int versions; /* so often one was cut back */
+} Texts;
+
+/* Other tokens of a text, from a position on. */
+static void say(Texts *s, int text, int64_t from, int64_t vocab)
 {
-    uint64_t state = (uint64_t)text * 1000 + (uint64_t)at;
-    return draw_int(&state, (int)vocab);
+    for (int64_t at = from; at < s->n; at++) {
+        uint64_t state = (uint64_t)(s->versions * TEXTS + text) * 1000 + (uint64_t)at;
+        s->token[text][at] = draw_int(&state, (int)vocab);
+    }
+    s->versions++;
+}
+
+static Texts texts_of(Model *t)
+{
+    Texts s = {.n = t->m->seq.size};
+    for (int k = 0; k < TEXTS; k++) {
+        s.token[k] = NEW_ARRAY(t->a, int32_t, s.n);
+        say(&s, k, 0, t->m->vocab);
+    }
+    return s;
 }
 
 /* Parameters are drawn by their number, so that both programs have the same. */
@@ -65,11 +86,11 @@ static Tensor64 *argument(const Fn *fn, Tensor64 *args, ArgRole role)
 }
 
 /* Arguments of @sample for the logits at `pos`. */
-static Tensor64 *whole_arguments(Model *t, const Fn *fn, int text, int64_t pos)
+static Tensor64 *whole_arguments(Model *t, const Fn *fn, const Texts *s, int text, int64_t pos)
 {
     Tensor64 *args = arguments(t, fn);
     for (int64_t k = 0; k < t->m->seq.size; k++)
-        argument(fn, args, ARG_tokens)->data[k] = token(text, k, t->m->vocab);
+        argument(fn, args, ARG_tokens)->data[k] = s->token[text][k];
     argument(fn, args, ARG_pos)->data[0] = (double)pos;
     return args;
 }
@@ -79,7 +100,8 @@ typedef struct Caches {
     Tensor64 at[32];
 } Caches;
 
-static Tensor64 *call(Model *t, const Fn *fn, const int64_t *begin, const int64_t *count, Caches *c)
+static Tensor64 *call(Model *t, const Fn *fn, const Texts *s, const int64_t *begin,
+                      const int64_t *count, Caches *c)
 {
     Tensor64 *args = arguments(t, fn), *tokens = argument(fn, args, ARG_tokens);
     const int64_t n = tokens->type.dims[1].size;
@@ -87,8 +109,7 @@ static Tensor64 *call(Model *t, const Fn *fn, const int64_t *begin, const int64_
         argument(fn, args, ARG_begin)->data[text] = (double)begin[text];
         argument(fn, args, ARG_count)->data[text] = (double)count[text];
         for (int64_t k = 0; k < n; k++) /* what is behind is no token, and has no effect */
-            tokens->data[text * n + k] =
-                k < count[text] ? token(text, begin[text] + k, t->m->vocab) : 0;
+            tokens->data[text * n + k] = k < count[text] ? s->token[text][begin[text] + k] : 0;
     }
     for (size_t i = 0; i < fn->args.n; i++)
         if (fn->args.data[i].role == ARG_cache && c->at[fn->args.data[i].tensor].data)
@@ -101,10 +122,11 @@ static Tensor64 *call(Model *t, const Fn *fn, const int64_t *begin, const int64_
 }
 
 /* The logits of one text behind a call, against its whole window. */
-static void compare_text(Model *whole, int text, int64_t pos, const double *logits, Generated *g)
+static void compare_text(Model *whole, const Texts *s, int text, int64_t pos, const double *logits,
+                         Generated *g)
 {
     const Fn *fn = module_fn(whole->m, "sample");
-    Tensor64 *args = whole_arguments(whole, fn, text, pos);
+    Tensor64 *args = whole_arguments(whole, fn, s, text, pos);
     const double *want = run_fn(whole, fn, args)[0].data;
     for (int64_t c = 0; c < whole->m->vocab; c++) {
         const double off = fabs(logits[c] - want[c]) / fmax(1, fabs(want[c]));
@@ -124,23 +146,29 @@ Generated generated_compare(Model *t, Model *whole, int turns, uint64_t seed)
     const int64_t window = argument(prefill, arguments(t, prefill), ARG_tokens)->type.dims[1].size;
     int64_t begin[TEXTS] = {0};
     uint64_t state = seed;
+    Texts s = texts_of(t);
     for (int turn = 0; turn < turns; turn++) {
         const Fn *fn = turn % 3 && !(prefill->whole && turn == 1) ? decode : prefill;
         int64_t count[TEXTS];
         for (int k = 0; k < TEXTS; k++) {
+            if (begin[k] && begin[k] <= decode->cuts && draw_int(&state, 4) == 0) {
+                begin[k] = draw_int(&state, (int)begin[k]);
+                say(&s, k, begin[k], t->m->vocab);
+                g.cuts++;
+            }
             const int64_t room = most - begin[k];
             const int64_t some = fn == decode     ? draw_int(&state, 4) > 0
                                  : prefill->whole ? window * draw_int(&state, 2)
                                                   : draw_int(&state, (int)window + 1);
             count[k] = some > room ? 0 : some;
         }
-        const Tensor64 *z = call(t, fn, begin, count, &caches);
+        const Tensor64 *z = call(t, fn, &s, begin, count, &caches);
         const int64_t row = z[0].type.dims[1].size; /* the vocabulary, perhaps padded */
         for (int k = 0; k < TEXTS; k++) {
             begin[k] += count[k];
             g.tokens += count[k];
             if (count[k])
-                compare_text(whole, k, begin[k] - 1, z[0].data + k * row, &g);
+                compare_text(whole, &s, k, begin[k] - 1, z[0].data + k * row, &g);
         }
     }
     return g;

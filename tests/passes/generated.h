@@ -16,11 +16,12 @@ bool generated_open(Model *t, const char *path, const char *text, const char *co
 typedef struct Generated {
     double worst;   /* relative to the larger of 1 and the logit */
     int64_t tokens; /* that were generated, of all texts */
+    int cuts;       /* so often one was cut back, and went on otherwise */
     Tensor64 *args; /* of @sample, where it is worst */
 } Generated;
 
-/* Three texts take turns, drawn from `seed`: some go on by some tokens, others by none. Results
- * live in the models. */
+/* Three texts take turns, drawn from `seed`: some go on by some tokens, others by none; where
+ * caches can be cut back, some are, and go on with other tokens. Results live in the models. */
 enum { GENERATED_TEXTS = 3 };
 Generated generated_compare(Model *generates, Model *whole, int turns, uint64_t seed);
 

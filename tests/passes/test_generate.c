@@ -44,6 +44,8 @@ static const Small models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
+static int cuts; /* so many times texts were cut back, in all tests */
+
 /* head: see generated_open. */
 static void same_logits(const char *path, const char *text, const char *const *define, int64_t head)
 {
@@ -55,6 +57,7 @@ static void same_logits(const char *path, const char *text, const char *const *d
     if (!(g.worst < 1e-12))
         fail_msg("%s: logits are off by %.1e", path, g.worst);
     assert_true(g.tokens > 8);
+    cuts += g.cuts;
     model_close(&t);
     model_close(&u);
 }
@@ -265,9 +268,17 @@ static void later_positions_are_refused(void **state)
     arena_free(a);
 }
 
+/* Of the programs above. */
+static void some_were_cut_back(void **state)
+{
+    (void)state;
+    assert_true(cuts > 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(every_form),
+                                       cmocka_unit_test(some_were_cut_back),
                                        cmocka_unit_test(caches_are_small),
                                        cmocka_unit_test(later_positions_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
