@@ -128,10 +128,10 @@ def main():
             "processors' s of a block by those without | time by that without | of each pair |", "|---|---|---|---|---|---|---|---|---|"]
     text += [f"| {w} | {s:.2f} | {p:.2f} | {stop:.0f} | {beside:.0f} | {own:.2f} | {work:.3f} | **{wall:.3f}** | {each} |"
              for w, s, p, stop, beside, own, work, wall, each in rows]
-    text += ["", "What a save costs a block on a machine that does nothing else: what steps stand still, and the writer's seconds over the cores, "
-             "over the seconds of a block's processors over the cores:", ""]
-    for w, _, p, stop, _, own, _, _, _ in rows:
-        text.append(f"- {w}: {100 * (stop / 1e3 + own / os.cpu_count()) / (p * o.steps / os.cpu_count()):.1f}%")
+    text += ["", "On a machine that others use, steps stand still as long as those let them, and a block takes as long. "
+             "The seconds of processors that a save takes are the writer's and those of the copy:", ""]
+    for w, _, p, stop, beside, own, _, _, _ in rows:
+        text.append(f"- {w}: steps stand still {stop:.0f} ms" + (f"; the writer takes {own:.2f} s, {100 * own / (p * o.steps):.1f}% of those of a block" if beside else ""))
     print("\n".join(text))
     if o.out:
         with open(o.out, "w", encoding="utf-8") as f:
