@@ -10,6 +10,7 @@
 #include "plan/levels.h"
 #include "plan/outside.h"
 #include "plan/place/place.h"
+#include "plan/saving.h"
 #include "plan/show.h"
 #include "runtime/sizes.h"
 
@@ -298,6 +299,7 @@ static void print_levels(const Plan *p, FILE *out)
         fprintf(out, "  optimizer    %s\n", plan_on_host_text(p));
     if (copies_text(p))
         fprintf(out, "  copies       %s\n", copies_text(p));
+    fprintf(out, "  checkpoint   %s\n", plan_saving_text(p));
 }
 
 /* Types of the tensors that last from step to step. */
@@ -468,6 +470,7 @@ void plan_print_json(const Plan *p, FILE *out)
     plan_stages_json(m, o);
     json_object_set_new(o, "kept", kept_json(m));
     json_object_set_new(o, "levels", levels_json(p));
+    json_object_set_new(o, "checkpoint", plan_saving_json(p));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);

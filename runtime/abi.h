@@ -252,6 +252,7 @@ typedef struct mg_program {
     uint64_t by_copies; /* bit k: groups[k] has collectives by copies */
     int64_t piece;      /* ... of so many bytes at most; 0: the program has none */
     mg_stages stages;
+    mg_saving saving;
     const mg_outside *outside;
     int noutside;                   /* 0: a program of the processor */
     const struct mg_speech *speech; /* mg_speech, of one that generates text; NULL: none */

@@ -324,4 +324,11 @@ typedef struct mg_planned {
     const struct mg_comm_desc *comm;
 } mg_planned;
 
+/* Of checkpoints that are written beside the steps, predicted rates of a machine, bytes/s: of the
+ * copy of all its ranks that steps wait for, and of writing. 0: unknown. */
+typedef struct mg_saving {
+    double copy, write;
+    bool guessed; /* the description says nothing of the disk */
+} mg_saving;
+
 #endif

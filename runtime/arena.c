@@ -6,6 +6,7 @@
 #include "runtime/levels.h"
 #include "runtime/net/ranks.h"
 #include "runtime/room.h"
+#include "runtime/save.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -51,6 +52,7 @@ rt_memory rt_memory_plan(const mg_run *r)
                    .other =
                        (OTHER_BYTES + rt_comm_bytes(r) + rt_levels_memory(r)) * ranks + lists(r),
                    .limit = "unknown"};
+    m.other += rt_saving_memory(r);
     m.total = m.arena + m.scratch + m.other;
     m.available = rt_room_memory(&m.limit);
     return m;

@@ -105,9 +105,8 @@ static void rank(rt_best *b, double value, int64_t step, bool larger)
     b->top[at] = (rt_ranked){value, step};
 }
 
-bool rt_best_keeps(const mg_run *r, int64_t step)
+bool rt_best_keeps(const rt_best *b, int64_t step)
 {
-    const rt_best *b = &r->state.best;
     bool kept = *b->by && b->step == step;
     for (int i = 0; *b->by && i < b->ntop; i++)
         kept |= b->top[i].step == step;

@@ -56,7 +56,7 @@ void rt_best_settle(mg_run *r, bool resumed);
 /* Notes an evaluation; true if it is the best so far. */
 bool rt_best_observe(mg_run *r, const rt_scores *s);
 /* True of the steps of the best evaluations, whose checkpoints stay. */
-bool rt_best_keeps(const mg_run *r, int64_t step);
+bool rt_best_keeps(const rt_best *b, int64_t step);
 /* Has the run waited for a better evaluation for as long as --patience says? */
 bool rt_best_waited(const mg_run *r);
 

@@ -4,6 +4,8 @@
 #include "runtime/levels.h"
 #include "runtime/net/ranks.h"
 #include "runtime/rollout/rollout.h"
+#include "runtime/room.h"
+#include "runtime/save.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -202,6 +204,25 @@ static void check_memory(const mg_run *r, rt_exit *code)
            planned.text, m.available, there.text);
 }
 
+/* The copy that checkpoints are written from is in the memory of the host. */
+static void check_saving(const mg_run *r)
+{
+    const char *limit;
+    const int64_t copy = rt_saving_wants(r), room = rt_room_memory(&limit);
+    const int64_t taken = rt_arenas_are_shared ? rt_memory_plan(r).total : 0;
+    rt_words wants = rt_bytes_text((double)copy), left = rt_bytes_text((double)(room - taken));
+    if (!copy)
+        return;
+    if (room >= 0 && room < taken + copy)
+        warn("checkpoints: a copy of the state takes %" PRId64 " bytes (%s) more, and %" PRId64
+             " (%s) are left: steps will wait until they are written",
+             copy, wants.text, room > taken ? room - taken : 0,
+             room > taken ? left.text : "0 bytes");
+    else
+        ok("checkpoints: %s more, for the copy that they are written from beside the steps",
+           wants.text);
+}
+
 static void check_levels(const mg_run *r, rt_exit *code)
 {
     for (int l = MG_LEVEL_HOST; l < MG_LEVELS; l++) {
@@ -337,6 +358,7 @@ rt_exit rt_dry_run(mg_run *r)
     rt_exit code = RT_DONE;
     check_machine(r, &code);
     check_memory(r, &code);
+    check_saving(r);
     check_levels(r, &code);
     check_out(r, &code);
     rt_check_start(r, &code);

@@ -1,5 +1,5 @@
 /* machine.h - the shared memory of the ranks on one machine; private to ranks.c, wait.c,
- * rendezvous.c, watchdog.c, images.c, comm.c, pipe.c and levels.c.
+ * rendezvous.c, watchdog.c, images.c, snapshot.c, saving.c, comm.c, pipe.c and levels.c.
  *
  * The memory has no name: the first rank of the machine makes it, and the other ranks inherit it (a
  * bare start) or get it over a socket (a launcher's). The kernel frees it with the last process
@@ -64,15 +64,18 @@ struct rt_ranks {
     int link[MG_RANKS_MAX]; /* sockets: from the first rank here to the others, and back; or -1 */
     pid_t child[MG_RANKS_MAX]; /* in a bare start */
     rt_machine *shared;
-    char *arenas;         /* address of rank 0's arena; see ranks.h */
-    int64_t *first;       /* per set of axes: the index of its first barrier */
-    int64_t pipes;        /* byte of the shared memory where pipe.c's part begins */
-    struct rt_pipe *pipe; /* NULL: no stages */
-    int64_t copying;      /* ... and where that of collectives by copies does (cuda/copies.c) */
-    char *copies;         /* its address */
-    rt_wire *wire;        /* to ranks of other machines; NULL: none */
-    char *in, *out;       /* of comm.c: buffers for messages on the wire */
-    int64_t wait_began;   /* ns: the wait that this rank is in */
+    int16_t host[MG_RANKS_MAX]; /* by rank: the first rank of its machine */
+    int memory;                 /* the descriptor of the shared memory, */
+    int64_t memory_bytes;       /* and its size at the start */
+    char *arenas;               /* address of rank 0's arena; see ranks.h */
+    int64_t *first;             /* per set of axes: the index of its first barrier */
+    int64_t pipes;              /* byte of the shared memory where pipe.c's part begins */
+    struct rt_pipe *pipe;       /* NULL: no stages */
+    int64_t copying;            /* ... and where that of collectives by copies does (cuda/copies.c) */
+    char *copies;               /* its address */
+    rt_wire *wire;              /* to ranks of other machines; NULL: none */
+    char *in, *out;             /* of comm.c: buffers for messages on the wire */
+    int64_t wait_began;         /* ns: the wait that this rank is in */
     struct rt_async_comm *async_comm; /* async_comm.c; NULL: all collectives are synchronous */
     char **far; /* rank 0: images of open tensors that lie on other levels, by the part's number */
     int nfar;

@@ -13,6 +13,7 @@
 #include "runtime/speech.h"
 #include "runtime/data/sources.h"
 #include "runtime/log/card.h"
+#include "runtime/save.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -351,7 +352,8 @@ static rt_exit train(mg_run *r)
     rt_pulse_log(r);
     if (checkpoint) {
         rt_log_line(r->log, "resumed from %s", checkpoint);
-        rt_checkpoint_prune(r); /* a run that was killed may have saved without pruning */
+        rt_checkpoint_prune(r,
+                            &r->state); /* a run that was killed may have saved without pruning */
     } else if (r->options->resume) {
         rt_log_line(r->log, "no checkpoint in %s/ckpt: starting afresh", r->options->out);
     }
@@ -366,6 +368,7 @@ static rt_exit train(mg_run *r)
                     r->lr.steps);
     if (r->options->max_time)
         r->deadline = r->started + (int64_t)(rt_duration(r->options->max_time) * 1e9);
+    rt_saving_open(r);
     rt_exit code = rt_train(r);
     if (code == RT_DONE)
         rt_card_of_run(r);
@@ -393,6 +396,7 @@ static rt_exit look(mg_run *r)
 
 static void release(mg_run *r)
 {
+    rt_saving_close(r);
     rt_device_close(r);
     rt_pool_free(r->pool);
     for (int i = 0; i < RT_PROGRAMS; i++)

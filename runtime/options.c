@@ -365,6 +365,8 @@ static void settle(rt_options *o, const mg_program *p)
         o->keep = 3;
     if (o->save_every.steps == RT_UNSET && o->save_every.seconds == 0)
         o->save_every.steps = whole_rollouts(p, 1000);
+    if (o->save && strcmp(o->save, "beside") && strcmp(o->save, "blocking"))
+        rt_die(RT_USAGE, "--save %s: it is beside or blocking; how often is --save-every", o->save);
     if (o->log_every == RT_UNSET)
         o->log_every = 1;
     if (o->max_restarts > 1000000 || o->rejoin > 1000000 || o->grace > 1000000)

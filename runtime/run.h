@@ -176,7 +176,8 @@ char *rt_device_facts(const mg_run *r); /* of a GPU, for traces: driver.c; freed
 void rt_watch_outputs(mg_run *r, int action, void *const *p);
 
 typedef struct rt_memory {
-    int64_t arena, scratch, other, total; /* bytes: planned */
+    int64_t arena, scratch, other, total; /* bytes: planned; in `other`, once it was taken, the copy
+                                           * that checkpoints are written from */
     int64_t held;                         /* bytes of a GPU: taken before anyone can ask what is
                                            * available, and not in total */
     int64_t available;                    /* bytes: the least of MemAvailable, cgroup and rlimit */
@@ -441,7 +442,8 @@ typedef struct rt_state { /* the state of a run besides its tensors */
 } rt_state;
 
 int64_t rt_checkpoint_bytes(const mg_run *r);
-/* True if the state is now on disk; otherwise a warning was printed and nothing was lost. */
+/* The blocking way: true if the state is now on disk; otherwise a warning was printed and nothing
+ * was lost. */
 bool rt_checkpoint_save(mg_run *r);
 /* export.c: writes the parameters as a directory for other programs; false after a warning. NULL,
  * or what is wrong with its options (the caller frees it). */
@@ -451,8 +453,9 @@ bool rt_export(mg_run *r, const char *dir);
 rt_words rt_checkpoint_name(int64_t step);
 /* Steps of the checkpoints in OUT/ckpt, newest first, ended by -1. The caller frees it. */
 int64_t *rt_checkpoint_list(const char *out);
-/* Removes all but the newest --keep checkpoints. */
-void rt_checkpoint_prune(const mg_run *r);
+/* Removes all but the newest --keep checkpoints, --keep-every's and those of the best evaluations,
+ * after that of the state s. */
+void rt_checkpoint_prune(const mg_run *r, const rt_state *s);
 void rt_checkpoint_clean(const char *out); /* removes files that an interrupted save left */
 
 /* NULL if `dir` is a whole checkpoint of this program, else why not (the caller frees it). */
@@ -551,14 +554,15 @@ struct mg_run {
     bool skipped, overflow;      /* the step was a spike; its gradients were not finite */
     int64_t started;             /* ns */
     int64_t deadline;            /* of --max-time, ns, or 0 */
-    int64_t save_ns;             /* duration of the last save */
-    int64_t save_tried;          /* ns: when it ended, or training began */
+    int64_t save_ns;             /* duration of the last save, from its copy to the end */
+    int64_t save_tried;          /* ns: since when the steps go on, or training began */
     double longest_ms;           /* the longest step */
     rt_guard guard;
     rt_check check;
     rt_trace *trace;
     rt_costs *costs; /* the leader's, on a processor; else NULL */
     rt_log *log;
+    struct rt_saving *saving;   /* save.h; NULL: saves wait until all is written */
     struct rt_scored *scored;   /* files of --perplexity */
     struct rt_prompts *prompts; /* of --prompts */
     struct rt_speech *speech;   /* speech.h: NULL where tokens are bytes or ids, */

@@ -130,6 +130,7 @@ void rt_signals_follow(const mg_run *r)
     handle(SIGUSR2, on_where);
     for (size_t i = 0; i < sizeof leaders / sizeof *leaders; i++)
         signal(leaders[i], SIG_IGN);
+    handle(SIGXFSZ, SIG_IGN);
     handle(SIGPIPE, SIG_IGN);
 }
 

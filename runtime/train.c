@@ -5,6 +5,7 @@
 #include "runtime/health/health.h"
 #include "runtime/prompts.h"
 #include "runtime/rollout/rollout.h"
+#include "runtime/save.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -44,6 +45,7 @@ static _Noreturn void end_non_finite(mg_run *r)
 {
     int64_t step = r->state.step + 1;
     rt_health_after(r, false); /* wrong bits may be why */
+    rt_saving_end(r);
     rt_log_line(r->log, "step %" PRId64 "/%" PRId64 "  stopped", step, r->lr.steps);
     if (!r->guard.tripped && !bad_gradients(r))
         rt_die(RT_FAILED,
@@ -133,23 +135,40 @@ static int64_t eval_every(const mg_run *r)
     return n;
 }
 
-static bool save(mg_run *r)
+/* While the steps wait. */
+static void save_blocking(mg_run *r)
 {
-    r->save_tried = rt_now_ns();
-    if (r->saved_step == r->state.step)
-        return true;
-    rt_health_before_save(r);
     rt_log_sync(r->log);
     int64_t begin = rt_now_ns();
     bool good = rt_checkpoint_save(r);
-    r->save_tried = rt_now_ns();
-    r->save_ns = r->save_tried - begin;
+    r->save_ns = rt_now_ns() - begin;
+    rt_save_cost c = {.step = r->state.step,
+                      .bytes = rt_checkpoint_bytes(r),
+                      .stopped_ms = (double)r->save_ns / 1e6};
     if (good)
-        rt_log_line(r->log, "saved %s/ckpt/%s  %s  %s", r->options->out,
-                    rt_checkpoint_name(r->state.step).text,
-                    rt_bytes_text((double)rt_checkpoint_bytes(r)).text,
-                    rt_ms_text((double)(rt_now_ns() - begin) / 1e6).text);
-    return good;
+        rt_log_saved(r->log, &c);
+}
+
+/* Saves, or begins to, unless this step's checkpoint is there or under way. */
+static void save(mg_run *r)
+{
+    r->save_tried = rt_now_ns();
+    if (r->saved_step == r->state.step || rt_saving_step(r) == r->state.step)
+        return;
+    rt_health_before_save(r);
+    if (r->saving)
+        rt_saving_begin(r);
+    else
+        save_blocking(r);
+    r->save_tried = rt_now_ns();
+}
+
+/* Saves, and waits until it is on disk; false: it is not. */
+static bool save_at_end(mg_run *r)
+{
+    save(r);
+    rt_saving_end(r);
+    return r->saved_step == r->state.step;
 }
 
 /* The leader alone looks at its clock, between two steps: all ranks save what it orders. */
@@ -173,7 +192,7 @@ static void evaluate(mg_run *r)
     bool best = rt_best_observe(r, &s);
     rt_log_eval(r->log, step, &s, best, (double)(rt_now_ns() - begin) / 1e9);
     rt_log_draw(r->log);
-    if (rt_best_keeps(r, step))
+    if (rt_best_keeps(&r->state.best, step))
         save(r);
 }
 
@@ -208,7 +227,7 @@ static void stop_on_changed_data(mg_run *r)
     char *why = r->state.step % EVERY || !r->data ? NULL : rt_data_changed(r->data);
     if (!why)
         return;
-    save(r);
+    save_at_end(r);
     rt_die(RT_BAD_DATA, "%s; stopped after step %" PRId64, why, r->state.step);
 }
 
@@ -233,7 +252,7 @@ static bool time_is_up(const mg_run *r)
 static rt_exit stop(mg_run *r, const char *why)
 {
     rt_log_line(r->log, "%s after step %" PRId64 ": saving", why, r->state.step);
-    bool good = save(r);
+    bool good = save_at_end(r);
     write_trace(r);
     rt_log_draw(r->log);
     if (good)
@@ -261,6 +280,7 @@ rt_exit rt_train(mg_run *r)
         report(r, &w);
         if (r->trace && r->state.step == r->options->trace.to)
             write_trace(r);
+        rt_saving_look(r);
         evaluate(r);
         sample(r);
         if (rt_rollout_done(r) && (rt_signal_save() || save_due(r)))
@@ -272,7 +292,7 @@ rt_exit rt_train(mg_run *r)
                     r->state.step, r->state.best.waited, (int)strcspn(r->state.best.by, ":"),
                     r->state.best.by);
     write_trace(r);
-    bool good = save(r);
+    bool good = save_at_end(r);
     tell_best(r);
     rt_log_draw(r->log);
     return good ? RT_DONE : RT_IO;

@@ -4,6 +4,7 @@
 #include "ir/optimizers.h"
 #include "plan/class.h"
 #include "plan/outside.h"
+#include "plan/saving.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -534,6 +535,10 @@ void emit_program(Emitter *e)
     if (p->level_bytes[LEVEL_host] || p->level_bytes[LEVEL_disk])
         fprintf(out, "    .level_bytes = {0, %lld, %lld},\n", (long long)p->level_bytes[LEVEL_host],
                 (long long)p->level_bytes[LEVEL_disk]);
+    const Saving s = plan_saving(p);
+    if (p->train)
+        fprintf(out, "    .saving = {%.9g, %.9g, %s},\n", s.copy, s.write,
+                s.guessed ? "true" : "false");
     fprintf(out, "    .batch = %lld, .seq = %lld, .vocab = %lld,\n", (long long)e->m->batch.size,
             (long long)e->m->seq.size, (long long)e->m->vocab);
     fprintf(out,

@@ -470,40 +470,56 @@ static void move_parts(const rt_external *x, char *stored, const int *place, int
         }
 }
 
-/* Copies a run of a tensor that all ranks have: reads it from the leader, writes it to all
- * ranks. */
+/* Copies a run of a tensor that all ranks have: reads it from one rank, writes it to all. */
 static void move_whole(const rt_external *x, char *stored, int64_t at, char *dense, int64_t run,
                        bool get)
 {
     size_t size = (size_t)mg_dtype_bytes(x->form->tensor->dtype);
-    int ranks = get ? 1 : x->form->copies;
-    for (int k = 0; k < ranks; k++)
-        if (!x->stands || x->stands[k] == k)
+    for (int k = 0; k < x->form->copies; k++)
+        if (!x->stands || x->stands[k] == k) {
             move_run(stored + k * x->form->apart + at * (int64_t)size,
                      x->form->stride[x->form->ndims - 1], dense, run, size, get);
+            if (get)
+                return;
+        }
+}
+
+static void index_of(const rt_external *x, int64_t element, int64_t *index)
+{
+    for (int i = x->form->ndims - 1; i >= 0; i--) {
+        index[i] = element % x->form->dim[i];
+        element /= x->form->dim[i];
+    }
+}
+
+/* The length of the run that begins at an index, at most n: it lies in one part. Sets the place of
+ * the ranks with the part along each dim, and where the run begins in it. */
+static int64_t run_at(const rt_external *x, const int64_t *index, int64_t n, int *place,
+                      int64_t *at)
+{
+    const int last = x->form->ndims - 1;
+    const int64_t unit = x->form->unit[last];
+    int64_t run = x->form->dim[last] - index[last];
+    if (x->form->split && run > unit - index[last] % unit)
+        run = unit - index[last] % unit;
+    *at = 0;
+    for (int i = 0; i <= last; i++)
+        *at += (x->form->split ? index_in_part(x->form->split, x->form, i, index[i], &place[i])
+                               : index[i]) *
+               x->form->stride[i];
+    return run < n ? run : n;
 }
 
 static void move(const rt_external *x, char *stored, int64_t begin, int64_t n, char *dense,
                  bool get)
 {
     size_t size = (size_t)mg_dtype_bytes(x->form->tensor->dtype);
-    int64_t index[MG_RANK_MAX], rest = begin;
+    int64_t index[MG_RANK_MAX];
     int last = x->form->ndims - 1;
-    for (int i = last; i >= 0; i--) {
-        index[i] = rest % x->form->dim[i];
-        rest /= x->form->dim[i];
-    }
+    index_of(x, begin, index);
     while (n > 0) {
-        int64_t at = 0, run = x->form->dim[last] - index[last];
-        if (x->form->split && run > x->form->unit[last] - index[last] % x->form->unit[last])
-            run = x->form->unit[last] - index[last] % x->form->unit[last];
-        if (run > n)
-            run = n;
         int place[MG_RANK_MAX];
-        for (int i = 0; i <= last; i++)
-            at += (x->form->split ? index_in_part(x->form->split, x->form, i, index[i], &place[i])
-                                  : index[i]) *
-                  x->form->stride[i];
+        int64_t at, run = run_at(x, index, n, place, &at);
         if (x->form->split)
             move_parts(x, stored, place, at, dense, run, get);
         else
@@ -516,6 +532,20 @@ static void move(const rt_external *x, char *stored, int64_t begin, int64_t n, c
             index[i - 1]++;
         }
     }
+}
+
+int64_t rt_external_run(const rt_external *x, int64_t begin, int64_t n, int *rank)
+{
+    int64_t index[MG_RANK_MAX], at;
+    int place[MG_RANK_MAX];
+    *rank = 0;
+    if (!x->form->split)
+        return n;
+    index_of(x, begin, index);
+    const int64_t run = run_at(x, index, n, place, &at);
+    while (!has(x, *rank, place))
+        ++*rank;
+    return run;
 }
 
 void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out)

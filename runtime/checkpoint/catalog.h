@@ -58,6 +58,9 @@ bool rt_external_has(const rt_external *x, int rank);
  * memory of rt_stored_open. */
 void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out);
 void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in);
+/* How many of the n elements from `begin` on lie side by side in the memory of the same ranks, and
+ * the first of these. */
+int64_t rt_external_run(const rt_external *x, int64_t begin, int64_t n, int *rank);
 
 /* ---- whole.c ------------------------------------------------------------------------------ */
 

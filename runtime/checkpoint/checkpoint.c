@@ -27,10 +27,10 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/writer.h"
 
-static void print_seal(FILE *f, const char *name, const rt_writer *w)
+static void print_seal(FILE *f, const char *name, const rt_seal *s)
 {
-    fprintf(f, "\"%s\":{\"bytes\":%" PRId64 ",\"crc32c\":\"%08" PRIx32 "\"}", name, w->bytes,
-            w->crc);
+    fprintf(f, "\"%s\":{\"bytes\":%" PRId64 ",\"crc32c\":\"%08" PRIx32 "\"}", name, s->bytes,
+            s->crc);
 }
 
 const char *rt_checkpoint_tensors(const mg_program *p)
@@ -43,10 +43,9 @@ const char *rt_checkpoint_config(const mg_program *p)
     return p->adapter_json ? RT_ADAPTER_CONFIG : p->config_json ? RT_CONFIG_FILE : NULL;
 }
 
-static char *state_text(const mg_run *r, const rt_writer *model, const rt_writer *slots,
-                        const rt_writer *config)
+static char *state_text(const mg_run *r, const rt_state *s, const rt_seal seals[2],
+                        const rt_seal *config)
 {
-    const rt_state *s = &r->state;
     char *text = NULL, *program = rt_json_escape(r->program->name),
          *compiler = rt_json_escape(r->program->compiler);
     size_t size;
@@ -89,9 +88,10 @@ static char *state_text(const mg_run *r, const rt_writer *model, const rt_writer
         free(base);
     }
     fputs("\"files\":{", f);
-    print_seal(f, rt_checkpoint_tensors(r->program), model);
-    fputs(",\n", f);
-    print_seal(f, RT_SLOTS_FILE, slots);
+    for (int i = 0; i < RT_TENSOR_FILES; i++) {
+        fputs(i ? ",\n" : "", f);
+        print_seal(f, rt_checkpoint_file(r->program, i), &seals[i]);
+    }
     if (rt_checkpoint_config(r->program)) {
         fputs(",\n", f);
         print_seal(f, rt_checkpoint_config(r->program), config);
@@ -106,27 +106,30 @@ static char *state_text(const mg_run *r, const rt_writer *model, const rt_writer
     return text;
 }
 
-static bool write_all(mg_run *r, int dir, const char **file)
+const char *rt_checkpoint_file(const mg_program *p, int i)
 {
-    rt_writer model, slots, config, state;
+    return i ? RT_SLOTS_FILE : rt_checkpoint_tensors(p);
+}
+
+bool rt_checkpoint_seal(const mg_run *r, const rt_state *s, const rt_seal seals[2],
+                        rt_unpublished *u)
+{
+    rt_writer config = {0}, state;
     const mg_program *p = r->program;
     const char *name = rt_checkpoint_config(p);
-    if (!rt_write_tensors(r, dir, *file = rt_checkpoint_tensors(p), &r->saved, NULL, &model) ||
-        !rt_write_tensors(r, dir, *file = RT_SLOTS_FILE, &r->slots, NULL, &slots))
-        return false;
     char *beside = p->adapter_json ? rt_adapter_config(r) : NULL;
     const bool written =
-        !name || rt_write_text(dir, *file = name, beside ? beside : p->config_json, &config);
+        !name || rt_write_text(u->dir, u->file = name, beside ? beside : p->config_json, &config);
     free(beside);
-    if (!written || !rt_writer_open(&state, dir, *file = RT_STATE_FILE))
+    if (!written || !rt_writer_open(&state, u->dir, u->file = RT_STATE_FILE))
         return false;
-    char *text = state_text(r, &model, &slots, &config);
+    char *text = state_text(r, s, seals, &config.seal);
     bool good = rt_writer_close(&state, rt_writer_put(&state, text, strlen(text)));
     int e = errno;
     free(text);
-    *file = "its directory";
+    u->file = "its directory";
     errno = e;
-    return good && fsync(dir) == 0;
+    return good && fsync(u->dir) == 0;
 }
 
 rt_words rt_checkpoint_name(int64_t step)
@@ -136,43 +139,65 @@ rt_words rt_checkpoint_name(int64_t step)
     return w;
 }
 
-/* Puts the finished directory in its place; an old one of that name is exchanged. */
-static bool publish(int root, const char *tmp, const char *name)
+bool rt_checkpoint_begin(const mg_run *r, int64_t step, rt_unpublished *u)
 {
-    if (renameat2(root, tmp, root, name, RENAME_EXCHANGE) && renameat(root, tmp, root, name))
-        return false;
-    return fsync(root) == 0;
-}
-
-static bool save_into(mg_run *r, int root, const char **file)
-{
-    rt_words name = rt_checkpoint_name(r->state.step);
-    char *tmp = rt_printf(".tmp-%s", name.text);
-    *file = "its directory";
-    rt_remove_at(root, tmp, 0);
-    bool good = mkdirat(root, tmp, 0777) == 0;
-    int dir = good ? rt_folder_inside(root, tmp) : -1;
-    good = dir >= 0 && write_all(r, dir, file);
+    char *path = rt_printf("%s/ckpt", r->options->out);
+    *u = (rt_unpublished){.root = -1, .dir = -1, .step = step, .file = "its directory"};
+    u->tmp = rt_printf(".tmp-%s", rt_checkpoint_name(step).text);
+    bool good = mkdir(path, 0777) == 0 || errno == EEXIST;
+    good = good && (u->root = rt_checkpoints_open(r->options->out)) >= 0;
+    if (good)
+        rt_remove_at(u->root, u->tmp, 0);
+    good = good && mkdirat(u->root, u->tmp, 0777) == 0 &&
+           (u->dir = rt_folder_inside(u->root, u->tmp)) >= 0;
     int e = errno;
-    if (dir >= 0)
-        close(dir);
-    errno = e;
-    good = good && publish(root, tmp, name.text);
-    e = errno;
-    rt_remove_at(root, tmp, 0); /* the failed directory, or the replaced one */
-    free(tmp);
+    free(path);
     errno = e;
     return good;
 }
 
-/* Renames each old checkpoint before its removal, so that a kill never leaves half a checkpoint.
- * Those of the best evaluations stay. */
-void rt_checkpoint_prune(const mg_run *r)
+bool rt_checkpoint_publish(rt_unpublished *u)
 {
-    int64_t *step = rt_checkpoint_list(r->options->out);
-    int root = rt_checkpoints_open(r->options->out);
-    for (int i = 0; r->options->keep && step[i] >= 0; i++) {
-        if (i < r->options->keep || step[i] >= r->state.step || rt_best_keeps(r, step[i]))
+    rt_words name = rt_checkpoint_name(u->step);
+    if (renameat2(u->root, u->tmp, u->root, name.text, RENAME_EXCHANGE) &&
+        renameat(u->root, u->tmp, u->root, name.text))
+        return false;
+    return fsync(u->root) == 0;
+}
+
+void rt_checkpoint_leave(rt_unpublished *u)
+{
+    int e = errno;
+    if (u->dir >= 0)
+        close(u->dir);
+    if (u->root >= 0) {
+        rt_remove_at(u->root, u->tmp, 0); /* the failed directory, or the replaced one */
+        close(u->root);
+    }
+    free(u->tmp);
+    u->root = u->dir = -1;
+    u->tmp = NULL;
+    errno = e;
+}
+
+void rt_checkpoint_failed(const mg_run *r, const rt_unpublished *u, int error)
+{
+    rt_words kept = rt_checkpoint_name(r->saved_step);
+    rt_warn("no checkpoint of step %" PRId64 ": writing %s in %s/ckpt: %s; the newest is %s",
+            u->step, u->file, r->options->out, strerror(error),
+            r->saved_step >= 0 ? kept.text : "none");
+}
+
+/* Renames each old checkpoint before its removal, so that a kill never leaves half a checkpoint.
+ * Those of the best evaluations and of --keep-every stay. */
+void rt_checkpoint_prune(const mg_run *r, const rt_state *s)
+{
+    const rt_options *o = r->options;
+    int64_t *step = rt_checkpoint_list(o->out);
+    int root = rt_checkpoints_open(o->out);
+    for (int i = 0; o->keep && step[i] >= 0; i++) {
+        if (i < o->keep || step[i] >= s->step || rt_best_keeps(&s->best, step[i]) ||
+            (o->keep_every != RT_UNSET && step[i] % o->keep_every == 0))
             continue;
         rt_words name = rt_checkpoint_name(step[i]);
         char *old = rt_printf(".old-%s", name.text);
@@ -188,24 +213,25 @@ void rt_checkpoint_prune(const mg_run *r)
 
 bool rt_checkpoint_save(mg_run *r)
 {
-    char *path = rt_printf("%s/ckpt", r->options->out);
-    const char *file = "its directory";
-    int root = -1;
-    bool good = mkdir(path, 0777) == 0 || errno == EEXIST;
-    good = good && (root = rt_checkpoints_open(r->options->out)) >= 0;
-    good = good && save_into(r, root, &file);
+    const rt_catalog *all[RT_TENSOR_FILES] = {&r->saved, &r->slots};
+    rt_unpublished u;
+    rt_seal seals[RT_TENSOR_FILES];
+    bool good = rt_checkpoint_begin(r, r->state.step, &u);
+    for (int i = 0; good && i < RT_TENSOR_FILES; i++) {
+        rt_writer w;
+        u.file = rt_checkpoint_file(r->program, i);
+        good = rt_write_tensors(r, u.dir, u.file, all[i], NULL, &w);
+        seals[i] = w.seal;
+    }
+    good = good && rt_checkpoint_seal(r, &r->state, seals, &u) && rt_checkpoint_publish(&u);
+    const int e = errno;
+    rt_checkpoint_leave(&u);
     if (good) {
         r->saved_step = r->state.step;
-        rt_checkpoint_prune(r);
+        rt_checkpoint_prune(r, &r->state);
     } else {
-        int e = errno;
-        rt_words kept = rt_checkpoint_name(r->saved_step);
-        rt_warn("no checkpoint of step %" PRId64 ": writing %s in %s: %s; the newest is %s",
-                r->state.step, file, path, strerror(e), r->saved_step >= 0 ? kept.text : "none");
+        rt_checkpoint_failed(r, &u, e);
     }
-    if (root >= 0)
-        close(root);
-    free(path);
     return good;
 }
 

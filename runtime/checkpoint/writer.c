@@ -11,14 +11,13 @@
 
 #include "runtime/checkpoint/adapter.h"
 #include "runtime/checkpoint/base.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/half.h"
 #include "runtime/number.h"
 
 bool rt_writer_put(rt_writer *w, const void *p, size_t n)
 {
-    w->crc = rt_crc32c(w->crc, p, n);
-    w->bytes += (int64_t)n;
+    w->seal.crc = rt_crc32c(w->seal.crc, p, n);
+    w->seal.bytes += (int64_t)n;
     while (n) {
         ssize_t done = write(w->fd, p, n);
         if (done < 0 && errno == EINTR)
@@ -162,7 +161,7 @@ static bool put_merged(rt_writer *w, mg_run *r, const rt_external *x, rt_form_of
     return good;
 }
 
-static char *header_of(const rt_catalog *c, const rt_form_of *form, size_t *size)
+char *rt_tensors_header(const rt_catalog *c, const rt_form_of *form, size_t *size)
 {
     rt_st_tensor *t = rt_alloc((size_t)c->n, sizeof *t);
     size_t n = 0;
@@ -193,7 +192,7 @@ bool rt_write_tensors(mg_run *r, int dir, const char *name, const rt_catalog *c,
     if (!rt_writer_open(w, dir, name))
         return false;
     size_t size;
-    char *header = header_of(c, form, &size), *buffer = rt_alloc(RT_CHUNK, 1);
+    char *header = rt_tensors_header(c, form, &size), *buffer = rt_alloc(RT_CHUNK, 1);
     /* Detects a full disk now, not after minutes of writing. Some file systems cannot tell. */
     bool good = fallocate(w->fd, 0, 0, (off_t)size + bytes_of(c, form)) == 0 || errno != ENOSPC;
     good = good && rt_writer_put(w, header, size);

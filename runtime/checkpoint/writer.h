@@ -2,12 +2,11 @@
 #ifndef MG_WRITER_H
 #define MG_WRITER_H
 
-#include "runtime/run.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 typedef struct rt_writer {
     int fd;
-    uint32_t crc; /* CRC-32C of what was written, */
-    int64_t bytes;
+    rt_seal seal; /* of what was written */
 } rt_writer;
 
 /* A new file in a folder. All return false with errno. */
@@ -25,6 +24,8 @@ typedef struct rt_form_of {
     const char *dtype; /* in safetensors; NULL: as they are kept */
     bool too_large;    /* set: a number was that the type cannot hold */
 } rt_form_of;
+/* The header of that file, *size bytes; the caller frees it. */
+char *rt_tensors_header(const rt_catalog *c, const rt_form_of *form, size_t *size);
 /* The tensors of a catalog as a safetensors file. form NULL: as they are. */
 bool rt_write_tensors(mg_run *r, int dir, const char *name, const rt_catalog *c, rt_form_of *form,
                       rt_writer *w);

@@ -9,6 +9,7 @@
 #include "runtime/rollout/rollout.h"
 #include "runtime/log/history.h"
 #include "runtime/run.h"
+#include "runtime/save.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +27,17 @@ struct rt_log {
     mg_run *run;
     int metrics, events; /* descriptors, or -1 */
     bool live, color;    /* redraw one line; use colours */
-    bool warned, drawn;  /* drawn: the terminal's line is not finished */
+    _Atomic bool warned; /* also by the thread that writes checkpoints */
+    bool drawn;          /* the terminal's line is not finished */
     int64_t drawn_ns, resumed, start_ns;
     double mean_ms; /* mean step time, for the estimated time left */
     rt_history history;
     double time[TIMES]; /* step times: the last TIMES of them, as a ring */
     int64_t times;
     double first_loss, last_loss;
-    rt_scores val; /* of the last evaluation; its loss is NAN before the first */
+    rt_save_cost saves; /* sums; `step` counts them */
+    rt_save_cost fresh; /* those of which no step has told yet; `step` of the last, or 0 */
+    rt_scores val;      /* of the last evaluation; its loss is NAN before the first */
     rt_vitals vitals;
     uint8_t record[5 * 256]; /* events not yet written: at most five for each step */
     size_t nrecord;
@@ -297,6 +301,16 @@ static void rollout_event(void *ctx, const char *name, double x)
     free(tag);
 }
 
+/* The cost of checkpoints since the step before, for metrics.jsonl; the caller frees it. */
+static char *fresh_saves(rt_log *l)
+{
+    const rt_save_cost c = l->fresh;
+    l->fresh = (rt_save_cost){0};
+    return rt_printf(",\"saved\":%" PRId64 ",\"save_stopped_ms\":%.4f,\"save_waited_ms\":%.4f,"
+                     "\"save_beside_ms\":%.4f,\"save_bytes\":%" PRId64,
+                     c.step, c.stopped_ms, c.waited_ms, c.beside_ms, c.bytes);
+}
+
 void rt_log_step(rt_log *l, const rt_step_report *s)
 {
     char *line, *norm = number_text(s->norm), *loss = number_text(s->loss),
@@ -312,6 +326,12 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
         scale = rt_printf("%s,\"dropped\":%s", before, rt_double_text(s->dropped).text);
         free(before);
         event(l, s->step, "train/dropped", s->dropped);
+    }
+    if (l->fresh.step) {
+        char *before = scale, *costs = fresh_saves(l);
+        scale = rt_printf("%s%s", before, costs);
+        free(before);
+        free(costs);
     }
     if (l->run->rollout) {
         char *before = scale, *answers = rt_rollout_text(l->run, true);
@@ -449,6 +469,47 @@ void rt_log_sync(rt_log *l)
         failed(l, "metrics.jsonl");
 }
 
+/* " (predicted 12 ms)", or nothing; the caller frees it. */
+static char *predicted_text(double ms, bool guessed)
+{
+    return ms > 0 ? rt_printf(" (predicted %s%s)", rt_ms_text(ms).text, guessed ? ", guessed" : "")
+                  : rt_printf("%s", "");
+}
+
+static void add_cost(rt_save_cost *sum, const rt_save_cost *c)
+{
+    sum->stopped_ms += c->stopped_ms;
+    sum->waited_ms += c->waited_ms;
+    sum->beside_ms += c->beside_ms;
+}
+
+void rt_log_saved(rt_log *l, const rt_save_cost *c)
+{
+    const mg_run *r = l->run;
+    rt_words stop = rt_ms_text(c->stopped_ms), write = rt_ms_text(c->beside_ms);
+    event(l, r->state.step, "save/stopped_ms", c->stopped_ms + c->waited_ms);
+    flush_events(l);
+    l->saves.step++;
+    l->fresh.step = c->step;
+    l->fresh.bytes = c->bytes;
+    add_cost(&l->fresh, c);
+    add_cost(&l->saves, c);
+    char *of_stop = predicted_text(c->predicted_stop_ms, false),
+         *of_write = predicted_text(c->predicted_write_ms, r->program->saving.guessed);
+    char *waited = c->waited_ms > 0
+                       ? rt_printf(" and %s for the save before", rt_ms_text(c->waited_ms).text)
+                       : rt_printf("%s", "");
+    char *how = c->beside_ms > 0 ? rt_printf("steps stood still %s%s%s, written beside in %s%s",
+                                             stop.text, of_stop, waited, write.text, of_write)
+                                 : rt_printf("%s", stop.text);
+    rt_log_line(l, "saved %s/ckpt/%s  %s  %s", r->options->out, rt_checkpoint_name(c->step).text,
+                rt_bytes_text((double)c->bytes).text, how);
+    free(of_stop);
+    free(of_write);
+    free(waited);
+    free(how);
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -528,6 +589,15 @@ static void print_summary(rt_log *l)
                 rt_ms_text(predicted).text, rt_ms_text(ms).text, ratio, n,
                 rt_rate_text(ms > 0 ? r->program->step.flops / ms * 1e3 : 0, "FLOP/s").text);
     free(ratio);
+    const rt_save_cost *c = &l->saves;
+    const double run_ms = (double)(rt_now_ns() - l->start_ns) / 1e6,
+                 still = c->stopped_ms + c->waited_ms;
+    if (c->step)
+        rt_log_line(
+            l,
+            "saves: %" PRId64
+            ", for which steps stood still %s (%.1f%% of the run), written beside steps in %s",
+            c->step, rt_ms_text(still).text, 100 * still / run_ms, rt_ms_text(c->beside_ms).text);
     char *surprises = rt_costs_text(r->costs, r->program);
     if (surprises)
         rt_log_line(l, "%s", surprises);

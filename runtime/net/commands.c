@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/saving.h"
 #include "runtime/elastic/pulse.h"
 #include "runtime/machine.h"
 #include "runtime/net/pipe.h"
@@ -19,13 +20,13 @@
 
 enum { PATIENCE = 10 }; /* seconds of patience with a process that ends by itself */
 
-typedef enum order_kind { RUN = 1, PUT, ZERO, GET, CLOCK, RECORD, ASK, END } order_kind;
+typedef enum order_kind { RUN = 1, PUT, ZERO, GET, CLOCK, RECORD, ASK, SAVE, END } order_kind;
 typedef struct order {
     int32_t kind;
-    int32_t which; /* program, or question */
-    int64_t offset, bytes;
-    int64_t mode;   /* RUN: how --health wants a step to run */
-    int64_t traced; /* RUN: the step, if it is traced, else 0 */
+    int32_t which;         /* program, or question; SAVE: rt_save_order */
+    int64_t offset, bytes; /* SAVE: `offset` is the order's number */
+    int64_t mode;          /* RUN: how --health wants a step to run */
+    int64_t traced;        /* RUN: the step, if it is traced, else 0 */
 } order;
 
 /* Ends the process after a broken connection. The watchdog knows the cause and ends this process
@@ -251,6 +252,28 @@ void rt_ranks_ask(mg_run *r, rt_question q, void *answers, int64_t bytes)
         hear(r, i, (char *)answers + i * bytes, bytes);
 }
 
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+static void obey_save(mg_run *r, const order *o)
+{
+    rt_save_answer answer;
+    rt_saving_obey(r, (rt_save_order)o->which, o->offset, &answer);
+    tell(r, 0, &answer, sizeof answer);
+}
+
+void rt_ranks_save(mg_run *r, rt_save_order which, int64_t number)
+{
+    if (r->ranks)
+        tell_all(r, &(order){.kind = SAVE, .which = (int32_t)which, .offset = number},
+                 sizeof(order));
+}
+
+void rt_ranks_saved(mg_run *r, rt_save_answer *answer)
+{
+    for (int i = 1; r->ranks && i < r->ranks->n; i++)
+        hear(r, i, &answer[i], sizeof *answer);
+}
+
 /* ---- the loop over orders -------------------------------------------------------------------- */
 
 static void take_place(mg_run *r)
@@ -290,11 +313,14 @@ void rt_ranks_follow(mg_run *r)
             obey_record(r);
         else if (o.kind == ASK)
             obey_ask(r, &o);
+        else if (o.kind == SAVE)
+            obey_save(r, &o);
         else
             obey_get(r, &o, piece);
     }
     r->ranks->shared->ending = true;
     rt_watchdog_free(r->ranks->watchdog);
+    rt_saving_close(r);
     rt_device_close(r);
     if (r->ranks->wire)
         rt_wire_close(r->ranks->wire, RT_DONE);
@@ -423,6 +449,7 @@ void rt_ranks_end(mg_run *r)
     if (r->pool) /* a preflight may end before there is one */
         rt_pool_beside(r->pool, NULL, NULL);
     free(k->async_comm);
+    close(k->memory);
     free(k->far);
     free(k->first);
     free(k);

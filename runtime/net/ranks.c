@@ -146,7 +146,7 @@ static int64_t meetings_bytes(const mg_program *p)
 
 /* Bytes of the shared memory before the arenas. Sets k->pipes, where the memory of pipelines
  * begins, and k->copying, where that of collectives by copies does; the meetings of async_comm.c
- * are at the end. */
+ * are at the end. And k->memory_bytes, of all. */
 static int64_t head_bytes(struct rt_ranks *k, const mg_program *p)
 {
     int64_t bytes =
@@ -155,14 +155,15 @@ static int64_t head_bytes(struct rt_ranks *k, const mg_program *p)
     k->copying = rt_whole_pages(k->pipes + rt_pipe_shared_bytes(p));
     bytes = rt_whole_pages(k->copying + mg_copies_bytes(k->nhere, p->piece));
     bytes += meetings_bytes(p) + (int64_t)sizeof(uint64_t);
-    return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    k->memory_bytes = bytes + (rt_arenas_are_shared ? k->nhere * rt_arena_stride(p) : 0);
+    return bytes;
 }
 
-static int make_memory(const struct rt_ranks *k, const mg_program *p, int64_t head)
+static int make_memory(const struct rt_ranks *k)
 {
     int fd = memfd_create("mgc ranks", MFD_CLOEXEC);
-    int64_t arenas = rt_arenas_are_shared ? k->nhere * rt_arena_stride(p) : 0;
-    if (fd < 0 || ftruncate(fd, head + arenas))
+    if (fd < 0 || ftruncate(fd, k->memory_bytes))
         rt_die(RT_FAILED, "no shared memory for %d ranks: %s", k->nhere, strerror(errno));
     return fd;
 }
@@ -182,6 +183,7 @@ static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd
     const int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     int64_t stride = rt_arena_stride(p), used = rt_whole_pages(p->arena_bytes);
     k->shared = map(NULL, head, both, MAP_SHARED, fd, 0);
+    k->memory = fd;
     k->meetings = (_Atomic uint32_t *)((char *)k->shared + head - meetings_bytes(p));
     k->pipe = rt_pipe_new(p, (char *)k->shared + k->pipes);
     k->copies = (char *)k->shared + k->copying;
@@ -194,6 +196,21 @@ static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd
         else if (rank == 0)
             map(k->arenas + i * stride, used, both, own | MAP_FIXED, -1, 0);
     }
+}
+
+/* The memory that the ranks share becomes longer, and all of them map that. */
+char *rt_ranks_memory(mg_run *r, int64_t each)
+{
+    struct rt_ranks *k = r->ranks;
+    const int own = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    if (rt_is_first_here(r) && ftruncate(k->memory, k->memory_bytes + k->nhere * each))
+        rt_die(RT_FAILED, "no memory that %d ranks share: %s", k->nhere, strerror(errno));
+    rt_meet(r, RT_ALL_AXES);
+    char *base = map(NULL, each * k->n, PROT_NONE, own, -1, 0);
+    for (int i = 0; i < k->nhere; i++)
+        map(base + k->here[i] * each, each, PROT_READ | PROT_WRITE,
+            MAP_SHARED | MAP_FIXED | MAP_NORESERVE, k->memory, k->memory_bytes + i * each);
+    return base;
 }
 
 char *rt_ranks_arena(const mg_run *r)
@@ -303,9 +320,12 @@ static char *find_hosts(mg_run *r)
         .program = r->options->preflight ? rt_preflight_key() : rt_program_key(r->program),
         .limit = (double)r->options->hang_after});
     rt_wire_gather(k->wire, &mine, all, sizeof mine);
-    for (int i = 0; i < k->n; i++)
+    for (int i = 0; i < k->n; i++) {
         if (all[i].id == mine.id)
             add_here(k, i);
+        while (all[k->host[i]].id != all[i].id)
+            k->host[i]++;
+    }
     char *job = rt_printf("job %016llx on %016llx", (unsigned long long)all[0].nonce,
                           (unsigned long long)mine.id);
     free(all);
@@ -331,14 +351,13 @@ void rt_ranks_join(mg_run *r)
     int64_t head = head_bytes(k, p);
     bool first = k->here[0] == r->rank;
     if (first) {
-        fd = make_memory(k, p, head);
+        fd = make_memory(k);
         map_memory(k, p, r->rank, fd, head);
         make_barriers(k, p);
     }
     rt_rendezvous(k, job, r->rank, rt_program_key(p), (double)r->options->hang_after, &fd);
     if (!first)
         map_memory(k, p, r->rank, fd, head);
-    close(fd);
     free(job);
     sign_in(r);
     told_of = r;
@@ -383,11 +402,10 @@ void rt_ranks_start(mg_run *r)
     for (int i = 0; i < k->n; i++)
         add_here(k, i);
     int64_t head = head_bytes(k, p);
-    int fd = make_memory(k, p, head);
+    int fd = make_memory(k);
     pid_t leader = getpid();
     map_memory(k, p, 0, fd, head);
     make_barriers(k, p);
-    close(fd);
     sign_in(r);
     told_of = r;
     rt_at_parting(part);

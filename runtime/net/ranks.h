@@ -55,8 +55,10 @@ uint64_t rt_host_id(const rt_world *w);
 int rt_ranks_here(const mg_run *r);
 int rt_ranks_pid(const mg_run *r, int i); /* process id of the i-th rank of this machine */
 bool rt_is_first_here(const mg_run *r);
-/* Identifies this machine. Two processes with the same id can meet at a socket of rendezvous.c. */
-uint64_t rt_host_id(const rt_world *w);
+/* More memory that the ranks of this machine share, `each` bytes (whole pages) of each of them, all
+ * zeros; all ranks call it, once. The address of rank 0's, from which that of rank k is k * each
+ * further; also where rank 0 is elsewhere, and has none here. */
+char *rt_ranks_memory(mg_run *r, int64_t each);
 /* Threads for each rank: an equal share of the processors that the ranks of this machine may
  * use. */
 int rt_ranks_threads(const mg_run *r);

@@ -48,7 +48,9 @@ class Memory(mgctest.Case):
         self.data = self.text(40_000)
         self.compiles(*argv, "-o", "train")
         self.fits(processes, "--steps", 2, "--out", "run")
-        return self.fits(processes, "--steps", 3, "--out", "run", "--resume")
+        used = self.fits(processes, "--steps", 3, "--out", "run", "--resume")
+        self.fits(processes, "--steps", 5, "--out", "run", "--resume", "--save-every", 1)  # beside the steps, from a copy
+        return used
 
     def test_deep(self):
         """A layer takes little beside its numbers: less than a kilobyte for its three tensors, also while resuming."""
@@ -64,7 +66,7 @@ class Memory(mgctest.Case):
         f = self.write("deep.mg", offload)
         for ranks, size in ((1, 16384), (2, 4096)):
             self.check(f, "-D", f"dp={ranks}", "-D", "layers=40", "-D", f"hidden={size}", "--microbatch", "1", processes=ranks)
-            out = self.trains("./train", "--data", self.data, "--threads", 1, "--steps", 5, "--out", "run", "--resume").out
+            out = self.trains("./train", "--data", self.data, "--threads", 1, "--steps", 7, "--out", "run", "--resume").out
             arena, used, over = re.search(r"disk: planned .* \(arena (\d+) bytes, .*\), used ([\d.]+ \w+), (.*) over", out).groups()
             self.assertEqual(over, "0 bytes", out)
             amount, unit = used.split()

@@ -32,7 +32,7 @@ strace -f -o trace -P run/ckpt -e trace=write,fsync,openat,mkdirat,renameat,rena
     >/dev/null 2>&1 </dev/null
 points=0 parts=1
 [ -z "${MGC_SANITIZED-}" ] || parts=3
-for call in write fsync openat mkdirat renameat2 renameat unlinkat; do
+for call in write pwrite64 fsync openat mkdirat renameat2 renameat unlinkat; do
     k=1
     while :; do
         [ $call = openat ] && [ $k -gt 3 ] && [ $k -lt 20 ] && k=20 # the loader's own
@@ -52,9 +52,9 @@ done
 
 # Failing writes, syncs and renames: a warning, nothing lost, and the run goes on. The last save
 # failing is exit 74: its result is not there.
-calls="fsync renameat2 mkdirat" when="1 2 5 8"
+calls="pwrite64 fsync renameat2 mkdirat" when="1 2 5 8"
 if [ -n "${MGC_FULL-}" ]; then # each call there is; reading on from a checkpoint is no part of it
-    calls="write fsync fallocate mkdirat renameat2 unlinkat" when=$(seq 1 60)
+    calls="write pwrite64 fsync fallocate mkdirat renameat2 unlinkat" when=$(seq 1 60)
 fi
 for error in ENOSPC EIO; do
     for call in $calls; do
