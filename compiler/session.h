@@ -26,6 +26,10 @@ void times_begin(Session *s);
 void times_mark(const Session *s, const char *part);
 void times_print(const Session *s, FILE *out);
 
+/* combination.c: combinations of options that mean nothing are refused, not guessed at. */
+Exit combination_check(Session *s);
+bool pass_is_known(const char *name); /* or "lower", or "all" */
+
 /* compile.c: a model or an IR text, through the passes, to what the options ask for. */
 Exit compile(Session *s);
 

@@ -1,6 +1,6 @@
 /* abi_types.h - a part of abi.h, beside which it lies wherever programs are built: types of
- * numbers and tensors, learning rates and loss scales, and the descriptors of convolutions, of what is drawn,
- * and of the largest. */
+ * numbers and tensors, learning rates and loss scales, and the descriptors of convolutions, of what
+ * is drawn, and of the largest. */
 #ifndef MG_ABI_TYPES_H
 #define MG_ABI_TYPES_H
 

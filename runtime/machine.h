@@ -71,11 +71,11 @@ struct rt_ranks {
     int64_t *first;             /* per set of axes: the index of its first barrier */
     int64_t pipes;              /* byte of the shared memory where pipe.c's part begins */
     struct rt_pipe *pipe;       /* NULL: no stages */
-    int64_t copying;            /* ... and where that of collectives by copies does (cuda/copies.c) */
-    char *copies;               /* its address */
-    rt_wire *wire;              /* to ranks of other machines; NULL: none */
-    char *in, *out;             /* of comm.c: buffers for messages on the wire */
-    int64_t wait_began;         /* ns: the wait that this rank is in */
+    int64_t copying;    /* ... and where that of collectives by copies does (cuda/copies.c) */
+    char *copies;       /* its address */
+    rt_wire *wire;      /* to ranks of other machines; NULL: none */
+    char *in, *out;     /* of comm.c: buffers for messages on the wire */
+    int64_t wait_began; /* ns: the wait that this rank is in */
     struct rt_async_comm *async_comm; /* async_comm.c; NULL: all collectives are synchronous */
     char **far; /* rank 0: images of open tensors that lie on other levels, by the part's number */
     int nfar;

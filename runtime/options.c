@@ -173,12 +173,13 @@ static void print_help(const mg_program *p)
             snprintf(left, sizeof left, "--%s%s%s", o->name, *o->argument ? " " : "", o->argument);
         printf("  %-21s %s\n", left, o->help);
     }
-    printf("\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 69 a rank is gone or "
-           "hangs,\n"
-           "      71 a GPU or its library failed, 74 input/output, 75 stopped by a signal after "
-           "saving,\n"
-           "      76 wrong bits (--health), 77 no GPU, 78 not the machine or number of ranks compiled "
-           "for\n");
+    printf(
+        "\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 69 a rank is gone or "
+        "hangs,\n"
+        "      71 a GPU or its library failed, 74 input/output, 75 stopped by a signal after "
+        "saving,\n"
+        "      76 wrong bits (--health), 77 no GPU, 78 not the machine or number of ranks compiled "
+        "for\n");
     printf("\n%s from %s, layout %s, %s, fingerprint %016" PRIx64 "\n", p->name, p->source,
            p->layout, p->compiler, p->fingerprint);
 }

@@ -567,8 +567,8 @@ struct mg_run {
     struct rt_prompts *prompts; /* of --prompts */
     struct rt_speech *speech;   /* speech.h: NULL where tokens are bytes or ids, */
     bool spoke;                 /* and before it was asked for */
-    int stdout_kept; /* the descriptor it had, where rank 0 prints for all; -1: as it is */
-    struct rt_health *health;   /* health/health.h; NULL: no --health */
+    int stdout_kept;          /* the descriptor it had, where rank 0 prints for all; -1: as it is */
+    struct rt_health *health; /* health/health.h; NULL: no --health */
     struct rt_rollout *rollout; /* rollout/rollout.h; NULL: the program learns what its data has */
     rt_data *data, *val;
     rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */

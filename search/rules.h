@@ -23,13 +23,13 @@ typedef struct Token {
     int plain; /* the token of the same dim without words; its own number if it has none */
 } Token;
 
-/* What is computed by one instruction, and the dims that it could be split along: bits by token. */
+/* An instruction's arithmetic, and the dims that it could be split along: bits by token. */
 typedef struct Work {
     double flops;
     uint64_t dims;
 } Work;
 
-/* What rules say of one axis, in their order: an instruction is split along the first that it has.
+/* Rules of one axis, in their order: an instruction is split along the first dim that it has.
  */
 typedef struct RuleList {
     int n;

@@ -82,7 +82,7 @@ static double usual_of(const mg_run *r, const rt_link_times *all, int rank, int 
     for (int k = 0; k < rt_ranks_of(p, RT_ALL_AXES); k++)
         if (inside == !strcmp(rt_host_of(r, k), rt_host_of(r, rt_neighbour(p, k, a, -1))))
             ns[n++] = all[k].ns[axis][size];
-    return n < 3 ? 0 : rt_median(ns, n);
+    return n < 3 ? 0 : rt_lower_median(ns, n);
 }
 
 static void check_link(mg_run *r, const rt_link_times *all, int rank, int axis, int size)

@@ -26,7 +26,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double rt_median(double *x, int n)
+double rt_lower_median(double *x, int n)
 {
     qsort(x, (size_t)n, sizeof *x, by_size);
     return x[(n - 1) / 2];
@@ -35,10 +35,10 @@ double rt_median(double *x, int n)
 double rt_slow_limit(double *own, int n, double *median)
 {
     double away[MG_RANKS_MAX];
-    *median = rt_median(own, n);
+    *median = rt_lower_median(own, n);
     for (int i = 0; i < n; i++)
         away[i] = fabs(own[i] - *median);
-    return *median + fmax(0.25 * *median, 6 * 1.4826 * rt_median(away, n));
+    return *median + fmax(0.25 * *median, 6 * 1.4826 * rt_lower_median(away, n));
 }
 
 /* The limit for a rank, and what is usual; infinite: nothing is known yet. */
@@ -56,7 +56,7 @@ static double limit_of(const mg_run *r, int rank, double *usual)
     if (s->windows < RT_SLOW_PAST)
         return INFINITY;
     memcpy(past, s->past[rank], sizeof past);
-    *usual = rt_median(past, RT_SLOW_PAST);
+    *usual = rt_lower_median(past, RT_SLOW_PAST);
     return 1.5 * *usual;
 }
 

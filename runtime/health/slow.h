@@ -27,7 +27,7 @@ void rt_slow_add(rt_slow *s, const rt_health_report *all, int n);
 /* Names slow ranks, if a window is over. */
 void rt_slow_check(mg_run *r);
 /* The median of n numbers, of two in the middle the smaller one; they are sorted. */
-double rt_median(double *x, int n);
+double rt_lower_median(double *x, int n);
 /* How much time ranks of the same work would have: what one has above that is too much. n >= 2; own
  * is sorted. */
 double rt_slow_limit(double *own, int n, double *median);

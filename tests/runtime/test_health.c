@@ -32,8 +32,8 @@ static void medians(void **state)
 {
     double odd[] = {3, 1, 2}, even[] = {4, 1, 2, 3};
     (void)state;
-    assert_true(rt_median(odd, 3) == 2);
-    assert_true(rt_median(even, 4) == 2);
+    assert_true(rt_lower_median(odd, 3) == 2);
+    assert_true(rt_lower_median(even, 4) == 2);
 }
 
 static void limits(void **state)

@@ -40,7 +40,7 @@ static void checksums(void **state)
     }
     /* Zeros behind a part, more than anybody can store: as if they were read, by halves. */
     const uint32_t one = rt_crc32c_part("x", 1, (int64_t)1 << 40);
-    assert_int_not_equal(one, rt_crc32c_part("x", 1, ((int64_t)1 << 40) + 1));
+    assert_true(one != rt_crc32c_part("x", 1, ((int64_t)1 << 40) + 1));
     char *zeros = calloc(1, 1 << 20);
     zeros[0] = 'x';
     assert_int_equal(rt_crc32c_part(zeros, 1 << 20, 77),
