@@ -192,6 +192,7 @@ static void check_axes(Elab *e, const Spec *s, Layout *l)
 /* The rules of the chosen layout, of what is more than one rank. */
 static void keep_rules(Elab *e, const Spec *s, Layout *l)
 {
+    l->ruled = s->rules.n > 0;
     for (size_t r = 0; r < s->rules.n; r++) {
         const Node *n = s->rules.data[r];
         for (size_t d = 0; d < n->list.n; d++) {

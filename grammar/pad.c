@@ -125,8 +125,7 @@ static bool is_cheap(const Padded *p)
     return p->size <= INT32_MAX && (p->size - p->valid) * 4 <= p->valid;
 }
 
-/* The vocabulary, for the rows of logits on a GPU. Ranks that it does not divide over are no reason
- * to make it much larger. */
+/* The vocabulary, for the rows of logits on a GPU; unless the ranks alone made it much larger. */
 static void pad_rows(Elab *e, PaddedList *pads)
 {
     const Module *m = e->module;
@@ -140,9 +139,9 @@ static void pad_rows(Elab *e, PaddedList *pads)
     int64_t size = rounded(valid, words, TILE);
     if ((size - valid) * MOST > valid)
         size = rounded(valid, words, 1);
-    const Padded p = {e->vocab, valid, size, 0};
-    if (size <= INT32_MAX && (valid % ranks == 0 || is_cheap(&p)))
-        vec_push(e->arena, pads, p);
+    const Padded even = {e->vocab, valid, rounded(valid, ranks, 1), 0};
+    if (size <= INT32_MAX && is_cheap(&even))
+        vec_push(e->arena, pads, ((Padded){e->vocab, valid, size, 0}));
 }
 
 /* Is it a dim of the model, that a layout's rules may split and padding may be added to? */

@@ -157,6 +157,7 @@ typedef struct Layout {
     Name name, device; /* "default", "cpu" */
     VEC(Axis) mesh;    /* axes of more than one rank, the outermost first */
     VEC(LayoutRule) rules;
+    bool ruled; /* the source has rules, perhaps of axes of one rank alone */
     Pipeline pipeline;
     int64_t microbatch;   /* sequences that a rank computes at once */
     Span microbatch_span; /* where the layout says so; no place: the command line, or nobody */

@@ -58,7 +58,8 @@ Saving plan_saving(const Plan *p)
 {
     const Device *d = p->device;
     const DeviceLevel *host = &d->level[LEVEL_host], *disk = &d->level[LEVEL_disk];
-    const int64_t here = levels_ranks(p->module, d), ranks = mesh_ranks(p->module);
+    const int64_t ranks = mesh_ranks(p->module), some = levels_ranks(p->module, d);
+    const int64_t here = some > 0 ? some : 1; /* a description that says nothing of machines */
     const int64_t machines = (ranks + here - 1) / here;
     const bool gpu = d->target == TARGET_cuda;
     Saving s = {.bytes = saved_bytes(p->module), .guessed = !(disk->out > 0)};

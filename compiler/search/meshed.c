@@ -144,7 +144,7 @@ static Options options_of(Session *s, const Module *m)
 
 bool mesh_is_alone(const Module *m)
 {
-    return m->layout.mesh.n && !m->layout.rules.n && module_fn(m, "train");
+    return m->layout.mesh.n && !m->layout.ruled && module_fn(m, "train");
 }
 
 const char *mesh_rules(Session *s, const char *path, const Module *m)

@@ -4,7 +4,7 @@
 
 #include "compiler/session.h"
 
-/* Does the chosen layout of a program that trains split nothing on its mesh? */
+/* Does the chosen layout of a program that trains say a mesh, and no rule? */
 bool mesh_is_alone(const Module *m);
 
 /* Rules for it, as lines; searched once in a process, and told of then. NULL: there are none that

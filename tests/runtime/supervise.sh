@@ -37,7 +37,7 @@ gone() {
 expect 0 "$fake" --data text --steps 60 --out whole --save-every 20
 expect 0 "$fake" --data text --steps 60 --out watched --save-every 20 --max-restarts 3
 same_run whole watched
-says_not watched/metrics.jsonl event
+says_not watched/metrics.jsonl '"event":"restart"'
 
 # ---- it dies at the same step
 

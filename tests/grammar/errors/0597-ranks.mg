@@ -13,9 +13,9 @@ train {
 }
 layout {
     device cpu
-    mesh dp = 2
-    batch -> dp
+    mesh cp = 2
+    seq -> cp
 }
-# CHECK: 0597-ranks.mg:12:13: error[MG0597]: rollouts of 2 ranks, and one is what is built
-# CHECK: help: -D AXIS=1 for each axis of the layout's mesh
+# CHECK: 0597-ranks.mg:17:5: error[MG0597]: a token is one position, and 'cp' of 2 splits positions alone
+# CHECK: help: -D cp=1
 # CHECK-NOT: {{error|warning}}[MG
