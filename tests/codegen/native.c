@@ -56,8 +56,11 @@ static void open_made(Native *n, Model *t, const Plan *p,
     assert_non_null(mkdtemp(dir));
     char *object = arena_printf(t->a, "%s/k.o", dir), *library = arena_printf(t->a, "%s/k.so", dir);
     make(t, p, object);
-    run((char *[]){"cc", "-shared", "-Wl,-z,noexecstack", "-o", library, object, MGRT, "-lmvec",
-                   "-lm", NULL});
+    /* Nothing here speaks text: what does needs libraries that are for executables, and do not
+     * move.
+     */
+    run((char *[]){"cc", "-shared", "-Wl,-z,noexecstack,--defsym=mg_speech=0", "-o", library,
+                   object, MGRT, "-lmvec", "-lm", NULL});
     n->library = dlopen(library, RTLD_LAZY | RTLD_LOCAL); /* a program's calls are not resolved */
     unlink(object);
     unlink(library);
