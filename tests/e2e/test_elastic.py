@@ -124,10 +124,12 @@ class Elastic(mgctest.Case):
     def events(self, out):
         if not os.path.exists(self.path(f"{out}/metrics.jsonl")):
             return []
-        return [m for m in self.metrics(out) if m.get("event") == "restart"]
+        return [m for m in self.metrics(out, events=True) if m.get("event") == "restart"]
 
     def check_same(self, out, want, steps, every):
-        """The bits of the undisturbed run at the end, its losses, each once, and at most `every` steps lost at a time."""
+        """The bits of the undisturbed run at the end, its losses, each once, and at most `every` steps lost at a time, beside those
+        that were made while a checkpoint was being written: the next one waits for it, so these are no more than `every`, too."""
+        every *= 2
         self.assertEqual(self.saved(out, steps), self.saved(want, steps))
         losses = [[(m["step"], m["loss"]) for m in self.metrics(o) if "loss" in m] for o in (want, out)]
         self.assertEqual(*losses)
@@ -262,7 +264,7 @@ class Elastic(mgctest.Case):
             while not self.events(out):
                 self.assertLess(time.monotonic(), until, self.all_said())
                 time.sleep(0.05)
-            self.assertGreaterEqual(self.events(out)[0]["step"], 40)
+            self.assertGreaterEqual(self.events(out)[0]["step"], 20)  # that of step 40 may be under way
             self.assertFalse(os.path.exists(self.path(f"{out}/previous-1")))
             # Another restart waits for nobody.
             self.await_steps(out, self.events(out)[0]["step"] + 30, next(iter(m.values())))

@@ -97,7 +97,7 @@ class Planted(mgctest.Case):
         r = self.trains("./" + layout, "--data", "text1.txt", "--steps", self.STEPS, "--save-every", 1, "--keep", 0, "--threads", 1,
                         "--health=1", "--out", out, *argv, code=code, env={"FAULT": fault}, timeout=300)
         saved = self.path(out + "/ckpt")
-        return r, [m for m in self.metrics(out) if "event" in m], sorted(os.listdir(saved)) if os.path.exists(saved) else []
+        return r, [m for m in self.metrics(out, events=True) if m["event"] == "alert"], sorted(os.listdir(saved)) if os.path.exists(saved) else []
 
     def finds(self, layout, faults):
         """Faults: what and where, the kinds of alerts of which one must come, what it must name."""
@@ -172,7 +172,7 @@ class Planted(mgctest.Case):
         for name in ("model", "optimizer"):
             a, b = (self.read(f"{out}/ckpt/step-00000012/{name}.safetensors") for out in ("run-clean", "faulty"))
             self.assertTrue(a == b, name)
-        events = [(m["step"], m["kind"]) for m in self.metrics("faulty") if m.get("event") == "alert"]
+        events = [(m["step"], m["kind"]) for m in self.metrics("faulty", events=True) if m.get("event") == "alert"]
         self.assertEqual(events, [(8, "replica"), (8, "replica")])
         self.assertEqual([m["step"] for m in self.metrics("faulty") if "loss" in m], list(range(1, 13)))
 
@@ -217,7 +217,7 @@ class FromOutside(mgctest.Case):
                     f.write(bytes([byte ^ 4]))
                 _, err = p.communicate(timeout=120)
                 self.assertEqual(p.returncode, 76, err)
-                alerts = [m for m in self.metrics(f"run{rank}") if "event" in m]
+                alerts = [m for m in self.metrics(f"run{rank}", events=True) if m["event"] == "alert"]
                 self.assertIn(rank, {m["rank"] for m in alerts if m["kind"] in ("replica", "memory", "computation")}, alerts)
                 self.assertEqual(len({m["step"] // 50 for m in alerts}), 1)
             finally:
@@ -290,7 +290,7 @@ class Gpu(shim.Case):
         for fault, rank, kind in (("end P_embed:1:7:2:14:2", 1, "replica"), ("start S_exp_avg_head:0:7:2:14:2", 0, "memory"),
                                   ("held 0:1:7:1:14:2", 1, "computation")):
             run(fault, 76, "--health=1")
-            alerts = [m for m in self.metrics(f"run76{fault[:5]}") if "event" in m]
+            alerts = [m for m in self.metrics(f"run76{fault[:5]}", events=True) if m["event"] == "alert"]
             self.assertIn((kind, rank, 8), [(a["kind"], a["rank"], a["step"]) for a in alerts])
 
 

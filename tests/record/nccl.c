@@ -17,6 +17,12 @@ const char *ncclGetLastError(ncclComm_t comm)
     return "";
 }
 
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     memset(id, 1, sizeof *id);
