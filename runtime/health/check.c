@@ -3,6 +3,7 @@
 #include "runtime/health/health.h"
 #include "runtime/health/slow.h"
 #include "runtime/net/ranks.h"
+#include "runtime/save.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,6 +53,7 @@ static void stop_for(mg_run *r, int alerts)
     if (!alerts || r->health->only_logs)
         return;
     rt_log_draw(r->log);
+    rt_saving_end(r); /* a checkpoint under way is of a state that was voted on */
     char *newest = r->saved_step < 0
                        ? rt_printf("there is no checkpoint yet")
                        : rt_printf("the newest checkpoint is %s/ckpt/%s, which --resume goes on "

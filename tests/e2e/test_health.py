@@ -209,7 +209,7 @@ class FromOutside(mgctest.Case):
                     time.sleep(0.05)
                 with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
                     arenas = sorted((int(line.split()[2], 16), int(line.split("-")[0], 16)) for line in f if "/memfd:mgc ranks" in line)
-                self.assertEqual(len(arenas), 3)  # what ranks share, and an arena for each; a parameter is first in it
+                self.assertEqual(len(arenas), 4)  # what ranks share, an arena for each, a parameter first in it, the copy that is saved
                 with open(f"/proc/{p.pid}/mem", "r+b", buffering=0) as f:
                     f.seek(arenas[1 + rank][1] + 14)
                     byte = f.read(1)[0]
@@ -233,7 +233,7 @@ class Clean(mgctest.Case):
         self.text(6000)
         self.trains("./" + layout, "--data", "text1.txt", "--steps", steps, "--threads", 1, "--out", "run-" + layout, "--log-every", 100,
                     "--val-fraction", 0.1, "--save-every", steps // 4, *argv, timeout=3000)
-        self.assertEqual([m for m in self.metrics("run-" + layout) if m.get("kind") in ("memory", "computation", "replica")], [])
+        self.assertEqual([m for m in self.metrics("run-" + layout, events=True) if m.get("kind") in ("memory", "computation", "replica")], [])
 
     def test_clean(self):
         """10,000 steps of three layouts, 300 in the sample; each step checked."""
@@ -265,7 +265,7 @@ class Clean(mgctest.Case):
                                        "MGC_SECRET": "5" * 32}) for k in range(4)]
         ends = [p.communicate(timeout=120)[1] for p in ranks]
         self.assertEqual([p.returncode for p in ranks], [0] * 4, ends)
-        self.assertEqual([m for m in self.metrics("run") if m.get("kind") in ("memory", "computation", "replica")], [])
+        self.assertEqual([m for m in self.metrics("run", events=True) if m.get("kind") in ("memory", "computation", "replica")], [])
 
 
 class Gpu(shim.Case):
@@ -312,7 +312,7 @@ class Slow(mgctest.Case):
                         os.kill(int(child), signal.SIGCONT)
                     time.sleep(0.005)
                 if os.path.exists(self.path("run/metrics.jsonl")):
-                    found = [m for m in self.metrics("run") if m.get("kind") == "slow" and m["rank"] == 1]
+                    found = [m for m in self.metrics("run", events=True) if m.get("kind") == "slow" and m["rank"] == 1]
             self.assertTrue(found, self.read("run/metrics.jsonl")[-2000:])
             self.assertIn("the others wait", found[0]["text"])
         finally:
