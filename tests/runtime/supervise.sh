@@ -41,13 +41,13 @@ says_not watched/metrics.jsonl '"event":"restart"'
 
 # ---- it dies at the same step
 
-MGC_FAKE_DIE=31 expect 69 "$fake" --data text --steps 60 --out loop --save-every 20 --max-restarts 9
+MGC_FAKE_DIE=31 expect 69 "$fake" --data text --steps 60 --out loop --save-every 20 --save blocking --max-restarts 9
 says err "the program was ended by signal 9 (Killed), after step 30: restart 1 of 9, from step 20"
 says err "restart 2 of 9 in 1 s, from step 20"
 says err "the program was ended by signal 9 (Killed), after step 30, for the third time in a row: a restart does not help"
 [ "$(grep -c '"event":"restart"' loop/metrics.jsonl)" -eq 2 ] || fail "not two restarts in the log"
 says loop/metrics.jsonl '{"event":"restart","step":20,"restart":2,"lost_steps":10,"ranks":1,"mesh":"","cause":"the program was ended by signal 9 (Killed)",'
-MGC_FAKE_DIE=31 expect 69 "$fake" --data text --steps 60 --out once --save-every 20 --max-restarts 1
+MGC_FAKE_DIE=31 expect 69 "$fake" --data text --steps 60 --out once --save-every 20 --save blocking --max-restarts 1
 says err "the run was started again 1 times, as often as --max-restarts says"
 MGC_FAKE_DIE=31 expect 69 "$fake" --data text --steps 60 --out never --grace 9
 says err "--max-restarts N starts the run again"
