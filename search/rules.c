@@ -420,13 +420,13 @@ static Tried plan_of_one(Finder *f)
     return t.n ? t.data[0].plan : (Tried){0};
 }
 
-static double budget_of(const Rules *r)
+static double budget_of(Rules *r)
 {
     Arena *a = arena_new();
     Device d;
     int code = 0;
     Try none = {.plan = {0}};
-    const Finder f = {.r = (Rules *)r, .a = a};
+    const Finder f = {.r = r, .a = a};
     const Module *m = r->elaborate(r->ctx, lines_of(&f, &none, a), a, &d, &code);
     const double bytes = m ? (double)d.memory : 0;
     arena_free(a);
@@ -458,6 +458,5 @@ bool rules_find(Rules *r)
         qsort(whole.data, whole.n, sizeof *whole.data, by_better);
     const Try *best = whole.n && whole.data[0].plan.fits ? &whole.data[0] : &first;
     r->text = rules_text(&f, best, f.a);
-    r->plan = best->plan;
     return true;
 }

@@ -66,7 +66,6 @@ typedef struct Rules {
 
     /* Found. */
     const char *text; /* lines: rules alone */
-    Tried plan;       /* the whole plan with them */
     int plans;        /* how many were made */
 } Rules;
 
