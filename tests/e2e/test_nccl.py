@@ -422,11 +422,11 @@ class Nccl(shim.Case):
 
     def test_a_rank_hangs(self):
         """It is named, with the collective in which the others wait for it."""
-        p, ranks = self.started("--hang-after", "1")
+        p, ranks = self.started("--hang-after", "4") # the others come to the collective by then, on a loaded machine too
         os.kill(ranks[1], signal.SIGSTOP)
-        self.assertEqual(p.wait(10), 69)
+        self.assertEqual(p.wait(30), 69)
         said = p.stderr.read().decode()
-        self.assertIn("rank 2 hangs: its process has not run for 1 s", said)
+        self.assertIn("rank 2 hangs: its process has not run for 4 s", said)
         self.assertRegex(said, r"the others wait in action \d+, .*\(communication")
 
 
