@@ -15,15 +15,16 @@
  * other, and delay the multiplications. */
 #define BESIDE 8
 
-#define tile_count  NAME(tile_count)
-#define tile_row    NAME(tile_row)
-#define tile_rounds NAME(tile_rounds)
-#define tile_sums   NAME(tile_sums)
-#define tile_store  NAME(tile_store)
-#define tile_rest   NAME(tile_rest)
-#define tile_of     NAME(tile_of)
-#define tiles_of    NAME(tiles_of)
-#define fetch       NAME(fetch)
+#define tile_count   NAME(tile_count)
+#define tile_row     NAME(tile_row)
+#define tile_rounds  NAME(tile_rounds)
+#define tile_sums    NAME(tile_sums)
+#define tile_store   NAME(tile_store)
+#define tile_rest    NAME(tile_rest)
+#define tile_of      NAME(tile_of)
+#define tiles_of     NAME(tiles_of)
+#define tiles_narrow NAME(tiles_narrow)
+#define fetch        NAME(fetch)
 
 /* Tiles share the pairs of m rows as evenly as possible; an odd row is a tile of its own. A tile is
  * therefore 1 row high, or an even number. */
@@ -130,29 +131,23 @@ MGK_INLINE void tile_rest(int rows, int vecs, const mgk_panel *w, T *c, int64_t 
         memcpy(c + i * ldc, all[i], (size_t)w->n * sizeof(T));
 }
 
-MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_prefetch *c_prefetch,
-                        const T *a, T *c)
+/* vecs: 1 for the last columns of a matrix, where they fill no more than one vector. Nobody packs
+ * them here. */
+MGK_INLINE void tile_of(int rows, int vecs, bool across, bool packs, mgk_panel *w,
+                        mgk_prefetch *c_prefetch, const T *a, T *c)
 {
     V acc[TILE_ROWS][TILE_VECS];
-    if (w->n <= VL) { /* the last columns: nobody packs them here */
-        tile_sums(rows, 1, across, false, w, c_prefetch, a, acc);
-        if (w->n == VL)
-            tile_store(rows, 1, w, c, w->ldc, acc);
-        else
-            tile_rest(rows, 1, w, c, w->ldc, acc);
-        return;
-    }
-    if (packs)
-        tile_sums(rows, TILE_VECS, across, true, w, c_prefetch, a, acc);
+    if (packs && vecs == TILE_VECS)
+        tile_sums(rows, vecs, across, true, w, c_prefetch, a, acc);
     else
-        tile_sums(rows, TILE_VECS, across, false, w, c_prefetch, a, acc);
-    if (w->n == PANEL_N)
-        tile_store(rows, TILE_VECS, w, c, w->ldc, acc);
+        tile_sums(rows, vecs, across, false, w, c_prefetch, a, acc);
+    if (w->n == vecs * VL)
+        tile_store(rows, vecs, w, c, w->ldc, acc);
     else
-        tile_rest(rows, TILE_VECS, w, c, w->ldc, acc);
+        tile_rest(rows, vecs, w, c, w->ldc, acc);
 }
 
-MGK_INLINE void tiles_of(bool across, mgk_panel *w)
+MGK_INLINE void tiles_of(bool across, int vecs, mgk_panel *w)
 {
     const int64_t n = tile_count(w->m), row_bytes = w->ldc * (int64_t)sizeof(T);
     /* Rows that begin inside of a line end in one more. */
@@ -172,7 +167,7 @@ MGK_INLINE void tiles_of(bool across, mgk_panel *w)
         switch (next - row) {
 #define CASE(rows)                                                                                 \
     case rows:                                                                                     \
-        tile_of(rows, across, packs, w, &c_prefetch, a, c);                                        \
+        tile_of(rows, vecs, across, packs, w, &c_prefetch, a, c);                                  \
         break;
             CASE(1)
             CASE(2)
@@ -189,11 +184,23 @@ MGK_INLINE void tiles_of(bool across, mgk_panel *w)
     }
 }
 
+/* The last columns have a function of their own: in one with the others compilers keep the sums of
+ * neither in registers. */
+static __attribute__((noinline)) void tiles_narrow(mgk_panel *w)
+{
+    if (w->across)
+        tiles_of(true, 1, w);
+    else
+        tiles_of(false, 1, w);
+}
+
 /* Multiplies tiles [begin, end) of a block by one panel. */
 static void tiles(mgk_panel *w)
 {
-    if (w->across)
-        tiles_of(true, w);
+    if (w->n <= VL)
+        tiles_narrow(w);
+    else if (w->across)
+        tiles_of(true, TILE_VECS, w);
     else
-        tiles_of(false, w);
+        tiles_of(false, TILE_VECS, w);
 }
