@@ -194,7 +194,8 @@ layout {{
         sizes = [x for d, n in dims.items() for x in ("-D", f"{d}={n}")]
         path = os.path.join(mgctest.SOURCE, "bench/published", name)
         few, more = (self.plan(path, "--layout", layout, *sizes, "-D", f"layers={n}") for n in (16, 18))
-        self.assertEqual(more["recompute"]["again_ms"], 0)
+        # Nothing of a layer; the last norm may be, where the head's gather goes in pieces.
+        self.assertLess(more["recompute"]["again_ms"], 1e-4 * more["step_ms"])
         kept = (more["memory"]["activations"] - few["memory"]["activations"]) / 2
         return kept / (dims["seq"] * dims["batch"] / 2 * dims["hidden"] / 8)
 
