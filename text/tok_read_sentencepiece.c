@@ -279,33 +279,34 @@ static void put_norm(Model *m, const TokCharsmap *map)
     vec_push(m->t->a, &m->t->norm, norm);
 }
 
-/* As tokenizers decodes Llama's: U+2581 is a space, bytes are text, and the first space goes. */
+/* Bytes are text, the first U+2581 goes (all of the first, where no text has several), and others
+ * are spaces. */
 static void put_decoder(Model *m)
 {
-    const TokDecode steps[] = {{.kind = DECODE_replace, .text = "\xe2\x96\x81", .by = " "},
-                               {.kind = DECODE_fallback},
-                               {.kind = DECODE_fuse},
-                               {.kind = DECODE_strip, .text = " ", .left = 1}};
-    for (size_t i = 0; i < (m->prefix && !m->suffix ? 4u : 3u); i++)
-        vec_push(m->t->a, &m->t->decode, steps[i]);
+    enum { EACH = 1 << 20 };
+    const TokDecode strip = {
+        .kind = DECODE_strip, .text = "\xe2\x96\x81", .left = m->extra ? EACH : 1};
+    vec_push(m->t->a, &m->t->decode, ((TokDecode){.kind = DECODE_fallback}));
+    vec_push(m->t->a, &m->t->decode, ((TokDecode){.kind = DECODE_fuse}));
+    if (m->prefix || m->extra)
+        vec_push(m->t->a, &m->t->decode, strip);
+    vec_push(m->t->a, &m->t->decode,
+             ((TokDecode){.kind = DECODE_replace, .text = "\xe2\x96\x81", .by = " "}));
 }
 
 static bool put_unigram(Model *m)
 {
     Tokenizer *t = m->t;
-    float least = FLT_MAX, most = -FLT_MAX;
+    float least = FLT_MAX;
     t->score = NEW_ARRAY(t->a, double, m->piece.n);
     for (size_t i = 0; i < m->piece.n; i++) {
         const Piece *p = &m->piece.data[i];
         t->score[i] = (double)p->score;
-        if (p->kind != NORMAL)
-            continue;
-        least = p->score < least ? p->score : least;
-        most = p->score > most ? p->score : most;
+        if (p->kind == USER_DEFINED) /* as version 0.2.3 has it, whatever the file says */
+            t->score[i] = 0.1 * (double)(p->n - 1);
+        if (p->kind == NORMAL && p->score < least)
+            least = p->score;
     }
-    for (size_t i = 0; i < m->piece.n; i++)
-        if (m->piece.data[i].kind == USER_DEFINED)
-            t->score[i] = (double)((float)m->piece.data[i].n * most) - 0.1;
     t->model = MODEL_unigram;
     t->least = (double)least;
     tok_unigram_trie(t);

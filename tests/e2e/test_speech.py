@@ -251,7 +251,7 @@ class Speech(mgctest.Case):
         os.remove(self.path("hf/tokenizer.json"))
         self.assertEqual(self.says(*args).err, "")
         self.assertIn("no tokenizer beside the weights", self.says("--init", "hf", "--chat", "--system", "x", code=2).err)
-        self.assertIn("has no tokenizer.json", self.says(*args, "--tokenizer", "hf", code=65).err)
+        self.assertIn("has no tokenizer.json and no tokenizer.model", self.says(*args, "--tokenizer", "hf", code=65).err)
         self.assertIn("none/x", self.says(*args, "--tokenizer", "none/x", code=65).err)
         self.assertIn("--tokenizer DIR names", self.says("--init", "hf", "--sample", 3, "--prompt", "Hello", code=2).err)
         self.tokenizer(template="{% for m in messages %}{{ m.content }}{% endfor %}\n{{ raise_exception('no roles') }}")
