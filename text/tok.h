@@ -156,7 +156,7 @@ typedef struct Tokenizer {
     VEC(int32_t) before, after; /* a document's template */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     bool sentencepiece; /* scores are summed in float32, and unknown neighbours are unknown */
-    VEC(TokName) name; /* by id */
+    VEC(TokName) name;  /* by id */
     VEC(TokDecode) decode;
     bool spaced;           /* without a decoder there is a space between tokens */
     const char *undecoded; /* what of its decoder is not built; NULL: all is */

@@ -178,7 +178,7 @@ static bool read_normalizer(Model *m, Wire w)
     return !w.bad || damaged(m);
 }
 
-/* What is done to a text that was decoded. */
+/* A denormalizer changes a text that was decoded. */
 static bool read_denormalizer(Model *m, Wire w)
 {
     Field f;

@@ -17,7 +17,7 @@ static size_t kept(const Tokenizer *t, const char *p, size_t n)
     return best;
 }
 
-/* What the beginning of p becomes; how many bytes that are. */
+/* The text that the beginning of p becomes; how many bytes of p that are. */
 static size_t next(const Tokenizer *t, const TokNorm *norm, const char *p, size_t n,
                    const char **to, size_t *size)
 {

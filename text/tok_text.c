@@ -243,7 +243,7 @@ static const TokAdded *find_added(const Tokenizer *t, const char *p, size_t n, s
     return NULL;
 }
 
-/* What lies between added tokens, and the tokens, in order. Of a long text they wait until there
+/* Texts between added tokens, and the tokens, in order. Of a long text they wait until there
  * are many, which the team then does together: each is by itself. */
 typedef struct Item {
     TokPiece piece; /* empty: a token */

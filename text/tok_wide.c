@@ -1,6 +1,6 @@
 /* tok_wide.c - one long piece on all cores: its first split, or the pieces that begin with a mark.
  *
- * What a split finds from the end of a match on depends only on what is behind it, if its pattern
+ * A split's matches from the end of a match on depend only on what is behind it, if its pattern
  * never looks back. So each worker begins somewhere, and notes where its first matches end; where
  * the matches of the one before it end at such a place, both go on alike from there. What was found
  * before that place is thrown away. */
