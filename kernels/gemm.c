@@ -135,7 +135,7 @@ static void choose_slices(Job *w, int64_t threads)
 {
     enum { UNITS = 8 }; /* of a thread: more would not balance it better than pieces of a range */
     const mg_gemm_desc *d = w->d;
-    const bool tiles = mgk_isa() == MGK_AMX && d->dtype != MG_F64;
+    const bool tiles = mgk_tiled(d);
     const bool packs = d->tb || w->of_b || d->dtype == MG_BF16 || d->dtype == MG_F16;
     const int64_t least = tiles ? MG_AMX_ROWS : packs ? 512 : 256;
     const double flops = 2.0 * (double)w->height * (double)w->strip * (double)d->k;

@@ -2,6 +2,7 @@
 #ifndef MGK_PRODUCT_H
 #define MGK_PRODUCT_H
 
+#include "kernels/isa.h"
 #include "kernels/taps.h"
 
 /* A kernel that processes rows of C after the product (mg_gemm_epilogue). */
@@ -36,6 +37,13 @@ void mgk_product_part(const mgk_product *w, void *scratch);
 
 #define MGK_FEW_ROWS 16
 #define MGK_FEW_N    512
+
+/* Whether a product is of AMX tiles. One of floats with a single chunk of terms (an adapter's) is
+ * not: six products of parts for so few terms take longer than to read and write C. */
+static inline bool mgk_tiled(const mg_gemm_desc *d)
+{
+    return mgk_isa() == MGK_AMX && d->dtype != MG_F64 && (d->dtype != MG_F32 || d->k > 32);
+}
 
 /* Runs the kernel after rows [i, i + m) and columns [j, j + n). */
 static inline void mgk_epilogue_rows(const mgk_product *w, int64_t i, int64_t m, int64_t j,

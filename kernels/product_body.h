@@ -113,9 +113,9 @@ MGK_INLINE Lines lines_b(const mgk_product *w, int64_t line, int64_t count, int6
 #undef TILED
 #if VBYTES == 64 && !MGK_F64
 #include "kernels/amx_pack.h"
-#define TILED (mgk_isa() == MGK_AMX)
+#define TILED(d) mgk_tiled(d)
 #else
-#define TILED false
+#define TILED(d) false
 #endif
 
 /* Pairs of bf16, if the processor multiplies them: packed operands then consist of pairs, and p and
@@ -334,7 +334,7 @@ MGK_INLINE int64_t length_of(const mg_gemm_desc *d)
 MGK_INLINE bool near_sums(const mgk_product *w)
 {
     const mg_gemm_desc *d = w->d;
-    const int64_t block = TILED ? mg_amx_terms(d) : mg_gemm_terms(length_of(d));
+    const int64_t block = TILED(d) ? mg_amx_terms(d) : mg_gemm_terms(length_of(d));
     return in_scratch(w) && d->beta == 0 && length_of(d) <= block;
 }
 
@@ -477,7 +477,7 @@ static Space space_of(const mg_gemm_desc *d, bool few, void *scratch)
     Space s = {.high = BLOCK_M, .step = 1, .lanes = mg_gemm_lanes(d->m), .a = scratch};
     s.b = s.a + s.lanes * ROW_STEP;
     s.c = s.b + PANEL_N * mg_gemm_terms(d->k);
-    if (TILED && !few) {
+    if (TILED(d) && !few) {
         s.high = MG_AMX_ROWS;
         s.step = MGK_AMX_PANEL;
         s.lanes = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
@@ -498,7 +498,7 @@ static void sums_of(const mgk_product *w, const Strip *s)
 {
     if (w->few)
         few_strip(w, s);
-    else if (TILED)
+    else if (TILED(w->d))
         amx_strip(w, s);
     else
         strip_of(w, s);

@@ -35,9 +35,9 @@ bool rt_number_is_whole(const char *dtype)
         v_;                                                                                        \
     })
 
-double rt_number(const char *dtype, const char *from, int64_t i)
+static inline double number(kind of, const char *from, int64_t i)
 {
-    switch (kind_of(dtype)) {
+    switch (of) {
     case F64:
         return AT(double);
     case F32:
@@ -67,4 +67,16 @@ double rt_number(const char *dtype, const char *from, int64_t i)
         break; /* rt_number_known says no */
     }
     return NAN;
+}
+
+double rt_number(const char *dtype, const char *from, int64_t i)
+{
+    return number(kind_of(dtype), from, i);
+}
+
+void rt_numbers(const char *dtype, const char *from, int64_t i, int64_t n, double *to)
+{
+    const kind of = kind_of(dtype);
+    for (int64_t k = 0; k < n; k++)
+        to[k] = number(of, from, i + k);
 }

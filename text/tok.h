@@ -5,6 +5,7 @@
 #include "text/error.h"
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -49,7 +50,8 @@ typedef enum TokNormKind {
     NORM_clean,   /* of Bert: white space is a space, controls go */
     NORM_chinese, /* of Bert: a space on both sides of each ideograph */
     NORM_nmt,
-    NORM_charsmap
+    NORM_charsmap,
+    NORM_sentencepiece /* all that its models say */
 } TokNormKind;
 typedef struct TokCharsmap { /* of SentencePiece: a double array, and what its leaves point into */
     const uint32_t *unit;
@@ -61,7 +63,8 @@ typedef struct TokNorm {
     TokNormKind kind;
     int form;              /* utf8proc options */
     const char *text, *by; /* prepend: text; replace: text by by */
-    bool left, right;      /* strip: at which ends */
+    bool left, right;      /* strip: at which ends; sentencepiece: a mark (text) is put there */
+    bool squeeze;          /* sentencepiece: of spaces one is left, of those at the ends none */
     TokCharsmap map;
 } TokNorm;
 
@@ -126,6 +129,12 @@ typedef struct TokNode {
     int32_t id; /* of the string that ends here, or -1 */
 } TokNode;
 
+typedef struct TokSeams TokSeams; /* tok_seams.h */
+typedef struct TokSeamsOnce {
+    atomic_bool made;
+    const TokSeams *seams;
+} TokSeamsOnce;
+
 typedef struct Tokenizer {
     Arena *a;
     TokModel model;
@@ -137,13 +146,17 @@ typedef struct Tokenizer {
     size_t longest, most;        /* wordpiece: bytes of a token, characters of a word */
     TokMerge *merge;
     size_t merges; /* slots, a power of two */
+    TokSeamsOnce *seams;
     VEC(TokAdded) added;
+    VEC(TokAdded) kept, known; /* of SentencePiece: pieces that no map changes; those in no text */
+    bool keeps[256];           /* such a piece begins with the byte */
     bool begins[2][256]; /* an added token, not normalized or normalized, begins with the byte */
     VEC(TokNorm) norm;
     VEC(TokSplit) split;
     VEC(int32_t) before, after; /* a document's template */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
-    VEC(TokName) name; /* by id */
+    bool sentencepiece; /* scores are summed in float32, and unknown neighbours are unknown */
+    VEC(TokName) name;  /* by id */
     VEC(TokDecode) decode;
     bool spaced;           /* without a decoder there is a space between tokens */
     const char *undecoded; /* what of its decoder is not built; NULL: all is */
@@ -153,8 +166,9 @@ typedef struct Tokenizer {
     int32_t size;          /* ids are below it */
 } Tokenizer;
 
-/* tok_read.c: from the bytes of a file. NULL: e says what is wrong, or what part of it is not
- * built. The arena has all of it but the compiled patterns, which tok_free frees. */
+/* tok_read.c: from the bytes of a file, a model of SentencePiece if its name ends with .model, else
+ * a tokenizer.json. NULL: e says what is wrong, or what part of it is not built. The arena has all
+ * of it but the compiled patterns, which tok_free frees. */
 Tokenizer *tok_parse(Arena *a, const char *path, const char *json, size_t n, TextError *e);
 void tok_free(Tokenizer *t);
 int32_t tok_named(const Tokenizer *t,
@@ -248,6 +262,12 @@ void tok_split(TokWorker *w, size_t at, const TokPiece *p, TokTake *take);
 /* tok_charsmap.c: false if the bytes are no map. */
 bool tok_charsmap_read(TokCharsmap *m, const char *bytes, size_t n);
 void tok_charsmap_apply(const TokCharsmap *m, const TokPiece *p, TokMade *made);
+/* The length of the longest key that the n bytes begin with, and its value; 0: there is none. */
+size_t tok_charsmap_longest(const TokCharsmap *m, const char *p, size_t n, const char **value,
+                            size_t *size);
+
+/* tok_sentencepiece.c */
+void tok_sentencepiece(const Tokenizer *t, const TokNorm *norm, const TokPiece *p, TokMade *m);
 
 /* tok_read_parts.c, tok_read_model.c: parts of a tokenizer.json. False after telling why. */
 typedef struct TokReader {
@@ -262,6 +282,9 @@ bool tok_json_given(const json_t *from, const char *key);
 bool tok_read_norm(TokReader *r, const json_t *n, int depth);
 bool tok_read_pre(TokReader *r, const json_t *n, int depth);
 bool tok_read_model(TokReader *r, const json_t *model);
+bool tok_read_sentencepiece(TokReader *r, const char *bytes, size_t n);
+/* The table of n merges: of those with equal pairs the last one holds. */
+void tok_put_merges(Tokenizer *t, const TokMerge *merge, size_t n);
 void tok_read_decode(TokReader *r, const json_t *n, int depth); /* see Tokenizer.undecoded */
 void tok_add_name(Tokenizer *t, int32_t id, const char *text, bool special);
 /* Once all are added. */

@@ -1,7 +1,9 @@
 /* tok_bpe.c - byte-pair encoding of one piece: of all neighbours the pair that merges first, the
- * leftmost of equals, until none is left. Short pieces are scanned; long ones (a whole text is one
- * where nothing splits it) are a linked list with a heap. Pieces seen before are remembered. */
-#include "text/tok.h"
+ * leftmost of equals, until none is left. Long pieces (a whole text is one where nothing splits it)
+ * are cut at seams. Short parts are scanned; long ones are a linked list with a heap. What was seen
+ * before is remembered. */
+#include "text/tok_seams.h"
+#include "text/tok_team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -228,34 +230,100 @@ static void remember(TokWorker *w, TokWord *word, const char *p, size_t n, size_
     w->cached_bytes += n + 2 * word->n * sizeof *word->id;
 }
 
-void tok_piece(TokWorker *w, const char *p, size_t n)
+/* Without a look at seams. */
+static void merge_piece(TokWorker *w, const char *p, size_t n)
+{
+    const Tokenizer *t = w->t;
+    size_t from = w->n;
+    first_symbols(w, p, n);
+    size_t symbols = w->n - from;
+    if (symbols) /* not if nothing is known, and there is no token for that */
+        w->n = from + (symbols <= SCANNED ? merge_scanned(t, w->id + from, w->at + from, symbols)
+                                          : merge_listed(t, w->id + from, w->at + from, symbols));
+}
+
+static void whole_piece(TokWorker *w, const char *p, size_t n)
 {
     const Tokenizer *t = w->t;
     size_t from = w->n;
     TokWord *word = n <= CACHED_LENGTH ? remembered(w, p, n) : NULL;
-    if (!n)
-        return;
     if (word && word->key) {
         for (uint32_t i = 0; i < word->n; i++)
             tok_push(w, word->id[i], (uint32_t)word->id[word->n + i]);
         return;
     }
     int32_t whole = t->model == MODEL_bpe && t->ignore_merges ? tok_table_get(&t->vocab, p, n) : -1;
-    if (whole >= 0) {
+    if (whole >= 0)
         tok_push(w, whole, 0);
-    } else if (t->model == MODEL_unigram) {
+    else if (t->model == MODEL_unigram)
         tok_unigram(w, p, n);
-    } else if (t->model == MODEL_wordpiece) {
+    else if (t->model == MODEL_wordpiece)
         tok_wordpiece(w, p, n);
-    } else if (t->model == MODEL_wordlevel) {
+    else if (t->model == MODEL_wordlevel)
         tok_wordlevel(w, p, n);
-    } else {
-        first_symbols(w, p, n);
-        size_t symbols = w->n - from;
-        if (symbols) /* not if nothing is known, and there is no token for that */
-            w->n =
-                from + (symbols <= SCANNED ? merge_scanned(t, w->id + from, w->at + from, symbols)
-                                           : merge_listed(t, w->id + from, w->at + from, symbols));
-    }
+    else
+        merge_piece(w, p, n);
     remember(w, word, p, n, from);
+}
+
+static void by_seams(TokWorker *w, const TokSeams *s, const char *p, size_t n)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        size_t from = w->n;
+        end = i + tok_next_seam(w->t, s, p + i, n - i, 0);
+        whole_piece(w, p + i, end - i);
+        for (size_t k = from; k < w->n; k++)
+            w->at[k] += (uint32_t)i;
+    }
+}
+
+/* ---- the team ------------------------------------------------------------------------------ */
+
+typedef struct Seamed {
+    const Tokenizer *t;
+    const TokSeams *s;
+    const char *p;
+    size_t n;
+    const size_t *end; /* of each part */
+} Seamed;
+
+static size_t next_seam(const void *ctx, size_t i)
+{
+    const Seamed *x = ctx;
+    return tok_next_seam(x->t, x->s, x->p, x->n, i);
+}
+
+static void encode_seamed(TokWorker *w, size_t i, void *ctx)
+{
+    const Seamed *x = ctx;
+    size_t begin = i ? x->end[i - 1] : 0;
+    by_seams(w, x->s, x->p + begin, x->end[i] - begin);
+}
+
+static void by_seams_wide(TokWorker *w, const TokSeams *s, const char *p, size_t n)
+{
+    Seamed x = {w->t, s, p, n, NULL};
+    size_t parts, *end = tok_team_ends(w, n, next_seam, &x, &parts);
+    TokShare *share = malloc(parts * sizeof *share);
+    if (!share)
+        abort();
+    x.end = end;
+    tok_team(w, parts, encode_seamed, &x, share);
+    for (size_t i = 0; i < parts; i++)
+        tok_share_take(w, &share[i], 0, i ? (uint32_t)end[i - 1] : 0);
+    free(share);
+    free(end);
+}
+
+void tok_piece(TokWorker *w, const char *p, size_t n)
+{
+    const TokSeams *s = n > CACHED_LENGTH ? tok_seams(w->t) : NULL;
+    if (!n)
+        return;
+    if (!s)
+        whole_piece(w, p, n);
+    else if (tok_is_wide(w, n))
+        by_seams_wide(w, s, p, n);
+    else
+        by_seams(w, s, p, n);
 }

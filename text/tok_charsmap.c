@@ -1,4 +1,4 @@
-/* tok_charsmap.c - the map of SentencePiece's normalization, as tokenizers reads it: whole clusters
+/* tok_charsmap.c - the map of SentencePiece's normalization. As tokenizers reads it: whole clusters
  * of up to five bytes, then characters, each by the shortest key that it begins with. */
 #include "text/tok.h"
 #include "text/tok_class.h"
@@ -39,33 +39,61 @@ bool tok_charsmap_read(TokCharsmap *m, const char *bytes, size_t n)
     return well_formed(m->text, m->size);
 }
 
-/* The value of the shortest key that the n bytes begin with; NULL: they begin with none. */
-static const char *mapped(const TokCharsmap *m, const char *p, size_t n, size_t *size)
+/* The value that a node says; NULL: the map is damaged. */
+static const char *value_at(const TokCharsmap *m, size_t node, size_t *size)
 {
+    if (node >= m->units)
+        return NULL;
+    size_t at = m->unit[node] & ~(1u << 31);
+    if (at > m->size || (at < m->size && ((unsigned char)m->text[at] & 0xc0) == 0x80))
+        return NULL;
+    const char *end = memchr(m->text + at, 0, m->size - at);
+    *size = end ? (size_t)(end - m->text) - at : m->size - at;
+    return m->text + at;
+}
+
+/* The value of the shortest key that the n bytes begin with, or of the longest; NULL: they begin
+ * with none. */
+static const char *find(const TokCharsmap *m, const char *p, size_t n, bool longest, size_t *length,
+                        size_t *size)
+{
+    const char *found = NULL;
     uint32_t unit = m->unit[0];
     size_t node = 0;
     for (size_t i = 0; i <= n; i++) {
         node ^= (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);
         if (i && (unit >> 8 & 1)) {
-            if (node >= m->units)
-                return NULL;
-            size_t at = m->unit[node] & ~(1u << 31);
-            if (at > m->size || (at < m->size && ((unsigned char)m->text[at] & 0xc0) == 0x80))
-                return NULL;
-            const char *end = memchr(m->text + at, 0, m->size - at);
-            *size = end ? (size_t)(end - m->text) - at : m->size - at;
-            return m->text + at;
+            const char *value = value_at(m, node, size);
+            if (!longest)
+                return value;
+            found = value ? value : found;
+            *length = value ? i : *length;
         }
         if (i == n || !p[i])
-            return NULL;
+            return found;
         node ^= (unsigned char)p[i];
         if (node >= m->units)
-            return NULL;
+            return found;
         unit = m->unit[node];
         if ((unit & (1u << 31 | 0xff)) != (unsigned char)p[i])
-            return NULL;
+            return found;
     }
-    return NULL;
+    return found;
+}
+
+static const char *mapped(const TokCharsmap *m, const char *p, size_t n, size_t *size)
+{
+    size_t length;
+    return find(m, p, n, false, &length, size);
+}
+
+size_t tok_charsmap_longest(const TokCharsmap *m, const char *p, size_t n, const char **value,
+                            size_t *size)
+{
+    size_t length = 0;
+    const char *found = find(m, p, n, true, &length, size);
+    *value = found ? found : *value;
+    return found ? length : 0;
 }
 
 static size_t cluster(const TokPiece *p, size_t begin)

@@ -217,6 +217,8 @@ bool tok_normalized(TokWorker *w, const TokNorm *norm, const TokPiece *p, TokMad
         stripped(norm, p, m);
     } else if (norm->kind == NORM_charsmap) {
         tok_charsmap_apply(&norm->map, p, m);
+    } else if (norm->kind == NORM_sentencepiece) {
+        tok_sentencepiece(w->t, norm, p, m);
     } else {
         by_characters(norm, p, m);
     }

@@ -135,6 +135,9 @@ int32_t tok_named(const Tokenizer *t, const char *content)
     for (size_t i = 0; i < t->added.n; i++)
         if (strcmp(t->added.data[i].text, content) == 0)
             return t->added.data[i].id;
+    for (size_t i = 0; i < t->known.n; i++)
+        if (strcmp(t->known.data[i].text, content) == 0)
+            return t->known.data[i].id;
     return tok_table_get(&t->vocab, content, strlen(content));
 }
 
@@ -230,12 +233,19 @@ void tok_free(Tokenizer *t)
 Tokenizer *tok_parse(Arena *a, const char *path, const char *json, size_t n, TextError *e)
 {
     TokReader r = {.e = e, .t = NEW(a, Tokenizer), .path = path};
+    r.t->seams = NEW(a, TokSeamsOnce);
     json_error_t je;
     *e = (TextError){0};
     r.t->a = a;
     r.t->prefix = r.t->suffix = "";
     for (int b = 0; b < 256; b++)
         r.t->char_of[b] = (uint32_t)tok_char_of_byte(b);
+    size_t length = strlen(path);
+    if (length > 6 && strcmp(path + length - 6, ".model") == 0) {
+        bool good = tok_read_sentencepiece(&r, json, n);
+        tok_sort_names(r.t);
+        return good ? r.t : NULL;
+    }
     json_t *root = json_loadb(json, n, JSON_REJECT_DUPLICATES, &je);
     if (!json_is_object(root)) {
         text_error(e, a, "%s:%d:%d: %s", path, je.line, je.column,

@@ -104,6 +104,17 @@ static void put_merge(Tokenizer *t, const TokMerge *m)
     t->merge[i] = *m;
 }
 
+void tok_put_merges(Tokenizer *t, const TokMerge *merge, size_t n)
+{
+    for (t->merges = 16; t->merges < 2 * n;)
+        t->merges *= 2;
+    t->merge = NEW_ARRAY(t->a, TokMerge, t->merges);
+    for (size_t i = 0; i < t->merges; i++)
+        t->merge[i].id = -1;
+    for (size_t i = 0; i < n; i++)
+        put_merge(t, &merge[i]);
+}
+
 /* "a b", or ["a", "b"]. */
 static bool read_merges(TokReader *r, json_t *merges, json_t *vocab)
 {
@@ -112,11 +123,7 @@ static bool read_merges(TokReader *r, json_t *merges, json_t *vocab)
     json_t *v;
     if (!json_is_array(merges) || json_array_size(merges) >= 1 << 24)
         return tok_bad(r, "model.merges", "is no list");
-    for (t->merges = 16; t->merges < 2 * json_array_size(merges);)
-        t->merges *= 2;
-    t->merge = NEW_ARRAY(t->a, TokMerge, t->merges);
-    for (i = 0; i < t->merges; i++)
-        t->merge[i].id = -1;
+    TokMerge *list = NEW_ARRAY(t->a, TokMerge, json_array_size(merges) + 1);
     json_array_foreach(merges, i, v) {
         TokMerge m = {.rank = (int32_t)i};
         const char *left = json_string_value(v), *right;
@@ -135,8 +142,9 @@ static bool read_merges(TokReader *r, json_t *merges, json_t *vocab)
             if (!merge_ids(r, vocab, left, strlen(left), right, &m))
                 return false;
         }
-        put_merge(t, &m);
+        list[i] = m;
     }
+    tok_put_merges(t, list, json_array_size(merges));
     return true;
 }
 

@@ -22,8 +22,11 @@ typedef struct TokCutter {
 bool tok_cutter_step(TokCutter *c);
 void tok_cutter_flush(TokCutter *c);
 
-/* tok_wide.c: the first split of a long piece by all workers of the team. False: it has to be done
- * from the beginning to the end, and nothing was done. */
-bool tok_split_wide(TokWorker *w, const TokPiece *p, TokTake *take);
+/* tok_wide.c: split number `at` of a long piece by all workers of the team. False: it has to be
+ * done from the beginning to the end, and nothing was done. The first takes the parts between
+ * matches on to the next split; the second, of a metaspace, takes parts that begin with a mark to
+ * this one. */
+bool tok_split_wide(TokWorker *w, size_t at, const TokPiece *p, TokTake *take);
+bool tok_marks_wide(TokWorker *w, size_t at, const TokPiece *p, TokTake *take);
 
 #endif

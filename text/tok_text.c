@@ -1,7 +1,8 @@
 /* tok_text.c - from a document to pieces: added tokens, normalization, the splits in order. Each
  * byte on its way knows which byte of the document it comes from. */
-#include "text/tok_split.h"
 #include "text/tok_class.h"
+#include "text/tok_split.h"
+#include "text/tok_team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -169,14 +170,16 @@ static void split_from(TokWorker *w, size_t at, TokPiece p)
         return;
     }
     TokSplitKind kind = w->t->split.data[at].kind;
-    if (kind == SPLIT_metaspace)
-        metaspace(w, at, p);
-    else if (kind == SPLIT_prefix_space)
+    if (kind == SPLIT_metaspace) {
+        if (!tok_marks_wide(w, at, &p, split_from))
+            metaspace(w, at, p);
+    } else if (kind == SPLIT_prefix_space) {
         prefix_space(w, at, p);
-    else if (kind == SPLIT_bytes)
+    } else if (kind == SPLIT_bytes) {
         as_bytes(w, at, p);
-    else if (at || !tok_split_wide(w, &p, split_from))
+    } else if (!tok_split_wide(w, at, &p, split_from)) {
         tok_split(w, at, &p, split_from);
+    }
 }
 
 /* ---- added tokens -------------------------------------------------------------------------- */
@@ -240,8 +243,95 @@ static const TokAdded *find_added(const Tokenizer *t, const char *p, size_t n, s
     return NULL;
 }
 
+/* Texts between added tokens, and the tokens, in order. Of a long text they wait until there
+ * are many, which the team then does together: each is by itself. */
+typedef struct Item {
+    TokPiece piece; /* empty: a token */
+    int32_t id;
+    uint32_t origin;
+} Item;
+typedef struct Cut {
+    TokWorker *w;
+    bool in_normalized, waits;
+    Item *item;
+    size_t n, cap, bytes; /* of those that wait */
+    const size_t *end;    /* of each part, while the team does them */
+} Cut;
+
+enum { WAITING = 1 << 16 };
+
+static void do_item(TokWorker *w, const Cut *c, const Item *x)
+{
+    if (!x->piece.n)
+        tok_push(w, x->id, x->origin);
+    else if (c->in_normalized)
+        split_from(w, 0, x->piece);
+    else
+        encode_plain(w, x->piece);
+}
+
+static void do_part(TokWorker *w, size_t part, void *ctx)
+{
+    const Cut *c = ctx;
+    for (size_t i = part ? c->end[part - 1] : 0; i < c->end[part]; i++)
+        do_item(w, c, &c->item[i]);
+}
+
+/* Parts of about as many bytes each. */
+static void do_together(Cut *c)
+{
+    size_t parts = 0, bytes = 0, least = c->bytes / (4 * c->w->teams);
+    size_t *end = malloc(c->n * sizeof *end);
+    TokShare *share = malloc(c->n * sizeof *share);
+    if (!end || !share)
+        abort();
+    for (size_t i = 0; i < c->n; i++) {
+        bytes += c->item[i].piece.n;
+        if (bytes > least || i + 1 == c->n) {
+            end[parts++] = i + 1;
+            bytes = 0;
+        }
+    }
+    c->end = end;
+    tok_team(c->w, parts, do_part, c, share);
+    for (size_t i = 0; i < parts; i++)
+        tok_share_take(c->w, &share[i], 0, 0);
+    free(share);
+    free(end);
+}
+
+static void do_waiting(Cut *c)
+{
+    if (tok_is_wide(c->w, c->bytes))
+        do_together(c);
+    else
+        for (size_t i = 0; i < c->n; i++)
+            do_item(c->w, c, &c->item[i]);
+    c->n = c->bytes = 0;
+}
+
+static void give(Cut *c, Item x)
+{
+    bool whole = !c->waits || x.piece.n >= TOK_WIDE;
+    if (c->n && (whole || c->n == WAITING))
+        do_waiting(c);
+    if (whole) {
+        do_item(c->w, c, &x);
+        return;
+    }
+    if (c->n == c->cap) {
+        c->cap = c->cap ? 2 * c->cap : 256;
+        c->item = realloc(c->item, c->cap * sizeof *c->item);
+        if (!c->item)
+            abort();
+    }
+    c->item[c->n++] = x;
+    c->bytes += x.piece.n;
+}
+
 static void cut_added(TokWorker *w, TokPiece p, bool in_normalized)
 {
+    Cut c = {.w = w, .in_normalized = in_normalized, .waits = tok_is_wide(w, p.n)};
     size_t from = 0, search = 0, at, k;
     for (;;) {
         const TokAdded *a =
@@ -251,17 +341,17 @@ static void cut_added(TokWorker *w, TokPiece p, bool in_normalized)
         search = after; /* what a token takes behind it may begin the next one */
         if (a && a->left && end > from)
             end = space_before(p.p, from, end);
-        if (end > from && in_normalized)
-            split_from(w, 0, tok_part(&p, from, end));
-        else if (end > from)
-            encode_plain(w, tok_part(&p, from, end));
+        if (end > from)
+            give(&c, (Item){.piece = tok_part(&p, from, end)});
         if (!a)
-            return;
-        tok_push(w, a->id, origin);
+            break;
+        give(&c, (Item){.id = a->id, .origin = origin});
         while (a->right && (k = space_at(p.p + after, p.n - after)) > 0)
             after += k;
         from = after;
     }
+    do_waiting(&c);
+    free(c.item);
 }
 
 /* Text without added tokens of the first kind. */

@@ -108,8 +108,14 @@ static size_t char_length(const char *p)
     return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
+static double sum(const Tokenizer *t, double a, double b)
+{
+    return t->sentencepiece ? (double)(float)(a + b) : a + b;
+}
+
 static void search(const Tokenizer *t, Best *best, const char *p, size_t n)
 {
+    double unknown = sum(t, t->least, -10);
     for (size_t i = 0; i <= n; i++)
         best[i] = (Best){0, 0, -1};
     for (size_t i = 0, k; i < n; i += k) {
@@ -119,19 +125,20 @@ static void search(const Tokenizer *t, Best *best, const char *p, size_t n)
         for (size_t j = i; j < n && (node = child(t, node, (uint8_t)p[j])) != NULL; j++) {
             if (node->id < 0)
                 continue;
-            offer(&best[j + 1], t->score[node->id] + best[i].score, i, node->id);
+            offer(&best[j + 1], sum(t, t->score[node->id], best[i].score), i, node->id);
             single |= j + 1 - i == k;
         }
         if (!single)
-            offer(&best[i + k], t->least - 10 + best[i].score, i, t->unk);
+            offer(&best[i + k], sum(t, unknown, best[i].score), i, t->unk);
     }
 }
 
-/* The unknown neighbours as one: a token after all, or bytes, or the unknown one. */
+/* The unknown neighbours as one: a token after all (not of SentencePiece), or bytes, or the unknown
+ * one. */
 static void unknown(TokWorker *w, const char *p, size_t begin, size_t end)
 {
     const Tokenizer *t = w->t;
-    int32_t id = tok_table_get(&t->vocab, p + begin, end - begin);
+    int32_t id = t->sentencepiece ? -1 : tok_table_get(&t->vocab, p + begin, end - begin);
     bool bytes = id < 0 && t->byte_fallback;
     for (size_t i = begin; bytes && i < end; i++)
         bytes = t->byte[(unsigned char)p[i]] >= 0;

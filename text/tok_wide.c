@@ -1,19 +1,20 @@
-/* tok_wide.c - one long piece on all cores. What a split finds from the end of a match on depends
- * only on what is behind it, if its pattern never looks back. So each worker begins somewhere, and
- * notes where its first matches end; where the matches of the one before it end at such a place,
- * both go on alike from there. What was found before that place is thrown away. */
+/* tok_wide.c - one long piece on all cores: its first split, or the pieces that begin with a mark.
+ *
+ * A split's matches from the end of a match on depend only on what is behind it, if its pattern
+ * never looks back. So each worker begins somewhere, and notes where its first matches end; where
+ * the matches of the one before it end at such a place, both go on alike from there. What was found
+ * before that place is thrown away. */
+#include "text/tok_class.h"
 #include "text/tok_split.h"
+#include "text/tok_team.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { WIDE = 1 << 18, LEAST = 1 << 15, NOTED = 256 };
+enum { NOTED = 256 };
 
 typedef struct Chunk {
     size_t begin, limit, stop;
-    TokWorker *w;
-    size_t first, last; /* its ids in w */
     size_t noted;
     struct {
         size_t at, ids;
@@ -22,122 +23,93 @@ typedef struct Chunk {
 
 typedef struct Wide {
     const TokPiece *p;
+    size_t at; /* the split */
     TokTake *take;
     Chunk *chunk;
-    size_t chunks;
-    atomic_size_t next;
 } Wide;
 
-typedef struct Hand {
-    Wide *wide;
-    TokWorker *w;
-} Hand;
-
-static TokCutter cutter(TokWorker *w, const TokPiece *p, TokTake *take, size_t from)
+static TokCutter cutter(TokWorker *w, const Wide *x, size_t from)
 {
-    return (TokCutter){
-        w, 0, p, take, &w->t->split.data[0], .from = from, .any = from > 0, .farthest = p->n};
+    return (TokCutter){.w = w,
+                       .at = x->at,
+                       .p = x->p,
+                       .take = x->take,
+                       .s = &w->t->split.data[x->at],
+                       .from = from,
+                       .any = from > 0,
+                       .farthest = x->p->n};
 }
 
 /* One that finds no end near its limit gives up: a worker before it gets there. */
-static void encode_chunk(Wide *x, Chunk *k, TokWorker *w)
+static void encode_chunk(TokWorker *w, size_t i, void *ctx)
 {
-    TokCutter c = cutter(w, x->p, x->take, k->begin);
-    size_t room = k->limit - k->begin;
+    const Wide *x = ctx;
+    Chunk *k = &x->chunk[i];
+    TokCutter c = cutter(w, x, k->begin);
+    size_t room = k->limit - k->begin, first = w->n;
     c.farthest = room < x->p->n - k->limit ? k->limit + room : x->p->n;
-    k->w = w;
-    k->first = w->n;
     while (c.from < k->limit && tok_cutter_step(&c)) {
         tok_cutter_flush(&c);
         if (k->noted < NOTED) {
             k->note[k->noted].at = c.from;
-            k->note[k->noted++].ids = w->n;
+            k->note[k->noted++].ids = w->n - first;
         }
     }
     tok_cutter_flush(&c);
     k->stop = c.from;
-    k->last = w->n;
 }
 
-static void *encode_chunks(void *ctx)
+static size_t next_character(const void *ctx, size_t i)
 {
-    const Hand *h = ctx;
-    for (size_t i; (i = atomic_fetch_add(&h->wide->next, 1)) < h->wide->chunks;)
-        encode_chunk(h->wide, &h->wide->chunk[i], h->w);
-    return NULL;
-}
-
-static void run_team(Wide *x, const TokWorker *w)
-{
-    pthread_t *thread = malloc(w->teams * sizeof *thread);
-    Hand *hand = malloc(w->teams * sizeof *hand);
-    size_t started = 1;
-    if (!thread || !hand)
-        abort();
-    for (size_t i = 0; i < w->teams; i++) {
-        w->team[i]->n = 0;
-        hand[i] = (Hand){x, w->team[i]};
-    }
-    while (started < w->teams &&
-           !pthread_create(&thread[started], NULL, encode_chunks, &hand[started]))
-        started++; /* with those there are */
-    encode_chunks(&hand[0]);
-    for (size_t i = 1; i < started; i++)
-        pthread_join(thread[i], NULL);
-    free(hand);
-    free(thread);
-}
-
-static void make_chunks(Wide *x, size_t workers)
-{
-    const TokPiece *p = x->p;
-    size_t size = p->n / (4 * workers) > LEAST ? p->n / (4 * workers) : LEAST, begin = 0;
-    x->chunk = calloc(p->n / size + 1, sizeof *x->chunk);
-    if (!x->chunk)
-        abort();
-    while (begin < p->n) {
-        size_t end = p->n - begin > size ? begin + size : p->n;
-        while (end < p->n && ((unsigned char)p->p[end] & 0xc0) == 0x80)
-            end++;
-        x->chunk[x->chunks].begin = begin;
-        x->chunk[x->chunks++].limit = end;
-        begin = end;
-    }
+    const TokPiece *p = ctx;
+    while (i < p->n && ((unsigned char)p->p[i] & 0xc0) == 0x80)
+        i++;
+    return i;
 }
 
 /* The ids of a chunk from the place `from` on; false if no match of it is known to end there. */
-static bool joined(TokWorker *w, const Chunk *k, size_t from)
+static bool joined(TokWorker *w, const Chunk *k, const TokShare *share, size_t from)
 {
-    size_t ids = k->first;
+    size_t ids = 0;
     bool found = from == k->begin && !from;
     for (size_t i = 0; i < k->noted && !found; i++)
         if (k->note[i].at == from) {
             found = true;
             ids = k->note[i].ids;
         }
-    for (size_t i = ids; found && i < k->last; i++)
-        tok_push(w, k->w->id[i], k->w->at[i]);
+    if (found)
+        tok_share_take(w, share, ids, 0);
     return found;
 }
 
-bool tok_split_wide(TokWorker *w, const TokPiece *p, TokTake *take)
+bool tok_split_wide(TokWorker *w, size_t at, const TokPiece *p, TokTake *take)
 {
-    const TokSplit *s = &w->t->split.data[0];
+    const TokSplit *s = &w->t->split.data[at];
     uint32_t back = 1;
     bool plain = s->kind == SPLIT_class || s->kind == SPLIT_words;
     if (s->kind == SPLIT_regex)
         plain = pcre2_pattern_info(s->regex, PCRE2_INFO_MAXLOOKBEHIND, &back) == 0 && !back;
-    if (!plain || w->teams < 2 || p->n < WIDE ||
+    if (!plain || !tok_is_wide(w, p->n) ||
         (s->behavior != BEHAVE_isolated && s->behavior != BEHAVE_removed))
         return false;
-    Wide x = {.p = p, .take = take};
-    make_chunks(&x, w->teams);
-    run_team(&x, w);
-    TokCutter c = cutter(w, p, take, 0);
-    for (size_t i = 0; i < x.chunks; i++) {
+    Wide x = {.p = p, .at = at, .take = take};
+    size_t chunks, *end = tok_team_ends(w, p->n, next_character, p, &chunks);
+    TokShare *share = malloc(chunks * sizeof *share);
+    x.chunk = calloc(chunks, sizeof *x.chunk);
+    if (!share || !x.chunk)
+        abort();
+    for (size_t i = 0; i < chunks; i++) {
+        x.chunk[i].begin = i ? end[i - 1] : 0;
+        x.chunk[i].limit = end[i];
+    }
+    tok_team(w, chunks, encode_chunk, &x, share);
+    size_t teams = w->teams;
+    w->teams = 0; /* the team's ids are needed until all are joined */
+    TokCutter c = cutter(w, &x, 0);
+    for (size_t i = 0; i < chunks; i++) {
         const Chunk *k = &x.chunk[i];
         while (c.from < k->limit) {
-            if (joined(w, k, c.from)) {
+            if (joined(w, k, &share[i], c.from)) {
                 c.from = k->stop;
                 c.any = c.any || k->noted;
                 break;
@@ -150,6 +122,57 @@ bool tok_split_wide(TokWorker *w, const TokPiece *p, TokTake *take)
         tok_cutter_step(&c);
         tok_cutter_flush(&c);
     }
+    w->teams = teams;
     free(x.chunk);
+    free(share);
+    free(end);
+    return true;
+}
+
+/* ---- marks --------------------------------------------------------------------------------- */
+
+typedef struct Marks {
+    const TokPiece *p;
+    size_t at; /* the split */
+    const char *mark;
+    TokTake *take;
+    const size_t *end;
+} Marks;
+
+static size_t next_mark(const void *ctx, size_t i)
+{
+    const Marks *x = ctx;
+    size_t k = strlen(x->mark);
+    while (i < x->p->n && x->p->p[i] != ' ' &&
+           (x->p->n - i < k || memcmp(x->p->p + i, x->mark, k) != 0))
+        i++;
+    return i;
+}
+
+static void encode_marked(TokWorker *w, size_t i, void *ctx)
+{
+    const Marks *x = ctx;
+    x->take(w, x->at, tok_part(x->p, i ? x->end[i - 1] : 0, x->end[i]));
+}
+
+/* A part that begins with a mark, or a space, gets none before it, and the marks of one character
+ * are the same in a part as in the whole. */
+bool tok_marks_wide(TokWorker *w, size_t at, const TokPiece *p, TokTake *take)
+{
+    const TokSplit *s = &w->t->split.data[at];
+    uint32_t c;
+    if (!tok_is_wide(w, p->n) || !s->cut || !*s->mark || tok_char(s->mark, &c) != strlen(s->mark))
+        return false;
+    Marks x = {.p = p, .at = at, .mark = s->mark, .take = take};
+    size_t parts, *end = tok_team_ends(w, p->n, next_mark, &x, &parts);
+    TokShare *share = malloc(parts * sizeof *share);
+    if (!share)
+        abort();
+    x.end = end;
+    tok_team(w, parts, encode_marked, &x, share);
+    for (size_t i = 0; i < parts; i++)
+        tok_share_take(w, &share[i], 0, 0);
+    free(share);
+    free(end);
     return true;
 }

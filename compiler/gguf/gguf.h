@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-enum { GGUF_ALIGN = 32, GGUF_RANK = 2 };
+enum { GGUF_ALIGN = 32, GGUF_RANK = 2, GGUF_DIMS = 3 }; /* dims of what is read, and written */
 
 /* Types of tensors, by their numbers in files. */
 typedef enum GgufType { GGUF_f32 = 0, GGUF_f16 = 1, GGUF_q8_0 = 8, GGUF_bf16 = 30 } GgufType;
@@ -31,8 +31,10 @@ typedef struct GgufTensor {
     const char *name;
     const GgufSource *source; /* NULL: `values` */
     const float *values;
+    const GgufSource *const *part; /* NULL, or one behind the other, from `source` on */
+    int64_t parts;
     int rank;
-    int64_t shape[GGUF_RANK]; /* the outermost first */
+    int64_t shape[GGUF_DIMS]; /* the outermost first */
     GgufType type;
     int64_t turned;  /* rows of a head whose halves are interleaved; 0: none are */
     bool from_one;   /* the model adds 1 to it */
@@ -83,7 +85,7 @@ const GgufSource *gguf_source(const Gguf *g, const char *name);
 /* Elements [first, first + n) of a tensor as floats; `buffer` takes 8 n bytes. */
 bool gguf_read(Gguf *g, const GgufSource *x, int64_t first, int64_t n, void *buffer, float *out);
 
-/* ---- gguf_family.c: metadata and tensors of the family that config.json names. */
+/* ---- gguf_family.c, gguf_experts.c: metadata and tensors of the family that config.json names. */
 bool gguf_family(Gguf *g);
 /* ---- gguf_tokens.c: metadata of the tokenizer. */
 bool gguf_tokens(Gguf *g);

@@ -4,23 +4,28 @@
  * A tensor that no row names, and a key whose value would change what is computed, is refused by
  * its name. Rotary positions of the architecture "llama" are of neighbouring elements there and of
  * the two halves of a head here: the rows of queries and keys change places. */
-#include "compiler/gguf/gguf.h"
+#include "compiler/gguf/gguf_family.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LLAMA = 1, QWEN2 = 2, QWEN3 = 4, GEMMA = 8, GEMMA2 = 16, GEMMA3 = 32 };
-enum { NORMS_AROUND = GEMMA2 | GEMMA3, ALL = 63, HEAD_NORMS = QWEN3 | GEMMA3 };
-enum { GEMMAS = GEMMA | GEMMA2 | GEMMA3 };
+enum { NORMS_AROUND = GEMMA2 | GEMMA3, HEAD_NORMS = QWEN3 | GEMMA3 | QWEN3_MOE };
+enum { GEMMAS = GEMMA | GEMMA2 | GEMMA3, TURNED = LLAMA | MIXTRAL };
 
 static const struct {
     const char *model_type, *arch;
     int is;
-} families[] = {{"llama", "llama", LLAMA},        {"mistral", "llama", LLAMA},
-                {"qwen2", "qwen2", QWEN2},        {"qwen3", "qwen3", QWEN3},
-                {"gemma", "gemma", GEMMA},        {"gemma2", "gemma2", GEMMA2},
-                {"gemma3_text", "gemma3", GEMMA3}};
+} families[] = {{"llama", "llama", LLAMA},
+                {"mistral", "llama", LLAMA},
+                {"qwen2", "qwen2", QWEN2},
+                {"qwen3", "qwen3", QWEN3},
+                {"gemma", "gemma", GEMMA},
+                {"gemma2", "gemma2", GEMMA2},
+                {"gemma3_text", "gemma3", GEMMA3},
+                {"mixtral", "llama", MIXTRAL},
+                {"qwen2_moe", "qwen2moe", QWEN2_MOE},
+                {"qwen3_moe", "qwen3moe", QWEN3_MOE}};
 
 /* turned: 'q' or 'k', whose rows change places; one: the model adds 1 to it (Gemma's norms). */
 static const struct {
@@ -33,15 +38,15 @@ static const struct {
     {"self_attn.k_proj.weight", "attn_k.weight", ALL, 'k', false},
     {"self_attn.v_proj.weight", "attn_v.weight", ALL, 0, false},
     {"self_attn.o_proj.weight", "attn_output.weight", ALL, 0, false},
-    {"self_attn.q_proj.bias", "attn_q.bias", LLAMA | QWEN2, 'q', false},
-    {"self_attn.k_proj.bias", "attn_k.bias", LLAMA | QWEN2, 'k', false},
-    {"self_attn.v_proj.bias", "attn_v.bias", LLAMA | QWEN2, 0, false},
+    {"self_attn.q_proj.bias", "attn_q.bias", LLAMA | QWEN2 | QWEN2_MOE, 'q', false},
+    {"self_attn.k_proj.bias", "attn_k.bias", LLAMA | QWEN2 | QWEN2_MOE, 'k', false},
+    {"self_attn.v_proj.bias", "attn_v.bias", LLAMA | QWEN2 | QWEN2_MOE, 0, false},
     {"self_attn.o_proj.bias", "attn_output.bias", LLAMA, 0, false},
     {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD_NORMS, 0, true},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD_NORMS, 0, true},
-    {"mlp.gate_proj.weight", "ffn_gate.weight", ALL, 0, false},
-    {"mlp.up_proj.weight", "ffn_up.weight", ALL, 0, false},
-    {"mlp.down_proj.weight", "ffn_down.weight", ALL, 0, false},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", DENSE, 0, false},
+    {"mlp.up_proj.weight", "ffn_up.weight", DENSE, 0, false},
+    {"mlp.down_proj.weight", "ffn_down.weight", DENSE, 0, false},
     {"mlp.gate_proj.bias", "ffn_gate.bias", LLAMA, 0, false},
     {"mlp.up_proj.bias", "ffn_up.bias", LLAMA, 0, false},
     {"mlp.down_proj.bias", "ffn_down.bias", LLAMA, 0, false},
@@ -52,24 +57,15 @@ static const struct {
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", NORMS_AROUND, 0, true},
 };
 
-typedef struct Family {
-    Gguf *g;
-    const char *model_type;
-    int is;
-    int64_t layers, hidden, heads, kv_heads, head, positions, vocab;
-    double theta;
-    const json_t *rope; /* rope_parameters, or rope_scaling: of full attention */
-} Family;
-
 /* ---- config.json --------------------------------------------------------------------------- */
 
-static const json_t *key(const Family *f, const char *name)
+const json_t *gguf_key(const Family *f, const char *name)
 {
     const json_t *v = json_object_get(f->g->config, name);
     return v && !json_is_null(v) ? v : NULL;
 }
 
-static bool bad_key(const Family *f, const char *name, const char *why)
+bool gguf_bad_key(const Family *f, const char *name, const char *why)
 {
     const json_t *v = json_object_get(f->g->config, name);
     char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -79,13 +75,12 @@ static bool bad_key(const Family *f, const char *name, const char *why)
     return false;
 }
 
-/* A whole number of at least 1; `without` where it is missing, 0: it may not be. */
-static bool whole(const Family *f, const char *name, int64_t without, int64_t *out)
+bool gguf_whole(const Family *f, const char *name, int64_t without, int64_t *out)
 {
-    const json_t *v = key(f, name);
+    const json_t *v = gguf_key(f, name);
     *out = v ? json_integer_value(v) : without;
     return (*out >= 1 && *out < (int64_t)1 << 31) ||
-           bad_key(f, name, "a whole number from 1 is needed");
+           gguf_bad_key(f, name, "a whole number from 1 is needed");
 }
 
 static double number(const json_t *v, double without)
@@ -100,20 +95,20 @@ static bool is_word(const json_t *v, const char *word)
 
 static const json_t *first_of(const Family *f, const char *a, const char *b)
 {
-    return key(f, a) ? key(f, a) : key(f, b);
+    return gguf_key(f, a) ? gguf_key(f, a) : gguf_key(f, b);
 }
 
 /* The activation is none of the metadata: the family has it. */
 static bool check_activation(const Family *f)
 {
     const json_t *v =
-        f->is & GEMMAS ? first_of(f, "hidden_activation", "hidden_act") : key(f, "hidden_act");
+        f->is & GEMMAS ? first_of(f, "hidden_activation", "hidden_act") : gguf_key(f, "hidden_act");
     const bool gelu =
         !v || is_word(v, "gelu_pytorch_tanh") || (f->is == GEMMA && is_word(v, "gelu"));
     if (f->is & GEMMAS ? gelu : !v || is_word(v, "silu"))
         return true;
-    return bad_key(
-        f, key(f, "hidden_activation") && f->is & GEMMAS ? "hidden_activation" : "hidden_act",
+    return gguf_bad_key(
+        f, gguf_key(f, "hidden_activation") && f->is & GEMMAS ? "hidden_activation" : "hidden_act",
         f->is & GEMMAS ? "llama.cpp computes gelu_pytorch_tanh in this family"
                        : "llama.cpp computes silu in this family");
 }
@@ -121,37 +116,40 @@ static bool check_activation(const Family *f)
 /* Of `every` layers all but the last attend to a window; 1: none does. */
 static bool check_windows(const Family *f, int every)
 {
-    const json_t *types = key(f, "layer_types"), *pattern = key(f, "sliding_window_pattern");
+    const json_t *types = gguf_key(f, "layer_types"),
+                 *pattern = gguf_key(f, "sliding_window_pattern");
     for (size_t i = 0; types && i < (size_t)f->layers; i++)
         if (is_word(json_array_get(types, i), "sliding_attention") != ((int)i % every < every - 1))
-            return bad_key(f, "layer_types", "llama.cpp has another pattern in this family");
+            return gguf_bad_key(f, "layer_types", "llama.cpp has another pattern in this family");
     if (!types && pattern && json_integer_value(pattern) != every)
-        return bad_key(f, "sliding_window_pattern", "llama.cpp has another in this family");
+        return gguf_bad_key(f, "sliding_window_pattern", "llama.cpp has another in this family");
     return true;
 }
 
 static bool check_gemma(const Family *f)
 {
-    const json_t *scale = key(f, "query_pre_attn_scalar"), *cap = key(f, "attn_logit_softcapping");
+    const json_t *scale = gguf_key(f, "query_pre_attn_scalar"),
+                 *cap = gguf_key(f, "attn_logit_softcapping");
     if (f->is == GEMMA)
         return true;
     if (number(scale, 256) != (double)f->head)
-        return bad_key(f, "query_pre_attn_scalar", "only the size of a head is written");
+        return gguf_bad_key(f, "query_pre_attn_scalar", "only the size of a head is written");
     if (f->is == GEMMA3 && cap)
-        return bad_key(f, "attn_logit_softcapping", "llama.cpp has none in this family");
+        return gguf_bad_key(f, "attn_logit_softcapping", "llama.cpp has none in this family");
     if (f->is == GEMMA2 && (json_object_get(f->g->config, "attn_logit_softcapping") && !cap))
-        return bad_key(f, "attn_logit_softcapping", "llama.cpp always has one in this family");
+        return gguf_bad_key(f, "attn_logit_softcapping", "llama.cpp always has one in this family");
     if (f->is == GEMMA2 && json_object_get(f->g->config, "final_logit_softcapping") &&
-        !key(f, "final_logit_softcapping"))
-        return bad_key(f, "final_logit_softcapping", "llama.cpp always has one in this family");
-    if (!key(f, "sliding_window"))
-        return bad_key(f, "sliding_window", "it is needed");
-    const json_t *rope = json_object_get(key(f, "rope_parameters"), "sliding_attention");
+        !gguf_key(f, "final_logit_softcapping"))
+        return gguf_bad_key(f, "final_logit_softcapping",
+                            "llama.cpp always has one in this family");
+    if (!gguf_key(f, "sliding_window"))
+        return gguf_bad_key(f, "sliding_window", "it is needed");
+    const json_t *rope = json_object_get(gguf_key(f, "rope_parameters"), "sliding_attention");
     const json_t *local =
-        rope ? json_object_get(rope, "rope_theta") : key(f, "rope_local_base_freq");
+        rope ? json_object_get(rope, "rope_theta") : gguf_key(f, "rope_local_base_freq");
     if (f->is == GEMMA3 && number(local, 10000) != 10000)
-        return bad_key(f, rope ? "rope_parameters" : "rope_local_base_freq",
-                       "llama.cpp has 10000 for the layers with a window");
+        return gguf_bad_key(f, rope ? "rope_parameters" : "rope_local_base_freq",
+                            "llama.cpp has 10000 for the layers with a window");
     return check_windows(f, f->is == GEMMA2 ? 2 : 6);
 }
 
@@ -162,14 +160,14 @@ static bool check(const Family *f)
         double value;
     } fixed[] = {{"partial_rotary_factor", 1}, {"pretraining_tp", 1}};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (number(key(f, fixed[i].name), fixed[i].value) != fixed[i].value)
-            return bad_key(f, fixed[i].name, "only 1 is written");
-    if (json_is_true(key(f, "use_sliding_window")))
-        return bad_key(f, "use_sliding_window", "llama.cpp has no windows in this family");
-    if (json_is_true(key(f, "use_bidirectional_attention")))
-        return bad_key(f, "use_bidirectional_attention", "a model that generates is causal");
-    if (key(f, "quantization_config"))
-        return bad_key(f, "quantization_config", "weights of fewer bits are not read");
+        if (number(gguf_key(f, fixed[i].name), fixed[i].value) != fixed[i].value)
+            return gguf_bad_key(f, fixed[i].name, "only 1 is written");
+    if (json_is_true(gguf_key(f, "use_sliding_window")))
+        return gguf_bad_key(f, "use_sliding_window", "llama.cpp has no windows in this family");
+    if (json_is_true(gguf_key(f, "use_bidirectional_attention")))
+        return gguf_bad_key(f, "use_bidirectional_attention", "a model that generates is causal");
+    if (gguf_key(f, "quantization_config"))
+        return gguf_bad_key(f, "quantization_config", "weights of fewer bits are not read");
     if (!(f->is & GEMMAS) && !check_windows(f, 1))
         return false;
     return check_activation(f) && (!(f->is & GEMMAS) || check_gemma(f));
@@ -258,29 +256,31 @@ static bool write_rope(const Family *f)
 /* rope_parameters, of transformers 5, have the rate with them; before, it was a key of its own. */
 static void find_rope(Family *f)
 {
-    const json_t *all = key(f, "rope_parameters");
+    const json_t *all = gguf_key(f, "rope_parameters");
     if (json_object_get(all, "full_attention"))
         all = json_object_get(all, "full_attention");
-    f->rope = all ? all : key(f, "rope_scaling");
+    f->rope = all ? all : gguf_key(f, "rope_scaling");
     f->theta = number(json_object_get(all, "rope_theta"),
-                      number(key(f, "rope_theta"), f->is == GEMMA3 ? 1e6 : 10000));
+                      number(gguf_key(f, "rope_theta"), f->is == GEMMA3 ? 1e6 : 10000));
 }
 
 static bool write_sizes(Family *f)
 {
     Gguf *g = f->g;
     int64_t ffn;
-    if (!whole(f, "num_hidden_layers", 0, &f->layers) || !whole(f, "hidden_size", 0, &f->hidden) ||
-        !whole(f, "num_attention_heads", 0, &f->heads) ||
-        !whole(f, "num_key_value_heads", f->heads, &f->kv_heads) ||
-        !whole(f, "head_dim", f->hidden / f->heads, &f->head) ||
-        !whole(f, "vocab_size", 0, &f->vocab) || !whole(f, "intermediate_size", 0, &ffn) ||
-        !whole(f, "max_position_embeddings", f->is & GEMMAS ? 8192 : 0, &f->positions))
+    if (!gguf_whole(f, "num_hidden_layers", 0, &f->layers) ||
+        !gguf_whole(f, "hidden_size", 0, &f->hidden) ||
+        !gguf_whole(f, "num_attention_heads", 0, &f->heads) ||
+        !gguf_whole(f, "num_key_value_heads", f->heads, &f->kv_heads) ||
+        !gguf_whole(f, "head_dim", f->hidden / f->heads, &f->head) ||
+        !gguf_whole(f, "vocab_size", 0, &f->vocab) ||
+        !gguf_whole(f, "intermediate_size", 0, &ffn) ||
+        !gguf_whole(f, "max_position_embeddings", f->is & GEMMAS ? 8192 : 0, &f->positions))
         return false;
     find_rope(f);
     int64_t context = f->positions;
-    const json_t *window = key(f, "sliding_window");
-    if (f->is == LLAMA && window && json_integer_value(window) < context) {
+    const json_t *window = gguf_key(f, "sliding_window");
+    if (f->is & TURNED && window && json_integer_value(window) < context) {
         context = json_integer_value(window);
         diag_notice(g->s->diag,
                     "llama.cpp has no windows in this family: the file's context is %lld "
@@ -297,7 +297,7 @@ static bool write_sizes(Family *f)
     gguf_u32(g, ".attention.key_length", f->head);
     gguf_u32(g, ".attention.value_length", f->head);
     gguf_u32(g, ".rope.dimension_count", f->head);
-    gguf_f32(g, ".attention.layer_norm_rms_epsilon", number(key(f, "rms_norm_eps"), 1e-6));
+    gguf_f32(g, ".attention.layer_norm_rms_epsilon", number(gguf_key(f, "rms_norm_eps"), 1e-6));
     return true;
 }
 
@@ -305,25 +305,28 @@ static void write_gemma(const Family *f)
 {
     Gguf *g = f->g;
     if (f->is == GEMMA2)
-        gguf_f32(g, ".attn_logit_softcapping", number(key(f, "attn_logit_softcapping"), 50));
-    if (f->is == GEMMA2 || key(f, "final_logit_softcapping"))
-        gguf_f32(g, ".final_logit_softcapping", number(key(f, "final_logit_softcapping"), 30));
+        gguf_f32(g, ".attn_logit_softcapping", number(gguf_key(f, "attn_logit_softcapping"), 50));
+    if (f->is == GEMMA2 || gguf_key(f, "final_logit_softcapping"))
+        gguf_f32(g, ".final_logit_softcapping", number(gguf_key(f, "final_logit_softcapping"), 30));
     if (f->is & NORMS_AROUND)
-        gguf_u32(g, ".attention.sliding_window", json_integer_value(key(f, "sliding_window")));
+        gguf_u32(g, ".attention.sliding_window", json_integer_value(gguf_key(f, "sliding_window")));
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-/* Matrices have the type that is asked for, as far as their rows are whole blocks; others f32. */
+GgufType gguf_matrix_type(const Gguf *g, int64_t n)
+{
+    return g->type == GGUF_q8_0 && n % 32 != 0 ? GGUF_f16 : g->type;
+}
+
+/* Vectors are f32. */
 static bool add(const Family *f, const GgufSource *x, const char *name, char turned, bool norm)
 {
     Gguf *g = f->g;
     GgufTensor t = {.name = name, .source = x, .rank = x->rank, .from_one = norm && f->is & GEMMAS};
-    memcpy(t.shape, x->shape, sizeof t.shape);
-    t.type = x->rank < 2                                     ? GGUF_f32
-             : g->type == GGUF_q8_0 && x->shape[1] % 32 != 0 ? GGUF_f16
-                                                             : g->type;
-    if (turned && f->is == LLAMA)
+    memcpy(t.shape, x->shape, sizeof x->shape);
+    t.type = x->rank < 2 ? GGUF_f32 : gguf_matrix_type(g, x->shape[1]);
+    if (turned && f->is & TURNED)
         t.turned = f->head;
     if (turned &&
         (x->shape[0] != f->head * (turned == 'q' ? f->heads : f->kv_heads) || f->head % 2))
@@ -350,7 +353,15 @@ static bool add_layer(const Family *f, int64_t layer, int64_t *taken)
             return false;
         *taken += x != NULL;
     }
-    return true;
+    return gguf_experts_layer(f, layer, taken);
+}
+
+static bool takes(const GgufTensor *t, const GgufSource *x)
+{
+    bool found = t->source == x;
+    for (int64_t i = 0; i < t->parts && !found; i++)
+        found = t->part[i] == x;
+    return found;
 }
 
 /* The first tensor that no row takes. */
@@ -360,7 +371,7 @@ static bool refuse_rest(const Family *f, bool head)
         const char *name = f->g->source.data[i].name;
         bool used = !strcmp(name, "lm_head.weight") && !head;
         for (size_t k = 0; k < f->g->tensor.n && !used; k++)
-            used = f->g->tensor.data[k].source && f->g->tensor.data[k].source->name == name;
+            used = takes(&f->g->tensor.data[k], &f->g->source.data[i]);
         if (!used)
             return gguf_refuse(f->g, 611, "%s is a tensor that %s does not have in llama.cpp", name,
                                f->model_type);
@@ -373,7 +384,7 @@ static bool add_tensors(const Family *f)
     const GgufSource *embed = gguf_source(f->g, "model.embed_tokens.weight"),
                      *norm = gguf_source(f->g, "model.norm.weight"),
                      *head = gguf_source(f->g, "lm_head.weight");
-    const json_t *said = key(f, "tie_word_embeddings");
+    const json_t *said = gguf_key(f, "tie_word_embeddings");
     const bool tied = said ? json_is_true(said) : (f->is & GEMMAS) != 0;
     int64_t taken = 2 + (head != NULL);
     if (!embed || !norm || (!tied && !head))
@@ -420,7 +431,7 @@ bool gguf_family(Gguf *g)
              : g->type == GGUF_f16  ? 1
              : g->type == GGUF_q8_0 ? 7
                                     : 32);
-    if (!write_sizes(&f) || !check(&f) || !write_rope(&f))
+    if (!write_sizes(&f) || !gguf_experts_sizes(&f) || !check(&f) || !write_rope(&f))
         return false;
     write_gemma(&f);
     return add_tensors(&f);

@@ -178,19 +178,20 @@ static int64_t row_of(const GgufTensor *t, int64_t r)
 /* Rows of a vector are its elements where they take turns, else it is one row. */
 static bool put_tensor(Gguf *g, const GgufTensor *t, FILE *out)
 {
-    const int64_t row = t->rank > 1 ? t->shape[1] : t->turned ? 1 : t->shape[0];
-    const int64_t rows = elements(t) / row;
+    const int64_t row = t->rank > 1 ? t->shape[t->rank - 1] : t->turned ? 1 : t->shape[0];
+    const int64_t rows = elements(t) / row, each = t->part ? rows / t->parts : rows;
     float *v = calloc((size_t)row, sizeof *v);
     void *buffer = calloc((size_t)row, 8);
     bool good = v && buffer;
     for (int64_t r = 0; good && r < rows; r++) {
-        good = gguf_read(g, t->source, row_of(t, r) * row, row, buffer, v);
+        const GgufSource *from = t->part ? t->part[r / each] : t->source;
+        good = gguf_read(g, from, row_of(t, r % each) * row, row, buffer, v);
         for (int64_t i = 0; good && t->from_one && i < row; i++)
             v[i] += 1;
         if (good && too_large(t->type, v, row))
             good =
                 gguf_refuse(g, 612, "%s has a number that %s cannot hold; --type f32 or bf16 can",
-                            t->source->name, t->type == GGUF_f16 ? "f16" : "q8_0");
+                            from->name, t->type == GGUF_f16 ? "f16" : "q8_0");
         if (good)
             put_row(out, t->type, v, row, buffer);
     }

@@ -451,26 +451,31 @@ typedef struct moving {
     const char *dtype;
     char *const *stored;
     int64_t begin;
-    const char *in;
-    char *converted;
+    char *in, *converted;
 } moving;
+
+enum { SOME = 256 }; /* numbers that are converted together */
 
 static void convert_and_put(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const moving *m = ctx;
     mg_dtype to = m->x->form->tensor->dtype;
-    char *out = m->converted + begin * mg_dtype_bytes(to);
+    const bool same = strcmp(m->dtype, rt_dtype_name(to)) == 0;
     (void)scratch;
-    for (int64_t i = begin; i < end; i++) {
-        double v = rt_number(m->dtype, m->in, i);
-        if (to == MG_F64)
-            ((double *)m->converted)[i] = v;
-        else if (to == MG_BF16)
-            ((uint16_t *)m->converted)[i] = mg_to_bf16((float)v);
-        else
-            ((float *)m->converted)[i] = (float)v;
+    for (int64_t i = begin; i < end && !same; i += SOME) {
+        double v[SOME];
+        const int64_t n = end - i < SOME ? end - i : SOME;
+        rt_numbers(m->dtype, m->in, i, n, v);
+        for (int64_t k = 0; k < n; k++)
+            if (to == MG_F64)
+                ((double *)m->converted)[i + k] = v[k];
+            else if (to == MG_BF16)
+                ((uint16_t *)m->converted)[i + k] = mg_to_bf16((float)v[k]);
+            else
+                ((float *)m->converted)[i + k] = (float)v[k];
     }
-    rt_whole_put(m->x, m->stored, m->begin + begin, end - begin, out);
+    rt_whole_put(m->x, m->stored, m->begin + begin, end - begin,
+                 (same ? m->in : m->converted) + begin * mg_dtype_bytes(to));
 }
 
 /* Number i of the catalog, from its file, a piece at a time. */

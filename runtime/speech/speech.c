@@ -50,15 +50,20 @@ void rt_speech_wrong(const TextError *e)
 
 /* ---- finding -------------------------------------------------------------------------------- */
 
-/* tokenizer.json in a folder, or in that of a file; NULL: there is none. */
+/* tokenizer.json in a folder, or in that of a file, or else tokenizer.model; NULL: neither. */
 static const char *in_folder(Arena *a, const char *where)
 {
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
     struct stat st;
     if (!where || stat(where, &st))
         return NULL;
-    const char *path = S_ISDIR(st.st_mode) ? arena_printf(a, "%s/tokenizer.json", where)
-                                           : chat_beside(a, where, "tokenizer.json");
-    return access(path, F_OK) == 0 ? path : NULL;
+    for (int i = 0; i < 2; i++) {
+        const char *path = S_ISDIR(st.st_mode) ? arena_printf(a, "%s/%s", where, names[i])
+                                               : chat_beside(a, where, names[i]);
+        if (access(path, F_OK) == 0)
+            return path;
+    }
+    return NULL;
 }
 
 static const char *find(Arena *a, const mg_run *r)
@@ -70,7 +75,8 @@ static const char *find(Arena *a, const mg_run *r)
     if (given && !S_ISDIR(st.st_mode))
         return given;
     if (given && !(path = in_folder(a, given)))
-        rt_die(RT_BAD_DATA, "--tokenizer %s: the folder has no tokenizer.json", given);
+        rt_die(RT_BAD_DATA,
+               "--tokenizer %s: the folder has no tokenizer.json and no tokenizer.model", given);
     if (given)
         return path;
     path = in_folder(a, r->options->init);

@@ -1,6 +1,8 @@
 """Programs that speak text: prompts, stops, conversations and batches by a tokenizer, against token ids and mgc tok."""
 
 import array
+import base64
+import gzip
 import json
 import os
 import re
@@ -62,15 +64,15 @@ class Speech(mgctest.Case):
     def says(self, *args, program="./gen", **how):
         return self.trains(program, *args, **how)
 
-    def ids(self, text):
+    def ids(self, text, file="hf/tokenizer.json"):
         """By mgc tok."""
         self.write("text.jsonl", json.dumps({"text": text}) + "\n")
-        r = self.mgc("tok", "--tokenizer", "hf/tokenizer.json", "-o", "ids", "text.jsonl")
+        r = self.mgc("tok", "--tokenizer", file, "-o", "ids", "text.jsonl")
         self.assertEqual(r.returncode, 0, r.err)
         return list(array.array("H", self.read("ids.bin")))
 
-    def text(self, ids):
-        r = subprocess.run([DECODE, self.path("hf/tokenizer.json")], input=json.dumps(ids) + "\n", capture_output=True, text=True, check=True)
+    def text(self, ids, file="hf/tokenizer.json"):
+        r = subprocess.run([DECODE, self.path(file)], input=json.dumps(ids) + "\n", capture_output=True, text=True, check=True)
         return "".join(json.loads(r.stdout))
 
     def answers(self, records, *args, code=0):
@@ -99,6 +101,19 @@ class Speech(mgctest.Case):
                     self.assertEqual(self.says("--init", "hf", "--sample", 40, "--prompt", prompt, *draws).out, want[k], name)
             together = self.says("--init", "hf", "--sample", 40, "--prompt", prompts[0], "--prompt", prompts[1], *GREEDY).out
             self.assertEqual(together, "== 1\n" + want[0] + "== 2\n" + want[1])
+
+    def test_sentencepiece(self):
+        """A folder with tokenizer.model alone: prompts and text by it."""
+        with gzip.open(os.path.join(GOLDEN, "sentencepiece.json.gz")) as f:
+            golden = json.load(f)["kinds"]["llama"]["model"]
+        self.model()
+        with open(self.path("hf/tokenizer.model"), "wb") as f:
+            f.write(base64.b64decode(golden))
+        ids = self.ids("In the beginning", "hf/tokenizer.model")
+        self.assertEqual(self.text(ids, "hf/tokenizer.model"), "In the beginning")
+        more = [int(x) for x in self.says("--init", "hf", "--ids", "--sample", 30, "--prompt", " ".join(map(str, ids)), *GREEDY).out.split()]
+        both = self.text(ids + more, "hf/tokenizer.model")
+        self.assertEqual(self.says("--init", "hf", "--sample", 30, "--prompt", "In the beginning", *GREEDY).out, screen(both[len("In the beginning"):]) + "\n")
 
     def test_ends(self):
         """eos_token_id of generation_config.json (a number or a list) and of config.json; a stop of several tokens is not shown."""
@@ -251,7 +266,7 @@ class Speech(mgctest.Case):
         os.remove(self.path("hf/tokenizer.json"))
         self.assertEqual(self.says(*args).err, "")
         self.assertIn("no tokenizer beside the weights", self.says("--init", "hf", "--chat", "--system", "x", code=2).err)
-        self.assertIn("has no tokenizer.json", self.says(*args, "--tokenizer", "hf", code=65).err)
+        self.assertIn("has no tokenizer.json and no tokenizer.model", self.says(*args, "--tokenizer", "hf", code=65).err)
         self.assertIn("none/x", self.says(*args, "--tokenizer", "none/x", code=65).err)
         self.assertIn("--tokenizer DIR names", self.says("--init", "hf", "--sample", 3, "--prompt", "Hello", code=2).err)
         self.tokenizer(template="{% for m in messages %}{{ m.content }}{% endfor %}\n{{ raise_exception('no roles') }}")

@@ -72,10 +72,11 @@ class Tok(mgctest.Case):
         self.write("b.txt", "a" * 200_000 + " " * 200_000 + "1" * 99_999 + "\r\n" * 50_000 + "x")
         self.write("c.txt", "".join(r.choice((" ", "\n", "'s", "12345", "e\u0301", "\u4e16", "  a", "it's")) for _ in range(250_000)))
         self.write("d.txt", "".join(r.choice(some) * r.choice((1, 1, 90)) for _ in range(150)))
-        files = "a.txt", "b.txt", "c.txt", "d.txt"
-        kinds = [os.path.join(GOLDEN, x + ".json") for x in ("gpt2", "llama3")]
-        for name in ("bert", "t5", "empty"):
-            self.write(name + ".json", json.dumps(golden["kinds"][name]["tokenizer"]))
+        self.write("e.txt", "".join(r.choice((" a b", "\u2581", "\u2581\u2581x", "\n\n", "\u4e16\u754c", "\U0001f600", " the", "qz ", "\u0e01")) for _ in range(120_000)))
+        files = "a.txt", "b.txt", "c.txt", "d.txt", "e.txt"
+        kinds = [os.path.join(GOLDEN, x + ".json") for x in ("gpt2", "llama2", "llama3")]
+        for name, kind in golden["kinds"].items():
+            self.write(name + ".json", json.dumps(kind["tokenizer"]))
             kinds.append(name + ".json")
         one = sorted(os.sched_getaffinity(0))[:1]
         for kind in kinds:

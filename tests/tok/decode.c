@@ -24,14 +24,18 @@ static void decode_line(TokStream *s, const char *line, size_t size)
 
 int main(int argc, char **argv)
 {
+    enum { MOST = 64 << 20 };
     char *line = NULL;
     size_t cap = 0;
     FILE *f = argc == 2 ? fopen(argv[1], "rb") : NULL;
     TextError e = {0};
     Arena *a = arena_new();
-    if (!f || getdelim(&line, &cap, EOF, f) < 0 || fclose(f))
+    if (!f)
         return 2;
-    Tokenizer *t = tok_parse(a, argv[1], line, strlen(line), &e);
+    char *file = arena_alloc(a, MOST);
+    const size_t size = fread(file, 1, MOST, f);
+    fclose(f);
+    Tokenizer *t = tok_parse(a, argv[1], file, size, &e);
     const bool good = t && !t->undecoded;
     if (!good)
         puts(t ? t->undecoded : e.text);

@@ -142,6 +142,19 @@ def kinds(texts, size, small):
     return out
 
 
+def read_ids(name):
+    """The ids of each document of NAME.bin."""
+    with open(name + ".idx", "rb") as f:
+        index = f.read()
+    (n,) = struct.unpack_from("<Q", index, 18)
+    with open(name + ".bin", "rb") as f:
+        ids, at, out = array.array("H", f.read()), 0, []
+    for k in array.array("i", index[34:34 + 4 * n]):
+        out.append(list(ids[at:at + k]))
+        at += k
+    return out
+
+
 def ids_of(spec, texts):
     with tempfile.TemporaryDirectory() as d:
         with open(d + "/t.json", "w", encoding="utf-8") as f:
@@ -149,15 +162,7 @@ def ids_of(spec, texts):
         with open(d + "/a.jsonl", "w", encoding="utf-8") as f:
             f.writelines(json.dumps({"text": t}) + "\n" for t in texts)
         subprocess.run([MGC, "tok", "--tokenizer", d + "/t.json", "-o", d + "/o", d + "/a.jsonl"], check=True, stdout=subprocess.DEVNULL)
-        with open(d + "/o.idx", "rb") as f:
-            index = f.read()
-        (n,) = struct.unpack_from("<Q", index, 18)
-        with open(d + "/o.bin", "rb") as f:
-            ids, at, out = array.array("H", f.read()), 0, []
-        for k in array.array("i", index[34:34 + 4 * n]):
-            out.append(list(ids[at:at + k]))
-            at += k
-    return out
+        return read_ids(d + "/o")
 
 
 def main():

@@ -29,6 +29,11 @@ CASES = {
     "gemma3": ({**GEMMA, "model_type": "gemma3_text", "query_pre_attn_scalar": 32, "sliding_window": 16, "num_hidden_layers": 7,
                 "rope_theta": 1e6, "rope_local_base_freq": 10000.0,
                 "layer_types": ["sliding_attention"] * 5 + ["full_attention", "sliding_attention"]}, "F32", "gemma", "f32"),
+    "mixtral": ({**SIZES, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None}, "BF16", "fallback", "q8_0"),
+    "qwen2_moe": ({**SIZES, "model_type": "qwen2_moe", "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 48, "norm_topk_prob": False,
+                   "shared_expert_intermediate_size": 64, "decoder_sparse_step": 1, "mlp_only_layers": [], "use_sliding_window": False}, "BF16", "qwen2", "q8_0"),
+    "qwen3_moe": ({**SIZES, "model_type": "qwen3_moe", "head_dim": 32, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                   "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}, "F32", "qwen2", "bf16"),
     "bytes": ({**SIZES, "model_type": "llama", "vocab_size": 256, "bos_token_id": None, "eos_token_id": None}, "F32", None, "q8_0"),
 }
 
@@ -84,6 +89,25 @@ def tokenizer(kind):
     return file, config
 
 
+def experts(config):
+    """The tensors of a sparse layer in place of its three matrices."""
+    h, kind = config["hidden_size"], config["model_type"]
+    if kind == "mixtral":
+        f, n, gate, one = config["intermediate_size"], config["num_local_experts"], "block_sparse_moe.gate.weight", "block_sparse_moe.experts.{}.{}.weight"
+        names = "w1", "w3", "w2"
+    else:
+        f, n, gate, one = config["moe_intermediate_size"], config["num_experts"], "mlp.gate.weight", "mlp.experts.{}.{}.weight"
+        names = "gate_proj", "up_proj", "down_proj"
+    out = {gate: [n, h]}
+    for e in range(n):
+        out.update({one.format(e, names[0]): [f, h], one.format(e, names[1]): [f, h], one.format(e, names[2]): [h, f]})
+    if kind == "qwen2_moe":
+        s = config["shared_expert_intermediate_size"]
+        out.update({"mlp.shared_expert.gate_proj.weight": [s, h], "mlp.shared_expert.up_proj.weight": [s, h], "mlp.shared_expert.down_proj.weight": [h, s],
+                    "mlp.shared_expert_gate.weight": [1, h]})
+    return out
+
+
 def shapes(config):
     h, f, v = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     d = config.get("head_dim") or h // config["num_attention_heads"]
@@ -98,9 +122,11 @@ def shapes(config):
                 "mlp.down_proj.weight": [h, f], "input_layernorm.weight": [h], "post_attention_layernorm.weight": [h]}
         if kind in ("gemma2", "gemma3_text"):
             each.update({"pre_feedforward_layernorm.weight": [h], "post_feedforward_layernorm.weight": [h]})
-        if kind in ("qwen3", "gemma3_text"):
+        if kind in ("mixtral", "qwen2_moe", "qwen3_moe"):
+            each = {k: s for k, s in each.items() if not k.startswith("mlp.")} | experts(config)
+        if kind in ("qwen3", "gemma3_text", "qwen3_moe"):
             each.update({"self_attn.q_norm.weight": [d], "self_attn.k_norm.weight": [d]})
-        if kind == "qwen2" or config.get("attention_bias"):
+        if kind in ("qwen2", "qwen2_moe") or config.get("attention_bias"):
             each.update({"self_attn.q_proj.bias": [q], "self_attn.k_proj.bias": [kv], "self_attn.v_proj.bias": [kv]})
         if config.get("attention_bias"):
             each["self_attn.o_proj.bias"] = [h]

@@ -19,7 +19,8 @@ import gguf
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ARCH = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3"}
+ARCH = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3",
+        "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
 TYPES = {"f32": gguf.GGMLQuantizationType.F32, "f16": gguf.GGMLQuantizationType.F16, "bf16": gguf.GGMLQuantizationType.BF16,
          "q8_0": gguf.GGMLQuantizationType.Q8_0}
 FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16, "bf16": gguf.LlamaFileType.MOSTLY_BF16,
@@ -41,27 +42,43 @@ def tensors_of(name, stored):
     arch = ARCH[config["model_type"]]
     number = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
     table = gguf.get_tensor_name_map(number, config["num_hidden_layers"])
-    out = {}
+    out, experts = {}, {}
     for k, t in stored.items():
         w = numbers(*t)
-        if arch == "llama" and re.search(r"q_proj|k_proj", k):
-            w = permute(w, config["num_attention_heads"] if "q_proj" in k else config["num_key_value_heads"])
-        if arch.startswith("gemma") and k.endswith("norm.weight"):
-            w = w + np.float32(1)
-        written = table.get_name(k, try_suffixes=(".weight", ".bias"))
-        type_ = TYPES["f32"] if w.ndim < 2 else TYPES["f16"] if kind == "q8_0" and w.shape[-1] % 32 else TYPES[kind]
-        out[written] = (type_, list(w.shape), gguf.quants.quantize(w, type_).tobytes())
-    scaling = config.get("rope_scaling") or {}
-    if scaling.get("rope_type") == "llama3":
-        d = config["head_dim"]
-        freqs = 1.0 / config["rope_theta"] ** (np.arange(0, d, 2, dtype=np.float64) / d)
-        low, high, old = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["original_max_position_embeddings"]
-        factors = []
-        for wave in 2 * np.pi / freqs:
-            smooth = (old / wave - low) / (high - low)
-            factors.append(1 if wave < old / high else scaling["factor"] if wave > old / low else 1 / ((1 - smooth) / scaling["factor"] + smooth))
-        out["rope_freqs.weight"] = (TYPES["f32"], [d // 2], np.array(factors, np.float32).tobytes())
+        of = re.fullmatch(r"(.*\.experts)\.(\d+)\.(\w+)\.weight", k)
+        if of:  # of all experts one tensor, as the converter stacks them
+            experts.setdefault(f"{of[1]}.{of[3]}.weight", []).append((int(of[2]), w))
+            continue
+        out.update(tensor_of(table, config, arch, kind, k, w))
+    for k, parts in experts.items():
+        out.update(tensor_of(table, config, arch, kind, k, np.stack([w for _, w in sorted(parts, key=lambda p: p[0])])))
+    out.update(rope_factors(config))
     return out
+
+
+def tensor_of(table, config, arch, kind, k, w):
+    w = w.squeeze()
+    if arch == "llama" and re.search(r"q_proj|k_proj", k):
+        w = permute(w, config["num_attention_heads"] if "q_proj" in k else config["num_key_value_heads"])
+    if arch.startswith("gemma") and k.endswith("norm.weight"):
+        w = w + np.float32(1)
+    written = table.get_name(k, try_suffixes=(".weight", ".bias"))
+    type_ = TYPES["f32"] if w.ndim < 2 or "ffn_gate_inp" in written else TYPES["f16"] if kind == "q8_0" and w.shape[-1] % 32 else TYPES[kind]
+    return {written: (type_, list(w.shape), gguf.quants.quantize(w, type_).tobytes())}
+
+
+def rope_factors(config):
+    scaling = config.get("rope_scaling") or {}
+    if scaling.get("rope_type") != "llama3":
+        return {}
+    d = config["head_dim"]
+    freqs = 1.0 / config["rope_theta"] ** (np.arange(0, d, 2, dtype=np.float64) / d)
+    low, high, old = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["original_max_position_embeddings"]
+    factors = []
+    for wave in 2 * np.pi / freqs:
+        smooth = (old / wave - low) / (high - low)
+        factors.append(1 if wave < old / high else scaling["factor"] if wave > old / low else 1 / ((1 - smooth) / scaling["factor"] + smooth))
+    return {"rope_freqs.weight": (TYPES["f32"], [d // 2], np.array(factors, np.float32).tobytes())}
 
 
 def meta_of(name):
@@ -81,6 +98,12 @@ def meta_of(name):
         m.update({".rope.scaling.type": scaling, ".rope.scaling.factor": rope["factor"]})
     if scaling == "yarn":
         m[".rope.scaling.original_context_length"] = rope["original_max_position_embeddings"]
+    if arch.endswith("moe") or name == "mixtral":
+        m.update({".expert_count": config.get("num_experts") or config["num_local_experts"], ".expert_used_count": config["num_experts_per_tok"]})
+    if arch.endswith("moe"):
+        m[".expert_feed_forward_length"] = config["moe_intermediate_size"]
+    if arch == "qwen2moe":
+        m[".expert_shared_feed_forward_length"] = config["shared_expert_intermediate_size"]
     if arch == "gemma2":
         m.update({".attn_logit_softcapping": 50.0, ".final_logit_softcapping": 30.0})
     if arch in ("gemma2", "gemma3"):
