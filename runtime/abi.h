@@ -539,7 +539,8 @@ typedef struct mg_pipe_op {
                  * that kind that was not waited for yet */
     uint8_t in, out; /* message buffers: of what was received (RECV_*), of what is sent (SEND_*) */
     uint16_t stage;
-    uint16_t with; /* SEND_*, RECV_*: the number of operations behind it that begin with it */
+    uint16_t with; /* SEND_*, RECV_*: the number of operations behind it that begin with it; F: 1
+                    * if it and the B or I behind it are a pair */
     uint16_t slot; /* for the emitted program: the copy of activations */
     int32_t microbatch;
     float at, lasts; /* predicted, of compute operations and END: us from the step's start */
