@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      39
+#define MG_ABI      40
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -558,6 +558,9 @@ const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p);
 void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
 /* Called before each operation; false at the end of the table. (Records the operation's start.) */
 bool mg_phase(mg_run *r, const mg_pipe_op *o);
+/* Do the two of a pair run beside each other? Not where bytes are poisoned that an action was the
+ * last to use: which that is depends on the order. */
+bool mg_joins(const mg_run *r);
 /* This rank's place among the ranks along these axes. */
 int mg_place(const mg_run *r, uint32_t axes);
 

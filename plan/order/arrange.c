@@ -93,7 +93,9 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
 {
     const Action *a = v->a;
     v->sends = needs_links(a);
-    v->seconds = v->sends ? PLAN_LATE * a->seconds : a->seconds;
+    v->seconds = !v->sends   ? a->seconds * (s->placed ? s->p->device->link_slowdown : 1)
+                 : s->placed ? a->seconds
+                             : PLAN_LATE * a->seconds;
     v->touch = NEW_ARRAY(s->tmp, Touch, a->noperands + 1);
     v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
     for (int k = 0; k < a->noperands; k++) {

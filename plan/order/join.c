@@ -129,15 +129,6 @@ static void join(const Plan *p, Program *g)
     stretch_streams(p, j->body, 1, (size_t)end);
     const double apart = alone(p, g, loop[0]) + alone(p, g, loop[1]);
     j->hides = apart - timeline_stretch(p, j->body, 1, end, 0);
-    if (getenv("JOIN_DEBUG")) {
-        double sum[RESOURCE_count] = {0};
-        for (int i = 1; i < end; i++) {
-            const Action *a = &j->body->actions.data[i];
-            sum[resource_of(a)] += a->seconds;
-            fprintf(stderr, "%4d %d s%d %9.2f %9.2f %8.2f %s%s\n", i, a->joined, a->stream, 1e6 * a->begin, 1e6 * a->end, 1e6 * a->exposed, needs_links(a) ? "COMM " : "", name_str(p->module->names, a->name));
-        }
-        fprintf(stderr, "apart %g body %g arithmetic %g bandwidth %g links %g\n", apart, apart - j->hides, sum[RESOURCE_arithmetic], sum[RESOURCE_bandwidth], sum[RESOURCE_links]);
-    }
     if (j->hides > WORTH * apart) {
         find_from(p, j, g);
         g->pipe->join = j;
