@@ -9,17 +9,15 @@
  *   context    after context, up to timeline: the same, of @train alone.
  *   experts    after experts, up to timeline: the same, of @train alone.
  *   turns      after turns, up to timeline: the same, of @train alone.
- *   pairs      after turns, up to timeline: the same, of @train alone; then with the decisions on the
- *              way, but without its own.
- *   stages     after stages, up to timeline, with the decisions on the way.
- *   offload    the decision of frontier, and after frontier up to place; then streams and timeline.
- *              Where nothing is said of it, first the decision of frontier, and if that does not
- *              fit, after frontier up to place, with the decisions on the way.
- *   frontier   after frontier, up to place: what a choice needs, and the sum of what it takes. The
- *              decision behind it is not made yet, and is taken as "nothing beside the rest".
- *   once       after frontier, up to place, and from there up to timeline; as if with overlap.
- *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
- *              timeline. What the backward part keeps is in the module already.
+ *   pairs      after turns, up to timeline: the same, of @train alone; then with the decisions on
+ * the way, but without its own. stages     after stages, up to timeline, with the decisions on the
+ * way. offload    the decision of frontier, and after frontier up to place; then streams and
+ * timeline. Where nothing is said of it, first the decision of frontier, and if that does not fit,
+ * after frontier up to place, with the decisions on the way. frontier   after frontier, up to
+ * place: what a choice needs, and the sum of what it takes. The decision behind it is not made yet,
+ * and is taken as "nothing beside the rest". once       after frontier, up to place, and from there
+ * up to timeline; as if with overlap. overlap    after overlap, up to place; then, with collectives
+ * that are late, from there up to timeline. What the backward part keeps is in the module already.
  *   optimizer  after optimizer, up to place; then from there up to timeline. The decision behind it
  *              is not made yet.
  *   logits     after logits, up to timeline. All else is in the module already.

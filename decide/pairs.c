@@ -1,7 +1,7 @@
 /* pairs.c - whether an F of a pipeline's table is beside the B behind it, layer by layer
  * (plan/order/join.c), by plans that are made with both.
  *
- * What one microbatch sends, as to experts on other machines, is then beside what another computes.
+ * So rows go to experts on other machines beside what another microbatch computes.
  * It takes a microbatch more under way in a chunk, twice as many with one chunk a rank, and what
  * both phases make beside each other: memory that layers could keep more in. And it begins and ends
  * later. So it is not even tried where little is waited for; then by rough plans, with what layers
@@ -65,8 +65,7 @@ void pairs_choose(Module *m, const Device *d)
         return;
     const double rough = seconds_with(m, d, PAIRS_none, true, &waits);
     l->pairs = PAIRS_none;
-    if (waits < WAITS * rough ||
-        seconds_with(m, d, PAIRS_all, true, &other) > (1 - WORTH) * rough)
+    if (waits < WAITS * rough || seconds_with(m, d, PAIRS_all, true, &other) > (1 - WORTH) * rough)
         return;
     const double without = seconds_with(m, d, PAIRS_none, false, &waits);
     const double with = seconds_with(m, d, PAIRS_all, false, &other);

@@ -87,7 +87,10 @@ static void check_cut(Elab *e, const NodeList *options)
 static int pairs_of(const Elab *e, const Node *pairs)
 {
     const char *word = pairs ? word_of(e, pairs->a) : NULL;
-    return !word ? PAIRS_auto : !strcmp(word, "all") ? PAIRS_all : !strcmp(word, "none") ? PAIRS_none : PAIRS_auto;
+    return !word                   ? PAIRS_auto
+           : !strcmp(word, "all")  ? PAIRS_all
+           : !strcmp(word, "none") ? PAIRS_none
+                                   : PAIRS_auto;
 }
 
 /* chunks and group are of schedules that have several chunks a rank. */
@@ -163,8 +166,9 @@ static void check_rows(Elab *e, const Node *axis)
 
 /* Of the options of an axis: words, then those with a value, of which the last is a list. */
 enum { HEADS = 1, RING, ROWS, GATHER, WORDS, STAGES = WORDS + 5 };
-static const char *const axis_options[] = {"zigzag",   "heads",  "ring",  "rows",  "gather", "schedule",
-                                           "chunks", "group", "bound", "pairs",  "stages", NULL};
+static const char *const axis_options[] = {"zigzag", "heads",    "ring",   "rows",
+                                           "gather", "schedule", "chunks", "group",
+                                           "bound",  "pairs",    "stages", NULL};
 
 /* Is an option's value there, and of its kind? Else told. */
 static bool check_value(Elab *e, const Node *o, int which)

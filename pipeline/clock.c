@@ -22,7 +22,7 @@ PipePair pipe_pair(const PipeCosts *c, const PipeAction *of)
     return (PipePair){cost_of(c, of[0]), cost_of(c, of[1])};
 }
 
-/* What the two of a pair hide of each other. */
+/* The time that the two of a pair hide of each other. */
 static double hidden_of(const PipeCosts *c, const PipeAction *of)
 {
     if (!c->layers)

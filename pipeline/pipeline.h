@@ -160,7 +160,7 @@ int pipe_schedule_chunks(PipeSchedule s);
 typedef struct PipeForm {
     PipeSchedule schedule;
     int ranks, chunks, microbatches;
-    int group; /* interleaved: microbatches that a chunk takes in turn; 0: as many as ranks */
+    int group;  /* interleaved: microbatches that a chunk takes in turn; 0: as many as ranks */
     bool pairs; /* 1f1b, interleaved: each F beside the B behind it, and one F more before them */
 } PipeForm;
 

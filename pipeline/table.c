@@ -185,9 +185,9 @@ static PipeAction nth(const PipeForm *f, int rank, int k, PipeKind kind)
     return (PipeAction){kind, chunk * f->ranks + rank, first + in % size, 0, false};
 }
 
-/* In pairs a microbatch is a pair longer under way on each rank, there and back: a rank begins two F
- * before the one behind it, as where it has several chunks, and one more, since no microbatch is in
- * both of a pair. */
+/* In pairs a microbatch is a pair longer under way on each rank, there and back: a rank begins two
+ * F before the one behind it, as where it has several chunks, and one more, since no microbatch is
+ * in both of a pair. */
 static void row_interleaved(Row r, const PipeForm *f, int rank)
 {
     int n = f->microbatches * f->chunks;

@@ -70,7 +70,7 @@ static const char *step_of(const Loop *l)
     return l->reverse ? "--" : "++";
 }
 
-/* What is left of the layers of a phase. */
+/* The layers that are left of a phase. */
 static void emit_rest(JoinWriter *j, int phase, const char *left)
 {
     const Writer *w = j->w;
@@ -144,6 +144,7 @@ void emit_join(Writer *w)
 void emit_join_call(const Writer *w, int depth)
 {
     fprintf(w->e->out,
-            "%*sif (o->with && mg_joins(r)) {\n%*s%s_pair(r, base, o);\n%*so++;\n%*sbreak;\n%*s}\n", depth * 4,
-            "", depth * 4 + 4, "", w->entry, depth * 4 + 4, "", depth * 4 + 4, "", depth * 4, "");
+            "%*sif (o->with && mg_joins(r)) {\n%*s%s_pair(r, base, o);\n%*so++;\n%*sbreak;\n%*s}\n",
+            depth * 4, "", depth * 4 + 4, "", w->entry, depth * 4 + 4, "", depth * 4 + 4, "",
+            depth * 4, "");
 }

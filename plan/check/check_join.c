@@ -119,9 +119,8 @@ static bool check_body(Check *c)
                 b->actions.data[0].kind == ACT_loop && b->actions.data[want - 1].kind == ACT_end;
     for (size_t i = 1; good && i + 1 < want; i++) {
         const Action *a = &b->actions.data[i];
-        const Loop *l = a->joined == 1 || a->joined == 2
-                            ? &g->loops.data[j->loop[a->joined - 1]]
-                            : NULL;
+        const Loop *l =
+            a->joined == 1 || a->joined == 2 ? &g->loops.data[j->loop[a->joined - 1]] : NULL;
         const int from = j->from[i];
         good = l && from > l->begin && from < l->end && !seen[from] &&
                is_same(a, &g->actions.data[from]);

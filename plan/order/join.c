@@ -5,7 +5,7 @@
  *   as one stretch        compute   F attend  B dup ddown  F up down  B dup' ...
  *                         links     B to experts  F to experts  B back  F back ...
  *
- * What one microbatch sends is beside what another computes. The order is that of any stretch
+ * So one microbatch sends while another computes. The order is that of any stretch
  * (arrange.c), of buffers that have their places: what touches the same bytes keeps its order
  * within a phase, and phases have nothing in common (place.c puts what they make in bytes of their
  * own). Streams and waits are chosen as everywhere, and proved as everywhere (check_join.c). */
@@ -95,7 +95,7 @@ static PipeJoin *both_bodies(const Plan *p, const Program *g, const int *loop)
     return j;
 }
 
-/* Which action of the program each is: ids are of one action each. */
+/* Sets which action of the program each is: ids are of one action each. */
 static void find_from(const Plan *p, PipeJoin *j, const Program *g)
 {
     const size_t n = j->body->actions.n;

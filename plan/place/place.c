@@ -76,7 +76,7 @@ static int by_peak(const void *x, const void *y)
 typedef struct Placed {
     size_t n;
     int *first, *last, *at, *phase; /* as in Item */
-    int64_t *begin, *end;   /* bytes */
+    int64_t *begin, *end;           /* bytes */
 } Placed;
 
 static Placed room_for(size_t n, Arena *a)
@@ -247,15 +247,15 @@ static int busiest(const Packing *p, int actions, Arena *a, int64_t *max)
     return at;
 }
 
-/* Which phase of a pair a buffer is of. */
+/* The phase of a pair that a buffer is of. */
 static int phase_of(const Program *g, const Buffer *b)
 {
     const int first = pipe_joined(g, b->first), last = pipe_joined(g, b->last);
     return first == last ? first : 0;
 }
 
-/* The most bytes that are alive while the phases of a pair run beside each other: as much of each as
- * it ever has, and the rest. */
+/* The most bytes that are alive while the phases of a pair run beside each other: as much of each
+ * as it ever has, and the rest. */
 static int64_t busiest_pair(const Packing *p, const Program *g, Arena *a)
 {
     int64_t max = 0;

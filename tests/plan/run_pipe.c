@@ -228,4 +228,3 @@ void run_pipe(Runner *r)
     }
     free(w);
 }
-

@@ -11,11 +11,11 @@ typedef struct Runner {
     const Program *prog;
     unsigned char *const *arenas; /* of each rank */
     int64_t ranks;
-    unsigned char *arena; /* of the rank that runs */
-    const mg_pipe_op *op; /* of a pipeline, which runs */
+    unsigned char *arena;   /* of the rank that runs */
+    const mg_pipe_op *op;   /* of a pipeline, which runs */
     const mg_pipe_op *pair; /* of whose two operations Pipe.join's actions are, while they run */
-    int stage;            /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
-    int64_t *iteration;   /* per loop: its index now */
+    int stage;              /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
+    int64_t *iteration;     /* per loop: its index now */
     KernelRun *kernel;
     void *ctx;
     uint64_t *order;

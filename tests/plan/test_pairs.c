@@ -96,7 +96,8 @@ static void beside(void **state)
     }
 }
 
-/* A pair takes what both take less what the layers of both hide, and without pairs there is none. */
+/* A pair takes what both take less what the layers of both hide, and without pairs there is none.
+ */
 static void hides(void **state)
 {
     (void)state;
@@ -150,10 +151,10 @@ static bool damage(Made *x, PipeJoin *j, int kind, uint64_t *rng)
     case 5: { /* what a phase writes lies where the other has something */
         const Loop *l[2] = {&x->p->train->loops.data[j->loop[0]],
                             &x->p->train->loops.data[j->loop[1]]};
-        const Action *f = &x->p->train->actions.data[l[0]->begin + 1 +
-                                                     draw_int(rng, l[0]->end - l[0]->begin - 1)];
-        const Action *b = &x->p->train->actions.data[l[1]->begin + 1 +
-                                                     draw_int(rng, l[1]->end - l[1]->begin - 1)];
+        const Action *f = &x->p->train->actions
+                               .data[l[0]->begin + 1 + draw_int(rng, l[0]->end - l[0]->begin - 1)];
+        const Action *b = &x->p->train->actions
+                               .data[l[1]->begin + 1 + draw_int(rng, l[1]->end - l[1]->begin - 1)];
         Buffer *mine = NULL, *other = NULL;
         for (int k = 0; k < f->noperands; k++)
             if (f->operand[k].write)
@@ -176,7 +177,7 @@ static bool damage(Made *x, PipeJoin *j, int kind, uint64_t *rng)
     }
 }
 
-/* What is accepted computes the same. */
+/* A plan that is accepted computes the same. */
 static void faults(void **state)
 {
     (void)state;

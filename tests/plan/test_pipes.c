@@ -94,7 +94,8 @@ static const Case cases[] = {
     {&mixtral, "interleaved" PAIRS, "pp=2 ep=2; layers pp:2; experts ep; batch ep", 2},
     {&dense, "interleaved" PAIRS, "pp=2 ep=2; layers_3 pp:2; experts ep; batch ep", 2},
     {&dropless, "1f1b" PAIRS, "pp=2 ep=2; layers pp; experts ep>; batch ep", 2},
-    {&llama, "interleaved" PAIRS, "pp=2 tp=2; layers pp:2=3,1,3,0; kv_heads tp; ffn tp; vocab tp; seq tp", 1},
+    {&llama, "interleaved" PAIRS,
+     "pp=2 tp=2; layers pp:2=3,1,3,0; kv_heads tp; ffn tp; vocab tp; seq tp", 1},
     {&llama, "1f1b" PAIRS, "dp=2 pp=2; layers pp; batch dp; state dp; grads dp; params dp", 2},
     {&llama, "1f1b" PAIRS, "pp=4; layers pp", 1},
 };
