@@ -12,8 +12,6 @@
 #include "plan/order/streams.h"
 #include "plan/order/order.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The part of a pair's time that has to be saved. */
