@@ -119,8 +119,8 @@ static void check_numbers(Elab *e, const NodeList *options, int schedule)
              what[schedule]);
     else if (pairs && pairs_of(e, pairs) == PAIRS_auto)
         fail(e, pairs->a->span, 341,
-             "pairs = all puts each forward beside the backward behind it, pairs = none no one; "
-             "without the option the faster of the two is taken");
+             "'pairs' is all (each forward beside the backward behind it) or none; without it the "
+             "faster of the two is taken");
 }
 
 static const Node *word(const Elab *e, const NodeList *options, const char *name)
