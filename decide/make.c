@@ -1,6 +1,6 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Eleven rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Twelve rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
@@ -9,15 +9,15 @@
  *   context    after context, up to timeline: the same, of @train alone.
  *   experts    after experts, up to timeline: the same, of @train alone.
  *   turns      after turns, up to timeline: the same, of @train alone.
- *   stages     after stages, up to timeline, with the decisions on the way.
- *   offload    the decision of frontier, and after frontier up to place; then streams and timeline.
- *              Where nothing is said of it, first the decision of frontier, and if that does not
- *              fit, after frontier up to place, with the decisions on the way.
- *   frontier   after frontier, up to place: what a choice needs, and the sum of what it takes. The
- *              decision behind it is not made yet, and is taken as "nothing beside the rest".
- *   once       after frontier, up to place, and from there up to timeline; as if with overlap.
- *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
- *              timeline. What the backward part keeps is in the module already.
+ *   pairs      after turns, up to timeline: the same, of @train alone; then with the decisions on
+ * the way, but without its own. stages     after stages, up to timeline, with the decisions on the
+ * way. offload    the decision of frontier, and after frontier up to place; then streams and
+ * timeline. Where nothing is said of it, first the decision of frontier, and if that does not fit,
+ * after frontier up to place, with the decisions on the way. frontier   after frontier, up to
+ * place: what a choice needs, and the sum of what it takes. The decision behind it is not made yet,
+ * and is taken as "nothing beside the rest". once       after frontier, up to place, and from there
+ * up to timeline; as if with overlap. overlap    after overlap, up to place; then, with collectives
+ * that are late, from there up to timeline. What the backward part keeps is in the module already.
  *   optimizer  after optimizer, up to place; then from there up to timeline. The decision behind it
  *              is not made yet.
  *   logits     after logits, up to timeline. All else is in the module already.
@@ -36,6 +36,7 @@
 #include "decide/once.h"
 #include "decide/optimizer.h"
 #include "decide/overlap.h"
+#include "decide/pairs.h"
 #include "decide/pieces.h"
 #include "decide/stages.h"
 #include "plan/asserts.h"
@@ -71,6 +72,12 @@ static PassStatus decide_experts(PlanJob *j)
 static PassStatus decide_turns(PlanJob *j)
 {
     pieces_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_pairs(PlanJob *j)
+{
+    pairs_choose(j->m, j->d);
     return PASS_ok;
 }
 

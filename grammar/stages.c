@@ -83,6 +83,16 @@ static void check_cut(Elab *e, const NodeList *options)
         config_integer(e, cut->a->list.data[i], 0, &n, 341);
 }
 
+/* `pairs = all` or `pairs = none`; PAIRS_auto: something else, or nothing. */
+static int pairs_of(const Elab *e, const Node *pairs)
+{
+    const char *word = pairs ? word_of(e, pairs->a) : NULL;
+    return !word                   ? PAIRS_auto
+           : !strcmp(word, "all")  ? PAIRS_all
+           : !strcmp(word, "none") ? PAIRS_none
+                                   : PAIRS_auto;
+}
+
 /* chunks and group are of schedules that have several chunks a rank. */
 static void check_numbers(Elab *e, const NodeList *options, int schedule)
 {
@@ -103,6 +113,14 @@ static void check_numbers(Elab *e, const NodeList *options, int schedule)
     } else if (group) {
         config_integer(e, group->a, 1, &n, 341);
     }
+    const Node *pairs = option(e, options, "pairs");
+    if (pairs && schedule != S_1F1B && schedule != S_INTERLEAVED)
+        fail(e, pairs->at, 341, "%s has no pairs to choose: 1f1b and interleaved have",
+             what[schedule]);
+    else if (pairs && pairs_of(e, pairs) == PAIRS_auto)
+        fail(e, pairs->a->span, 341,
+             "'pairs' is all (each forward beside the backward behind it) or none; without it the "
+             "faster of the two is taken");
 }
 
 static const Node *word(const Elab *e, const NodeList *options, const char *name)
@@ -147,15 +165,15 @@ static void check_rows(Elab *e, const Node *axis)
 }
 
 /* Of the options of an axis: words, then those with a value, of which the last is a list. */
-enum { HEADS = 1, RING, ROWS, GATHER, WORDS, STAGES = WORDS + 4 };
+enum { HEADS = 1, RING, ROWS, GATHER, WORDS, STAGES = WORDS + 5 };
 static const char *const axis_options[] = {"zigzag", "heads",    "ring",   "rows",
                                            "gather", "schedule", "chunks", "group",
-                                           "bound",  "stages",   NULL};
+                                           "bound",  "pairs",    "stages", NULL};
 
 /* Is an option's value there, and of its kind? Else told. */
 static bool check_value(Elab *e, const Node *o, int which)
 {
-    static const char *const examples[] = {"1f1b", "2", "4", "1.5", "[3, 2]"};
+    static const char *const examples[] = {"1f1b", "2", "4", "1.5", "all", "[3, 2]"};
     if (which < WORDS && o->kind == N_NAMED)
         fail(e, o->at, 324, "'%s' takes no value", axis_options[which]);
     else if (which >= WORDS && o->kind != N_NAMED)
@@ -309,6 +327,7 @@ void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, La
                              .table = which == S_TABLE ? schedule->a->text : NULL,
                              .chunks = (int)v,
                              .group = (int)n,
+                             .pairs = pairs_of(e, option(e, options, "pairs")),
                              .span = kept->span};
     const Node *cut = option(e, options, "stages");
     if (cut)

@@ -103,6 +103,10 @@ typedef struct Pipeline {
     const char *table; /* the file of a schedule in PyTorch's grammar, or NULL */
     int chunks;        /* 1 or more */
     int group;         /* interleaved; 0: as many as ranks */
+    /* 1f1b and interleaved: is an F beside the B behind it, layer by layer (plan/order/join.c)?
+     * PAIRS_auto: decision `pairs` says; as long as it has not, they are not. */
+    enum { PAIRS_auto, PAIRS_none, PAIRS_all } pairs;
+    double paired[2]; /* seconds of a step without pairs and with, by the plans of that decision */
     /* Per stage, how many layers. Before pass shard: as the layout says, or decision `stages`;
      * none: as the pass finds it. */
     VEC(int64_t) layers;

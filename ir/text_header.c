@@ -220,6 +220,11 @@ static void read_pipeline(Reader *r)
     p->chunks = (int)text_want_int(r, 1, MAX_STAGES);
     text_want_word(r, "group");
     p->group = (int)text_want_int(r, 0, MAX_STAGES);
+    if (text_take_word(r, "pairs")) {
+        p->pairs = text_take_word(r, "all") ? PAIRS_all : PAIRS_none;
+        if (p->pairs == PAIRS_none)
+            text_want_word(r, "none");
+    }
     s = r->t.span;
     const bool cut = text_take_word(r, "layers");
     if (cut || text_take_word(r, "stages")) {

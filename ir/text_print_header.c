@@ -79,6 +79,8 @@ static void print_pipeline(const Module *m, FILE *out)
     if (p->table)
         print_text(" table", p->table, out);
     fprintf(out, " chunks %d group %d", p->chunks, p->group);
+    if (p->pairs)
+        fputs(p->pairs == PAIRS_all ? " pairs all" : " pairs none", out);
     for (size_t s = 0; s < p->layers.n; s++)
         fprintf(out, "%s%lld",
                 s               ? ", "

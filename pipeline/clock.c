@@ -22,6 +22,15 @@ PipePair pipe_pair(const PipeCosts *c, const PipeAction *of)
     return (PipePair){cost_of(c, of[0]), cost_of(c, of[1])};
 }
 
+/* The time that the two of a pair hide of each other. */
+static double hidden_of(const PipeCosts *c, const PipeAction *of)
+{
+    if (!c->layers)
+        return c->hidden;
+    const int64_t forward = c->layers[of[0].stage], back = c->layers[of[1].stage];
+    return c->hidden * (double)(forward < back ? forward : back);
+}
+
 /* The time of an operation; both of a pair are shorter by the same part. */
 static double length_of(const PipeCosts *c, const PipeOps *ops, size_t i)
 {
@@ -31,7 +40,7 @@ static double length_of(const PipeCosts *c, const PipeOps *ops, size_t i)
         return cost_of(c, a);
     const PipeAction of[2] = {ops->data[i - behind].action, ops->data[i - behind + 1].action};
     const PipePair pair = pipe_pair(c, of);
-    return cost_of(c, a) * (1 - c->hidden / (pair.forward + pair.back));
+    return cost_of(c, a) * (1 - hidden_of(c, of) / (pair.forward + pair.back));
 }
 
 /* Seconds of what goes beside before an operation that computes, and behind the one before. */

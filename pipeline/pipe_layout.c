@@ -56,7 +56,8 @@ const PipeTable *pipe_of_layout(const Module *m, int64_t microbatches)
     PipeForm f = {.ranks = (int)mesh_size(m, l->axis),
                   .chunks = l->chunks,
                   .microbatches = (int)microbatches,
-                  .group = l->group};
+                  .group = l->group,
+                  .pairs = l->pairs == PAIRS_all};
     if (l->table) {
         const PipeTable *t = table_of_file(m, l->table);
         return t && numbers_agree(m, t, microbatches) ? t : NULL;

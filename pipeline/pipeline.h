@@ -160,7 +160,8 @@ int pipe_schedule_chunks(PipeSchedule s);
 typedef struct PipeForm {
     PipeSchedule schedule;
     int ranks, chunks, microbatches;
-    int group; /* interleaved: microbatches that a chunk takes in turn; 0: as many as ranks */
+    int group;  /* interleaved: microbatches that a chunk takes in turn; 0: as many as ranks */
+    bool pairs; /* 1f1b, interleaved: each F beside the B behind it, and one F more before them */
 } PipeForm;
 
 /* NULL after telling which numbers would do. */
@@ -271,12 +272,14 @@ bool pipe_prove(Arena *a, const PipeProgram *p, Diag *d, PipeProof *proof);
 /* ---- clock.c -------------------------------------------------------------------------------- */
 
 /* Time by stage; B takes what I and W take. A message takes `send`, both its ends as long. A pair
- * takes what its actions take, less `hidden`: at most the shorter of them. To gather or reduce a
+ * takes what its actions take, less `hidden`: at most the shorter of them; where there are layers,
+ * less that for each layer of the stage that has fewer of the two. To gather or reduce a
  * stage takes its `unshard` or `reduce` (NULL: nothing is); while it is, what computes does 1 -
  * `slows` of what it does alone. */
 typedef struct PipeCosts {
     const double *forward, *input, *weight;
     double send, hidden;
+    const int64_t *layers; /* NULL, or of a stage */
     const double *unshard, *reduce;
     double slows;
 } PipeCosts;

@@ -68,6 +68,7 @@ static void compute(Slots *s, PipeAction a)
     if (a.kind == PIPE_F)
         s->slot_of[c] = take(s->tmp, &s->slot);
     op.slot = s->slot_of[c];
+    op.with = a.pair;
     if (a.kind == PIPE_B || a.kind == PIPE_W || t->forward)
         give(&s->slot, op.slot);
     if (pipe_recv_of(t, a, &message)) {

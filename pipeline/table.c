@@ -120,6 +120,10 @@ static bool legal(Diag *d, PipeForm *f)
         return legal_groups(d, f);
     }
     const Schedule *s = &schedules[f->schedule];
+    if (f->pairs && f->schedule != PIPE_1F1B) {
+        diag_error(d, (Span){0}, 581, "%s has no pairs: 1f1b and interleaved can have", s->name);
+        return false;
+    }
     if (f->chunks != s->chunks) {
         if (s->placement == MG_V)
             diag_error(d, (Span){0}, 581, "%s has 2 chunks a rank, there and back, not %d", s->name,
@@ -133,6 +137,7 @@ static bool legal(Diag *d, PipeForm *f)
         diag_error(d, (Span){0}, 581, "%s has no groups of microbatches: interleaved has", s->name);
         return false;
     }
+    f->group = f->pairs ? f->microbatches : 0;
     if (f->schedule == PIPE_DUALPIPE_V && f->microbatches < stages) {
         diag_error(d, (Span){0}, 581,
                    "dualpipe-v has at least as many microbatches as stages: %d of %d ranks, not %d",
@@ -171,9 +176,41 @@ static void row_gpipe(Row r, const PipeForm *f, int rank)
         row_act(r, PIPE_B, rank, k);
 }
 
+/* The k-th forward of a rank, or backward: of which chunk, counted as it goes, and microbatch. */
+static PipeAction nth(const PipeForm *f, int rank, int k, PipeKind kind)
+{
+    int turn = f->group * f->chunks, first = k / turn * f->group;
+    int size = least(f->group, f->microbatches - first), in = k - first * f->chunks;
+    int chunk = kind == PIPE_F ? in / size : f->chunks - 1 - in / size;
+    return (PipeAction){kind, chunk * f->ranks + rank, first + in % size, 0, false};
+}
+
+/* In pairs a microbatch is a pair longer under way on each rank, there and back: a rank begins two
+ * F before the one behind it, as where it has several chunks, and one more, since no microbatch is
+ * in both of a pair. */
+static void row_interleaved(Row r, const PipeForm *f, int rank)
+{
+    int n = f->microbatches * f->chunks;
+    int warm_up = least(2 * (f->ranks - rank - 1) + (f->chunks - 1) * f->group + f->pairs, n);
+    for (int k = 0; k < warm_up; k++)
+        vec_push(r.arena, r.row, nth(f, rank, k, PIPE_F));
+    for (int k = 0; k < n; k++) {
+        if (k + warm_up < n) {
+            PipeAction forward = nth(f, rank, k + warm_up, PIPE_F);
+            forward.pair = f->pairs;
+            vec_push(r.arena, r.row, forward);
+        }
+        vec_push(r.arena, r.row, nth(f, rank, k, PIPE_B));
+    }
+}
+
 static void row_1f1b(Row r, const PipeForm *f, int rank)
 {
     int m = f->microbatches, warm_up = least(f->ranks - rank - 1, m);
+    if (f->pairs) {
+        row_interleaved(r, f, rank);
+        return;
+    }
     for (int k = 0; k < warm_up; k++)
         row_act(r, PIPE_F, rank, k);
     for (int k = 0; k < m; k++) {
@@ -197,28 +234,6 @@ static void row_zb_h1(Row r, const PipeForm *f, int rank)
     }
     for (int k = m > late ? m - late : 0; k < m; k++)
         row_act(r, PIPE_W, rank, k);
-}
-
-/* The k-th forward of a rank, or backward: of which chunk, counted as it goes, and microbatch. */
-static PipeAction nth(const PipeForm *f, int rank, int k, PipeKind kind)
-{
-    int turn = f->group * f->chunks, first = k / turn * f->group;
-    int size = least(f->group, f->microbatches - first), in = k - first * f->chunks;
-    int chunk = kind == PIPE_F ? in / size : f->chunks - 1 - in / size;
-    return (PipeAction){kind, chunk * f->ranks + rank, first + in % size, 0, false};
-}
-
-static void row_interleaved(Row r, const PipeForm *f, int rank)
-{
-    int n = f->microbatches * f->chunks;
-    int warm_up = least(2 * (f->ranks - rank - 1) + (f->chunks - 1) * f->group, n);
-    for (int k = 0; k < warm_up; k++)
-        vec_push(r.arena, r.row, nth(f, rank, k, PIPE_F));
-    for (int k = 0; k < n; k++) {
-        if (k + warm_up < n)
-            vec_push(r.arena, r.row, nth(f, rank, k + warm_up, PIPE_F));
-        vec_push(r.arena, r.row, nth(f, rank, k, PIPE_B));
-    }
 }
 
 PipeTable *pipe_make(Arena *a, Diag *d, const PipeForm *form)

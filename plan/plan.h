@@ -31,7 +31,9 @@
  *       every other program leaves it so (I13 of ir/README.md, of the program as it is planned)
  *   P11 what another level of memory has is read by fetches and written by offloads alone, which
  *       have their other end on the device; but the host's by kernels, too, all of whose operands
- *       are there, and which run there */
+ *       are there, and which run there
+ *   P12 the two of a pair that run beside each other (PipeJoin) touch nothing of each other that
+ * one of them writes, but slots of their own, and each does its own in its order */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -159,6 +161,7 @@ typedef struct Action {
     /* A collective beside a pipeline's table (Pipe.behind): 1 + the chunk of its rank that it
      * gathers or reduces; 0: it is none. */
     int chunk;
+    int joined;   /* in PipeJoin.body: 1 + the phase that it is of; 0: it stands elsewhere */
     int way;      /* receive, send: 0 forward, 1 back; */
     int64_t part; /* and where in the message it lies, bytes */
     union {
@@ -270,6 +273,21 @@ static inline bool action_sends(const Action *a)
 }
 
 struct PipeProgram;
+struct Program;
+
+/* The F of one microbatch and the B of another, a pair of a table (mg_pipe_op.with), run beside
+ * each other: what stands before the loops over layers of both; then as many layers of the one,
+ * forward, as of the other, back, a layer of each at once, as `body` says; then the layers that one
+ * has more; then what stands behind. `body` is one stretch, between the begin and the end of a loop
+ * that has no other use: the actions of an iteration of both loops, each in streams of this order.
+ * As the phases touch no byte of each other, but in slots, of which each has its own, that is what
+ * they compute one after the other (P12). */
+typedef struct PipeJoin {
+    int loop[2];          /* the loops over layers, of F and of B */
+    struct Program *body; /* its numbers of loops are the program's */
+    int *from;            /* of its actions: which of the program it is; -1: a mark */
+    double hides;         /* predicted: seconds by which `body` is shorter than both */
+} PipeJoin;
 
 /* How the microbatches of a step run on several ranks: each is cut into phases (F; B,
  * or I and W), which a table puts in order. Without it they would run one after the other,
@@ -297,7 +315,8 @@ typedef struct Pipe {
     int64_t message[2], stride[2]; /* bytes of one, forward and back; from one buffer to the next */
     uint32_t sent[2], received[2]; /* Plan.buffers; where there are messages */
     uint32_t send_id[2],
-        receive_id[2]; /* of a ACT_send and ACT_receive: stand for the message, too */
+        receive_id[2];     /* of a ACT_send and ACT_receive: stand for the message, too */
+    struct PipeJoin *join; /* how the two of a pair run beside each other; NULL: they do not */
 } Pipe;
 
 typedef struct Program {

@@ -467,7 +467,7 @@ void plan_print_json(const Plan *p, FILE *out)
                                       "half_ms", whole.half * 1e3, "most_ms", whole.most * 1e3));
     plan_context_json(m, o);
     plan_experts_json(m, o);
-    plan_stages_json(m, o);
+    plan_stages_json(p, o);
     json_object_set_new(o, "kept", kept_json(m));
     json_object_set_new(o, "levels", levels_json(p));
     json_object_set_new(o, "checkpoint", plan_saving_json(p));

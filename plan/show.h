@@ -46,7 +46,7 @@ void plan_experts_json(const Module *m, struct json_t *to);
 /* show_stages.c: of a pipeline how many layers its stages have, and what that was compared with:
  * one line; added as "stages", an object. */
 void plan_print_stages(const Plan *p, FILE *out);
-void plan_stages_json(const Module *m, struct json_t *to);
+void plan_stages_json(const Plan *p, struct json_t *to);
 
 /* show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most MAX_AXES,
  * how many. */

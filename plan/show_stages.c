@@ -22,6 +22,28 @@ static const char *numbers(const Module *m)
     return all;
 }
 
+/* Of a table with pairs: what they hide; and what plans said, where they were asked. */
+static void print_pairs(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    const Pipeline *l = &m->layout.pipeline;
+    const PipeJoin *join = p->train && p->train->pipe ? p->train->pipe->join : NULL;
+    if (l->pairs != PAIRS_all && !(l->paired[1] > 0))
+        return;
+    fprintf(out, "%-12s ", "pairs");
+    if (l->pairs != PAIRS_all)
+        fputs("none", out);
+    else if (join)
+        fprintf(out, "a forward beside the backward behind it hides %s of a layer of both",
+                text_seconds(m->arena, join->hides));
+    else
+        fputs("one after the other, as nothing would be hidden", out);
+    if (l->paired[1] > 0)
+        fprintf(out, "; by plans %s a step with pairs, %s without",
+                text_seconds(m->arena, l->paired[1]), text_seconds(m->arena, l->paired[0]));
+    fputc('\n', out);
+}
+
 void plan_print_stages(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -33,10 +55,12 @@ void plan_print_stages(const Plan *p, FILE *out)
         fprintf(out, ", by plans %s a step; with no stage larger than it must be: %s a step",
                 text_seconds(m->arena, l->compared[1]), text_seconds(m->arena, l->compared[0]));
     fputc('\n', out);
+    print_pairs(p, out);
 }
 
-void plan_stages_json(const Module *m, struct json_t *to)
+void plan_stages_json(const Plan *p, struct json_t *to)
 {
+    const Module *m = p->module;
     const Pipeline *l = &m->layout.pipeline;
     json_t *layers = json_array();
     for (size_t s = 0; s < l->layers.n; s++)
@@ -50,5 +74,7 @@ void plan_stages_json(const Module *m, struct json_t *to)
         json_object_set_new(o, "ms", json_real(l->compared[1] * 1e3));
         json_object_set_new(o, "even_ms", json_real(l->compared[0] * 1e3));
     }
+    if (p->train && p->train->pipe && p->train->pipe->join)
+        json_object_set_new(o, "pair_hides_ms", json_real(p->train->pipe->join->hides * 1e3));
     json_object_set_new(to, "stages", o);
 }

@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      39
+#define MG_ABI      40
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -539,7 +539,7 @@ typedef struct mg_pipe_op {
                  * that kind that was not waited for yet */
     uint8_t in, out; /* message buffers: of what was received (RECV_*), of what is sent (SEND_*) */
     uint16_t stage;
-    uint16_t with; /* SEND_*, RECV_*: the number of operations behind it that begin with it */
+    uint16_t with; /* the number of operations behind it that begin with it: SEND_*, RECV_*; F: 1 */
     uint16_t slot; /* for the emitted program: the copy of activations */
     int32_t microbatch;
     float at, lasts; /* predicted, of compute operations and END: us from the step's start */
@@ -557,6 +557,8 @@ const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p);
 void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
 /* Called before each operation; false at the end of the table. (Records the operation's start.) */
 bool mg_phase(mg_run *r, const mg_pipe_op *o);
+/* Does a pair, F and B, run side by side? Not where bytes are poisoned behind their last use. */
+bool mg_joins(const mg_run *r);
 /* This rank's place among the ranks along these axes. */
 int mg_place(const mg_run *r, uint32_t axes);
 

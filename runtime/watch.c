@@ -48,6 +48,11 @@ bool mg_phase(mg_run *r, const mg_pipe_op *o)
     return o->step != MG_PIPE_END;
 }
 
+bool mg_joins(const mg_run *r)
+{
+    return !(r->watch & RT_WATCH_POISON);
+}
+
 void mg_ended(mg_run *r, int event)
 {
     if (r->watch & RT_WATCH_POISON)

@@ -10,7 +10,7 @@ _Static_assert(GATHERED == MG_POINTS_BESIDE, "the planner leaves room for these"
 
 static int point_of(const Writer *w, int which)
 {
-    int n = 0;
+    int n = w->points;
     for (size_t i = 0; i < w->p->actions.n; i++)
         n = w->point[i] > n ? w->point[i] : n;
     return n + which;

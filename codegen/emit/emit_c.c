@@ -32,7 +32,7 @@ static void emit_loop(const Writer *w, uint32_t index, int depth)
 }
 
 /* The loop over the microbatches of a pipeline goes through its table. */
-static int emit_loop_begin(const Writer *w, const Action *a, int depth)
+int emit_loop_begin(const Writer *w, const Action *a, int depth)
 {
     const Loop *l = &w->p->loops.data[a->loop];
     const Name layers = w->e->m->layout.pipeline.dim;
@@ -48,7 +48,7 @@ static int emit_loop_begin(const Writer *w, const Action *a, int depth)
     return depth + 1;
 }
 
-static int emit_loop_end(Writer *w, const Action *a, int depth)
+int emit_loop_end(Writer *w, const Action *a, int depth)
 {
     emit_waits(w, a, depth);
     if (w->p->pipe && (int)a->loop == w->p->pipe->loop) {
@@ -77,6 +77,8 @@ static void emit_body(Writer *w)
         } else if (a->kind == ACT_phase) {
             emit_waits(w, a, depth); /* at the end of the phase before it, whatever comes next */
             emit_pipe_phase(w->e, w->p, a, depth);
+            if (w->p->pipe->join && a == &w->p->actions.data[w->p->pipe->begin[0]])
+                emit_join_call(w, depth);
             w->called = false;
         } else if (a->kind == ACT_end) {
             depth = emit_loop_end(w, a, depth);
@@ -125,6 +127,8 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
     name_loops(&w);
     w.point = stream_points(p, e->a);
     w.beside = stream_beside(e, p);
+    if (p->pipe && p->pipe->join)
+        emit_join(&w);
     fprintf(e->out,
             "/* %s: predicted %.3g ms, %.4g GFLOP. */\nvoid mg_%s(mg_run *r)\n{\n"
             "    char *base = mg_arena(r);\n",

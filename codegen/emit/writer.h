@@ -17,6 +17,7 @@ typedef struct Writer {
     bool called;       /* there was a call since the loop around it began */
     bool guarded;      /* past the guard of loss and norm: only updates follow */
     int *point;        /* per action: 1 + its point that others wait for, or 0 */
+    int points;        /* of the two of a pair beside each other (emit_join.c) */
     bool *beside;      /* per action: it has to advance a collective that may run beside it */
 } Writer;
 
@@ -25,6 +26,12 @@ void emit_call(Writer *w, const Action *a, int depth);
 void emit_waits(const Writer *w, const Action *a, int depth);
 void emit_point(const Writer *w, const Action *a, int depth); /* what is waited for is behind it */
 
+/* emit_c.c: the begin and the end of a loop; return the depth of the text behind it. */
+int emit_loop_begin(const Writer *w, const Action *a, int depth);
+int emit_loop_end(Writer *w, const Action *a, int depth);
+/* emit_join.c: the function of a pair of a pipeline's table, before the program's own; its call. */
+void emit_join(Writer *w);
+void emit_join_call(const Writer *w, int depth);
 /* emit_pipe.c: the end of a pipeline's loop. */
 void emit_pipe_end(Writer *w, int depth);
 /* emit_beside.c: what is gathered before the table; the cases of what is beside it; and behind it

@@ -295,6 +295,7 @@ static void check_program(Check *c)
         check_streams(c);
     check_pipe(c);
     check_beside(c);
+    check_join(c);
     check_begins(c);
     if (mesh_ranks(c->m) > 1)
         check_ranks(c, true);

@@ -121,6 +121,10 @@ void check_ranks(Check *c, bool folded);
 bool check_unfolds(const Module *m);
 /* check_streams.c: P6, P7. The operands are inside their buffers. */
 void check_streams(Check *c);
+/* ... do two actions touch a byte that one of them writes? */
+bool check_conflict(const Check *c, const Action *a, const Action *b);
+/* check_join.c: P12; what stands beside each other in a pair. After check_pipe. */
+void check_join(Check *c);
 /* check_queue.c: the same, where collectives are a queue. */
 void check_queue(Check *c);
 void check_peak(Check *c);

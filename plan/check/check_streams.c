@@ -53,6 +53,8 @@ static void range(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
 /* The first byte that one action writes and the other touches; -1: there is none. */
 static int64_t common_byte(const Check *c, const Action *a, const Action *b)
 {
+    if (a->joined != b->joined) /* phases of a pair: check_join.c */
+        return -1;
     for (int i = 0; i < a->noperands; i++)
         for (int k = 0; k < b->noperands; k++) {
             int64_t lo, hi, from, to;
@@ -77,6 +79,11 @@ static bool wait_for_all(Check *c, const Action *a, const Done *before, const ui
             return false;
         }
     return a->stream == 0;
+}
+
+bool check_conflict(const Check *c, const Action *a, const Action *b)
+{
+    return common_byte(c, a, b) >= 0;
 }
 
 /* Fills what is done before action `at` of the stretch that begins at `from`. It may wait for what

@@ -73,6 +73,7 @@ typedef struct Stretch {
     Use *use;    /* per buffer of the plan */
     bool sends;  /* there are collectives */
     bool queue;  /* which are a queue */
+    bool placed; /* buffers have places; what is alive is settled */
     double late; /* until the collectives of before are through */
     int64_t limit, outside;
     Arena *tmp;
@@ -92,18 +93,23 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
 {
     const Action *a = v->a;
     v->sends = needs_links(a);
-    v->seconds = v->sends ? PLAN_LATE * a->seconds : a->seconds;
+    v->seconds = !v->sends   ? a->seconds * (s->placed ? s->p->device->link_slowdown : 1)
+                 : s->placed ? a->seconds
+                             : PLAN_LATE * a->seconds;
     v->touch = NEW_ARRAY(s->tmp, Touch, a->noperands + 1);
     v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
     for (int k = 0; k < a->noperands; k++) {
         const Operand *o = &a->operand[k];
-        v->touch[v->ntouches++] = (Touch){o->at.buffer, operand_bytes(s->p, g, o, false), o->write};
+        v->touch[v->ntouches++] =
+            (Touch){s->placed ? 0 : o->at.buffer, operand_bytes(s->p, g, o, s->placed), o->write};
         add_use(v, o->at.buffer);
     }
 }
 
 static bool nodes_conflict(const Node *x, const Node *y)
 {
+    if (x->a->joined != y->a->joined)
+        return false;
     for (int i = 0; i < x->ntouches; i++)
         for (int k = 0; k < y->ntouches; k++) {
             const Touch *a = &x->touch[i], *b = &y->touch[k];
@@ -357,7 +363,7 @@ static bool order(Stretch *s, First first, State *now, double *seconds)
 bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t limit,
                      Arena *tmp)
 {
-    Stretch s = {.p = p, .n = end - from, .limit = limit, .tmp = tmp};
+    Stretch s = {.p = p, .n = end - from, .limit = limit, .placed = program == PLACED, .tmp = tmp};
     s.node = NEW_ARRAY(tmp, Node, s.n);
     s.use = NEW_ARRAY(tmp, Use, p->buffers.n);
     bool used[RESOURCE_count] = {false};

@@ -18,6 +18,11 @@ int plan_stream_count(const Plan *p);
 /* timeline.c: sets when each action begins, and how long each program takes. After plan_streams;
  * before, programs take as long as all their actions one after the other. */
 void plan_timeline(Plan *p);
+/* join.c: can the two of a pair of a program's table run beside each other? Then their loops over
+ * layers, of F and of B. */
+bool pipe_joins(const Plan *p, const Program *g, int loop[2]);
+/* The phase of a pipeline's program that an action is of: 1 F, 2 B; 0: none. */
+int pipe_joined(const Program *g, int action);
 /* pipe_time.c: the pipeline of a step as stages and time; nothing where there is none. */
 void plan_print_grid(const Plan *p, bool color, FILE *out);
 

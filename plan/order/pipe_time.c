@@ -82,6 +82,7 @@ struct PipeCuts {
 /* The costs of a table's phases with so many layers in each stage. */
 static void price(PipeCuts *c, const int64_t *layers)
 {
+    c->costs.layers = layers;
     for (int k = 0; k < PIPE_PHASES; k++)
         for (int s = 0; s < c->pipe->stages; s++)
             c->cost[k][s] = c->of[k][s].rest + (double)layers[s] * c->of[k][s].layer;
@@ -155,7 +156,8 @@ static PipeCuts *cuts_of(const Plan *p, const Program *g, Arena *a)
                            .send = pipe_message(p, pipe),
                            .unshard = beside_seconds(g, a, 0, pipe->ahead),
                            .reduce = beside_seconds(g, a, micro->end + 1, pipe_behind(g)),
-                           .slows = beside_slows(p, g)};
+                           .slows = beside_slows(p, g),
+                           .hidden = pipe->join ? pipe->join->hides : 0};
     price(c, p->module->layout.pipeline.layers.data);
     PipeProof proof;
     if (!pipe_prove(a, pipe->program, p->module->diag, &proof))

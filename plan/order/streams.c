@@ -87,6 +87,8 @@ Resource resource_of(const Action *a)
 
 bool conflict(const Plan *plan, const Program *g, const Action *a, const Action *b, bool placed)
 {
+    if (a->joined != b->joined)
+        return false;
     for (int i = 0; i < a->noperands; i++)
         for (int k = 0; k < b->noperands; k++) {
             const Operand *x = &a->operand[i], *y = &b->operand[k];
@@ -263,18 +265,31 @@ static void choose_twice(Stretch *s)
     choose(s, true);
 }
 
-/* On a processor nothing is beside: the thread that computes does it where the table says. Returns
- * how many points the table needs. */
-static int put_beside(const Plan *p, Program *g)
+/* How many points a table needs for what is beside it. */
+static int beside_points(const Plan *p, const Program *g)
 {
-    bool any = false;
+    const bool any = g->pipe && (g->pipe->ahead || g->pipe->behind);
+    return any ? MG_POINTS_BESIDE + p->module->layout.pipeline.chunks : 0;
+}
+
+/* On a processor nothing is beside: the thread that computes does it where the table says. */
+static void put_beside(const Plan *p, Program *g)
+{
     for (size_t i = 0; i < g->actions.n; i++)
-        if (g->actions.data[i].chunk) {
+        if (g->actions.data[i].chunk)
             g->actions.data[i].stream =
                 p->device->target == TARGET_cuda ? MG_STREAM_BESIDE : MG_STREAM_REST;
-            any = true;
-        }
-    return any ? MG_POINTS_BESIDE + p->module->layout.pipeline.chunks : 0;
+}
+
+void stretch_streams(const Plan *p, Program *g, size_t from, size_t end)
+{
+    Arena *tmp = arena_new();
+    Stretch s = {.p = p, .g = g, .from = from, .end = end};
+    s.before = NEW_ARRAY(tmp, Before, end + 1);
+    s.point = NEW_ARRAY(tmp, bool, end + 1);
+    s.points = beside_points(p, g);
+    choose_twice(&s);
+    arena_free(tmp);
 }
 
 static void choose_all(const Plan *p, Program *g)
@@ -289,7 +304,8 @@ static void choose_all(const Plan *p, Program *g)
     const size_t last = g->actions.n - 1;
     Stretch s = {.p = p, .g = g, .before = NEW_ARRAY(tmp, Before, last + 1)};
     s.point = NEW_ARRAY(tmp, bool, last + 1);
-    s.points = put_beside(p, g);
+    s.points = beside_points(p, g);
+    put_beside(p, g);
     s.from = actions_from(g->actions.data, last, 0);
     for (s.end = 0; s.end <= last; s.end++)
         if (meets_all(&g->actions.data[s.end]) || s.end == last) {
@@ -319,4 +335,5 @@ void plan_streams(Plan *p)
         return;
     for (int k = 0; k < PLAN_PROGRAMS; k++)
         choose_all(p, p->programs[k]);
+    pipe_join(p);
 }

@@ -51,6 +51,13 @@ double *queue_late(const Program *g, int from, Arena *tmp);
  * returns when all are done. */
 double timeline_stretch(const Plan *p, Program *g, int from, int end, double now);
 
+/* Streams and waits of the actions [from, end) of a stretch, and of the one at `end`, which comes
+ * after all of them; the one before `from` is a mark. */
+void stretch_streams(const Plan *p, Program *g, size_t from, size_t end);
+
+/* Makes Pipe.join, where the table has pairs and that is faster. After all else has its streams. */
+void pipe_join(Plan *p);
+
 /* fetches.c: puts those fetches of the stretch [from, end) that nothing in it reads, as they are
  * for the next iteration, where the way from another level has nothing more urgent to bring. Before
  * buffers are placed. Did anything move? */
@@ -76,7 +83,9 @@ double pipe_slowest(const Plan *p, const Program *g, double factor);
 /* Puts the actions [from, end) of one stretch into the order in which they take least time in as
  * many streams as the device has, with never more than `limit` bytes of buffers alive (beside what
  * lives through them all). Before buffers are placed; their lifetimes are those of the order there
- * is; program: its number in Buffer.program. False: no order is faster, nothing is changed. */
+ * is; program: its number in Buffer.program, or PLACED: buffers have their places, and actions that
+ * touch the same bytes keep their order. False: no order is faster, nothing is changed. */
+enum { PLACED = -1 };
 bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t limit,
                      Arena *tmp);
 

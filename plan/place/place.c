@@ -11,6 +11,7 @@
 #include "plan/place/place.h"
 
 #include "base/quantity.h"
+#include "plan/order/order.h"
 #include "plan/outside.h"
 
 #include <math.h>
@@ -22,6 +23,7 @@ typedef struct Item {
     int64_t bytes, offset;
     int first, last;
     StageSet at;
+    int phase;    /* of pairs that run beside each other: 1 F's, 2 B's; 0: neither's */
     bool at_peak; /* alive when most is */
 } Item;
 
@@ -73,13 +75,14 @@ static int by_peak(const void *x, const void *y)
  * several at once. */
 typedef struct Placed {
     size_t n;
-    int *first, *last, *at; /* as in Item */
-    int64_t *begin, *end;   /* bytes */
+    int *first, *last, *at, *phase; /* as in Item */
+    int64_t *begin, *end;           /* bytes */
 } Placed;
 
 static Placed room_for(size_t n, Arena *a)
 {
     return (Placed){0,
+                    NEW_ARRAY(a, int, n),
                     NEW_ARRAY(a, int, n),
                     NEW_ARRAY(a, int, n),
                     NEW_ARRAY(a, int, n),
@@ -90,14 +93,17 @@ static Placed room_for(size_t n, Arena *a)
 enum { BLOCK = 64 };
 
 /* Of each item of BLOCK from `from` on, of which there are n: is it alive while `it` is, on some
- * rank? Without a branch, which no processor would guess. */
+ * rank? What one phase of a pair has is alive while the other's is. Without a branch, which no
+ * processor would guess. */
 static void find_alive(const Item *it, const Placed *p, size_t from, size_t n,
                        unsigned char alive[BLOCK])
 {
-    const int first = it->first, last = it->last, at = (int)it->at;
+    const int first = it->first, last = it->last, at = (int)it->at, phase = it->phase;
+    enum { BOTH = 1 ^ 2 };
     memset(alive, 0, BLOCK);
     for (size_t k = 0; k < n; k++)
-        alive[k] = (p->first[from + k] <= last) & (p->last[from + k] >= first) &
+        alive[k] = (((p->first[from + k] <= last) & (p->last[from + k] >= first)) |
+                    ((p->phase[from + k] ^ phase) == BOTH)) &
                    ((p->at[from + k] & at) != 0);
 }
 
@@ -144,6 +150,7 @@ static void put(Placed *p, const Item *it)
     INSERT(p->first, low, p->n, it->first);
     INSERT(p->last, low, p->n, it->last);
     INSERT(p->at, low, p->n, (int)it->at);
+    INSERT(p->phase, low, p->n, it->phase);
     INSERT(p->begin, low, p->n, it->offset);
     INSERT(p->end, low, p->n, it->offset + it->bytes);
     p->n++;
@@ -240,6 +247,34 @@ static int busiest(const Packing *p, int actions, Arena *a, int64_t *max)
     return at;
 }
 
+/* The phase of a pair that a buffer is of. */
+static int phase_of(const Program *g, const Buffer *b)
+{
+    const int first = pipe_joined(g, b->first), last = pipe_joined(g, b->last);
+    return first == last ? first : 0;
+}
+
+/* The most bytes that are alive while the phases of a pair run beside each other: as much of each
+ * as it ever has, and the rest. */
+static int64_t busiest_pair(const Packing *p, const Program *g, Arena *a)
+{
+    int64_t max = 0;
+    for (int k = 0; k < STAGE_SET; k++) {
+        int64_t most = 0;
+        for (int phase = 0; phase <= 2; phase++) {
+            Packing of = {.item = NEW_ARRAY(a, Item, p->n + 1)};
+            int64_t here;
+            for (size_t i = 0; i < p->n; i++)
+                if (p->item[i].phase == phase && (p->item[i].at & stage_set[k]))
+                    of.item[of.n++] = p->item[i];
+            busiest(&of, (int)g->actions.n, a, &here);
+            most += here;
+        }
+        max = most > max ? most : max;
+    }
+    return max;
+}
+
 int64_t plan_budget(const Module *m, const Device *d)
 {
     double asserted = m->layout.assert_peak;
@@ -262,10 +297,14 @@ static int64_t slack(const Plan *p, int64_t bound)
 static void place_program(Plan *p, Program *prog, int number, Arena *a)
 {
     Packing k = {.item = NEW_ARRAY(a, Item, p->buffers.n + 1)};
+    int loop[2];
+    const bool joins = pipe_joins(p, prog, loop);
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
         if (!b->persistent && !b->level && b->program == number && b->first >= 0)
-            k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last, b->at, false};
+            k.item[k.n++] = (Item){
+                (uint32_t)i, b->bytes, 0, b->first, b->last, b->at, joins ? phase_of(prog, b) : 0,
+                false};
     }
     const int64_t kept = program_has_caches(number) ? p->cache_bytes : 0;
     prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
@@ -273,7 +312,8 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
         k.item[i].at_peak =
             k.item[i].first <= prog->peak_action && k.item[i].last >= prog->peak_action;
     const int64_t loose = slack(p, kept + prog->live_bound);
-    prog->peak = kept + best_packing(&k, prog->live_bound + loose, a);
+    const int64_t more = joins ? busiest_pair(&k, prog, a) - prog->live_bound : 0;
+    prog->peak = kept + best_packing(&k, prog->live_bound + (more > 0 ? more : 0) + loose, a);
     prog->live_bound += kept;
     for (size_t i = 0; i < k.n; i++)
         p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + kept + k.item[i].offset;

@@ -71,6 +71,36 @@ class Machines(mgctest.Case):
             self.compiles(MODELS["dense"], "--layout", "./it.mg", "-D", "batch=24", "--precision", "f64", "-o", "many")
             self.follows(self.run_on("tcp", n, n), want, lines)
 
+    def test_pairs(self):
+        """The forward of one microbatch beside the backward of another: the bits of one behind the other, resumed, and with layers computed again."""
+        self.text(6000)
+        deep = ("-D", "batch=24", "-D", "layers=4", "--precision", "f64")
+        self.compiles(MODELS["experts"], *deep, "-o", "one")
+        self.run_it(self.argv("one", "run"))
+        want = self.losses("run")
+        cases = (("1f1b", ""), ("interleaved, chunks = 2", "recompute all"), ("interleaved, chunks = 2, stages = [2, 1, 1, 0]", ""), ("1f1b", "recompute all"))
+        schedule, more = mgctest.some(cases, 1)[0]
+        saved = {}
+        for pairs in ("none", "all"):
+            lines = ["mesh pp = 2, ep = 2", "experts -> ep", "batch -> ep", f"layers -> pp (schedule = {schedule}, pairs = {pairs})",
+                     "microbatch 2", *([more] if more else [])]
+            self.write("it.mg", random_layouts.text(lines, device="cpus"))
+            options = ("--layout", "./it.mg", *deep)
+            self.assertEqual("_pair(mg_run" in self.emitted(*options), pairs == "all", (schedule, pairs))
+            self.compiles(MODELS["experts"], *options, "-o", "many")
+            argv = [*self.argv("many", "run"), "--save-every", "2"]
+            self.by_hand(test_launch.tcp(2), argv)
+            self.by_hand(test_launch.tcp(2), [*argv, "--resume", "--steps", "6"])
+            saved[pairs] = [self.read(f"run/ckpt/step-00000006/{name}.safetensors") for name in ("model", "optimizer")]
+            have = self.losses("run")
+            saved[pairs].append(have)
+        self.assertEqual(saved["all"], saved["none"])
+        self.follows(saved["all"][2][:4], want, (schedule, more))
+
+    def emitted(self, *options):
+        self.compiles(MODELS["experts"], *options, "--emit=c", "-o", "emitted.c")
+        return self.read("emitted.c").decode()
+
     def follows(self, have, want, about):
         self.assertEqual(len(have), len(want))
         for a, b in zip(have, want):

@@ -179,6 +179,28 @@ class Nccl(shim.Case):
         self.assertEqual(saved[f"auto{TURN}"], want)
         self.assertEqual(saved[f"auto{TURN + 1}"], want)
 
+    def test_pairs(self):
+        """The forward of one microbatch beside the backward of another, by links so slow that it pays: the bits of one behind the other, resumed."""
+        self.text(6000)
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h200.json"), encoding="utf-8") as f:
+            self.write("slow.json", json.dumps({**json.load(f), "link_bandwidth": 3e8}))
+        schedule = some(("1f1b", "interleaved, chunks = 2"), 1)[0]
+        saved = {}
+        for pairs in ("none", "all"):
+            self.write("layout.mg", f"layout it {{\n    device h200\n    mesh pp = 2, ep = 2\n    experts -> ep\n    batch -> ep\n"
+                       f"    layers -> pp (schedule = {schedule}, pairs = {pairs})\n    microbatch 1\n}}\n")
+            self.gpu(MIXTRAL, "-D", "batch=8", "-D", "layers=4", "--precision", "bf16", "--layout", "./layout.mg", device=("--device", "./slow.json"))
+            self.assertEqual("_pair(mg_run" in self.read("program.c").decode(), pairs == "all")
+            for seed in (TURN, TURN + 1) if pairs == "all" else (TURN,):
+                run, env = f"{pairs}{seed}", {**GPUS, "SHIM_SEED": str(seed)}
+                often = ("--data", "text1.txt", "--out", run, "--threads", 1)
+                self.trains("./gpu", *often, "--steps", 3, env=env, timeout=600)
+                self.trains("./gpu", *often, "--steps", 5, "--resume", env=env, timeout=600)
+                values = [(m.get("loss"), m.get("grad_norm")) for m in self.metrics(run)]
+                saved[run] = [values] + [self.read(f"{run}/ckpt/step-00000005/{name}.safetensors") for name in ("model", "optimizer")]
+        self.assertEqual(saved[f"all{TURN}"], saved[f"none{TURN}"])
+        self.assertEqual(saved[f"all{TURN + 1}"], saved[f"none{TURN}"])
+
     def test_scans(self):
         """Mamba 2 over GPUs that have a part of a sequence each."""
         self.text(6000)

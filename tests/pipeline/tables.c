@@ -38,7 +38,7 @@ const char *bench_said(Bench *b)
 
 PipeTable *built_in(Bench *b, PipeSchedule s, int ranks, int chunks, int microbatches)
 {
-    return pipe_make(b->arena, b->diag, &(PipeForm){s, ranks, chunks, microbatches, 0});
+    return pipe_make(b->arena, b->diag, &(PipeForm){s, ranks, chunks, microbatches, 0, false});
 }
 
 PipeTable *read_text(Bench *b, const char *text)

@@ -36,7 +36,7 @@ static void built_in_pass(void **state)
                     for (int group = ranks; group <= m; group++) {
                         if (m % group && m % group < ranks)
                             continue;
-                        PipeForm f = {PIPE_INTERLEAVED, ranks, chunks, m, group};
+                        PipeForm f = {PIPE_INTERLEAVED, ranks, chunks, m, group, false};
                         assert_true(passes(&b, pipe_make(b.arena, b.diag, &f)));
                     }
             }

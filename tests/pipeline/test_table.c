@@ -13,7 +13,7 @@ static void is_text(PipeSchedule s, int ranks, int chunks, int m, int group, con
 {
     Bench b;
     bench_open(&b);
-    PipeForm f = {s, ranks, chunks, m, group};
+    PipeForm f = {s, ranks, chunks, m, group, false};
     PipeTable *t = pipe_make(b.arena, b.diag, &f);
     assert_non_null(t);
     assert_string_equal(printed(&b, t), text);
@@ -150,9 +150,33 @@ static void held_by_groups(void **state)
     const PipeTable *t = built_in(&b, PIPE_INTERLEAVED, 4, 2, 8);
     for (int r = 0; r < 4; r++)
         holds(t, r, 11 - 2 * r, 11 - 2 * r);
-    PipeForm wide = {PIPE_INTERLEAVED, 4, 2, 8, 8};
+    PipeForm wide = {PIPE_INTERLEAVED, 4, 2, 8, 8, false};
     holds(pipe_make(b.arena, b.diag, &wide), 0, 15, 15);
     bench_close(&b);
+}
+
+/* With pairs every F from the last rank's first B on is beside a B of another microbatch, tables
+ * are schedules that end, and rank r of 1f1b holds 2 (p - r) microbatches. */
+static void pairs(void **state)
+{
+    (void)state;
+    for (int p = 1; p <= 5; p++)
+        for (int v = 1; v <= 3; v++)
+            for (int m = 1; m <= 12; m++) {
+                PipeForm f = {v > 1 ? PIPE_INTERLEAVED : PIPE_1F1B, p, v, m, 0, true};
+                if (!pipe_legal(&f))
+                    continue;
+                Bench b;
+                bench_open(&b);
+                const PipeTable *t = pipe_make(b.arena, b.diag, &f);
+                PipeProof proof;
+                if (!pipe_complete(t, b.diag) ||
+                    !pipe_prove(b.arena, pipe_lower(b.arena, t), b.diag, &proof))
+                    fail_msg("%d ranks, %d chunks, %d microbatches: %s", p, v, m, bench_said(&b));
+                for (int r = 0; r < p && v == 1; r++)
+                    assert_int_equal(pipe_held(t, r).to_input, m < 2 * (p - r) ? m : 2 * (p - r));
+                bench_close(&b);
+            }
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */
@@ -178,33 +202,39 @@ static void refuses(PipeForm f, const char *why, const char *help)
 static void numbers(void **state)
 {
     (void)state;
-    refuses((PipeForm){PIPE_1F1B, 0, 1, 8, 0}, "a pipeline has 1 to 256 ranks, not 0", "");
-    refuses((PipeForm){PIPE_1F1B, 257, 1, 8, 0}, "a pipeline has 1 to 256 ranks, not 257", "");
-    refuses((PipeForm){PIPE_1F1B, 4, 1, 0, 0}, "1 to 65536 microbatches, not 0", "");
-    refuses((PipeForm){PIPE_GPIPE, 4, 2, 8, 0}, "gpipe has one chunk a rank, not 2",
+    refuses((PipeForm){PIPE_1F1B, 0, 1, 8, 0, false}, "a pipeline has 1 to 256 ranks, not 0", "");
+    refuses((PipeForm){PIPE_1F1B, 257, 1, 8, 0, false}, "a pipeline has 1 to 256 ranks, not 257",
+            "");
+    refuses((PipeForm){PIPE_1F1B, 4, 1, 0, 0, false}, "1 to 65536 microbatches, not 0", "");
+    refuses((PipeForm){PIPE_GPIPE, 4, 2, 8, 0, false}, "gpipe has one chunk a rank, not 2",
             "interleaved is the schedule with any number of chunks from 2 on");
-    refuses((PipeForm){PIPE_INTERLEAVED, 4, 1, 8, 0}, "at least 2 chunks a rank, not 1", "1f1b");
-    refuses((PipeForm){PIPE_INTERLEAVED, 4, 1025, 8, 0}, "1 to 1024 chunks a rank, not 1025", "");
-    refuses((PipeForm){PIPE_ZB_H1, 4, 1, 8, 4}, "zb-h1 has no groups of microbatches", "");
-    refuses((PipeForm){PIPE_ZB_H1, 256, 1, 1025, 0},
+    refuses((PipeForm){PIPE_INTERLEAVED, 4, 1, 8, 0, false}, "at least 2 chunks a rank, not 1",
+            "1f1b");
+    refuses((PipeForm){PIPE_INTERLEAVED, 4, 1025, 8, 0, false}, "1 to 1024 chunks a rank, not 1025",
+            "");
+    refuses((PipeForm){PIPE_ZB_H1, 4, 1, 8, 4, false}, "zb-h1 has no groups of microbatches", "");
+    refuses((PipeForm){PIPE_ZB_H1, 4, 1, 8, 0, true}, "zb-h1 has no pairs", "");
+    refuses((PipeForm){PIPE_ZB_H1, 256, 1, 1025, 0, false},
             "256 stages of 1025 microbatches are more than 262144 cells", "");
-    nearest((PipeForm){PIPE_ZB_H1, 256, 1, 1025, 0}, 1024, 0);
-    refuses((PipeForm){PIPE_ZB_V, 4, 1, 8, 0}, "zb-v has 2 chunks a rank, there and back, not 1",
-            "interleaved");
-    refuses((PipeForm){PIPE_ZB_V, 4, 2, 8, 4}, "zb-v has no groups of microbatches", "");
-    refuses((PipeForm){PIPE_DUALPIPE_V, 4, 3, 8, 0}, "dualpipe-v has 2 chunks a rank", "");
-    refuses((PipeForm){PIPE_DUALPIPE_V, 4, 2, 7, 0},
+    nearest((PipeForm){PIPE_ZB_H1, 256, 1, 1025, 0, false}, 1024, 0);
+    refuses((PipeForm){PIPE_ZB_V, 4, 1, 8, 0, false},
+            "zb-v has 2 chunks a rank, there and back, not 1", "interleaved");
+    refuses((PipeForm){PIPE_ZB_V, 4, 2, 8, 4, false}, "zb-v has no groups of microbatches", "");
+    refuses((PipeForm){PIPE_DUALPIPE_V, 4, 3, 8, 0, false}, "dualpipe-v has 2 chunks a rank", "");
+    refuses((PipeForm){PIPE_DUALPIPE_V, 4, 2, 7, 0, false},
             "dualpipe-v has at least as many microbatches as stages: 8 of 4 ranks, not 7", "");
-    nearest((PipeForm){PIPE_DUALPIPE_V, 4, 2, 7, 0}, 0, 8);
-    nearest((PipeForm){PIPE_DUALPIPE_V, 256, 2, 511, 0}, 0, 512);
-    nearest((PipeForm){PIPE_ZB_V, 256, 2, 513, 0}, 512, 0);
+    nearest((PipeForm){PIPE_DUALPIPE_V, 4, 2, 7, 0, false}, 0, 8);
+    nearest((PipeForm){PIPE_DUALPIPE_V, 256, 2, 511, 0, false}, 0, 512);
+    nearest((PipeForm){PIPE_ZB_V, 256, 2, 513, 0, false}, 512, 0);
 }
 
 static void interleaved_numbers(void **state)
 {
     (void)state;
-    const PipeForm ten = {PIPE_INTERLEAVED, 4, 2, 10, 0}, three = {PIPE_INTERLEAVED, 4, 2, 3, 0},
-                   six = {PIPE_INTERLEAVED, 4, 2, 14, 6}, narrow = {PIPE_INTERLEAVED, 4, 2, 8, 3};
+    const PipeForm ten = {PIPE_INTERLEAVED, 4, 2, 10, 0, false},
+                   three = {PIPE_INTERLEAVED, 4, 2, 3, 0, false},
+                   six = {PIPE_INTERLEAVED, 4, 2, 14, 6, false},
+                   narrow = {PIPE_INTERLEAVED, 4, 2, 8, 3, false};
     refuses(ten, "in groups of 4, and of 10 the last group has 2: too few for 4 ranks", "");
     nearest(ten, 8, 12);
     refuses(three, "in groups of 4, and there are 3", "");
@@ -213,19 +243,24 @@ static void interleaved_numbers(void **state)
     nearest(six, 12, 16);
     refuses(narrow, "a group of 3 microbatches is less than one for each of 4 ranks", "");
     nearest(narrow, 0, 0);
-    nearest((PipeForm){PIPE_INTERLEAVED, 2, 2048, 63, 0}, 62, 64);
-    nearest((PipeForm){PIPE_INTERLEAVED, 4, 1024, 63, 0}, 60, 64);
-    nearest((PipeForm){PIPE_INTERLEAVED, 3, 1024, 85, 0}, 84, 0);
-    nearest((PipeForm){PIPE_INTERLEAVED, 4, 1024, 64, 65}, 0, 0);
+    nearest((PipeForm){PIPE_INTERLEAVED, 2, 2048, 63, 0, false}, 62, 64);
+    nearest((PipeForm){PIPE_INTERLEAVED, 4, 1024, 63, 0, false}, 60, 64);
+    nearest((PipeForm){PIPE_INTERLEAVED, 3, 1024, 85, 0, false}, 84, 0);
+    nearest((PipeForm){PIPE_INTERLEAVED, 4, 1024, 64, 65, false}, 0, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),        cmocka_unit_test(rows_of_a_v),
-        cmocka_unit_test(groups),      cmocka_unit_test(held),
-        cmocka_unit_test(held_by_a_v), cmocka_unit_test(held_by_groups),
-        cmocka_unit_test(numbers),     cmocka_unit_test(interleaved_numbers),
+        cmocka_unit_test(rows),
+        cmocka_unit_test(rows_of_a_v),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(held),
+        cmocka_unit_test(held_by_a_v),
+        cmocka_unit_test(held_by_groups),
+        cmocka_unit_test(pairs),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(interleaved_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,26 +7,7 @@
 
 #include "ir/interp.h"
 #include "tests/passes/model.h"
-#include "tests/plan/run_calls.h"
-
-typedef struct Runner {
-    const Plan *p;
-    const Program *prog;
-    unsigned char *const *arenas; /* of each rank */
-    int64_t ranks;
-    unsigned char *arena; /* of the rank that runs */
-    const mg_pipe_op *op; /* of a pipeline, which runs */
-    int stage;            /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
-    int64_t *iteration;   /* per loop: its index now */
-    KernelRun *kernel;
-    void *ctx;
-    uint64_t *order;
-    struct Sent *sent; /* collectives in the queue: begun, not run */
-    int nsent;
-    int64_t begun, *number; /* how many; per action: which it was the last time */
-    int64_t after;          /* what is put there next runs when those up to it are done */
-    bool sooner;            /* some run sooner than they have to */
-} Runner;
+#include "tests/plan/runner.h"
 
 /* The offset by slot (Buffer) and by message (Pipe), as plan/plan.h defines them. */
 static int64_t slot_offset(const Runner *r, uint32_t buffer)
@@ -194,8 +175,7 @@ static bool run_on_rank(const Runner *r, const Action *act)
     abort();
 }
 
-/* The place of a rank along the axis of a pipeline. */
-static int place_of(const Runner *r, int64_t rank)
+int place_of(const Runner *r, int64_t rank)
 {
     return (int)mesh_place(r->p->module, rank, r->p->module->layout.pipeline.axis);
 }
@@ -217,7 +197,7 @@ static bool takes_part(const Runner *r, int64_t rank, const Action *act)
 }
 
 /* Ranks that take no part have something of their own. */
-static void run_together(Runner *r, const Action *act)
+void run_together(Runner *r, const Action *act)
 {
     void *x[64], *y[64], *spare[64];
     int nspare = 0;
@@ -237,9 +217,11 @@ static void run_together(Runner *r, const Action *act)
         free(spare[--nspare]);
 }
 
-static bool run_action(Runner *r, const Action *act)
+bool run_one(Runner *r, const Action *act)
 {
     bool goes_on = true;
+    if (act->joined)
+        r->op = &r->pair[act->joined - 1];
     if (act->kind == ACT_comm) {
         run_together(r, act);
         return true;
@@ -269,8 +251,7 @@ static bool may_run(const Runner *r, int from, int i, const bool *done)
     return may;
 }
 
-/* Actions [from, to) of several streams, in a random order that these allow. */
-static void run_disordered(Runner *r, int from, int to)
+void run_disordered(Runner *r, int from, int to)
 {
     bool *done = calloc((size_t)(to - from) + 1, sizeof *done);
     for (int left = to - from; left > 0; left--) {
@@ -278,7 +259,7 @@ static void run_disordered(Runner *r, int from, int to)
         for (int i = from; i < to; i++)
             if (may_run(r, from, i, done) && draw_int(r->order, ++ready) == 0)
                 pick = i;
-        run_action(r, &r->prog->actions.data[pick]);
+        run_one(r, &r->prog->actions.data[pick]);
         done[pick - from] = true;
     }
     free(done);
@@ -328,7 +309,7 @@ static bool run_queued(Runner *r, int at)
     if (!act->stream) {
         while (r->sooner && r->nsent && draw_int(r->order, 3) == 0)
             run_any(r);
-        return act->kind == ACT_loop || act->kind == ACT_end || run_action(r, act);
+        return act->kind == ACT_loop || act->kind == ACT_end || run_one(r, act);
     }
     if (r->nsent == QUEUE)
         abort();
@@ -339,175 +320,7 @@ static bool run_queued(Runner *r, int at)
     return true;
 }
 
-static bool run_range(Runner *r, int from, int to);
-
-/* ---- pipelines ------------------------------------------------------------------------------- */
-
-/* A rank's walk through its table, and the messages on the way to it: begun and not taken yet, by
- * kind, the oldest first. A message is taken as late as may be: when one of its ends is waited for.
- */
-enum { PENDING = 64 };
-typedef struct Walker {
-    const mg_pipe_op *op;
-    /* Beside the table: chunks that were gathered, and those whose reductions have begun, of which
-     * so many are done. */
-    int gathered, reduced, nreduces, reduces[PENDING];
-    const mg_pipe_op *begun[MG_PIPE_WAIT][PENDING];
-    int nbegun[MG_PIPE_WAIT];
-    int waited[MG_PIPE_WAIT], taken[MG_PIPE_WAIT];
-} Walker;
-
-static void run_phase(Runner *r, const mg_pipe_op *o, int phase)
-{
-    const Pipe *p = r->prog->pipe;
-    int end = phase < p->phases - 1 && phase < PIPE_PHASES - 1 ? p->begin[phase + 1]
-                                                               : r->prog->loops.data[p->loop].end;
-    r->op = o;
-    r->iteration[p->loop] = o->microbatch;
-    run_range(r, p->begin[phase] + 1, end);
-    r->op = NULL;
-}
-
-static void run_compute(Runner *r, const mg_pipe_op *o)
-{
-    const Pipe *p = r->prog->pipe;
-    if (o->step == MG_PIPE_F)
-        run_phase(r, o, 0);
-    if (o->step == MG_PIPE_B || o->step == MG_PIPE_I)
-        run_phase(r, o, 1);
-    if (o->step == MG_PIPE_W || (o->step == MG_PIPE_B && p->phases == 3))
-        run_phase(r, o, 2);
-}
-
-static int other_end(int step)
-{
-    return step == MG_PIPE_SEND_F   ? MG_PIPE_RECV_F
-           : step == MG_PIPE_RECV_F ? MG_PIPE_SEND_F
-           : step == MG_PIPE_SEND_B ? MG_PIPE_RECV_B
-                                    : MG_PIPE_SEND_B;
-}
-
-/* The oldest message of a kind that rank place `at` began, if its other end has begun, too. */
-static bool take(Runner *r, Walker *w, int at, int step)
-{
-    const Pipe *p = r->prog->pipe;
-    const Module *m = r->p->module;
-    bool sends = step == MG_PIPE_SEND_F || step == MG_PIPE_SEND_B;
-    int way = step == MG_PIPE_SEND_B || step == MG_PIPE_RECV_B,
-        back = sends == way ? p->ranks - 1 : 1;
-    int peer = (at + back) % p->ranks, other = other_end(step);
-    Walker *from = sends ? &w[at] : &w[peer], *to = sends ? &w[peer] : &w[at];
-    int s = sends ? step : other, t = sends ? other : step;
-    if (!from->nbegun[s] || !to->nbegun[t])
-        return false;
-    const mg_pipe_op *o = from->begun[s][0], *x = to->begun[t][0];
-    for (int64_t k = 0; k < r->ranks; k++)
-        for (int64_t j = 0; j < r->ranks; j++) {
-            Axes rest = ~m->layout.pipeline.axis;
-            if (place_of(r, k) != (sends ? at : peer) || place_of(r, j) != (sends ? peer : at) ||
-                mesh_place(m, k, rest) != mesh_place(m, j, rest))
-                continue;
-            memcpy(r->arenas[j] + r->p->buffers.data[p->received[way]].offset +
-                       p->stride[way] * x->in,
-                   r->arenas[k] + r->p->buffers.data[p->sent[way]].offset + p->stride[way] * o->out,
-                   (size_t)p->message[way]);
-        }
-    memmove(from->begun[s], from->begun[s] + 1, sizeof from->begun[s][0] * (PENDING - 1));
-    memmove(to->begun[t], to->begun[t] + 1, sizeof to->begun[t][0] * (PENDING - 1));
-    from->nbegun[s]--, to->nbegun[t]--;
-    from->taken[s]++, to->taken[t]++;
-    return true;
-}
-
-/* Collectives beside the table go on in their order: so many chunks are gathered, then reduced. */
-static void go_beside(Runner *r, Walker *w, int at, int gathered, int reduced)
-{
-    const Pipe *p = r->prog->pipe;
-    const Action *behind = &r->prog->actions.data[r->prog->loops.data[p->loop].end + 1];
-    r->stage = at;
-    for (; w->gathered < gathered; w->gathered++)
-        for (int i = 0; i < p->ahead; i++)
-            if (r->prog->actions.data[i].chunk == w->gathered + 1)
-                run_together(r, &r->prog->actions.data[i]);
-    for (; w->reduced < reduced; w->reduced++)
-        for (int i = 0; i < p->behind; i++)
-            if (behind[i].chunk == w->reduces[w->reduced] + 1)
-                run_together(r, &behind[i]);
-    r->stage = -1;
-}
-
-/* As far as an operation needs it; or, in a random order, further, but no further than it may. */
-static void walk_beside(Runner *r, Walker *w, int at, const mg_pipe_op *o)
-{
-    const Pipe *p = r->prog->pipe;
-    const int chunks = p->stages / p->ranks;
-    if (o->step == MG_PIPE_REDUCE)
-        w->reduces[w->nreduces++] = o->stage / p->ranks;
-    if (o->step == MG_PIPE_UNSHARDED)
-        go_beside(r, w, at, o->stage / p->ranks + 1, 0);
-    if (o->step == MG_PIPE_REDUCE && !r->order)
-        go_beside(r, w, at, chunks, w->nreduces);
-    if (r->order && draw_int(r->order, 3) == 0)
-        go_beside(r, w, at, w->gathered + (w->gathered < chunks),
-                  w->gathered == chunks ? w->nreduces : 0);
-}
-
-/* One operation of a place; false: it has to wait. */
-static bool walk_on(Runner *r, Walker *w, int at)
-{
-    Walker *me = &w[at];
-    const mg_pipe_op *o = me->op;
-    walk_beside(r, me, at, o);
-    if (o->step <= MG_PIPE_W) {
-        r->stage = at;
-        run_compute(r, o);
-        r->stage = -1;
-    } else if (o->step < MG_PIPE_WAIT) {
-        if (me->nbegun[o->step] == PENDING)
-            abort();
-        me->begun[o->step][me->nbegun[o->step]++] = o;
-    } else if (o->step == MG_PIPE_WAIT) {
-        while (me->taken[o->of] <= me->waited[o->of])
-            if (!take(r, w, at, o->of))
-                return false;
-        me->waited[o->of]++;
-    }
-    me->op++;
-    return true;
-}
-
-/* All places, in turn or in a random order, until none can go on. */
-static void run_pipe(Runner *r)
-{
-    const Pipe *p = r->prog->pipe;
-    Walker *w = calloc((size_t)p->ranks, sizeof *w);
-    bool any = true, all = true;
-    for (int k = 0; k < p->ranks; k++)
-        w[k].op = p->ops[k];
-    while (any) {
-        any = false;
-        int first = r->order ? draw_int(r->order, p->ranks) : 0;
-        for (int k = 0; k < p->ranks; k++) {
-            int at = (first + k) % p->ranks;
-            while (w[at].op->step && walk_on(r, w, at)) {
-                any = true;
-                if (r->order && draw_int(r->order, 3) == 0)
-                    break;
-            }
-        }
-    }
-    for (int k = 0; k < p->ranks; k++) {
-        all &= !w[k].op->step;
-        go_beside(r, &w[k], k, p->stages / p->ranks, w[k].nreduces);
-    }
-    if (!all) {
-        fputs("the pipeline stands still\n", stderr);
-        abort();
-    }
-    free(w);
-}
-
-static bool run_range(Runner *r, int from, int to)
+bool run_range(Runner *r, int from, int to)
 {
     for (int i = from; i < to; i++) {
         const Action *act = &r->prog->actions.data[i];
@@ -525,7 +338,7 @@ static bool run_range(Runner *r, int from, int to)
         if (queued && !run_queued(r, i))
             return false;
         if (act->kind != ACT_loop) {
-            if (!queued && !run_action(r, act))
+            if (!queued && !run_one(r, act))
                 return false;
             continue;
         }

@@ -46,9 +46,9 @@ static void note(void *ctx, const char *step, const PlanJob *j)
     assert_true(!j->plan ==
                 (pass_find(step) >= 0 || !strcmp(step, "apart") || !strcmp(step, "chunks") ||
                  !strcmp(step, "context") || !strcmp(step, "experts") || !strcmp(step, "turns") ||
-                 !strcmp(step, "stages") || !strcmp(step, "offload") || !strcmp(step, "frontier") ||
-                 !strcmp(step, "once") || !strcmp(step, "overlap") || !strcmp(step, "optimizer") ||
-                 !strcmp(step, "logits")));
+                 !strcmp(step, "pairs") || !strcmp(step, "stages") || !strcmp(step, "offload") ||
+                 !strcmp(step, "frontier") || !strcmp(step, "once") || !strcmp(step, "overlap") ||
+                 !strcmp(step, "optimizer") || !strcmp(step, "logits")));
     w->name[w->n++] = step;
 }
 

@@ -56,6 +56,9 @@ static const Small dense = {MODELS_DIR "/../bench/published/deepseek.mg",
                              "value=4", "latent=4", "narrow=4", "wide=8", "ffn=4", "experts=4",
                              "best=2", "vocab=16", "seq=8", "batch=8"}};
 
+/* Behind the name of a schedule: an F is beside the B behind it. */
+#define PAIRS ", pairs"
+
 typedef struct Case {
     const Small *model;
     const char *schedule, *spec;
@@ -87,12 +90,24 @@ static const Case cases[] = {
     {&llama, "1f1b", "dp=2 pp=4; layers pp:1=3,0,4,0; batch dp; state dp", 2},
     {&gpt2, "gpipe", "pp=2; layers pp:1=5,0", 1},
     {&ends, "interleaved", "pp=2; layers pp:2=0,0,5,0", 1},
+    {&mixtral, "1f1b" PAIRS, "pp=2 ep=2; layers pp; experts ep; batch ep", 2},
+    {&mixtral, "interleaved" PAIRS, "pp=2 ep=2; layers pp:2; experts ep; batch ep", 2},
+    {&dense, "interleaved" PAIRS, "pp=2 ep=2; layers_3 pp:2; experts ep; batch ep", 2},
+    {&dropless, "1f1b" PAIRS, "pp=2 ep=2; layers pp; experts ep>; batch ep", 2},
+    {&llama, "interleaved" PAIRS,
+     "pp=2 tp=2; layers pp:2=3,1,3,0; kv_heads tp; ffn tp; vocab tp; seq tp", 1},
+    {&llama, "1f1b" PAIRS, "dp=2 pp=2; layers pp; batch dp; state dp; grads dp; params dp", 2},
+    {&llama, "1f1b" PAIRS, "pp=4; layers pp", 1},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
 static Plan *planned(Model *t, const Case *c, const Device *d)
 {
-    t->m->layout.pipeline.schedule = name_intern(t->m->names, c->schedule);
+    const char *pairs = strstr(c->schedule, PAIRS);
+    const size_t length = pairs ? (size_t)(pairs - c->schedule) : strlen(c->schedule);
+    t->m->layout.pipeline.schedule =
+        name_intern(t->m->names, arena_printf(t->a, "%.*s", (int)length, c->schedule));
+    t->m->layout.pipeline.pairs = pairs ? PAIRS_all : PAIRS_none;
     lower_physical(t);
     return plan_for(t, d);
 }

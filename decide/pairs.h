@@ -1,0 +1,12 @@
+/* pairs.h - whether the forward of one microbatch runs beside the backward of another, by plans. */
+#ifndef MGC_DECIDE_PAIRS_H
+#define MGC_DECIDE_PAIRS_H
+
+#include "base/device.h"
+#include "ir/ir.h"
+
+/* Sets Pipeline.pairs where the layout does not say, of schedules 1f1b and interleaved. The module
+ * is as before pass `shard`. */
+void pairs_choose(Module *m, const Device *d);
+
+#endif
