@@ -24,6 +24,8 @@ static Options options_of(const Searching *q)
     Options o = *q->s->o;
     o.layout = o.out = o.emit = o.proposals = NULL;
     o.device = q->device;
+    if (q->precision)
+        o.precision = q->precision;
     if (q->define) {
         o.define = (Words){0};
         for (size_t i = 0; i < q->s->o->define.n; i++)
@@ -155,6 +157,7 @@ static Search search_of(Searching *q, int64_t ranks, bool offload)
                 .ctx = q,
                 .ranks = ranks,
                 .exhaustive = q->s->o->exhaustive,
+                .thorough = q->s->o->thorough,
                 .offload = offload,
                 .progress = progress};
     return r;
@@ -211,6 +214,7 @@ Exit searching_none(Searching *q, const Search *r)
         least = bytes && (!least || bytes < least) ? bytes : least;
         code = c->state == CANDIDATE_refused ? c->code : code;
     }
+    search_failed(r, stderr);
     if (r->stopped) {
         diag_error(s->diag, (Span){0}, 693, "the search was stopped before its first plan");
         diag_help(s->diag, "give it more time: a plan takes about a second");

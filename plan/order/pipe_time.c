@@ -157,11 +157,8 @@ static PipeCuts *cuts_of(const Plan *p, const Program *g, Arena *a)
                            .reduce = beside_seconds(g, a, micro->end + 1, pipe_behind(g)),
                            .slows = beside_slows(p, g)};
     price(c, p->module->layout.pipeline.layers.data);
-    PipeProof proof;
-    if (!pipe_prove(a, pipe->program, p->module->diag, &proof))
-        return NULL;
-    c->graph = proof.graph[PIPE_BY_KIND];
-    return c;
+    c->graph = pipe_graph(a, pipe->program, PIPE_BY_KIND);
+    return c->graph ? c : NULL;
 }
 
 PipeCuts *pipe_cuts(const Plan *p, Arena *a)

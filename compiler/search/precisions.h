@@ -1,0 +1,20 @@
+/* precisions.h - `--precisions bf16,fp8` of mgc search: one of several is sought, too. */
+#ifndef MGC_SEARCH_PRECISIONS_H
+#define MGC_SEARCH_PRECISIONS_H
+
+#include "compiler/search/searching.h"
+
+enum { PRECISIONS = 8 }; /* more than there are */
+
+typedef struct Precisions {
+    int n; /* 0 or 1: as the option says, or the file */
+    const char *name[PRECISIONS];
+} Precisions;
+
+/* Reads the option: names that --precision takes, each once. */
+Exit precisions_read(Session *s, Precisions *p);
+/* The search of the fastest of them, and *q as it was searched; tells the others on standard
+ * output. q is begun with the first. */
+Exit precisions_run(Searching *q, const Precisions *p, int64_t ranks, Search *r);
+
+#endif
