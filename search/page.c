@@ -62,7 +62,9 @@ static void draw(const Search *s, FILE *out)
     const Picture p = picture_of(s);
     Front front = {0};
     search_front(s, &front);
-    fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"memory against time\">\n",
+    fprintf(out,
+            "<div class=\"scroll\" tabindex=\"0\"><svg viewBox=\"0 0 %d %d\" role=\"img\" "
+            "aria-label=\"memory against time\">\n",
             WIDE, HIGH);
     fprintf(out, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", MARGIN, MARGIN / 2, HIGH - MARGIN,
             WIDE - MARGIN / 2);
@@ -81,7 +83,7 @@ static void draw(const Search *s, FILE *out)
             text_bytes(a, p.bytes));
     fprintf(out, "<text x=\"4\" y=\"%.0f\">%s</text>\n", down(&p, p.least),
             text_seconds(a, p.least));
-    fprintf(out, "<text x=\"4\" y=\"%.0f\">%s a step</text>\n</svg>\n", down(&p, p.most) - 14,
+    fprintf(out, "<text x=\"4\" y=\"%.0f\">%s a step</text>\n</svg></div>\n", down(&p, p.most) - 14,
             text_seconds(a, p.most));
     arena_free(a);
 }

@@ -7,7 +7,8 @@
  * the most promising of those planned so far quickly, and the most promising of these as a whole,
  * so there is a best after one round, and a good one after three. It ends when all is planned, or
  * the rest is expected to be far slower, and those that a plan says are nearly as fast as the best
- * have the next better one.
+ * have the next better one. At last some that are slower, or no layouts at all, for want of memory
+ * alone are tried with `offload auto`.
  *
  * Rounds are of one size whatever the number of processors, and nothing looks at a clock: what is
  * found depends on the input alone. */
@@ -31,7 +32,7 @@ static const Depth depths[TRY_count] = {
     [TRY_rough] = {CANDIDATE_open, 32, 128, 480, 1.35, INFINITY},
     [TRY_quick] = {CANDIDATE_rough, 10, 16, 96, 1.15, 1.5},
     [TRY_whole] = {CANDIDATE_quick, 4, 4, 32, 1.02, 1.25}};
-enum { ROUND = 64, FAMILIES = 512 };
+enum { ROUND = 64, FAMILIES = 512, OFFLOADED = 6 };
 
 static volatile sig_atomic_t stop_asked;
 
@@ -146,7 +147,9 @@ static void expect(Search *s)
         const Tried *t = k->tried;
         k->expected = t[TRY_whole].seconds > 0   ? t[TRY_whole].seconds
                       : t[TRY_quick].seconds > 0 ? t[TRY_quick].seconds * part[kind_of(&k->point)]
-                      : t[TRY_rough].seconds > 0 ? expected_seconds(s->basis, &t[TRY_rough])
+                      : t[TRY_rough].seconds > 0 ? k->point.offload
+                                                       ? t[TRY_rough].seconds
+                                                       : expected_seconds(s->basis, &t[TRY_rough])
                                                  : corrected(&c, k);
     }
 }
@@ -288,7 +291,8 @@ static size_t worth(const Search *s, TryDepth depth, const Ranked *of, size_t n)
     if (s->exhaustive)
         return n;
     const double far = s->thorough ? d->thorough : d->far;
-    while (k < n && (s->thorough || made + (int)k < d->most) &&
+    const int most = d->most + (s->offloaded ? OFFLOADED : 0);
+    while (k < n && (s->thorough || made + (int)k < most) &&
            (made + (int)k < d->least || of[k].seconds <= far * fastest))
         k++;
     return k;
@@ -349,17 +353,54 @@ static size_t next_round(Search *s, Ranked *scratch, Round *r)
     return all;
 }
 
+/* Would it be faster than the best by what its rough plan says, were there room for what it keeps?
+ */
+static bool lacks_memory(const Search *s, const Candidate *c)
+{
+    const double WORTH = 0.99;
+    const Tried *whole = &c->tried[TRY_whole], *quick = &c->tried[TRY_quick];
+    const double again = whole->seconds > 0 ? whole->parts.again : quick->parts.again;
+    const bool planned = c->state == CANDIDATE_full || c->state == CANDIDATE_lost ||
+                         c->state == CANDIDATE_rough || again > 0;
+    return planned && !c->tried[TRY_rough].fits && c->tried[TRY_rough].seconds > 0 &&
+           c->tried[TRY_rough].seconds < WORTH * best_seconds(s);
+}
+
+/* Those with `offload auto`, as candidates of their own that have a rough plan. Whether there are
+ * any. */
+static bool add_offloaded(Search *s, Ranked *scratch)
+{
+    size_t n = 0;
+    if (!s->levels || s->offloaded || s->best < 0)
+        return false;
+    s->offloaded = true;
+    for (size_t i = 0; i < s->all.n; i++)
+        if (lacks_memory(s, &s->all.data[i]))
+            scratch[n++] = (Ranked){s->all.data[i].tried[TRY_rough].seconds, (int)i};
+    qsort(scratch, n, sizeof *scratch, by_seconds);
+    for (size_t i = 0; i < n && i < OFFLOADED; i++) {
+        Candidate c = s->all.data[scratch[i].number];
+        c.point.offload = true;
+        c.state = CANDIDATE_rough;
+        c.tried[TRY_quick] = c.tried[TRY_whole] = (Tried){0};
+        vec_push(s->arena, &s->all, c);
+    }
+    return n > 0;
+}
+
 void search_run(Search *s)
 {
     const double begin = now();
     s->best = -1;
     make_candidates(s);
-    Ranked *scratch = NEW_ARRAY(s->arena, Ranked, s->all.n + 1);
+    Ranked *scratch = NEW_ARRAY(s->arena, Ranked, s->all.n + OFFLOADED + 1);
     while (!stop_asked) {
         Round r = {.s = s};
         expect(s);
         prune(s);
         const size_t left = next_round(s, scratch, &r);
+        if (!r.n && add_offloaded(s, scratch))
+            continue;
         if (!r.n)
             break;
         const double round = now();

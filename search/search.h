@@ -40,6 +40,7 @@ typedef struct Search {
     int64_t ranks;
     bool exhaustive; /* every layout has a whole plan, unless it is refused or too large */
     bool thorough;   /* every one a rough plan, and all that are near the fastest the better ones */
+    bool levels;     /* at its end the most promising that lack memory, with `offload auto` */
     bool offload;    /* of layouts with `offload auto` */
     /* Called after each round; NULL: nobody. `left`: seconds, about. */
     void (*progress)(const struct Search *s, double left, bool better);
@@ -50,6 +51,7 @@ typedef struct Search {
     int best; /* -1: none */
     int count[CANDIDATE_count];
     int plans[TRY_count];
+    bool offloaded; /* layouts with `offload auto` were added */
     bool stopped; /* search_stop() was called before the end */
     double spent; /* seconds */
 } Search;

@@ -60,8 +60,7 @@ static Frame frame_of(const ScaleTable *t, const Scale *s, const Chart *c)
     }
     if (c->ideal)
         f.most = fmax(f.most, f.least * f.to / f.from);
-    if (c->percent)
-        f.most = fmax(f.most, 1);
+    f.most = fmax(f.most, c->percent ? 1 : 2 * f.least); /* what changes little looks so */
     return f;
 }
 
@@ -84,9 +83,8 @@ static void draw_axes(const ScaleTable *t, const Chart *c, const Frame *f, FILE 
     const double low = c->percent ? 0 : f->least;
     fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 6, HIGH - BOTTOM,
             c->text(a, low));
-    if (f->most > low * 1.01)
-        fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 6, TOP + 8,
-                c->text(a, f->most));
+    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 6, TOP + 8,
+            c->text(a, f->most));
     arena_free(a);
 }
 
@@ -241,7 +239,8 @@ static void draw_parts(const ScaleTable *t, FILE *out)
 {
     enum { BAR = 22, NAME = 64, ALL = 760 };
     fprintf(out,
-            "<h3>where a step's time goes</h3>\n<svg viewBox=\"0 0 %d %zu\" "
+            "<h3>where a step's time goes</h3>\n<div class=\"scroll\" tabindex=\"0\"><svg "
+            "viewBox=\"0 0 %d %zu\" "
             "aria-label=\"shares of a step\">\n",
             ALL, t->sizes.n * BAR + 8);
     for (size_t i = 0; i < t->sizes.n; i++) {
@@ -263,7 +262,7 @@ static void draw_parts(const ScaleTable *t, FILE *out)
             x += wide;
         }
     }
-    fputs("</svg>\n<div class=\"legend\">", out);
+    fputs("</svg></div>\n<div class=\"legend\">", out);
     for (int k = 0; k < PARTS; k++)
         fprintf(out,
                 "<span><svg viewBox=\"0 0 11 11\" aria-hidden=\"true\"><rect width=\"11\" "

@@ -163,13 +163,14 @@ static Search search_of(Searching *q, int64_t ranks, bool offload)
     return r;
 }
 
-/* Without anything on other levels of memory, unless nothing else fits or an option says so. */
+/* Without anything on other levels of memory at first, unless an option says so. */
 Search searching_run(Searching *q, int64_t ranks)
 {
     const char *said = q->s->o->offload;
     const Device *d = &q->one.device;
     const bool levels = d->level[LEVEL_host].memory || d->level[LEVEL_disk].memory;
     Search r = search_of(q, ranks, said && !strcmp(said, "auto"));
+    r.levels = levels && !said && !q->space->offload && !r.exhaustive;
     Signals was;
     listen_to_signals(&was, q->seconds);
     search_run(&r);
