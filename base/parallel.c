@@ -72,7 +72,7 @@ typedef struct Head {
     size_t n;
 } Head;
 
-/* What processes share: the next number, and what each is at, plus 1. */
+/* Processes share it: the next number, and what each is at, plus 1. */
 typedef struct Shared {
     atomic_int next, at[MOST];
 } Shared;

@@ -23,7 +23,7 @@ typedef struct Chart {
     bool percent; /* from 0 up, not by logarithms */
 } Chart;
 
-/* What a chart has room for. */
+/* The edges of a chart. */
 typedef struct Frame {
     double from, to;    /* ranks */
     double least, most; /* amounts */

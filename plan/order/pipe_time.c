@@ -157,7 +157,11 @@ static PipeCuts *cuts_of(const Plan *p, const Program *g, Arena *a)
                            .reduce = beside_seconds(g, a, micro->end + 1, pipe_behind(g)),
                            .slows = beside_slows(p, g)};
     price(c, p->module->layout.pipeline.layers.data);
-    c->graph = pipe_graph(a, pipe->program, PIPE_BY_KIND);
+    PipeProof proof;
+    if (p->compared)
+        c->graph = pipe_graph(a, pipe->program, PIPE_BY_KIND);
+    else if (pipe_prove(a, pipe->program, p->module->diag, &proof))
+        c->graph = proof.graph[PIPE_BY_KIND];
     return c->graph ? c : NULL;
 }
 
