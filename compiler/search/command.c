@@ -134,11 +134,12 @@ static Exit replaceable(Session *s)
     return wrong;
 }
 
-static Exit search_one(Searching *q, const Precisions *p, int64_t ranks, double tokens)
+static Exit search_one(Searching *first, const Precisions *p, int64_t ranks, double tokens)
 {
-    Session *s = q->s;
+    Session *s = first->s;
+    Searching *q = first;
     Search r;
-    Exit wrong = precisions_run(q, p, ranks, &r);
+    Exit wrong = precisions_run(first, p, ranks, &q, &r);
     const Outputs w = {q, &r};
     if (!wrong)
         wrong = write_to(s, s->o->points, write_points, &w);

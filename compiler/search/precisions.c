@@ -38,31 +38,35 @@ static double seconds_of(const Search *r)
     return r->best < 0 ? INFINITY : r->all.data[r->best].tried[TRY_whole].seconds;
 }
 
-Exit precisions_run(Searching *q, const Precisions *p, int64_t ranks, Search *r)
+Exit precisions_run(Searching *q, const Precisions *p, int64_t ranks, Searching **chosen, Search *r)
 {
     Arena *a = q->s->arena;
     const char *told = "";
-    *r = searching_run(q, ranks);
-    if (p->n < 2)
-        return EXIT_done;
-    const Searching first = *q;
-    for (int k = 0; k < p->n; k++) {
-        Searching other = first;
-        other.precision = p->name[k];
-        const Exit wrong = k ? searching_begin(&other, NULL) : EXIT_done;
-        if (wrong)
-            return wrong;
-        const Search found = k ? searching_run(&other, ranks) : *r;
+    bool stopped = false;
+    for (int k = 0; k == 0 || k < p->n; k++) {
+        Searching *of = q;
+        if (k) { /* what was found of it points to it */
+            of = NEW(a, Searching);
+            *of = *q;
+            of->precision = p->name[k];
+            const Exit wrong = searching_begin(of, NULL);
+            if (wrong)
+                return wrong;
+        }
+        const Search found = searching_run(of, ranks);
         const double seconds = seconds_of(&found);
-        told = arena_printf(a, "%s%s%s %s", told, k ? ", " : "", p->name[k],
-                            isinf(seconds) ? "with no layout" : text_seconds(a, seconds));
-        if (k && seconds < seconds_of(r)) {
-            *q = other;
+        if (!k || seconds < seconds_of(r)) {
+            *chosen = of;
             *r = found;
         }
-        r->stopped |= found.stopped;
+        stopped |= found.stopped;
+        told = arena_printf(a, "%s%s%s %s", told, k ? ", " : "", p->n ? p->name[k] : "",
+                            !isinf(seconds) ? text_seconds(a, seconds)
+                            : found.stopped ? "stopped before its first plan"
+                                            : "has no layout");
     }
-    if (r->best >= 0)
-        printf("precision    %s: the fastest is for --precision %s\n", told, q->precision);
+    r->stopped = stopped;
+    if (p->n > 1 && r->best >= 0)
+        printf("precision    %s: the fastest is for --precision %s\n", told, (*chosen)->precision);
     return EXIT_done;
 }

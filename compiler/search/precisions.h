@@ -13,8 +13,9 @@ typedef struct Precisions {
 
 /* Reads the option: names that --precision takes, each once. */
 Exit precisions_read(Session *s, Precisions *p);
-/* The search of the fastest of them, and *q as it was searched; tells the others on standard
- * output. q is begun with the first. */
-Exit precisions_run(Searching *q, const Precisions *p, int64_t ranks, Search *r);
+/* Searches in each, and tells what was found on standard output: the fastest of them is *r, of
+ * *chosen. q is begun with the first; without any it is the only one. */
+Exit precisions_run(Searching *q, const Precisions *p, int64_t ranks, Searching **chosen,
+                    Search *r);
 
 #endif
