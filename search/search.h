@@ -52,8 +52,8 @@ typedef struct Search {
     int count[CANDIDATE_count];
     int plans[TRY_count];
     bool offloaded; /* layouts with `offload auto` were added */
-    bool stopped; /* search_stop() was called before the end */
-    double spent; /* seconds */
+    bool stopped;   /* search_stop() was called before the end */
+    double spent;   /* seconds */
 } Search;
 
 /* Searches. What is found depends on nothing but the input, unless it is stopped. */
