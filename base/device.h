@@ -83,7 +83,8 @@ typedef struct Device {
     double pod_bandwidth;  /* bytes/s each of them sends to other pods while all do */
     double pod_seconds;    /* a step to another pod costs at least */
     double rank_spread;    /* deviation of ranks' times for what they compute; 0: unknown */
-    int machine_ranks;     /* neighbours that share a host; 0: node_ranks */
+    double watts, idle_watts; /* of a rank: while it computes, while it waits; 0: unknown */
+    int machine_ranks;        /* neighbours that share a host; 0: node_ranks */
     /* cuda: bytes/s of a ring that an all-reduce in the links' switch is as fast as; 0: the links
      * have none that adds up. */
     double switch_bandwidth;

@@ -27,6 +27,13 @@ int parallel_most(void);
  * than by return, or cannot be begun, has its number called here, where the user sees the error. */
 void parallel_map(int n, ParallelCall *f, void *ctx, Arena *a, Written *result);
 
+/* The same, for calls that may end their process: none runs in this one, and each process that ends
+ * otherwise than by return has died[k] say how, in a: the first line that it wrote on standard
+ * error, and its signal or exit code. NULL: number k has a result, or was not begun (parallel_stop,
+ * or no process could be). What others write on standard error is dropped. */
+void parallel_apart(int n, ParallelCall *f, void *ctx, Arena *a, Written *result,
+                    const char **died);
+
 /* The map that is under way, the outermost of several, begins no more calls: it ends when those
  * that run have, and leaves a result that is not there without bytes (NULL). May be called from a
  * handler of a signal. */

@@ -39,8 +39,10 @@ Exit combination_check(Session *s)
             "--ranks, --microbatches, --chunks, --group, --costs, --hidden, --comms and --grid are "
             "options of mgc pipeline",
             "-D NAME=VALUE sets a size of the model's mesh");
-    if (o->exhaustive || o->points || o->tokens || o->budget)
-        return usage(s, "--exhaustive, --points, --tokens and --budget are options of mgc search",
+    if (o->exhaustive || o->thorough || o->precisions || o->points || o->tokens || o->budget)
+        return usage(s,
+                     "--exhaustive, --thorough, --precisions, --points, --tokens and --budget are "
+                     "options of mgc search",
                      "layout auto { device h100 x 64 } in a model is searched when it is compiled");
     if (o->lora || o->dora || o->on)
         return usage(s, "--lora, --dora and --on are options of mgc tune",

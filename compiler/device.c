@@ -35,6 +35,7 @@ typedef struct Description {
     double architecture, warpgroups;
     double product_rows, product_columns;
     double node_ranks, node_bandwidth, node_seconds, machine_ranks, rank_spread;
+    double watts, idle_watts;
     struct {
         double ranks, bandwidth, seconds;
     } pod;
@@ -97,6 +98,8 @@ static const Field fields[] = {
     FIELD("node_seconds", real, node_seconds, 0, 1),
     OPTIONAL("machine_ranks", whole, machine_ranks, 1, 1 << 20), /* placed() */
     OPTIONAL("rank_spread", real, rank_spread, 0, 0.5),
+    OPTIONAL("watts", real, watts, 1e-3, 1e6), /* powered() */
+    OPTIONAL("idle_watts", real, idle_watts, 1e-3, 1e6),
     OPTIONAL("pod_ranks", whole, pod.ranks, 1, 1 << 20),
     OPTIONAL("pod_bandwidth", real, pod.bandwidth, 1e3, 1e15),
     OPTIONAL("pod_seconds", real, pod.seconds, 0, 1),
@@ -319,6 +322,16 @@ static Wrong placed(Arena *a, const json_t *root, const Description *d)
     return (Wrong){0};
 }
 
+static Wrong powered(Arena *a, const json_t *root, const Description *d)
+{
+    if (!json_object_get(root, "watts") != !json_object_get(root, "idle_watts"))
+        return (Wrong){"'watts' and 'idle_watts' belong together: one is missing", NULL, -1};
+    if (d->idle_watts > d->watts)
+        return (Wrong){arena_printf(a, "%g is more than 'watts', %g", d->idle_watts, d->watts),
+                       "idle_watts", -1};
+    return (Wrong){0};
+}
+
 static Wrong read_all(Arena *a, json_t *root, Description *d)
 {
     const char *key;
@@ -358,8 +371,9 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
         return (Wrong){"'host_memory' is missing, where there is 'host_bandwidth'", NULL, -1};
     if (cuda && json_object_get(root, "disk_memory") && !json_object_get(root, "host_memory"))
         return (Wrong){"'host_memory' is missing: a GPU reaches a disk through its host", NULL, -1};
-    const Wrong wrong[] = {only_of(a, root, d), whole_level(a, root, "host"),
-                           whole_level(a, root, "disk"), linked(root, d), placed(a, root, d)};
+    const Wrong wrong[] = {only_of(a, root, d),          whole_level(a, root, "host"),
+                           whole_level(a, root, "disk"), linked(root, d),
+                           placed(a, root, d),           powered(a, root, d)};
     size_t i = 0;
     while (i + 1 < sizeof wrong / sizeof *wrong && !wrong[i].text)
         i++;
@@ -427,6 +441,8 @@ static Device device_from(const Description *d)
                     .pod_bandwidth = d->pod.bandwidth,
                     .pod_seconds = d->pod.seconds,
                     .rank_spread = d->rank_spread,
+                    .watts = d->watts,
+                    .idle_watts = d->idle_watts,
                     .machine_ranks = (int)d->machine_ranks,
                     .weights_share = d->weights_share > 0 ? d->weights_share : 1,
                     .level = {[LEVEL_host] = {(int64_t)d->host.memory, d->host.in, d->host.out,

@@ -90,6 +90,12 @@ static bool among(const char *choices, const char *value)
     return false;
 }
 
+bool option_allows(const char *name, const char *value)
+{
+    const Option *o = find_long(name, strlen(name));
+    return o && o->kind == KIND_choice && among(o->argument, value);
+}
+
 static bool set(Reader *r, const Option *o, const char *value)
 {
     void *field = (char *)r->o + o->field;

@@ -35,5 +35,7 @@ typedef struct Options {
 /* Reads argv. False: told on err what is wrong (EXIT_usage). */
 bool options_parse(Options *o, int argc, char **argv, Arena *a, FILE *err);
 void options_help(FILE *out);
+/* Is a value one of those of an option that has a choice of them? */
+bool option_allows(const char *name, const char *value);
 
 #endif

@@ -137,7 +137,7 @@ static PassStatus decide_logits(PlanJob *j)
 
 static PassStatus step_schedule(PlanJob *j)
 {
-    j->plan = plan_schedule(j->m, j->d, j->a);
+    j->plan = plan_schedule(j->m, j->d, j->compared, j->a);
     return j->plan ? PASS_ok : PASS_infeasible;
 }
 

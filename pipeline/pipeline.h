@@ -268,6 +268,8 @@ typedef struct PipeProof {
 
 /* T5 and T6. False after telling which messages do not match, or who waits for whom. */
 bool pipe_prove(Arena *a, const PipeProgram *p, Diag *d, PipeProof *proof);
+/* The graph of such queues alone. NULL: somebody waits for himself. */
+const PipeGraph *pipe_graph(Arena *a, const PipeProgram *p, PipeQueues queues);
 
 /* ---- clock.c -------------------------------------------------------------------------------- */
 

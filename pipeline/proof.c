@@ -196,3 +196,18 @@ bool pipe_prove(Arena *a, const PipeProgram *p, Diag *d, PipeProof *proof)
     arena_free(tmp);
     return good;
 }
+
+const PipeGraph *pipe_graph(Arena *a, const PipeProgram *p, PipeQueues queues)
+{
+    Arena *tmp = arena_new();
+    Matches m = {0};
+    uint64_t work = 0;
+    Diag *silent = diag_new(tmp, NULL, false);
+    const PipeGraph *g = NULL;
+    if (p->stuck)
+        match_names(tmp, p, &m);
+    if (p->stuck || match_order(tmp, p, silent, &m, &work))
+        g = graph_new(a, p, &m, queues);
+    arena_free(tmp);
+    return g && g->sorted == g->nodes ? g : NULL;
+}

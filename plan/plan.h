@@ -404,6 +404,7 @@ typedef struct Plan {
     };
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
     int64_t cache_bytes; /* behind the persistent ones, in @prefill and @decode */
+    bool compared;       /* with others alone: that its pipeline goes on is not proved */
     bool rough;          /* the arena is no tighter than it has to be to fit, if it can */
     int64_t level_bytes[LEVEL_count]; /* arenas of the other levels */
     int64_t scratch_bytes;            /* per thread, beside the arena */

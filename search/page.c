@@ -4,24 +4,10 @@
 #include <string.h>
 
 #include "base/quantity.h"
+#include "search/html.h"
 #include "search/search.h"
 
 enum { WIDE = 760, HIGH = 380, MARGIN = 60, ROWS = 40 };
-
-static void escaped(const char *text, FILE *out)
-{
-    for (; *text; text++) {
-        const char *as = *text == '<'   ? "&lt;"
-                         : *text == '>' ? "&gt;"
-                         : *text == '&' ? "&amp;"
-                         : *text == '"' ? "&quot;"
-                                        : NULL;
-        if (as)
-            fputs(as, out);
-        else
-            fputc(*text, out);
-    }
-}
 
 /* The picture's edges: logarithms of seconds, bytes as they are. */
 typedef struct Picture {
@@ -65,7 +51,7 @@ static void dot(const Search *s, const Picture *p, int number, FILE *out)
             : c->state == CANDIDATE_whole ? "whole"
                                           : "quick",
             text_seconds(a, t->seconds), text_bytes(a, (double)t->bytes));
-    escaped(point_label(s->space, &c->point, a), out);
+    html_text(point_label(s->space, &c->point, a), out);
     fputs("</title></circle>\n", out);
     arena_free(a);
 }
@@ -76,7 +62,9 @@ static void draw(const Search *s, FILE *out)
     const Picture p = picture_of(s);
     Front front = {0};
     search_front(s, &front);
-    fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"memory against time\">\n",
+    fprintf(out,
+            "<div class=\"scroll\" tabindex=\"0\"><svg viewBox=\"0 0 %d %d\" role=\"img\" "
+            "aria-label=\"memory against time\">\n",
             WIDE, HIGH);
     fprintf(out, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", MARGIN, MARGIN / 2, HIGH - MARGIN,
             WIDE - MARGIN / 2);
@@ -95,7 +83,7 @@ static void draw(const Search *s, FILE *out)
             text_bytes(a, p.bytes));
     fprintf(out, "<text x=\"4\" y=\"%.0f\">%s</text>\n", down(&p, p.least),
             text_seconds(a, p.least));
-    fprintf(out, "<text x=\"4\" y=\"%.0f\">%s a step</text>\n</svg>\n", down(&p, p.most) - 14,
+    fprintf(out, "<text x=\"4\" y=\"%.0f\">%s a step</text>\n</svg></div>\n", down(&p, p.most) - 14,
             text_seconds(a, p.most));
     arena_free(a);
 }
@@ -108,14 +96,18 @@ static void row(const Search *s, int number, const char *more, FILE *out)
     fprintf(out, "<tr><td>%s<td>%+.1f%%<td>%s<td>%.0f%%<td>", text_seconds(a, t->seconds),
             100 * (t->seconds / s->all.data[s->best].tried[TRY_whole].seconds - 1),
             text_bytes(a, (double)t->bytes), 100 * t->mfu);
-    escaped(point_label(s->space, &c->point, a), out);
-    fprintf(out, "<td>%s\n", more);
+    html_text(point_label(s->space, &c->point, a), out);
+    fprintf(out, "<td class=\"wide\">%s\n", more);
     arena_free(a);
 }
 
 static void table(const Search *s, const char *title, const Front *of, bool why, FILE *out)
 {
-    fprintf(out, "<h2>%s</h2>\n<table><tr><th>step<th><th>memory<th>MFU<th>layout<th>\n", title);
+    fprintf(
+        out,
+        "<h2>%s</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><tr><th>step<th><th>memory<th>MFU"
+        "<th>layout<th>\n",
+        title);
     for (size_t i = 0; i < of->n; i++) {
         const Candidate *c = &s->all.data[of->data[i]];
         row(s, of->data[i],
@@ -124,7 +116,7 @@ static void table(const Search *s, const char *title, const Front *of, bool why,
                                           : "",
             out);
     }
-    fputs("</table>\n", out);
+    fputs("</table></div>\n", out);
 }
 
 void search_page(const Search *s, const char *model, const char *name, const char *device,
@@ -135,24 +127,15 @@ void search_page(const Search *s, const char *model, const char *name, const cha
     Front front = {0}, others = {0};
     search_front(s, &front);
     search_others(s, ROWS, &others);
-    fputs("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>layouts</title>\n"
-          "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em "
-          "auto;padding:0 1em}"
-          "td,th{padding:.1em .8em .1em 0;text-align:left;vertical-align:top}"
-          "pre{background:#8881;padding:1em}svg{width:100%}svg text{font-size:12px;fill:#777}"
-          ".axis,.front{fill:none;stroke:#888}.front{stroke:#b40}.quick{fill:#8888}"
-          ".whole{fill:#27c}.best{fill:#b40}"
-          "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}</style>\n<h1>",
-          out);
-    escaped(model, out);
-    fprintf(out, " on %lld ranks</h1>\n<p>%s</p>\n", (long long)s->ranks, search_counts(s, a));
+    html_begin(arena_printf(a, "%s on %lld ranks", model, (long long)s->ranks), out);
+    fprintf(out, "<p>%s</p>\n", search_counts(s, a));
     fprintf(
         out, "<p>%s a step, %s tokens/s of a rank, MFU %.0f%%, %s of %s</p>\n<pre>",
         text_seconds(a, best->tried[TRY_whole].seconds),
         text_rate(a, (double)s->basis->tokens / best->tried[TRY_whole].seconds / (double)s->ranks),
         100 * best->tried[TRY_whole].mfu, text_bytes(a, (double)best->tried[TRY_whole].bytes),
         text_bytes(a, s->basis->budget));
-    escaped(point_text(s->space, &best->point, name, device, a), out);
+    html_text(point_text(s->space, &best->point, name, device, a), out);
     fputs("</pre>\n", out);
     table(s, "runners-up, and why they are slower", &others, true, out);
     fputs("<h2>memory against time</h2>\n", out);
@@ -160,6 +143,6 @@ void search_page(const Search *s, const char *model, const char *name, const cha
     table(s, "the front", &front, false, out);
     if (s->stopped)
         fputs("<p>The search was stopped before its end.</p>\n", out);
-    fputs("</html>\n", out);
+    html_end(out);
     arena_free(a);
 }

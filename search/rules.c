@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
-
 enum {
     FRONT = 10,   /* lists of an axis that are put together with those of others */
     PARTIAL = 96, /* lists of some axes that are put together with those of the next */
@@ -141,8 +139,8 @@ static void try_one(void *ctx, int k, FILE *out)
 {
     Batch *b = ctx;
     const Try *t = &b->tries->data[k];
-    const Tried tried = t->text ? try_point(elaborate, b, t->text, b->depth) : (Tried){0};
-    fwrite(&tried, sizeof tried, 1, out);
+    if (t->text)
+        try_write(elaborate, b, t->text, b->depth, out);
 }
 
 /* Plans all of them, and takes out those that have no plan. */
@@ -150,17 +148,19 @@ static void plan_all(Finder *f, Tries *tries, TryDepth depth, int64_t stride)
 {
     Arena *a = arena_new();
     Batch b = {f, tries, depth, stride};
-    Written *w = NEW_ARRAY(a, Written, tries->n + 1);
+    Tried *tried = NEW_ARRAY(a, Tried, tries->n + 1);
+    const char **why = NEW_ARRAY(a, const char *, tries->n + 1);
     size_t n = 0;
-    parallel_map((int)tries->n, try_one, &b, a, w);
+    try_all((int)tries->n, try_one, &b, a, tried, why);
     f->r->plans += (int)tries->n;
     for (size_t k = 0; k < tries->n; k++) {
         Try t = tries->data[k];
-        if (w[k].n == sizeof t.plan)
-            memcpy(&t.plan, w[k].bytes, sizeof t.plan);
+        t.plan = tried[k];
+        if (t.plan.failed && !f->r->failed++)
+            f->r->why = arena_printf(f->r->arena, "%s\n%s", why[k] ? why[k] : "", t.text);
         t.seconds = t.plan.seconds;
         t.bytes = (double)t.plan.bytes;
-        if (w[k].n == sizeof t.plan && t.plan.bytes && t.plan.seconds > 0)
+        if (!t.plan.failed && t.plan.bytes && t.plan.seconds > 0)
             tries->data[n++] = t;
     }
     tries->n = n;

@@ -67,6 +67,8 @@ typedef struct Rules {
     /* Found. */
     const char *text; /* lines: rules alone */
     int plans;        /* how many were made */
+    int failed;       /* on how many of these mgc itself failed; */
+    const char *why;  /* ... how on the first, and its lines */
 } Rules;
 
 /* Finds the fastest rules that fit; the ones that need least if none fits. False: no rules split

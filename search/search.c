@@ -7,7 +7,8 @@
  * the most promising of those planned so far quickly, and the most promising of these as a whole,
  * so there is a best after one round, and a good one after three. It ends when all is planned, or
  * the rest is expected to be far slower, and those that a plan says are nearly as fast as the best
- * have the next better one.
+ * have the next better one. At last some that are slower, or no layouts at all, for want of memory
+ * alone are tried with `offload auto`.
  *
  * Rounds are of one size whatever the number of processors, and nothing looks at a clock: what is
  * found depends on the input alone. */
@@ -19,19 +20,19 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/parallel.h"
-
 /* Plans of one depth: of points in the state before it, the fastest first. */
 typedef struct Depth {
     CandidateState from;
     int round, least, most; /* plans of a round, before what is expected may end it, and in all */
-    double far; /* times the fastest of the depth: a point that is expected above it is left */
+    double far;      /* times the fastest of the depth: a point that is expected above it is left */
+    double thorough; /* the same of a thorough search, which makes any number of plans */
 } Depth;
 
-static const Depth depths[TRY_count] = {[TRY_rough] = {CANDIDATE_open, 32, 128, 480, 1.35},
-                                        [TRY_quick] = {CANDIDATE_rough, 10, 16, 96, 1.15},
-                                        [TRY_whole] = {CANDIDATE_quick, 4, 4, 32, 1.02}};
-enum { ROUND = 64, FAMILIES = 512 };
+static const Depth depths[TRY_count] = {
+    [TRY_rough] = {CANDIDATE_open, 32, 128, 480, 1.35, INFINITY},
+    [TRY_quick] = {CANDIDATE_rough, 10, 16, 96, 1.15, 1.5},
+    [TRY_whole] = {CANDIDATE_quick, 4, 4, 32, 1.02, 1.25}};
+enum { ROUND = 64, FAMILIES = 512, OFFLOADED = 6 };
 
 static volatile sig_atomic_t stop_asked;
 
@@ -146,7 +147,9 @@ static void expect(Search *s)
         const Tried *t = k->tried;
         k->expected = t[TRY_whole].seconds > 0   ? t[TRY_whole].seconds
                       : t[TRY_quick].seconds > 0 ? t[TRY_quick].seconds * part[kind_of(&k->point)]
-                      : t[TRY_rough].seconds > 0 ? expected_seconds(s->basis, &t[TRY_rough])
+                      : t[TRY_rough].seconds > 0 ? k->point.offload
+                                                       ? t[TRY_rough].seconds
+                                                       : expected_seconds(s->basis, &t[TRY_rough])
                                                  : corrected(&c, k);
     }
 }
@@ -183,8 +186,7 @@ static void try_one(void *ctx, int k, FILE *out)
     Arena *a = arena_new();
     const Candidate *c = &s->all.data[r->number[k]];
     const char *text = point_text(s->space, &c->point, "found", NULL, a);
-    const Tried t = try_point(s->elaborate, s->ctx, text, r->depth[k]);
-    fwrite(&t, sizeof t, 1, out);
+    try_write(s->elaborate, s->ctx, text, r->depth[k], out);
     arena_free(a);
 }
 
@@ -195,21 +197,25 @@ static void take(Search *s, Candidate *c, TryDepth depth, const Tried *t)
                                 not[TRY_count] = {CANDIDATE_rough, CANDIDATE_full, CANDIDATE_lost};
     c->tried[depth] = *t;
     s->plans[depth]++;
-    c->state = t->code ? CANDIDATE_refused : t->fits ? fit[depth] : not[depth];
+    c->state = t->failed ? CANDIDATE_failed
+               : t->code ? CANDIDATE_refused
+               : t->fits ? fit[depth]
+                         : not[depth];
     c->code = t->code;
 }
 
 static void run_round(Search *s, Round *r)
 {
     Arena *a = arena_new();
-    Written *w = NEW_ARRAY(a, Written, r->n);
-    parallel_map(r->n, try_one, r, a, w);
+    Tried *t = NEW_ARRAY(a, Tried, r->n);
+    const char **why = NEW_ARRAY(a, const char *, r->n);
+    try_all(r->n, try_one, r, a, t, why);
     for (int k = 0; k < r->n; k++) {
-        Tried t;
-        if (w[k].n != sizeof t)
+        Candidate *c = &s->all.data[r->number[k]];
+        if (!t[k].bytes && !t[k].code && !t[k].failed)
             continue; /* it was stopped */
-        memcpy(&t, w[k].bytes, sizeof t);
-        take(s, &s->all.data[r->number[k]], r->depth[k], &t);
+        take(s, c, r->depth[k], &t[k]);
+        c->why = why[k] ? arena_strdup(s->arena, why[k]) : NULL;
     }
     arena_free(a);
 }
@@ -284,10 +290,20 @@ static size_t worth(const Search *s, TryDepth depth, const Ranked *of, size_t n)
     size_t k = 0;
     if (s->exhaustive)
         return n;
-    while (k < n && made + (int)k < d->most &&
-           (made + (int)k < d->least || of[k].seconds <= d->far * fastest))
+    const double far = s->thorough ? d->thorough : d->far;
+    const int most = d->most + (s->offloaded ? OFFLOADED : 0);
+    while (k < n && (s->thorough || made + (int)k < most) &&
+           (made + (int)k < d->least || of[k].seconds <= far * fastest))
         k++;
     return k;
+}
+
+/* Of its pipeline's table. */
+static int64_t cells_of(const Search *s, int number)
+{
+    const Point *p = &s->all.data[number].point;
+    return p->size[ROLE_pp] > 1 ? p->size[ROLE_pp] * p->chunks * point_microbatches(s->space, p)
+                                : 0;
 }
 
 /* Does a rough plan of a candidate say more than those of this round? Of points alike, of which
@@ -296,14 +312,25 @@ static bool is_new(const Search *s, const Correction *c, int *of_family, int num
 {
     enum { ALIKE = 8 };
     const int f = family(&s->all.data[number].point);
-    return of_family[f]++ < (s->exhaustive ? ROUND : c->n[f] ? ALIKE : 1);
+    return of_family[f]++ < (s->exhaustive || s->thorough ? ROUND : c->n[f] ? ALIKE : 1);
 }
 
-/* The first that are tried at all have whole plans at once: there is a best soon. */
-static bool is_first(const Search *s, int n)
+/* Before anything is tried, some have whole plans at once, so that there is a best soon: of the
+ * promising those whose pipelines have least to plan. They come to the front. */
+static int bring_first(const Search *s, Ranked *of, size_t n)
 {
-    enum { FIRST = 2 };
-    return n < FIRST && !s->plans[TRY_rough] && !s->plans[TRY_whole];
+    enum { FIRST = 2, PROMISING = 24 };
+    int k = 0;
+    for (; k < FIRST && (size_t)k < n && !s->plans[TRY_rough] && !s->plans[TRY_whole]; k++) {
+        size_t least = (size_t)k;
+        for (size_t i = (size_t)k; i < n && i < PROMISING; i++)
+            if (cells_of(s, of[i].number) < cells_of(s, of[least].number))
+                least = i;
+        const Ranked chosen = of[least];
+        memmove(of + k + 1, of + k, (least - (size_t)k) * sizeof chosen);
+        of[k] = chosen;
+    }
+    return k;
 }
 
 /* Plans that are worth making, of all depths; those of one round go to *r. */
@@ -315,14 +342,50 @@ static size_t next_round(Search *s, Ranked *scratch, Round *r)
     for (int depth = 0; depth < TRY_count; depth++) {
         const size_t n = ranked(s, depths[depth].from, scratch);
         const size_t k = worth(s, (TryDepth)depth, scratch, n);
-        const int before = r->n, room = s->exhaustive ? ROUND / TRY_count : depths[depth].round;
+        const int first = s->exhaustive ? 0 : bring_first(s, scratch, depth ? 0 : k);
+        const int before = r->n, room = s->exhaustive ? ROUND : depths[depth].round;
         for (size_t i = 0; i < k && r->n - before < room; i++)
             if (depth != TRY_rough || is_new(s, &c, of_family, scratch[i].number))
                 add(r, scratch[i].number,
-                    is_first(s, r->n) && !s->exhaustive ? TRY_whole : (TryDepth)depth);
+                    s->exhaustive || r->n < first ? TRY_whole : (TryDepth)depth);
         all += k;
     }
     return all;
+}
+
+/* Would it be faster than the best by what its rough plan says, were there room for what it keeps?
+ */
+static bool lacks_memory(const Search *s, const Candidate *c)
+{
+    const double WORTH = 0.99;
+    const Tried *whole = &c->tried[TRY_whole], *quick = &c->tried[TRY_quick];
+    const double again = whole->seconds > 0 ? whole->parts.again : quick->parts.again;
+    const bool planned = c->state == CANDIDATE_full || c->state == CANDIDATE_lost ||
+                         c->state == CANDIDATE_rough || again > 0;
+    return planned && !c->tried[TRY_rough].fits && c->tried[TRY_rough].seconds > 0 &&
+           c->tried[TRY_rough].seconds < WORTH * best_seconds(s);
+}
+
+/* Those with `offload auto`, as candidates of their own that have a rough plan. Whether there are
+ * any. */
+static bool add_offloaded(Search *s, Ranked *scratch)
+{
+    size_t n = 0;
+    if (!s->levels || s->offloaded || s->best < 0)
+        return false;
+    s->offloaded = true;
+    for (size_t i = 0; i < s->all.n; i++)
+        if (lacks_memory(s, &s->all.data[i]))
+            scratch[n++] = (Ranked){s->all.data[i].tried[TRY_rough].seconds, (int)i};
+    qsort(scratch, n, sizeof *scratch, by_seconds);
+    for (size_t i = 0; i < n && i < OFFLOADED; i++) {
+        Candidate c = s->all.data[scratch[i].number];
+        c.point.offload = true;
+        c.state = CANDIDATE_rough;
+        c.tried[TRY_quick] = c.tried[TRY_whole] = (Tried){0};
+        vec_push(s->arena, &s->all, c);
+    }
+    return n > 0;
 }
 
 void search_run(Search *s)
@@ -330,12 +393,14 @@ void search_run(Search *s)
     const double begin = now();
     s->best = -1;
     make_candidates(s);
-    Ranked *scratch = NEW_ARRAY(s->arena, Ranked, s->all.n + 1);
+    Ranked *scratch = NEW_ARRAY(s->arena, Ranked, s->all.n + OFFLOADED + 1);
     while (!stop_asked) {
         Round r = {.s = s};
         expect(s);
         prune(s);
         const size_t left = next_round(s, scratch, &r);
+        if (!r.n && add_offloaded(s, scratch))
+            continue;
         if (!r.n)
             break;
         const double round = now();

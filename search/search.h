@@ -11,6 +11,7 @@ typedef enum CandidateState {
     CANDIDATE_large,   /* what lasts from step to step has no room */
     CANDIDATE_slow,    /* its bound is above the step of a layout that was planned */
     CANDIDATE_refused, /* by the compiler: .code */
+    CANDIDATE_failed,  /* mgc itself failed on it: .why */
     CANDIDATE_rough,   /* it has a rough plan */
     CANDIDATE_full,    /* its quick plan does not fit */
     CANDIDATE_quick,   /* it has a quick plan, which fits */
@@ -23,6 +24,7 @@ typedef struct Candidate {
     Point point;
     CandidateState state;
     int code;
+    const char *why;        /* NULL: it did not */
     double bound, estimate; /* seconds */
     double expected; /* the estimate, corrected by plans of its like, or what its best plan says */
     Tried tried[TRY_count];
@@ -37,6 +39,8 @@ typedef struct Search {
     void *ctx;
     int64_t ranks;
     bool exhaustive; /* every layout has a whole plan, unless it is refused or too large */
+    bool thorough;   /* every one a rough plan, and all that are near the fastest the better ones */
+    bool levels;     /* at its end the most promising that lack memory, with `offload auto` */
     bool offload;    /* of layouts with `offload auto` */
     /* Called after each round; NULL: nobody. `left`: seconds, about. */
     void (*progress)(const struct Search *s, double left, bool better);
@@ -47,8 +51,9 @@ typedef struct Search {
     int best; /* -1: none */
     int count[CANDIDATE_count];
     int plans[TRY_count];
-    bool stopped; /* search_stop() was called before the end */
-    double spent; /* seconds */
+    bool offloaded; /* layouts with `offload auto` were added */
+    bool stopped;   /* search_stop() was called before the end */
+    double spent;   /* seconds */
 } Search;
 
 /* Searches. What is found depends on nothing but the input, unless it is stopped. */
@@ -74,6 +79,8 @@ void search_others(const Search *s, size_t n, Front *others);
 const char *search_why(const Search *s, const Candidate *c, Arena *a);
 /* "of 1843 layouts 212 are refused, ..." */
 const char *search_counts(const Search *s, Arena *a);
+/* On how many layouts mgc itself failed, and how on the first; nothing if on none. */
+void search_failed(const Search *s, FILE *out);
 /* A line for each candidate, with tabs: what is known of it. */
 void search_points(const Search *s, FILE *out);
 

@@ -104,6 +104,7 @@ const char *search_counts(const Search *s, Arena *a)
                  {CANDIDATE_quick, "with a quick plan"},
                  {CANDIDATE_whole, "with a whole plan"},
                  {CANDIDATE_refused, "refused"},
+                 {CANDIDATE_failed, "on which mgc itself failed"},
                  {CANDIDATE_open, "not planned"}};
     const char *all = arena_printf(a, "%zu layouts", s->all.n);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -132,6 +133,19 @@ static const char *codes_text(const Search *s, Arena *a)
         count[most] = 0;
     }
     return all;
+}
+
+void search_failed(const Search *s, FILE *out)
+{
+    for (size_t i = 0; i < s->all.n; i++) {
+        const Candidate *c = &s->all.data[i];
+        if (c->state != CANDIDATE_failed)
+            continue;
+        fprintf(out, "mgc itself failed on %d layouts; please report the first: %s\n%s",
+                s->count[CANDIDATE_failed], c->why ? c->why : "",
+                point_text(s->space, &c->point, "failed", NULL, s->arena));
+        return;
+    }
 }
 
 /* The worth of the answer: the fastest that is left, by what is known of it. */
@@ -226,23 +240,21 @@ void search_show(const Search *s, const char *name, const char *device, FILE *ou
     show_others(s, out);
     show_front(s, out);
     show_guarantee(s, out);
+    search_failed(s, out);
     arena_free(a);
 }
 
 void search_points(const Search *s, FILE *out)
 {
     static const char *const states[CANDIDATE_count] = {
-        [CANDIDATE_open] = "not planned",
-        [CANDIDATE_large] = "too large by a bound",
-        [CANDIDATE_slow] = "slower by a bound",
-        [CANDIDATE_refused] = "refused",
-        [CANDIDATE_full] = "too large by a quick plan",
-        [CANDIDATE_rough] = "rough plan",
-        [CANDIDATE_quick] = "quick plan",
-        [CANDIDATE_whole] = "whole plan",
-        [CANDIDATE_lost] = "too large by its whole plan"};
+        [CANDIDATE_open] = "not planned",       [CANDIDATE_large] = "too large by a bound",
+        [CANDIDATE_slow] = "slower by a bound", [CANDIDATE_refused] = "refused",
+        [CANDIDATE_failed] = "mgc failed",      [CANDIDATE_full] = "too large by a quick plan",
+        [CANDIDATE_rough] = "rough plan",       [CANDIDATE_quick] = "quick plan",
+        [CANDIDATE_whole] = "whole plan",       [CANDIDATE_lost] = "too large by its whole plan"};
     fputs("layout\tstate\tcode\tbound_s\tbound_bytes\texpected_s", out);
-    fputs("\trough_s\trough_bytes\tkept_bytes\tquick_s\tquick_bytes\twhole_s\twhole_bytes\n", out);
+    fputs("\trough_s\trough_bytes\tkept_bytes\tquick_s\tquick_bytes\twhole_s\twhole_bytes\ttext\n",
+          out);
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *c = &s->all.data[i];
         Arena *a = arena_new();
@@ -251,10 +263,13 @@ void search_points(const Search *s, FILE *out)
         fprintf(out, "%s\t%s\t%d\t%.6g\t%.0f\t%.6g", point_label(s->space, &c->point, a),
                 states[c->state], c->code, c->bound, bound_bytes(s->basis, &c->point, micro),
                 c->expected);
-        fprintf(out, "\t%.9g\t%lld\t%lld\t%.9g\t%lld\t%.9g\t%lld\n", rough->seconds,
+        fprintf(out, "\t%.9g\t%lld\t%lld\t%.9g\t%lld\t%.9g\t%lld\t", rough->seconds,
                 (long long)rough->bytes, (long long)rough->kept, c->tried[TRY_quick].seconds,
                 (long long)c->tried[TRY_quick].bytes, c->tried[TRY_whole].seconds,
                 (long long)c->tried[TRY_whole].bytes);
+        for (const char *t = point_text(s->space, &c->point, "found", NULL, a); *t; t++)
+            fputs(*t == '\n' ? "\\n" : (const char[]){*t, 0}, out);
+        fputc('\n', out);
         arena_free(a);
     }
 }

@@ -1,6 +1,7 @@
 /* try.c - a point's plan; see try.h. */
 #include "search/try.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "decide/make.h"
@@ -99,7 +100,7 @@ static Tried quick(Module *m, const Device *d, Arena *a, FILE *log)
 static Tried whole(Module *m, const Device *d, Arena *a, FILE *log)
 {
     Tried t = {0};
-    PlanJob job = {.m = m, .d = d, .a = a, .upto = "asserts", .log = log};
+    PlanJob job = {.m = m, .d = d, .a = a, .upto = "asserts", .compared = true, .log = log};
     t.fits = plan_make(&job) == PASS_ok;
     if (job.plan && job.plan->train && (t.fits || !strcmp(job.at, "asserts")))
         note_plan(job.plan, &t);
@@ -108,21 +109,50 @@ static Tried whole(Module *m, const Device *d, Arena *a, FILE *log)
     return t;
 }
 
-Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth)
+Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth,
+                FILE *log)
 {
     Arena *a = arena_new();
-    FILE *nowhere = fopen("/dev/null", "w");
     Device d;
     int code = 0;
     Tried t = {0};
-    Module *m = nowhere ? elaborate(ctx, layout, a, &d, &code) : NULL;
+    Module *m = elaborate(ctx, layout, a, &d, &code);
     if (m)
-        t = depth == TRY_rough   ? rough(m, &d, a, nowhere)
-            : depth == TRY_quick ? quick(m, &d, a, nowhere)
-                                 : whole(m, &d, a, nowhere);
+        t = depth == TRY_rough   ? rough(m, &d, a, log)
+            : depth == TRY_quick ? quick(m, &d, a, log)
+                                 : whole(m, &d, a, log);
     t.code = t.bytes ? 0 : code;
-    if (nowhere)
-        fclose(nowhere);
     arena_free(a);
     return t;
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+void try_write(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth, FILE *out)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *log = open_memstream(&text, &n);
+    if (!log)
+        return;
+    Tried t = try_point(elaborate, ctx, layout, depth, log);
+    fclose(log);
+    t.failed = n > 0;
+    fwrite(&t, sizeof t, 1, out);
+    fwrite(text, 1, strcspn(text, "\n"), out);
+    free(text);
+}
+
+void try_all(int n, ParallelCall *f, void *ctx, Arena *a, Tried *t, const char **why)
+{
+    Written *w = NEW_ARRAY(a, Written, n);
+    parallel_apart(n, f, ctx, a, w, why);
+    for (int k = 0; k < n; k++) {
+        t[k] = (Tried){.failed = why[k] != NULL};
+        if (w[k].n < sizeof t[k])
+            continue;
+        memcpy(&t[k], w[k].bytes, sizeof t[k]);
+        if (t[k].failed)
+            why[k] = arena_strndup(a, w[k].bytes + sizeof t[k], w[k].n - sizeof t[k]);
+    }
 }

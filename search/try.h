@@ -7,6 +7,7 @@
 #ifndef MGC_SEARCH_TRY_H
 #define MGC_SEARCH_TRY_H
 
+#include "base/parallel.h"
 #include "plan/plan.h"
 #include "search/space.h"
 
@@ -24,6 +25,7 @@ typedef struct Parts {
 
 typedef struct Tried {
     int code;      /* of the error that refuses it; 0: none */
+    bool failed;   /* mgc itself is wrong here: it said so, or ended (try_all) */
     bool fits;     /* there is a plan, and the device has room for it */
     int64_t bytes; /* that it needs; 0: there is no plan */
     int64_t kept;  /* of those, of activations, at the peak */
@@ -34,7 +36,16 @@ typedef struct Tried {
 
 typedef enum TryDepth { TRY_rough, TRY_quick, TRY_whole, TRY_count } TryDepth;
 
-Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth);
+/* A layout that makes mgc fail may end the process; else log has what mgc says of itself. */
+Tried try_point(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth,
+                FILE *log);
+/* The same, written to out. */
+void try_write(SearchElaborate *elaborate, void *ctx, const char *layout, TryDepth depth,
+               FILE *out);
+/* Calls f(ctx, k, out), which calls try_write or writes nothing, for each k from 0 up to n, in
+ * processes of their own. t[k]: .failed where mgc failed, and why[k] says how, in a; else why[k] is
+ * NULL. All zeros: nothing was written, or a stop came before. */
+void try_all(int n, ParallelCall *f, void *ctx, Arena *a, Tried *t, const char **why);
 
 /* One tensor that lasts from step to step, or the sums of its gradients. */
 typedef struct Held {

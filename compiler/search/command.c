@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "base/quantity.h"
+#include "compiler/search/precisions.h"
 #include "compiler/search/scale.h"
 #include "compiler/search/searching.h"
 
 bool search_options(const Options *o)
 {
-    return o->exhaustive || o->search_time || o->points || o->tokens || o->budget;
+    return o->exhaustive || o->thorough || o->precisions || o->search_time || o->points ||
+           o->tokens || o->budget;
 }
 
 static Exit usage(Session *s, const char *text, const char *help)
@@ -103,7 +105,10 @@ static void write_points(const Outputs *w, FILE *out)
 
 static void write_page(const Outputs *w, FILE *out)
 {
-    search_page(w->r, w->q->path, "found", searching_device(w->q), out);
+    Arena *a = w->q->s->arena;
+    const char *model =
+        w->q->precision ? arena_printf(a, "%s, %s,", w->q->path, w->q->precision) : w->q->path;
+    search_page(w->r, model, "found", searching_device(w->q), out);
 }
 
 static Exit write_to(Session *s, const char *path, Writes *writes, const Outputs *w)
@@ -129,22 +134,26 @@ static Exit replaceable(Session *s)
     return wrong;
 }
 
-static Exit search_one(Searching *q, int64_t ranks, double tokens)
+static Exit search_one(Searching *first, const Precisions *p, int64_t ranks, double tokens)
 {
-    Session *s = q->s;
-    const Search r = searching_run(q, ranks);
+    Session *s = first->s;
+    Searching *q = first;
+    Search r;
+    Exit wrong = precisions_run(first, p, ranks, &q, &r);
     const Outputs w = {q, &r};
-    Exit wrong = write_to(s, s->o->points, write_points, &w);
+    if (!wrong)
+        wrong = write_to(s, s->o->points, write_points, &w);
     if (wrong)
         return wrong;
     if (r.best < 0)
         return searching_none(q, &r);
+    const Tried *best = &r.all.data[r.best].tried[TRY_whole];
     search_show(&r, "found", searching_device(q), stdout);
     if (tokens)
         printf("%.4g tokens: %s\n", tokens,
-               scale_hours(tokens,
-                           (double)q->basis.tokens / r.all.data[r.best].tried[TRY_whole].seconds,
-                           ranks, s->arena));
+               scale_hours(tokens, (double)q->basis.tokens / best->seconds, ranks,
+                           scale_joules(&q->one.device, best, ranks) / (double)q->basis.tokens,
+                           s->arena));
     wrong = write_to(s, s->o->out, write_layout, &w);
     if (!wrong)
         wrong = write_to(s, s->o->report, write_page, &w);
@@ -153,10 +162,14 @@ static Exit search_one(Searching *q, int64_t ranks, double tokens)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-/* Reads the command line and the file, and plans the program of one rank. */
-static Exit begin(Session *s, Searching *q, const char *form, int64_t *from, int64_t *to)
+/* Reads the command line and the file, and plans the program of one rank, in the first of the
+ * precisions. */
+static Exit begin(Session *s, Searching *q, Precisions *p, const char *form, int64_t *from,
+                  int64_t *to)
 {
     const Options *o = s->o;
+    if (o->thorough && o->exhaustive)
+        return usage(s, "--thorough beside --exhaustive, which plans all", "--exhaustive");
     if (o->words.n != 1 || !o->ranks || !o->device || !plain(o))
         return usage(s, arena_printf(s->arena, "the form is: mgc %s", form),
                      "mgc search models/llama7b.mg --device h100 --ranks 64");
@@ -165,9 +178,14 @@ static Exit begin(Session *s, Searching *q, const char *form, int64_t *from, int
     if (!wrong)
         wrong = read_number(s, "search-time", o->search_time, &q->seconds);
     if (!wrong)
+        wrong = precisions_read(s, p);
+    if (!wrong && p->n > 1 && *from != *to)
+        wrong = usage(s, "--precisions is of one number of ranks", "--ranks 64");
+    if (!wrong)
         wrong = replaceable(s);
     if (wrong)
         return wrong;
+    q->precision = p->n ? p->name[0] : NULL;
     const uint32_t file = read_source(s, q->path);
     if (!file)
         return EXIT_usage;
@@ -188,12 +206,15 @@ Exit command_search(Session *s)
 {
     const char *form =
         "search F.mg --device NAME --ranks N|A..B [--tokens 2T] [--budget GPU-HOURS] "
-        "[--search-time SECONDS] [--exhaustive] [-D NAME=VALUE] [-o LAYOUT.mg] "
+        "[--precisions NAME,NAME] [--search-time SECONDS] [--thorough | --exhaustive] "
+        "[-D NAME=VALUE] "
+        "[-o LAYOUT.mg] "
         "[--report PAGE.html] [--points POINTS.tsv]";
     Searching q;
+    Precisions p;
     int64_t from, to;
     Scale scale = {.weak = false};
-    Exit wrong = begin(s, &q, form, &from, &to);
+    Exit wrong = begin(s, &q, &p, form, &from, &to);
     if (!wrong)
         wrong = read_number(s, "tokens", s->o->tokens, &scale.tokens);
     if (!wrong)
@@ -204,23 +225,25 @@ Exit command_search(Session *s)
         return usage(s, "--budget is of GPU hours for so many tokens, and --tokens is not given",
                      "--tokens 2T");
     if (from == to && !scale.budget)
-        return search_one(&q, from, scale.tokens);
-    if (s->o->points || s->o->report || s->o->out)
-        return usage(s, "-o, --points and --report are of one number of ranks", "--ranks 64");
+        return search_one(&q, &p, from, scale.tokens);
+    if (s->o->points || s->o->out)
+        return usage(s, "-o and --points are of one number of ranks", "--ranks 64");
+    scale.page = s->o->report;
     return scale_run(&q, &scale, from, to);
 }
 
 Exit command_scale(Session *s)
 {
     const char *form = "scale F.mg --device NAME --ranks A..B [--tokens 2T] [--budget GPU-HOURS] "
-                       "[--search-time SECONDS] [-D NAME=VALUE]";
+                       "[--search-time SECONDS] [-D NAME=VALUE] [--report PAGE.html]";
     Searching q;
+    Precisions p;
     int64_t from, to;
-    Scale scale = {.weak = true};
-    if (s->o->out || s->o->points || s->o->report || s->o->exhaustive)
+    Scale scale = {.weak = true, .page = s->o->report};
+    if (s->o->out || s->o->points || s->o->exhaustive || s->o->precisions)
         return usage(s, arena_printf(s->arena, "the form is: mgc %s", form),
-                     "mgc search has -o, --report, --points and --exhaustive");
-    Exit wrong = begin(s, &q, form, &from, &to);
+                     "mgc search has -o, --points, --precisions and --exhaustive");
+    Exit wrong = begin(s, &q, &p, form, &from, &to);
     if (!wrong)
         wrong = read_number(s, "tokens", s->o->tokens, &scale.tokens);
     if (!wrong)

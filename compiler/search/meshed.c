@@ -172,6 +172,9 @@ const char *mesh_rules(Session *s, const char *path, const Module *m)
         return NULL;
     fprintf(stderr, "note: layout %s says no rules for mesh %s; these were found, by %d plans:\n%s",
             name_str(m->names, m->layout.name), mesh, r.plans, r.text);
+    if (r.failed)
+        fprintf(stderr, "note: mgc itself failed on %d of these; please report the first: %s",
+                r.failed, r.why);
     found = strdup(r.text);
     return found;
 }

@@ -2,7 +2,8 @@
  *
  * Strong scaling keeps the batch, weak scaling lets it grow with the ranks. Twice the ranks stop
  * paying where they make a step less than 1.5 times as fast: tokens then cost a third more hours of
- * GPUs. Why is said by the shares of a step that grew. */
+ * GPUs. Why is said by the shares of a step that grew. Energy is that of the cards alone: what
+ * watts and idle_watts of the device's description say of the parts of a step. */
 #include "compiler/search/scale.h"
 
 #include <math.h>
@@ -12,23 +13,29 @@
 
 static const double PAYS = 1.5, HOUR = 3600, DAY = 24;
 
-typedef struct Size {
-    int64_t ranks;
-    bool found;
-    Tried plan;
-    double tokens; /* a second, of all ranks */
-    const char *label, *text;
-    bool stopped;
-} Size;
+double scale_joules(const Device *d, const Tried *plan, int64_t ranks)
+{
+    const double waits = fmin(plan->seconds, plan->parts.bubble + plan->parts.waits);
+    return (double)ranks * ((plan->seconds - waits) * d->watts + waits * d->idle_watts);
+}
 
-typedef VEC(Size) Sizes;
+static const char *energy(double joules, Arena *a)
+{
+    const double kwh = joules / 1e3 / HOUR;
+    return kwh >= 1e6   ? arena_printf(a, "%.3g GWh", kwh / 1e6)
+           : kwh >= 1e3 ? arena_printf(a, "%.3g MWh", kwh / 1e3)
+                        : arena_printf(a, "%.3g kWh", kwh);
+}
 
-const char *scale_hours(double tokens, double tokens_a_second, int64_t ranks, Arena *a)
+const char *scale_hours(double tokens, double tokens_a_second, int64_t ranks, double joules,
+                        Arena *a)
 {
     const double hours = tokens / tokens_a_second / HOUR;
-    return hours < 2 * DAY
-               ? arena_printf(a, "%.1f h, %.0f GPU hours", hours, hours * (double)ranks)
-               : arena_printf(a, "%.1f days, %.0f GPU hours", hours / DAY, hours * (double)ranks);
+    const char *text =
+        hours < 2 * DAY
+            ? arena_printf(a, "%.1f h, %.0f GPU hours", hours, hours * (double)ranks)
+            : arena_printf(a, "%.1f days, %.0f GPU hours", hours / DAY, hours * (double)ranks);
+    return joules > 0 ? arena_printf(a, "%s, %s", text, energy(joules * tokens, a)) : text;
 }
 
 /* ---- one size -------------------------------------------------------------------------------- */
@@ -36,12 +43,13 @@ const char *scale_hours(double tokens, double tokens_a_second, int64_t ranks, Ar
 static Size size_of(Searching *q, const Search *r)
 {
     Arena *a = q->s->arena;
-    Size z = {.ranks = r->ranks, .found = r->best >= 0, .stopped = r->stopped};
+    Size z = {.ranks = r->ranks, .found = r->best >= 0};
     if (!z.found)
         return z;
     const Candidate *best = &r->all.data[r->best];
     z.plan = best->tried[TRY_whole];
     z.tokens = (double)q->basis.tokens / z.plan.seconds;
+    z.joules = scale_joules(&q->one.device, &z.plan, r->ranks) / (double)q->basis.tokens;
     z.label = point_label(q->space, &best->point, a);
     z.text = point_text(q->space, &best->point, "found", searching_device(q), a);
     return z;
@@ -57,20 +65,21 @@ static Exit with_batch(Searching *q, const Searching *as, int64_t batch)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static double efficiency(const Size *first, const Size *z)
+const Size *scale_first(const ScaleTable *t)
 {
-    return z->tokens / (double)z->ranks / (first->tokens / (double)first->ranks);
-}
-
-static const Size *first_found(const Sizes *all)
-{
-    for (size_t i = 0; i < all->n; i++)
-        if (all->data[i].found)
-            return &all->data[i];
+    for (size_t i = 0; i < t->sizes.n; i++)
+        if (t->sizes.data[i].found)
+            return &t->sizes.data[i];
     return NULL;
 }
 
-static void print_row(const Scale *scale, const Size *first, const Size *z, Arena *a)
+double scale_efficiency(const ScaleTable *t, const Size *z)
+{
+    const Size *first = scale_first(t);
+    return z->tokens / (double)z->ranks / (first->tokens / (double)first->ranks);
+}
+
+static void print_row(const Scale *scale, const ScaleTable *t, const Size *z, Arena *a)
 {
     if (!z->found) {
         printf("  %7lld  no layout fits\n", (long long)z->ranks);
@@ -79,9 +88,9 @@ static void print_row(const Scale *scale, const Size *first, const Size *z, Aren
     printf("  %7lld %9s %11s %9s %5.0f%% %6.0f%%", (long long)z->ranks,
            text_seconds(a, z->plan.seconds), text_rate(a, z->tokens),
            text_rate(a, z->tokens / (double)z->ranks), 100 * z->plan.mfu,
-           100 * efficiency(first, z));
+           100 * scale_efficiency(t, z));
     if (scale->tokens)
-        printf("  %-29s", scale_hours(scale->tokens, z->tokens, z->ranks, a));
+        printf("  %-39s", scale_hours(scale->tokens, z->tokens, z->ranks, z->joules, a));
     printf("  %s\n", z->label);
 }
 
@@ -107,33 +116,37 @@ static const char *grown(const Size *was, const Size *z, Arena *a)
                                    100 * share[most].before, 100 * share[most].now);
 }
 
-static void print_paying(const Sizes *all, Arena *a)
+static void find_paying(ScaleTable *t, Arena *a)
 {
     const Size *was = NULL;
-    for (size_t i = 0; i < all->n; i++) {
-        const Size *z = &all->data[i];
+    for (size_t i = 0; i < t->sizes.n; i++) {
+        const Size *z = &t->sizes.data[i];
         if (!z->found)
             continue;
         if (was && z->tokens < PAYS * was->tokens * (double)z->ranks / (2 * (double)was->ranks)) {
-            printf(
-                "from %lld to %lld ranks tokens come %.2f times as fast: that stops paying; %s\n",
-                (long long)was->ranks, (long long)z->ranks, z->tokens / was->tokens,
-                grown(was, z, a));
+            t->stops = (int)i;
+            t->why = arena_printf(a,
+                                  "from %lld to %lld ranks tokens come %.2f times as fast: that "
+                                  "stops paying; %s",
+                                  (long long)was->ranks, (long long)z->ranks,
+                                  z->tokens / was->tokens, grown(was, z, a));
             return;
         }
         was = z;
     }
     if (was)
-        printf("up to %lld ranks it pays: each doubling is at least %.1f times as fast\n",
-               (long long)was->ranks, PAYS);
+        t->why = arena_printf(a,
+                              "up to %lld ranks it pays: each doubling is at least %.1f times "
+                              "as fast",
+                              (long long)was->ranks, PAYS);
 }
 
-static void print_budget(const Scale *scale, const Sizes *all, Arena *a)
+static void print_budget(const Scale *scale, const ScaleTable *t, Arena *a)
 {
     const Size *best = NULL;
     double least = INFINITY;
-    for (size_t i = 0; i < all->n; i++) {
-        const Size *z = &all->data[i];
+    for (size_t i = 0; i < t->sizes.n; i++) {
+        const Size *z = &t->sizes.data[i];
         const double hours =
             z->found ? scale->tokens / z->tokens / HOUR * (double)z->ranks : INFINITY;
         least = fmin(least, hours);
@@ -144,54 +157,73 @@ static void print_budget(const Scale *scale, const Sizes *all, Arena *a)
         printf("none takes %.0f GPU hours or less: the least is %.0f\n", scale->budget, least);
     else
         printf("the fastest of at most %.0f GPU hours: %lld ranks, %s\n\n%s", scale->budget,
-               (long long)best->ranks, scale_hours(scale->tokens, best->tokens, best->ranks, a),
-               best->text);
+               (long long)best->ranks,
+               scale_hours(scale->tokens, best->tokens, best->ranks, best->joules, a), best->text);
 }
 
 /* One table. weak: batches are as many times the first as ranks are. */
-static Exit table(Searching *q, const Scale *scale, bool weak, int64_t from, int64_t to)
+static Exit make_table(Searching *q, const Scale *scale, ScaleTable *t, int64_t from, int64_t to)
 {
     Session *s = q->s;
-    Sizes all = {0};
     bool stopped = false;
-    printf("%s scaling: %s, batch %lld%s, %s\n", weak ? "weak" : "strong", q->path,
-           (long long)q->basis.batch, weak ? " and more" : "", q->device);
+    t->batch = q->basis.batch;
+    t->stops = -1;
+    printf("%s scaling: %s, batch %lld%s, %s\n", t->weak ? "weak" : "strong", q->path,
+           (long long)t->batch, t->weak ? " and more" : "", q->device);
     printf("  %7s %9s %11s %9s %6s %7s%s  layout\n", "ranks", "step", "tokens/s", "of a rank",
-           "MFU", "effic.", scale->tokens ? "  time, GPU hours              " : "");
+           "MFU", "effic.", scale->tokens ? "  time, GPU hours, energy                " : "");
     for (int64_t n = from; n <= to && !stopped; n *= 2) {
         Searching other;
         Searching *of = q;
-        if (weak && n > from) {
+        if (t->weak && n > from) {
             const Exit wrong = with_batch(&other, q, q->basis.batch * (n / from));
             if (wrong)
                 return wrong;
             of = &other;
         }
         const Search r = searching_run(of, n);
-        vec_push(s->arena, &all, size_of(of, &r));
-        const Size *first = first_found(&all);
-        print_row(scale, first, &all.data[all.n - 1], s->arena);
+        vec_push(s->arena, &t->sizes, size_of(of, &r));
+        print_row(scale, t, &t->sizes.data[t->sizes.n - 1], s->arena);
         fflush(stdout);
         stopped = r.stopped;
     }
-    if (!first_found(&all)) {
+    if (!scale_first(t)) {
         diag_error(s->diag, (Span){0}, 691, "no layout of %lld to %lld ranks of '%s' fits",
                    (long long)from, (long long)to, q->device);
         diag_help(s->diag, "mgc search of one of these says more");
         return stopped ? EXIT_stopped : EXIT_infeasible;
     }
-    print_paying(&all, s->arena);
-    if (scale->budget && !weak)
-        print_budget(scale, &all, s->arena);
+    find_paying(t, s->arena);
+    puts(t->why);
+    if (scale->budget && !t->weak)
+        print_budget(scale, t, s->arena);
     return stopped ? EXIT_stopped : EXIT_done;
+}
+
+static Exit write_page(const Searching *q, const Scale *scale, const ScaleTable *tables, int n)
+{
+    Output out;
+    const Exit wrong = output_open(q->s, &out, scale->page);
+    if (wrong)
+        return wrong;
+    scale_page(q, scale, tables, n, out.file);
+    return output_close(q->s, &out, true);
 }
 
 Exit scale_run(Searching *q, const Scale *scale, int64_t from, int64_t to)
 {
-    Exit wrong = table(q, scale, false, from, to);
-    if (!wrong && scale->weak) {
-        putchar('\n');
-        wrong = table(q, scale, true, from, to);
+    ScaleTable tables[2] = {{.weak = false}, {.weak = true}};
+    const int n = scale->weak ? 2 : 1;
+    Exit wrong = EXIT_done;
+    int made = 0;
+    for (; made < n && !wrong; made++) {
+        if (made)
+            putchar('\n');
+        wrong = make_table(q, scale, &tables[made], from, to);
+    }
+    if (scale->page && (!wrong || wrong == EXIT_stopped) && scale_first(&tables[0])) {
+        const Exit written = write_page(q, scale, tables, made);
+        wrong = written ? written : wrong;
     }
     return wrong;
 }

@@ -24,6 +24,8 @@ static Options options_of(const Searching *q)
     Options o = *q->s->o;
     o.layout = o.out = o.emit = o.proposals = NULL;
     o.device = q->device;
+    if (q->precision)
+        o.precision = q->precision;
     if (q->define) {
         o.define = (Words){0};
         for (size_t i = 0; i < q->s->o->define.n; i++)
@@ -155,18 +157,20 @@ static Search search_of(Searching *q, int64_t ranks, bool offload)
                 .ctx = q,
                 .ranks = ranks,
                 .exhaustive = q->s->o->exhaustive,
+                .thorough = q->s->o->thorough,
                 .offload = offload,
                 .progress = progress};
     return r;
 }
 
-/* Without anything on other levels of memory, unless nothing else fits or an option says so. */
+/* Without anything on other levels of memory at first, unless an option says so. */
 Search searching_run(Searching *q, int64_t ranks)
 {
     const char *said = q->s->o->offload;
     const Device *d = &q->one.device;
     const bool levels = d->level[LEVEL_host].memory || d->level[LEVEL_disk].memory;
     Search r = search_of(q, ranks, said && !strcmp(said, "auto"));
+    r.levels = levels && !said && !q->space->offload && !r.exhaustive;
     Signals was;
     listen_to_signals(&was, q->seconds);
     search_run(&r);
@@ -211,6 +215,7 @@ Exit searching_none(Searching *q, const Search *r)
         least = bytes && (!least || bytes < least) ? bytes : least;
         code = c->state == CANDIDATE_refused ? c->code : code;
     }
+    search_failed(r, stderr);
     if (r->stopped) {
         diag_error(s->diag, (Span){0}, 693, "the search was stopped before its first plan");
         diag_help(s->diag, "give it more time: a plan takes about a second");

@@ -10,9 +10,10 @@ typedef struct Searching {
     Session *s;
     const char *path, *device; /* device: its name, or its file */
     const Ast *ast;
-    const Node *from;   /* the layout whose rules the template has; NULL: by convention */
-    const char *define; /* one more -D; NULL: none */
-    double seconds;     /* that a search may take; 0: as long as it does */
+    const Node *from;      /* the layout whose rules the template has; NULL: by convention */
+    const char *define;    /* one more -D; NULL: none */
+    const char *precision; /* in place of the option's; NULL: that, or the file's */
+    double seconds;        /* that a search may take; 0: as long as it does */
     Space *space;
     Compiled one; /* the program of one rank */
     Basis basis;

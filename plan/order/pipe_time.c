@@ -160,10 +160,11 @@ static PipeCuts *cuts_of(const Plan *p, const Program *g, Arena *a)
                            .hidden = pipe->join ? pipe->join->hides : 0};
     price(c, p->module->layout.pipeline.layers.data);
     PipeProof proof;
-    if (!pipe_prove(a, pipe->program, p->module->diag, &proof))
-        return NULL;
-    c->graph = proof.graph[PIPE_BY_KIND];
-    return c;
+    if (p->compared)
+        c->graph = pipe_graph(a, pipe->program, PIPE_BY_KIND);
+    else if (pipe_prove(a, pipe->program, p->module->diag, &proof))
+        c->graph = proof.graph[PIPE_BY_KIND];
+    return c->graph ? c : NULL;
 }
 
 PipeCuts *pipe_cuts(const Plan *p, Arena *a)

@@ -6,6 +6,6 @@
 
 /* The plan of a fused module: actions in the order of its instructions, priced by what they compute
  * and move, and buffers without lifetimes and offsets. NULL: infeasible, told. */
-Plan *plan_schedule(Module *m, const Device *device, Arena *a);
+Plan *plan_schedule(Module *m, const Device *device, bool compared, Arena *a);
 
 #endif

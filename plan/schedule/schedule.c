@@ -462,10 +462,10 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     return p;
 }
 
-Plan *plan_schedule(Module *m, const Device *device, Arena *a)
+Plan *plan_schedule(Module *m, const Device *device, bool compared, Arena *a)
 {
     Plan *p = NEW(a, Plan);
-    *p = (Plan){.module = m, .device = device};
+    *p = (Plan){.module = m, .device = device, .compared = compared};
     Sched s = {.p = p, .m = m, .tmp = arena_new()};
     s.loc = NEW_ARRAY(s.tmp, Loc, m->values.n);
     s.want = NEW_ARRAY(s.tmp, Want, m->values.n);

@@ -79,7 +79,7 @@ bool pipe_begin(Sched *s, const Ins *loop, int index)
     Pipe *p = NEW(a, Pipe);
     PipeProgram *program = pipe_lower(a, t);
     PipeProof proof;
-    if (!pipe_prove(a, program, s->m->diag, &proof))
+    if (!s->p->compared && !pipe_prove(s->tmp, program, s->m->diag, &proof))
         return false;
     *p = (Pipe){
         .loop = index, .axis = l->axis, .ranks = t->ranks, .stages = t->stages, .program = program};

@@ -87,9 +87,13 @@ class Search(mgctest.Case):
         super().setUp()
         self.write("m.mg", MODEL)
 
+    def mgc(self, *argv, **more):
+        """Dozens of plans, of which a machine that others use makes one in some seconds."""
+        return super().mgc(*argv, **{"timeout": 900, **more})
+
     def points(self, name):
         with open(self.path(name), encoding="utf-8") as f:
-            return list(csv.DictReader(f, delimiter="\t"))
+            return list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
 
     def layout_of(self, out):
         return re.search(r"(?m)^layout \w+ \{\n(?:    .*\n)+\}\n", out)[0]
@@ -189,7 +193,7 @@ class Search(mgctest.Case):
         r = self.compiles("scale", *argv, "--ranks", "1..2")
         self.assertEqual(re.findall(r"(?m)^(strong|weak) scaling", r.out), ["strong", "weak"])
         self.assertEqual(re.findall(r"(?m)^ +(\d+) +[\d.]+ [mu]?s ", r.out), ["1", "2", "1", "2"])
-        self.assertEqual(len(re.findall(r"[\d.]+ h, \d+ GPU hours", r.out)), 4)
+        self.assertEqual(len(re.findall(r"[\d.]+ h, \d+ GPU hours, [\d.]+ kWh", r.out)), 4)
         self.assertRegex(r.out, r"that stops paying; |up to 2 ranks it pays")
         r = self.compiles("search", *argv, "--ranks", "1..2", "--budget", "1000")
         self.assertRegex(r.out, r"the fastest of at most 1000 GPU hours: \d ranks")
@@ -197,6 +201,60 @@ class Search(mgctest.Case):
         r = self.compiles("search", *argv, "--ranks", "1..1", "--budget", "1e-9")
         self.assertIn("none takes 0 GPU hours or less", r.out)
         self.assertRegex(self.compiles("search", *argv, "--ranks", "2").out, r"1e\+06 tokens: [\d.]+ h, \d+ GPU hours")
+
+    def page(self, name):
+        html = self.read(name).decode()
+        page = Page()
+        page.feed(html)
+        self.assertNotRegex(html, r"(?:src|href)=")
+        return page.data, [xml.etree.ElementTree.fromstring(svg) for svg in re.findall(r"(?s)<svg.*?</svg>", html)]
+
+    def test_scale_page(self):
+        """The page has the table's numbers, a chart with a dot for each size, and energy as the description says; none without watts."""
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h100.json"), encoding="utf-8") as f:
+            device = json.load(f)
+        argv = ("m.mg", "--device", "d.json", "--microbatch", "4", "--tokens", "1G", "--ranks", "1..2")
+        self.write("d.json", json.dumps(device))
+        r = self.compiles("scale", *argv, "--report", "scale.html")
+        text, charts = self.page("scale.html")
+        self.assertEqual([len([e for e in svg if e.tag == "circle"]) for svg in charts if svg.find("circle") is not None], [2] * 10)
+        for step in re.findall(r"(?m)^ +\d+ +([\d.]+ [mu]?s) ", r.out):
+            self.assertIn(step, text)
+        self.assertIn(self.layout_of(self.compiles("search", "m.mg", "--device", "d.json", "--microbatch", "4", "--ranks", "2").out).split("mesh")[1], text)
+        kwh = [float(x) for x in re.findall(r"([\d.]+) kWh", r.out)]
+        hours = [float(x) for x in re.findall(r"([\d.]+) h, ", r.out)]
+        self.assertEqual((len(kwh), len(hours)), (4, 4))
+        # One rank waits for nobody: 700 W for as long as it takes, in which hours have one digit behind the point.
+        self.assertLess(abs(kwh[0] / 0.7 - hours[0]), 0.06 + 0.01 * hours[0])
+        self.assertLess(kwh[1], 2 * 0.7 * (hours[1] + 0.06))
+        self.assertGreater(kwh[1], 2 * 0.14 * (hours[1] - 0.06))
+        device.pop("watts")
+        self.write("d.json", json.dumps(device))
+        self.refused("belong together", "scale", *argv)
+        device.pop("idle_watts")
+        self.write("d.json", json.dumps(device))
+        self.assertNotIn("kWh", self.compiles("search", *argv[:-2], "--ranks", "1").out)
+        self.write("d.json", json.dumps(dict(device, watts=10, idle_watts=11)))
+        self.refused("11 is more than 'watts', 10", "scale", *argv)
+
+    def test_precisions(self):
+        """Of several precisions the faster one is told, with what a search in each of them finds."""
+        steps = {}
+        for name in ("f32", "bf16"):
+            self.compiles("search", "m.mg", *SMALL, "--precision", name, "--points", "p.tsv")
+            steps[name] = min(float(p["whole_s"]) for p in self.points("p.tsv") if p["state"] == "whole plan")
+        self.assertLess(steps["bf16"], steps["f32"])
+        r = self.compiles("search", "m.mg", *SMALL, "--precisions", "f32,bf16", "--points", "p.tsv", "-o", "found.mg", "--report", "page.html")
+        self.assertRegex(r.out, r"(?m)^precision    f32 [\d.]+ [mu]s, bf16 [\d.]+ [mu]s: the fastest is for --precision bf16$")
+        self.assertEqual(min(float(p["whole_s"]) for p in self.points("p.tsv") if p["state"] == "whole plan"), steps["bf16"])
+        self.assertAlmostEqual(self.step("--layout", "found.mg", "--precision", "bf16") / steps["bf16"], 1, delta=1e-6)
+        self.assertIn("m.mg, bf16, on 2 ranks", self.page("page.html")[0])
+        for wrong, said in (("bf16,", "'' is no precision"), ("bf16,f7", "'f7' is no precision"), ("f32,f32", "'f32' is there twice")):
+            self.refused(said, "search", "m.mg", *SMALL, "--precisions", wrong)
+        self.refused("--precision beside --precisions", "search", "m.mg", *SMALL, "--precisions", "f32", "--precision", "f32")
+        self.refused("one number of ranks", "search", "m.mg", *SMALL[:3], "1..2", "--precisions", "f32,bf16")
+        self.refused("the form is: mgc scale", "scale", "m.mg", *SMALL, "--precisions", "f32,bf16")
+        self.refused("--thorough beside --exhaustive", "search", "m.mg", *SMALL, "--thorough", "--exhaustive")
 
     def refused(self, code, *argv, exit_code=2, said=""):
         r = self.mgc(*argv)
@@ -221,10 +279,10 @@ class Search(mgctest.Case):
         self.refused("no number above 0", "search", "m.mg", *device, "--ranks", "2", "--tokens", "many")
         self.refused("no number above 0", "search", "m.mg", *device, "--ranks", "2", "--search-time=-1")
         self.refused("--tokens is not given", "search", "m.mg", *device, "--ranks", "2", "--budget", "100")
-        self.refused("of one number of ranks", "search", "m.mg", *device, "--ranks", "1..2", "--report", "r.html")
+        self.refused("of one number of ranks", "search", "m.mg", *device, "--ranks", "1..2", "-o", "r.mg")
         self.refused("no plain file", "search", "m.mg", *device, "--ranks", "2", "-o", self.dir)
         self.refused("microbatch", "search", "m.mg", *device, "--ranks", "2", "--microbatch", "0")
-        self.refused("--exhaustive, --points, --tokens and --budget are options of mgc search", "m.mg", "--check", "--points", "p.tsv")
+        self.refused("--points, --tokens and --budget are options of mgc search", "m.mg", "--check", "--points", "p.tsv")
         self.refused("the form is: mgc fmt", "fmt", "m.mg", "--exhaustive")
         self.refused("", "search", mgctest.model("llama3_405b.mg"), *device, "--ranks", "1", "--offload", "none", exit_code=3,
                      said="too large for the memory by a bound")

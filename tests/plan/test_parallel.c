@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -73,9 +74,8 @@ static void test_ended(void **state)
     assert_true(s.here > 0);
 }
 
-static void test_one_processor(void **state)
+static void on_one(void (*f)(void))
 {
-    (void)state;
     cpu_set_t all, one;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     CPU_ZERO(&one);
@@ -83,10 +83,63 @@ static void test_one_processor(void **state)
         if (CPU_ISSET(k, &all))
             CPU_SET(k, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    f();
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+static void all_here(void)
+{
     Seen s = {.parent = getpid()};
     has_results(&s, MANY);
     assert_int_equal(s.here, MANY);
-    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+static void test_one_processor(void **state)
+{
+    (void)state;
+    on_one(all_here);
+}
+
+static void ending_call(void *ctx, int k, FILE *out)
+{
+    const Seen *s = ctx;
+    assert_true(getpid() != s->parent);
+    if (k % 7 == 3)
+        fprintf(stderr, "\nnumber %d is wrong\nand more\n", k);
+    if (k % 7 == 3)
+        exit(70);
+    if (k % 7 == 5)
+        raise(SIGKILL);
+    fprintf(out, "%d", k);
+}
+
+/* Calls that end their processes: each is told of, none runs here, and all others have results. */
+static void apart(void)
+{
+    Arena *a = arena_new();
+    Written w[MANY];
+    const char *died[MANY];
+    const Seen s = {.parent = getpid()};
+    parallel_apart(MANY, ending_call, (void *)&s, a, w, died);
+    for (int k = 0; k < MANY; k++) {
+        const bool ends = k % 7 == 3 || k % 7 == 5;
+        assert_int_equal(!w[k].bytes, ends);
+        assert_int_equal(died[k] != NULL, ends);
+        if (k % 7 == 3)
+            assert_string_equal(died[k], arena_printf(a, "number %d is wrong; exit code 70", k));
+        else if (ends)
+            assert_string_equal(died[k], "signal 9 (Killed)");
+        else
+            assert_int_equal(atoi(w[k].bytes), k);
+    }
+    arena_free(a);
+}
+
+static void test_apart(void **state)
+{
+    (void)state;
+    apart();
+    on_one(apart);
 }
 
 /* One call says that no other begins; those behind it wait until it has. */
@@ -206,6 +259,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),       cmocka_unit_test(test_ended),
+        cmocka_unit_test(test_apart),
+
         cmocka_unit_test(test_one_processor), cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_kept),
     };
