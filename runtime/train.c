@@ -156,7 +156,7 @@ static void save(mg_run *r)
     if (r->saved_step == r->state.step || rt_saving_step(r) == r->state.step)
         return;
     rt_health_before_save(r);
-    if (r->saving)
+    if (rt_saving_writes(r))
         rt_saving_begin(r);
     else
         save_blocking(r);
@@ -285,6 +285,8 @@ rt_exit rt_train(mg_run *r)
         sample(r);
         if (rt_rollout_done(r) && (rt_signal_save() || save_due(r)))
             save(r);
+        if (rt_rollout_done(r))
+            rt_saving_keep(r);
     }
     if (rt_best_waited(r) && r->state.step < r->lr.steps)
         rt_log_line(r->log,

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "runtime/net/ranks.h"
+#include "runtime/net/wire_tcp.h"
 
 enum { LOOK_MS = 200 };
 #define SECOND ((int64_t)1000000000)
@@ -62,6 +64,20 @@ static bool rest(rt_supervisor *s, int seconds)
     return true;
 }
 
+/* One keeper has the parts of all ranks; nobody else knows its key. */
+static void open_keeper(rt_supervisor *s)
+{
+    rt_address here = {.v4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}}};
+    rt_keepers *k = &s->keepers;
+    if (getrandom(k->key, sizeof k->key, 0) != sizeof k->key)
+        rt_die(RT_FAILED, "no random numbers: %s", strerror(errno));
+    const int port = rt_keeper_open(s, &here);
+    here.v4.sin_port = htons((uint16_t)port);
+    k->of[0].spot = rt_address_spot(&here);
+    k->of[0].rank = RT_KEEPS_ALL;
+    k->n = port != 0;
+}
+
 int rt_supervise_alone(rt_supervisor *s)
 {
     const rt_options *o = s->run->options;
@@ -74,6 +90,7 @@ int rt_supervise_alone(rt_supervisor *s)
                     .died = RT_STEP_UNKNOWN};
     rt_end e;
     rt_supervisor_open(s);
+    open_keeper(s);
     for (;;) {
         int wait;
         rt_supervisor_start(s, &how);
@@ -143,7 +160,7 @@ bool rt_elastic(mg_run *r, char **argv, int *code)
 {
     const rt_options *o = r->options;
     const bool bare = r->world.launcher == RT_BARE, trains = o->data.n && !o->info && !o->dry_run;
-    rt_supervisor s = {.run = r, .argv = argv, .what = "the program"};
+    rt_supervisor s = {.run = r, .argv = argv, .what = "the program", .keeper_door = -1};
     if (r->pulse)
         return false; /* its supervisor has seen to all of this */
     rt_programs_find(&s.programs, r);
@@ -151,6 +168,7 @@ bool rt_elastic(mg_run *r, char **argv, int *code)
     if (wants_supervisor(o) && trains) {
         check_launcher(&r->world);
         *code = bare || r->world.size == 1 ? rt_supervise_alone(&s) : rt_supervise_member(&s);
+        rt_keeper_end(&s);
         rt_programs_close(&s.programs);
         return true;
     }

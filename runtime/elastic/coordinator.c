@@ -322,6 +322,12 @@ static rt_roll_word begin_word(const coordinator *c, int place)
         w.leader = c->seat[c->placed[0]].said.door;
     snprintf(w.cause, sizeof w.cause, "%s", c->cause);
     know_doors(c, &w);
+    for (int i = 0; i < c->party->members; i++) {
+        w.keepers[i] = is_here(&c->seat[i]) ? (uint16_t)c->seat[i].said.keeper : 0;
+        w.places[i] = RT_KEEPS_NONE;
+    }
+    for (int p = 0; p < c->size; p++)
+        w.places[c->placed[p]] = (int16_t)p;
     return w;
 }
 

@@ -72,6 +72,8 @@ static void look_after_coordinator(member *m)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != self)
         _exit(RT_LOST);
     rt_roll_close(&m->line);
+    if (s->keeper_door >= 0)
+        close(s->keeper_door);
     rt_coordinate(s, &m->party, &m->doors);
 }
 
@@ -122,6 +124,7 @@ static void open_door(member *m)
     if (m->doors.n || getsockname(m->line.fd, &near.any, &size))
         return;
     m->state.door = rt_doors_open(&m->doors, &near);
+    m->state.keeper = (uint32_t)rt_keeper_open(m->s, &near);
 }
 
 static void lost_coordinator(member *m, const char *why)
@@ -204,6 +207,18 @@ static void set_variables(member *m, const rt_roll_word *w)
     free(master);
 }
 
+/* Where the keepers of all members are. */
+static void know_keepers(member *m, const rt_roll_word *w)
+{
+    rt_keepers *k = &m->s->keepers;
+    k->n = m->party.members;
+    for (int i = 0; i < k->n; i++) {
+        k->of[i].rank = w->places[i];
+        k->of[i].spot = w->keepers[i] ? w->doors[i] : (rt_spot){0};
+        k->of[i].spot.port = w->keepers[i];
+    }
+}
+
 static void begin(member *m, const rt_roll_word *w)
 {
     rt_roll_word *mine = &m->state;
@@ -224,6 +239,7 @@ static void begin(member *m, const rt_roll_word *w)
     m->dropped = false;
     snprintf(m->s->what, sizeof m->s->what, "rank %u", w->place);
     set_variables(m, w);
+    know_keepers(m, w);
     rt_supervisor_start(m->s, &(rt_start){.ranks = (int)w->size,
                                           .resumes = w->began,
                                           .restarts = w->restarts,
@@ -324,6 +340,7 @@ static void open_member(member *m, rt_supervisor *s)
                m->place.port);
     m->party = (rt_roll_party){.job = mg_key(m->place.job), .member = w->rank, .members = w->size};
     memcpy(m->party.secret, m->place.secret, sizeof m->party.secret);
+    memcpy(s->keepers.key, m->place.secret, sizeof s->keepers.key);
     m->state = (rt_roll_word){.kind = RT_ROLL_STATE,
                               .outcome = RT_ENDED_LOST,
                               .step = RT_STEP_UNKNOWN,
@@ -336,8 +353,10 @@ static void open_member(member *m, rt_supervisor *s)
         rt_doors_open_main(&m->doors, &at);
         poll(NULL, 0, LOOK_MS);
     }
-    if (!w->rank) /* the port of rank 0's door is the next coordinator's business */
+    if (!w->rank) { /* the port of rank 0's door is the next coordinator's business */
         m->state.door = rt_address_spot(&m->doors.near);
+        m->state.keeper = (uint32_t)rt_keeper_open(s, &m->doors.near);
+    }
 }
 
 static int code_of(const member *m)

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/keeper/keeper.h"
+
 enum { RT_CAUSE = 512 };     /* bytes of a cause, with its end */
 #define RT_STEP_UNKNOWN (-1) /* no step was told of */
 
@@ -25,6 +27,7 @@ typedef struct rt_pulse {
     int restarts, restarts_max; /* this is restart number `restarts`, or 0: the first start */
     int64_t died;               /* steps done when the start before ended */
     char why[RT_CAUSE];         /* why it ended */
+    rt_keepers keepers;
 } rt_pulse;
 
 /* The supervisor: makes it; ends the program if there is no memory. The descriptor stays open over

@@ -53,10 +53,14 @@ typedef struct rt_roll_word {
     uint64_t self;                  /* state: a random number of the member's process */
     uint64_t host;                  /* rt_host_id */
     uint64_t mark;                  /* a random number of the run, from its first start on */
-    rt_spot door;                   /* state: where its coordinator would listen */
+    rt_spot door;                   /* state: where its coordinator would listen, */
+    uint32_t keeper;                /* and at which port its keeper does; 0: it has none */
+    uint32_t zero;
     rt_spot leader; /* begin: where rank 0 is to listen; version 0: at MASTER_ADDR */
     char cause[RT_CAUSE];
-    rt_spot doors[MG_RANKS_MAX]; /* begin, wait: those of all members */
+    rt_spot doors[MG_RANKS_MAX];    /* begin, wait: those of all members */
+    uint16_t keepers[MG_RANKS_MAX]; /* begin: ports of their keepers, */
+    int16_t places[MG_RANKS_MAX];   /* and their ranks, or -1 */
 } rt_roll_word;
 
 /* One end of a connection. */

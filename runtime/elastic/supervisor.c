@@ -76,6 +76,7 @@ void rt_supervisor_start(rt_supervisor *s, const rt_start *how)
     s->pulse->restarts = how->restarts;
     s->pulse->restarts_max = how->restarts_max;
     s->pulse->died = how->died;
+    s->pulse->keepers = s->keepers;
     snprintf(s->pulse->why, sizeof s->pulse->why, "%s", how->why ? how->why : "");
     s->beats = 0;
     s->beat_ns = rt_now_ns();
@@ -114,15 +115,15 @@ static void take_signals(rt_supervisor *s)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Looks at the processes that are this one's own, but for a coordinator: the number of those that
- * have not ended. */
+/* Looks at the processes that are this one's own, but for coordinator and keeper: the number of
+ * those that have not ended. */
 static int children_left(const rt_supervisor *s, bool end)
 {
     char *path = rt_printf("/proc/self/task/%d/children", (int)getpid());
     FILE *f = fopen(path, "re");
     int left = 0;
     for (int pid; f && fscanf(f, "%d", &pid) == 1;) {
-        if (pid == s->coordinator)
+        if (pid == s->coordinator || pid == s->keeper)
             continue;
         if (end)
             kill(pid, SIGKILL);
@@ -201,6 +202,7 @@ bool rt_supervisor_look(rt_supervisor *s, rt_end *end)
 {
     int status;
     take_signals(s);
+    rt_keeper_look(s);
     if (!s->child)
         return false;
     if (s->stop_by && rt_now_ns() >= s->stop_by && !s->overdue) {

@@ -36,6 +36,10 @@ typedef struct rt_supervisor {
     bool overdue;      /* ... and the program was killed */
     pid_t child;       /* 0: none */
     pid_t coordinator; /* this member's (member.c); 0: none */
+    pid_t keeper;      /* of in-memory checkpoints; 0: none */
+    int keeper_door;   /* where it listens; -1: none */
+    rt_keepers
+        keepers; /* for the next program; of a member its own key alone, and those of others */
     int memory;
     rt_pulse *pulse;
     uint64_t beats;  /* last seen, */
@@ -64,6 +68,14 @@ void rt_supervisor_kill(
 void rt_supervisor_wait(const rt_supervisor *s, int fd, short events, int ms);
 /* The newest checkpoint of --out: "step 40"; the caller frees it. */
 char *rt_newest_text(const mg_run *r);
+
+/* In-memory checkpoints, if the options say so: opens the door of this supervisor's keeper, at an
+ * address of this machine and any port, which it returns (0: none); rt_supervisor_look starts the
+ * process, and again when it is gone. rt_keeper_end ends it, and with it the memory. */
+union rt_address;
+int rt_keeper_open(rt_supervisor *s, const union rt_address *near);
+void rt_keeper_look(rt_supervisor *s);
+void rt_keeper_end(rt_supervisor *s);
 
 int rt_supervise_alone(rt_supervisor *s);  /* returns the exit code */
 int rt_supervise_member(rt_supervisor *s); /* likewise */

@@ -268,7 +268,7 @@ static void check(example *e, uint64_t *seed)
         f.copied = calloc(all, 1);
         memset(f.snapshot, POISON, all);
         for (f.rank = m; f.rank < e->ranks; f.rank++) { /* all copy before one writes */
-            const rt_places places = {&e->p, f.rank, e->ranks, e->host, f.apart};
+            const rt_places places = {&e->p, f.rank, e->ranks, e->host, f.apart, {0}};
             if (e->host[f.rank] != m)
                 continue;
             of[f.rank] = rt_parts_new(&places, &c, e->header);
@@ -361,7 +361,7 @@ static void shares_are_alike(void **state)
     f.want = calloc((size_t)f.size, 1);
     f.piece = malloc(RT_PIECE);
     for (f.rank = 0; f.rank < 4; f.rank++) {
-        const rt_places places = {&e.p, f.rank, 4, e.host, f.apart};
+        const rt_places places = {&e.p, f.rank, 4, e.host, f.apart, {0}};
         f.parts = rt_parts_new(&places, &c, e.header);
         f.written = calloc((size_t)f.size, 1);
         f.copied = calloc(4, (size_t)f.apart);
