@@ -249,6 +249,7 @@ void rt_saving_open(mg_run *r)
     if (!probe)
         return; /* the first save says what is wrong */
     rt_save_answer *answer = rt_alloc((size_t)ranks_of(r), sizeof *answer);
+    rt_device_wait(r); /* another rank's may wait for it, before that rank hears an order */
     rt_saving_order(r, RT_SAVE_OPEN, probe, answer);
     remove_probe(r, probe);
     char *room = no_room(r, answer, false), *hidden = unseen(r, answer);
