@@ -187,12 +187,28 @@ int64_t rt_resume_saved(const mg_run *r)
 }
 
 /* A restart by a supervisor: an in-memory checkpoint of a later step than `after`. */
-static bool find_kept(mg_run *r, int64_t after, rt_state *state)
+static bool find_kept(mg_run *r, int64_t after, int64_t until, rt_state *state)
 {
-    r->kept = rt_kept_find(r, after, INT64_MAX);
+    r->kept = rt_kept_find(r, after, until);
     if (r->kept)
         *state = *rt_kept_state(r->kept);
     return r->kept;
+}
+
+/* The step up to which checkpoints are good, behind an end for wrong bits: of the last look for
+ * them. If there is none from before it any counts, as each was voted on. */
+static int64_t good_until(const mg_run *r, const int64_t *step)
+{
+    const int64_t until = r->pulse ? r->pulse->until : INT64_MAX;
+    int i = 0;
+    while (step[i] > until)
+        i++;
+    if (step[0] < 0 || step[i] >= 0)
+        return until;
+    rt_warn("no checkpoint is of step %" PRId64 " or before, behind which no bit was wrong: the run "
+            "goes on from the newest, of step %" PRId64 ", which replicas voted on",
+            until, step[0]);
+    return INT64_MAX;
 }
 
 char *rt_resume_find(mg_run *r, rt_state *state)
@@ -204,14 +220,17 @@ char *rt_resume_find(mg_run *r, rt_state *state)
         return rt_printf("%s", r->options->resume);
     }
     int64_t *step = rt_checkpoint_list(r->options->out);
-    int tried = 0;
+    const int64_t until = good_until(r, step);
+    int tried, first = 0;
     char *dir = NULL;
+    while (step[first] > until)
+        first++;
     /* One on the disk is looked for alone, or read in full, only if there is no later one. */
-    if (find_kept(r, step[0], state)) {
+    if (find_kept(r, step[first], until, state)) {
         free(step);
         return rt_printf("memory, step %" PRId64, state->step);
     }
-    for (; step[tried] >= 0 && !dir; tried++) {
+    for (tried = first; step[tried] >= 0 && !dir; tried++) {
         dir = rt_printf("%s/ckpt/%s", r->options->out, rt_checkpoint_name(step[tried]).text);
         char *why = rt_checkpoint_verify(r, dir, state);
         if (!why)
@@ -222,12 +241,12 @@ char *rt_resume_find(mg_run *r, rt_state *state)
         dir = NULL;
     }
     const int64_t found = dir ? state->step : -1;
-    if (tried != (found >= 0) && find_kept(r, found, state)) { /* the newest is damaged */
+    if (tried != first + (found >= 0) && find_kept(r, found, until, state)) { /* the newest is damaged */
         free(dir);
         dir = rt_printf("memory, step %" PRId64, state->step);
     }
     free(step);
-    if (!dir && tried)
+    if (!dir && tried > first)
         rt_die(RT_BAD_DATA,
                "--resume: none of the %d checkpoints in %s/ckpt can be used; without --resume "
                "the run starts afresh and they are set aside",

@@ -364,14 +364,14 @@ static bool is_due(const mg_run *r)
     return s->late || r->state.step % e->steps == 0;
 }
 
-void rt_saving_keep(mg_run *r)
+bool rt_saving_keep(mg_run *r)
 {
     rt_saving *s = r->saving;
     if (!s || !s->keeping || r->state.step == r->lr.steps || !is_due(r))
-        return;
+        return false;
     s->late = s->phase != RT_IDLE;
     if (s->late || r->saved_step == r->state.step)
-        return;
+        return false;
     rt_health_before_save(r);
     s->tried_ns = rt_now_ns();
     rt_save_answer *answer = rt_alloc((size_t)(r->ranks ? r->ranks->n : 1), sizeof *answer);
@@ -380,4 +380,5 @@ void rt_saving_keep(mg_run *r)
     s->phase = RT_WRITES;
     s->stopped_ns = rt_now_ns() - s->began_ns;
     free(answer);
+    return true;
 }

@@ -35,6 +35,20 @@ static int stopped(const rt_supervisor *s, const rt_end *e)
     return e->was == RT_ENDED_LOST ? RT_LOST : e->code;
 }
 
+/* Where the next start goes on from; the caller frees it. */
+static char *from_text(const rt_supervisor *s, int64_t until)
+{
+    char *newest = rt_newest_text(s->run);
+    char *text =
+        until != INT64_MAX ? rt_printf("the newest checkpoint up to step %lld, behind which no bit "
+                                       "was wrong",
+                                       (long long)until)
+        : s->keepers.n     ? rt_printf("memory, or else %s", newest)
+                           : rt_printf("%s", newest);
+    free(newest);
+    return text;
+}
+
 static int give_up(const rt_rule *rule, rt_ruling why, const rt_end *e)
 {
     char *at = step_text(e->step);
@@ -87,7 +101,8 @@ int rt_supervise_alone(rt_supervisor *s)
                              : one                ? 1
                                                   : (int)s->programs.of[0].ranks,
                     .restarts_max = rule.most,
-                    .died = RT_STEP_UNKNOWN};
+                    .died = RT_STEP_UNKNOWN,
+                    .until = INT64_MAX};
     rt_end e;
     rt_supervisor_open(s);
     open_keeper(s);
@@ -96,12 +111,14 @@ int rt_supervise_alone(rt_supervisor *s)
         rt_supervisor_start(s, &how);
         while (!rt_supervisor_look(s, &e))
             rt_supervisor_wait(s, -1, 0, LOOK_MS);
-        if (e.was != RT_ENDED_LOST || s->stop)
+        const bool corrupt = e.was == RT_ENDED_CORRUPT;
+        if ((e.was != RT_ENDED_LOST && !corrupt) || s->stop)
             return s->stop ? stopped(s, &e) : e.code;
         const rt_ruling ruling = rt_rule_next(&rule, e.step, &wait);
         if (ruling != RT_RESTART)
             return give_up(&rule, ruling, &e);
-        char *at = step_text(e.step), *newest = rt_newest_text(s->run);
+        how.until = corrupt && e.clean >= 0 ? e.clean : e.began ? INT64_MAX : how.until;
+        char *at = step_text(e.step), *newest = from_text(s, how.until);
         how.resumes = how.resumes || e.began;
         rt_note("%s, %s: restart %d of %d%s%.0d%s, from %s", e.cause, at, rule.restarts, rule.most,
                 wait ? " in " : "", wait, wait ? " s" : "",

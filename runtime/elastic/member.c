@@ -245,6 +245,7 @@ static void begin(member *m, const rt_roll_word *w)
                                           .restarts = w->restarts,
                                           .restarts_max = w->restarts_max,
                                           .died = w->step,
+                                          .until = w->until,
                                           .why = w->cause,
                                           .variables = m->variable});
 }
@@ -256,6 +257,8 @@ static void ended(member *m, const rt_end *e)
     mine->outcome = e->was;
     mine->code = m->dropped ? RT_LOST : e->code;
     mine->step = e->step;
+    mine->clean = e->clean;
+    mine->accused = e->accused;
     mine->began = mine->began || e->began;
     snprintf(mine->cause, sizeof mine->cause, "%s", m->dropped ? "" : e->cause);
     m->changed = true;
@@ -268,7 +271,10 @@ static void obey(member *m, const rt_roll_word *w)
     if (w->kind == RT_ROLL_BEGIN || w->kind == RT_ROLL_WAIT) {
         memcpy(m->spot, w->doors, sizeof m->spot);
         m->state.mark = w->mark;
+        m->state.shunned = w->shunned;
     }
+    if (w->kind == RT_ROLL_GROW && m->s->child)
+        m->s->pulse->grows = true;
     if (w->kind == RT_ROLL_BEGIN)
         begin(m, w);
     if (w->kind == RT_ROLL_DROP && m->s->child) {
@@ -310,6 +316,8 @@ static void say_state(member *m)
             kill(m->s->coordinator, SIGKILL);
         lost_coordinator(m, "it is silent");
     }
+    if (mine->mark && !mine->sees) /* the coordinator is told as soon as it sees it */
+        m->changed = m->changed || rt_mark_is_there(m->s->run->options->out, mine->mark);
     if (m->line.fd < 0 || !m->line.greeted ||
         (!m->changed && now - m->line.said_ns < RT_ROLL_EVERY * SECOND))
         return;
@@ -365,7 +373,10 @@ static int code_of(const member *m)
     if (m->s->overdue)
         return RT_LOST;
     if (m->code == RT_DONE || m->code == RT_STOPPED)
-        return mine->place || mine->outcome == RT_ENDED_LOST ? RT_DONE : mine->code;
+        return mine->place || mine->outcome == RT_ENDED_LOST || mine->outcome == RT_ENDED_CORRUPT ||
+                       mine->outcome == RT_ENDED_TO_GROW
+                   ? RT_DONE
+                   : mine->code;
     return mine->outcome == RT_ENDED_FOR_GOOD ? mine->code : m->code > 128 ? RT_LOST : m->code;
 }
 

@@ -76,6 +76,7 @@ void rt_supervisor_start(rt_supervisor *s, const rt_start *how)
     s->pulse->restarts = how->restarts;
     s->pulse->restarts_max = how->restarts_max;
     s->pulse->died = how->died;
+    s->pulse->until = how->until;
     s->pulse->keepers = s->keepers;
     snprintf(s->pulse->why, sizeof s->pulse->why, "%s", how->why ? how->why : "");
     s->beats = 0;
@@ -181,8 +182,12 @@ static void judge(const rt_supervisor *s, int status, rt_end *e)
     const bool by_signal = WIFSIGNALED(status);
     *e = (rt_end){.code = by_signal ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
                   .step = s->pulse->step,
-                  .began = s->pulse->began};
+                  .began = s->pulse->began,
+                  .clean = s->pulse->clean,
+                  .accused = s->pulse->accused};
     e->was = rt_outcome_of(e->code, by_signal);
+    if (e->was == RT_ENDED_STOPPED && s->pulse->ends && !s->stop)
+        e->was = RT_ENDED_TO_GROW;
     if (by_signal && s->stop && WTERMSIG(status) == s->stop) { /* before it could save */
         e->was = RT_ENDED_STOPPED;
         e->code = RT_STOPPED;

@@ -21,6 +21,8 @@ typedef struct rt_end {
     rt_outcome was; /* rule.h */
     int64_t step;   /* steps done, or RT_STEP_UNKNOWN */
     bool began;     /* see rt_pulse */
+    int64_t clean;  /* see rt_pulse, */
+    int accused;    /* likewise */
     char cause[RT_CAUSE];
 } rt_end;
 
@@ -52,7 +54,7 @@ typedef struct rt_start {
     int ranks;
     bool resumes; /* go on from the newest checkpoint, whatever the command line says */
     int restarts, restarts_max;
-    int64_t died;
+    int64_t died, until; /* until: go on from no checkpoint of a later step */
     const char *why;
     char *const *variables;
 } rt_start;

@@ -172,7 +172,7 @@ static bool choose(rt_kept *k, int64_t after, int64_t until)
 
 rt_kept *rt_kept_find(const mg_run *r, int64_t after, int64_t until)
 {
-    if (!rt_keeps(r) || !r->pulse->restarts)
+    if (!rt_keeps(r))
         return NULL;
     rt_kept *k = rt_alloc(1, sizeof *k);
     k->keepers = &r->pulse->keepers;

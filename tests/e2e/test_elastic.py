@@ -198,7 +198,7 @@ class Supervised(mgctest.Case):
         return struct.unpack(f"<{len(data) // 8}d", data)
 
 
-@mgctest.in_turns_of(2)
+@mgctest.in_turns_of(5)
 class Elastic(Supervised):
     # ---- one machine ---------------------------------------------------------------------------
 
@@ -291,6 +291,36 @@ class Elastic(Supervised):
             self.assertEqual([(e["ranks"], e["mesh"], e["restart"]) for e in self.events(out)], [(2, "dp=2", 1), (2, "dp=2", 2)])
             for a, b in zip(self.numbers("whole", steps), self.numbers(out, steps)):
                 self.assertLess(abs(a - b), 1e-9)
+
+    def test_grows(self):
+        """A machine comes back after the run has gone on without it: from its next save on the run has all ranks again."""
+        gone = (2, 3)  # that of RANK 0 would find nobody: its coordinator is another's by then
+        steps, where = 2500, self.machines()
+        self.make("--precision", "f64", "--elastic", "1..4")
+        self.ends(self.begin(self.args("whole", steps, "--ranks", 4)))
+        argv = self.args("more", steps, "--save-every", 50, "--max-restarts", 3, "--rejoin", 1)
+        m = self.members(where, argv)
+        self.await_steps("more", 60, m[0])
+        self.kill_machine(m, gone)
+        for rank in gone:
+            del m[rank]
+        for n in range(2):
+            until = time.monotonic() + 60
+            while len(self.events("more")) <= n:
+                self.assertLess(time.monotonic(), until, self.all_said())
+                time.sleep(0.05)
+            if not n:
+                back = self.members(where, argv, gone)
+        self.all_end(m)
+        events = self.events("more")
+        self.assertEqual([e["ranks"] for e in events][0], 2)
+        self.assertGreater(events[-1]["ranks"], 2, self.all_said())
+        self.assertEqual(events[-1]["lost_steps"], 0)
+        self.assertIn("there can be more ranks", events[-1]["cause"])
+        for a, b in zip(self.numbers("whole", steps), self.numbers("more", steps)):
+            self.assertLess(abs(a - b), 1e-7)
+        for p in back.values():
+            p.wait(60)
 
     def test_spare(self):
         """A process more than ranks waits, and takes the place of one that is gone for good."""

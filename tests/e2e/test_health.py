@@ -16,6 +16,7 @@ import shim
 from mgctest import FULL, TINY
 
 PLANT = r"""
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static void plant(mg_run *r, const char *place, char *at)
     const char *fault = getenv("FAULT");
     if (!fault || sscanf(fault, "%63[^:]:%d:%ld:%d:%ld:%d", want, &rank, &step, &run, &byte, &bit) != 6)
         return;
-    if (!strcmp(want, place) && mg_place(r, ~0u) == rank && step_now >= step && (run < 0 || (run_now == run && step_now == step)))
+    if (!strcmp(want, place) && mg_place(r, ~0u) == rank && step_now >= step && (run < 0 || (run_now == run && step_now == step)) && (!getenv("ONCE") || open(getenv("ONCE"), O_CREAT | O_EXCL, 0600) >= 0))
         at[byte] ^= (char)(1 << bit);
 }
 """

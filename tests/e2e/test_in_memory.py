@@ -15,7 +15,7 @@ from mgctest import FULL, TURN
 from test_elastic import PORT
 from test_launch import SECRET, below
 
-KILLS = int(os.environ.get("MGC_KILLS", "60" if FULL else "3"))
+KILLS = int(os.environ.get("MGC_KILLS", "60" if FULL else "2"))
 EVERY = 20
 
 
@@ -36,6 +36,7 @@ def keepers(pid):
     return found
 
 
+@mgctest.in_turns_of(3)
 class InMemory(test_elastic.Supervised):
     def setUp(self):
         super().setUp()

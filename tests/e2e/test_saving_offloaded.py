@@ -20,7 +20,7 @@ class OfOne(test_offload.Case):
     def both(self, program, **env):
         for way in ("blocking", "beside"):
             said = self.trains(program, "--data", "text1.txt", "--out", way, "--steps", 6, "--save-every", 2, "--keep", 0, "--threads", 1,
-                               "--save", way, env=env, timeout=40).out
+                               "--save", way, env=env, timeout=300).out
             self.assertEqual(BESIDE in said, way == "beside", said)
             self.assertIn(" 0 bytes over", said)
         self.same("blocking", "beside")
