@@ -205,7 +205,8 @@ static int64_t good_until(const mg_run *r, const int64_t *step)
         i++;
     if (step[0] < 0 || step[i] >= 0)
         return until;
-    rt_warn("no checkpoint is of step %" PRId64 " or before, behind which no bit was wrong: the run "
+    rt_warn("no checkpoint is of step %" PRId64
+            " or before, behind which no bit was wrong: the run "
             "goes on from the newest, of step %" PRId64 ", which replicas voted on",
             until, step[0]);
     return INT64_MAX;
@@ -241,7 +242,8 @@ char *rt_resume_find(mg_run *r, rt_state *state)
         dir = NULL;
     }
     const int64_t found = dir ? state->step : -1;
-    if (tried != first + (found >= 0) && find_kept(r, found, until, state)) { /* the newest is damaged */
+    if (tried != first + (found >= 0) &&
+        find_kept(r, found, until, state)) { /* the newest is damaged */
         free(dir);
         dir = rt_printf("memory, step %" PRId64, state->step);
     }

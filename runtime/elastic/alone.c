@@ -39,12 +39,12 @@ static int stopped(const rt_supervisor *s, const rt_end *e)
 static char *from_text(const rt_supervisor *s, int64_t until)
 {
     char *newest = rt_newest_text(s->run);
-    char *text =
-        until != INT64_MAX ? rt_printf("the newest checkpoint up to step %lld, behind which no bit "
-                                       "was wrong",
-                                       (long long)until)
-        : s->keepers.n     ? rt_printf("memory, or else %s", newest)
-                           : rt_printf("%s", newest);
+    char *text = until != INT64_MAX
+                     ? rt_printf("the newest checkpoint up to step %lld, behind which no bit "
+                                 "was wrong",
+                                 (long long)until)
+                 : s->keepers.n ? rt_printf("memory, or else %s", newest)
+                                : rt_printf("%s", newest);
     free(newest);
     return text;
 }

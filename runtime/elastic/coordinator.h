@@ -38,9 +38,9 @@ typedef struct coordinator {
     int64_t gathers, not_before; /* ns: members are waited for since, and until at least */
     bool noted;
     rt_rule rule;
-    int64_t died, until; /* until: of a run that goes on from before wrong bits */
+    int64_t died, until;        /* until: of a run that goes on from before wrong bits */
     bool shunned[MG_RANKS_MAX]; /* members of a machine that had wrong bits */
-    bool grows;          /* rank 0 was told to end behind its next save */
+    bool grows;                 /* rank 0 was told to end behind its next save */
     uint64_t mark;
     bool resumes; /* the run's directory is this run's */
     char cause[RT_CAUSE];
@@ -64,14 +64,14 @@ static inline bool is_ready(const seat *s)
     return is_here(s) && !s->said.runs && !s->said.stops;
 }
 
-/* coordinator.c: says a word to a member, which is left if that fails; the doors of all; the run has
- * ended, with `code` (text NULL: it has said why). */
+/* coordinator.c: says a word to a member, which is left if that fails; the doors of all; the run
+ * has ended, with `code` (text NULL: it has said why). */
 void rt_seat_tell(const coordinator *c, seat *s, const rt_roll_word *w);
 void rt_know_doors(const coordinator *c, rt_roll_word *w);
 void rt_coordinator_end(coordinator *c, int code, const char *text);
 
-/* generation.c: looks at the end of a generation; begins the next one, when there are members enough;
- * has one that could have more ranks end behind its next save. */
+/* generation.c: looks at the end of a generation; begins the next one, when there are members
+ * enough; has one that could have more ranks end behind its next save. */
 void rt_generation_settle(coordinator *c);
 void rt_generation_gather(coordinator *c);
 void rt_generation_grow(coordinator *c);

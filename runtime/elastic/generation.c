@@ -1,5 +1,5 @@
-/* generation.c - what a coordinator does behind the end of a generation: whether the run goes on, and
- * with which members. */
+/* generation.c - what a coordinator does behind the end of a generation: whether the run goes on,
+ * and with which members. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -62,8 +62,9 @@ static void leave_out(coordinator *c, const seat *leader)
     rt_note("bits were wrong: the run goes on from a checkpoint up to step %lld, behind which none "
             "was%s",
             (long long)leader->said.clean,
-            member < 0 ? "; no machine alone was named" : "; the machine that was named is left "
-                                                          "out if there are spares enough");
+            member < 0 ? "; no machine alone was named"
+                       : "; the machine that was named is left "
+                         "out if there are spares enough");
     for (int i = 0; member >= 0 && i < c->party->members; i++)
         if (c->seat[i].said.host == c->seat[member].said.host)
             c->shunned[i] = true;
@@ -114,14 +115,16 @@ void rt_generation_settle(coordinator *c)
                         c->cause, c->rule.restarts)
             : rt_printf("%s, after step %lld, for the third time in a row: a restart does not help",
                         c->cause, (long long)c->died);
-    rt_coordinator_end(c, leader && leader->said.outcome == RT_ENDED_CORRUPT ? RT_CORRUPT : RT_LOST, text);
+    rt_coordinator_end(c, leader && leader->said.outcome == RT_ENDED_CORRUPT ? RT_CORRUPT : RT_LOST,
+                       text);
     free(text);
 }
 
 /* ---- the next generation ------------------------------------------------------------------------
  */
 
-/* Chooses members by their order, those of machines that had wrong bits last; the first sees the run's directory. False: none does. */
+/* Chooses members by their order, those of machines that had wrong bits last; the first sees the
+ * run's directory. False: none does. */
 static bool choose(coordinator *c, int size)
 {
     int leader = -1, n = 1;
@@ -176,7 +179,8 @@ static void begin(coordinator *c, int size)
 {
     rt_roll_word spare = {.kind = RT_ROLL_WAIT};
     if (!choose(c, size)) {
-        rt_coordinator_end(c, RT_MISFIT,
+        rt_coordinator_end(
+            c, RT_MISFIT,
             "none of the machines that are left sees the directory of --out: put it on a file "
             "system that all machines have, or start the run again with --resume on the machine "
             "that has it");
@@ -275,4 +279,3 @@ void rt_generation_grow(coordinator *c)
             there + running, size, c->size);
     rt_seat_tell(c, leader, &(rt_roll_word){.kind = RT_ROLL_GROW});
 }
-

@@ -59,8 +59,8 @@ typedef struct rt_roll_word {
     uint64_t mark;                  /* a random number of the run, from its first start on */
     rt_spot door;                   /* state: where its coordinator would listen, */
     uint32_t keeper;                /* and at which port its keeper does; 0: it has none */
-    uint32_t shunned;               /* its machine had wrong bits; a member says it as it was told */
-    rt_spot leader; /* begin: where rank 0 is to listen; version 0: at MASTER_ADDR */
+    uint32_t shunned; /* its machine had wrong bits; a member says it as it was told */
+    rt_spot leader;   /* begin: where rank 0 is to listen; version 0: at MASTER_ADDR */
     char cause[RT_CAUSE];
     rt_spot doors[MG_RANKS_MAX];    /* begin, wait: those of all members */
     uint16_t keepers[MG_RANKS_MAX]; /* begin: ports of their keepers, */

@@ -13,7 +13,7 @@ import unittest
 
 import mgctest
 import shim
-from mgctest import FULL, TINY
+from mgctest import FULL, TINY, some
 
 PLANT = r"""
 #include <fcntl.h>
@@ -80,6 +80,7 @@ def planted(text):
     return head.replace('#include "abi.h"\n', '#include "abi.h"\n' + PLANT, 1) + "void mg_step(mg_run *r)\n" + step + "\n}\n" + rest
 
 
+@mgctest.in_turns_of(4)
 class Planted(mgctest.Case):
     STEPS = 12
 
@@ -200,7 +201,7 @@ class FromOutside(mgctest.Case):
         self.write("m.mg", source("dp2"))
         self.compiles("m.mg", "-o", "dp2")
         self.text(6000)
-        for rank in (0, 1):
+        for rank in some((0, 1)):
             p = subprocess.Popen(["./dp2", "--data", "text1.txt", "--steps", "10000000", "--threads", "1", "--health=50", "--log-every", "100",
                                   "--out", f"run{rank}"], cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             try:
@@ -227,6 +228,7 @@ class FromOutside(mgctest.Case):
                     p.communicate()
 
 
+@mgctest.in_turns_of(3)
 class Clean(mgctest.Case):
     def clean(self, layout, steps, *argv):
         self.write("m.mg", source(layout))
@@ -269,6 +271,7 @@ class Clean(mgctest.Case):
         self.assertEqual([m for m in self.metrics("run", events=True) if m.get("kind") in ("memory", "computation", "replica")], [])
 
 
+@mgctest.in_turns_of(2)
 class Gpu(shim.Case):
     """Programs of GPUs, by the shim: tensors are hashed through the host, and the guard is behind a captured graph."""
 

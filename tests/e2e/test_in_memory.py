@@ -211,6 +211,25 @@ class InMemory(test_elastic.Supervised):
         for a, b in zip(self.numbers("whole", steps), self.numbers("less", steps)):
             self.assertLess(abs(a - b), 1e-9)
 
+    def test_out_is_not_shared(self):
+        """A machine that does not see the run's directory has its part in memory all the same."""
+        steps = 1500
+        self.make("--precision", "f32", "-D", "dp=2")
+        self.ends(self.begin(self.args("whole", steps)), seconds=600)
+        os.mkdir(self.path("other"))
+        argv = self.argv("mine", steps, "--max-restarts", 3, "--rejoin", 60)
+        there = [os.path.abspath(self.path("train")), "--data", self.path("text1.txt"), *argv[3:]]
+        env = lambda rank: {**test_launch.torchrun(rank, 2, port=PORT), "MGC_SECRET": SECRET, "MGC_FAKE_HOSTS": 2}
+        m = {0: self.begin(argv, env(0)), 1: self.begin(["sh", "-c", 'cd other; exec "$@"', "sh", *there], env(1))}
+        self.await_kept("mine", 3 * EVERY, m[0])
+        self.note_kept("mine")
+        self.kill_machine(m, (1,))
+        m[1] = self.begin(["sh", "-c", 'cd other; exec "$@"', "sh", *there], env(1))
+        self.all_end(m)
+        self.check("mine", "whole", steps)
+        self.assertGreater(self.events("mine")[0]["step"], 0)
+        self.assertFalse(os.path.exists(self.path("other/mine")))
+
     def test_a_keeper_is_gone(self):
         """The process with the memory is killed: the run goes on, another one takes its place, and the next copies are there."""
         steps = 3000
