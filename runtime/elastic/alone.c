@@ -35,7 +35,7 @@ static int stopped(const rt_supervisor *s, const rt_end *e)
     return e->was == RT_ENDED_LOST ? RT_LOST : e->code;
 }
 
-/* Where the next start goes on from; the caller frees it. */
+/* The checkpoint that the next start goes on from, as text; the caller frees it. */
 static char *from_text(const rt_supervisor *s, int64_t until)
 {
     char *newest = rt_newest_text(s->run);

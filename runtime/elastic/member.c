@@ -207,7 +207,7 @@ static void set_variables(member *m, const rt_roll_word *w)
     free(master);
 }
 
-/* Where the keepers of all members are. */
+/* Takes the places of the keepers of all members from a word. */
 static void know_keepers(member *m, const rt_roll_word *w)
 {
     rt_keepers *k = &m->s->keepers;
