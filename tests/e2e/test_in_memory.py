@@ -11,11 +11,10 @@ import time
 import mgctest
 import test_elastic
 import test_launch
-from mgctest import FULL, TURN
-from test_elastic import PORT
+from mgctest import TURN
+from test_elastic import KILLS, PORT
 from test_launch import SECRET, below
 
-KILLS = int(os.environ.get("MGC_KILLS", "60" if FULL else "2"))
 EVERY = 20
 
 
