@@ -173,7 +173,7 @@ double rt_saving_stop(const mg_run *r)
 {
     const rt_saving *s = r->saving;
     const int ranks = r->ranks ? rt_ranks_here(r) : 1;
-    return reads_disk(r) ? 0 : predicted(s->copied * ranks, r->program->saving.copy);
+    return predicted(s->copied * ranks, r->program->saving.copy);
 }
 
 double rt_saving_write(const mg_run *r)
