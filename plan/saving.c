@@ -76,7 +76,7 @@ Saving plan_saving(const Plan *p)
     if (gpu && d->host_all > 0)
         s.copy = fmin(s.copy, d->host_all);
     s.guessed |= gpu && !(host->out > 0);
-    /* What a disk has is read for the copy. */
+    /* The copy reads what a disk has. */
     const double read = disk->in > 0 ? disk->in : GUESSED_DISK, far = share_on_disk(p->module);
     if (far > 0)
         s.copy = 1 / (1 / s.copy + far / read);
