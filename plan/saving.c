@@ -35,12 +35,19 @@ static int64_t saved_bytes(const Module *m)
     return all;
 }
 
-static bool is_offloaded(const Module *m)
+/* The share of what is saved that lies on a disk. */
+static double share_on_disk(const Module *m)
 {
-    for (size_t i = 0; i < m->tensors.n; i++)
-        if (is_saved(m, &m->tensors.data[i]) && m->tensors.data[i].type.level != LEVEL_device)
-            return true;
-    return false;
+    double there = 0, all = 0;
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        const Tensor *t = &m->tensors.data[i];
+        double bytes = is_saved(m, t) ? (double)dtype_bytes(t->type.dtype) : 0;
+        for (int d = 0; d < t->type.rank; d++)
+            bytes *= (double)t->valid[d];
+        all += bytes;
+        there += t->type.level == LEVEL_disk ? bytes : 0;
+    }
+    return all > 0 ? there / all : 0;
 }
 
 /* Is there room for a machine's copy, beside what its ranks have there? Of a GPU's host the
@@ -69,9 +76,11 @@ Saving plan_saving(const Plan *p)
     if (gpu && d->host_all > 0)
         s.copy = fmin(s.copy, d->host_all);
     s.guessed |= gpu && !(host->out > 0);
-    s.waits = is_offloaded(p->module)        ? "what it has is offloaded"
-              : !has_room(p, s.copied, here) ? "there is no room for a copy in memory"
-                                             : NULL;
+    /* The copy reads what a disk has. */
+    const double read = disk->in > 0 ? disk->in : GUESSED_DISK, far = share_on_disk(p->module);
+    if (far > 0)
+        s.copy = 1 / (1 / s.copy + far / read);
+    s.waits = !has_room(p, s.copied, here) ? "there is no room for a copy in memory" : NULL;
     return s;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/elastic/supervisor.h"
 #include "runtime/data/pack.h"
 #include "runtime/health/health.h"
+#include "runtime/keeper/keeper.h"
 #include "runtime/net/ranks.h"
 #include "runtime/perplexity.h"
 #include "runtime/preflight/preflight.h"
@@ -171,7 +172,7 @@ static void settle_state(mg_run *r, bool resumed)
         rt_die(RT_USAGE, "--lr %g is below the schedule's floor of %g", r->lr.peak, r->lr.floor);
     if (resumed)
         tell_schedule(r, &was);
-    r->saved_step = resumed ? r->state.step : -1;
+    r->saved_step = !resumed ? -1 : r->kept ? rt_resume_saved(r) : r->state.step;
     rt_best_settle(r, resumed);
 }
 
@@ -372,6 +373,7 @@ static rt_exit train(mg_run *r)
     rt_exit code = rt_train(r);
     if (code == RT_DONE)
         rt_card_of_run(r);
+    rt_saving_tell(r);
     rt_log_close(r->log, code);
     if (code == RT_DONE)
         code = show(r);
@@ -397,6 +399,7 @@ static rt_exit look(mg_run *r)
 static void release(mg_run *r)
 {
     rt_saving_close(r);
+    rt_kept_close(r->kept);
     rt_device_close(r);
     rt_pool_free(r->pool);
     for (int i = 0; i < RT_PROGRAMS; i++)

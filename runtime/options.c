@@ -364,6 +364,8 @@ static void settle(rt_options *o, const mg_program *p)
         o->out = "run";
     if (o->keep == RT_UNSET)
         o->keep = 3;
+    if (o->memory_save_every.steps == RT_UNSET)
+        o->memory_save_every.steps = 0;
     if (o->save_every.steps == RT_UNSET && o->save_every.seconds == 0)
         o->save_every.steps = whole_rollouts(p, 1000);
     if (o->save && strcmp(o->save, "beside") && strcmp(o->save, "blocking"))
@@ -374,6 +376,13 @@ static void settle(rt_options *o, const mg_program *p)
         rt_die(RT_USAGE, "--max-restarts, --rejoin and --grace are at most 1000000");
     if (o->rejoin != RT_UNSET && o->max_restarts == RT_UNSET)
         rt_die(RT_USAGE, "--rejoin is for --max-restarts N");
+    if ((o->memory_save_every.steps || o->memory_save_every.seconds > 0) &&
+        (o->max_restarts == RT_UNSET || (o->save && !strcmp(o->save, "blocking"))))
+        rt_die(RT_USAGE, o->max_restarts == RT_UNSET
+                             ? "--memory-save-every is for --max-restarts N: supervisors have the "
+                               "memory, and start the run again from it"
+                             : "--memory-save-every sends a copy beside the steps: leave "
+                               "--save blocking out");
     if ((o->max_restarts != RT_UNSET || o->grace != RT_UNSET) && !o->data.n)
         rt_die(RT_USAGE, "--%s is for a run that trains, which needs --data",
                o->grace != RT_UNSET ? "grace" : "max-restarts");

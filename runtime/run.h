@@ -460,8 +460,11 @@ void rt_checkpoint_clean(const char *out); /* removes files that an interrupted 
 
 /* NULL if `dir` is a whole checkpoint of this program, else why not (the caller frees it). */
 char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state);
-/* Finds the checkpoint of --resume; NULL if the run may start afresh. Ends the program with 65. */
-char *rt_resume_find(const mg_run *r, rt_state *state);
+/* Finds the checkpoint of --resume, which may be in memory (r->kept); NULL if the run may start
+ * afresh. Ends the program with 65. The caller frees it. */
+char *rt_resume_find(mg_run *r, rt_state *state);
+/* The step of the newest checkpoint on the disk, or -1. */
+int64_t rt_resume_saved(const mg_run *r);
 /* Fills parameters and state; ends the program with 65. */
 void rt_resume_load(mg_run *r, const char *dir);
 /* Moves the checkpoints after `step` (and with step < 0 the log) to OUT/previous-N. */
@@ -562,6 +565,7 @@ struct mg_run {
     rt_trace *trace;
     rt_costs *costs; /* the leader's, on a processor; else NULL */
     rt_log *log;
+    struct rt_kept *kept;       /* keeper/keeper.h: the in-memory checkpoint that it goes on from */
     struct rt_saving *saving;   /* save.h; NULL: saves wait until all is written */
     struct rt_scored *scored;   /* files of --perplexity */
     struct rt_prompts *prompts; /* of --prompts */

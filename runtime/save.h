@@ -12,9 +12,14 @@ void rt_saving_open(mg_run *r);
 int64_t rt_saving_wants(const mg_run *r);
 /* Copies the state, and has it written; waits for the save before, if that is not over. */
 void rt_saving_begin(mg_run *r);
+/* Begins an in-memory checkpoint, if one is due and no save is under way: true. */
+bool rt_saving_keep(mg_run *r);
+/* True if checkpoints are written beside the steps, so that rt_saving_begin does it. */
+bool rt_saving_writes(const mg_run *r);
 void rt_saving_look(mg_run *r);            /* goes on with the save under way; never waits */
 bool rt_saving_end(mg_run *r);             /* waits for it; false if the last one failed */
 int64_t rt_saving_step(const mg_run *r);   /* of the save under way, or -1 */
+void rt_saving_tell(const mg_run *r);      /* at the end: what in-memory checkpoints cost */
 int64_t rt_saving_memory(const mg_run *r); /* bytes that it takes on this machine */
 void rt_saving_close(mg_run *r);           /* each rank, when none is under way; frees */
 

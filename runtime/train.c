@@ -149,14 +149,20 @@ static void save_blocking(mg_run *r)
         rt_log_saved(r->log, &c);
 }
 
+/* True if the checkpoint of this step is there or under way. */
+static bool saved_now(const mg_run *r)
+{
+    return r->saved_step == r->state.step || rt_saving_step(r) == r->state.step;
+}
+
 /* Saves, or begins to, unless this step's checkpoint is there or under way. */
 static void save(mg_run *r)
 {
     r->save_tried = rt_now_ns();
-    if (r->saved_step == r->state.step || rt_saving_step(r) == r->state.step)
+    if (saved_now(r))
         return;
     rt_health_before_save(r);
-    if (r->saving)
+    if (rt_saving_writes(r))
         rt_saving_begin(r);
     else
         save_blocking(r);
@@ -285,6 +291,11 @@ rt_exit rt_train(mg_run *r)
         sample(r);
         if (rt_rollout_done(r) && (rt_signal_save() || save_due(r)))
             save(r);
+        const bool kept = rt_rollout_done(r) && rt_saving_keep(r);
+        if ((kept || saved_now(r)) && rt_pulse_grows(r)) {
+            rt_saving_end(r);
+            return RT_STOPPED; /* more ranks go on */
+        }
     }
     if (rt_best_waited(r) && r->state.step < r->lr.steps)
         rt_log_line(r->log,

@@ -133,6 +133,11 @@ static void read_event(Watched *w, const json_t *o, const char *kind, double ste
         add_event(w, step, time, "end", w->why ? w->why : "");
         return;
     }
+    if (!strcmp(kind, "memory_save")) { /* there are many: a curve, and no marks */
+        add_point(w, "memory_save_stopped_ms", step, number_of(o, "stopped_ms"));
+        add_point(w, "memory_save_sent_ms", step, number_of(o, "sent_ms"));
+        return;
+    }
     w->restarts += !strcmp(kind, "restart");
     w->alerts += !strcmp(kind, "alert");
     add_event(w, step, time, cut(w, kind, 40), rest_of(w, o));

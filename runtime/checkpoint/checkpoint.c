@@ -43,8 +43,8 @@ const char *rt_checkpoint_config(const mg_program *p)
     return p->adapter_json ? RT_ADAPTER_CONFIG : p->config_json ? RT_CONFIG_FILE : NULL;
 }
 
-static char *state_text(const mg_run *r, const rt_state *s, const rt_seal seals[2],
-                        const rt_seal *config)
+char *rt_checkpoint_state(const mg_run *r, const rt_state *s, const rt_seal seals[2],
+                          const rt_seal *config)
 {
     char *text = NULL, *program = rt_json_escape(r->program->name),
          *compiler = rt_json_escape(r->program->compiler);
@@ -123,7 +123,7 @@ bool rt_checkpoint_seal(const mg_run *r, const rt_state *s, const rt_seal seals[
     free(beside);
     if (!written || !rt_writer_open(&state, u->dir, u->file = RT_STATE_FILE))
         return false;
-    char *text = state_text(r, s, seals, &config.seal);
+    char *text = rt_checkpoint_state(r, s, seals, &config.seal);
     bool good = rt_writer_close(&state, rt_writer_put(&state, text, strlen(text)));
     int e = errno;
     free(text);

@@ -37,6 +37,10 @@ typedef struct rt_unpublished {
  * rt_checkpoint_seal writes the others, of the state s; rt_checkpoint_publish renames. All return
  * false with errno; whatever they returned, rt_checkpoint_leave is called, and closes and removes
  * what is left. It keeps errno. */
+/* The text of state.json; config: the seal of the configuration, if the program has one. The caller
+ * frees it. */
+char *rt_checkpoint_state(const mg_run *r, const rt_state *s, const rt_seal seals[RT_TENSOR_FILES],
+                          const rt_seal *config);
 bool rt_checkpoint_begin(const mg_run *r, int64_t step, rt_unpublished *u);
 bool rt_checkpoint_seal(const mg_run *r, const rt_state *s, const rt_seal seals[RT_TENSOR_FILES],
                         rt_unpublished *u);

@@ -19,6 +19,12 @@ struct rt_parts {
     char **stored;      /* of rt_parts_get: for the parts of a tensor */
 };
 
+int64_t rt_places_at(const rt_places *p, int64_t offset)
+{
+    const int level = MG_LEVEL(offset);
+    return p->base[level] + offset - MG_FAR(level, 0);
+}
+
 /* ---- who has what ---------------------------------------------------------------------------- */
 
 static int64_t size_of(const rt_external *x)
@@ -364,7 +370,8 @@ void rt_parts_get(rt_parts *p, char *snapshot, int64_t at, int64_t bytes, char *
         int64_t n = x->form->whole - begin;
         n = n * size < bytes ? n : bytes / size;
         for (int k = 0; k < x->parts; k++)
-            p->stored[k] = snapshot + x[k].form->tensor->offset + x[k].offset * size;
+            p->stored[k] =
+                snapshot + rt_places_at(&p->places, x[k].form->tensor->offset + x[k].offset * size);
         rt_whole_get(x, p->stored, begin, n, out);
         at += n * size;
         bytes -= n * size;

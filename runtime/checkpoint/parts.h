@@ -17,9 +17,13 @@ enum { RT_PIECE = 1 << 20 }; /* a piece of a file has at most so many bytes */
 typedef struct rt_places {
     const mg_program *program;
     int rank, ranks;
-    const int16_t *host; /* by rank: the first rank of its machine */
-    int64_t apart;       /* bytes between the snapshots of two ranks */
+    const int16_t *host;     /* by rank: the first rank of its machine */
+    int64_t apart;           /* bytes between the snapshots of two ranks */
+    int64_t base[MG_LEVELS]; /* where in one what is offloaded to a level begins */
 } rt_places;
+
+/* The place in a rank's snapshot of an offset of its arena, or of another level. */
+int64_t rt_places_at(const rt_places *p, int64_t offset);
 
 typedef struct rt_parts rt_parts;
 /* Of the tensors of a file, which begin at byte `header` of it. */
@@ -28,8 +32,8 @@ void rt_parts_free(rt_parts *p);            /* NULL: nothing */
 int64_t rt_parts_file(const rt_parts *p);   /* bytes of the whole file */
 int64_t rt_parts_memory(const rt_parts *p); /* bytes of the list */
 
-/* The copies that this rank makes: bytes of its arena from `offset` on, to that offset of the
- * snapshot of rank `to` of this machine. */
+/* The copies that this rank makes: bytes of its arena, or of another level, from `offset` on, to
+ * their place in the snapshot of rank `to` of this machine. */
 typedef void rt_copied(void *ctx, int64_t offset, int64_t bytes, int to);
 void rt_parts_copies(const rt_parts *p, rt_copied *fn, void *ctx);
 /* The pieces that this rank writes, at byte `at` of the file, until fn says false. */

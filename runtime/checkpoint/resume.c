@@ -5,280 +5,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/adapter.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/json.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
-
-typedef struct file_seal { /* the entry of state.json for a file */
-    int64_t bytes;
-    uint32_t crc;
-    bool given;
-} file_seal;
-
-typedef struct manifest {
-    const mg_program *program; /* that reads it */
-    rt_state state;
-    int64_t format;
-    uint64_t fingerprint;
-    file_seal model, slots, config; /* config: only if the program had one */
-    unsigned seen;
-} manifest;
+#include "runtime/elastic/pulse.h"
 
 /* ---- state.json --------------------------------------------------------------------------- */
 
-static bool hex(rt_json *j, int digits, uint64_t *v)
+static char *read_manifest(int at, const char *dir, rt_manifest *m)
 {
-    if (!rt_json_string(j))
-        return false;
-    if (j->length != (size_t)digits || strspn(j->text, "0123456789abcdef") != j->length)
-        return rt_json_fail(j, "expected a hexadecimal number");
-    *v = strtoull(j->text, NULL, 16);
-    return true;
-}
-
-static bool parse_seal(rt_json *j, file_seal *s)
-{
-    bool bytes = false, crc = false;
-    uint64_t v = 0;
-    if (s->given)
-        return rt_json_fail(j, "a file comes twice");
-    if (!rt_json_enter(j, '{'))
-        return false;
-    while (rt_json_key(j)) {
-        if (strcmp(j->text, "bytes") == 0 && !bytes)
-            bytes = rt_json_int(j, &s->bytes);
-        else if (strcmp(j->text, "crc32c") == 0 && !crc)
-            crc = hex(j, 8, &v);
-        else
-            return rt_json_fail(j, "a key that is unknown or comes twice");
-    }
-    s->crc = (uint32_t)v;
-    s->given = bytes && crc;
-    return !j->error && (s->given || rt_json_fail(j, "a file without bytes and crc32c"));
-}
-
-static const char *config_name(const mg_program *p)
-{
-    return p->adapter_json ? RT_ADAPTER_CONFIG : RT_CONFIG_FILE;
-}
-
-static bool parse_files(rt_json *j, manifest *m)
-{
-    if (!rt_json_enter(j, '{'))
-        return false;
-    while (rt_json_key(j)) {
-        file_seal *s = !strcmp(j->text, rt_checkpoint_tensors(m->program)) ? &m->model
-                       : !strcmp(j->text, RT_SLOTS_FILE)                   ? &m->slots
-                       : !strcmp(j->text, config_name(m->program))         ? &m->config
-                                                                           : NULL;
-        if (!s)
-            return rt_json_fail(j, "an unknown file");
-        if (!parse_seal(j, s))
-            return false;
-    }
-    return !j->error;
-}
-
-static bool parse_lr(rt_json *j, double *lr)
-{
-    *lr = NAN;
-    return rt_json_null(j) || rt_json_number(j, lr);
-}
-
-static bool parse_steps(rt_json *j, int64_t *steps)
-{
-    *steps = RT_UNSET;
-    return rt_json_null(j) || rt_json_int(j, steps);
-}
-
-static bool parse_spikes(rt_json *j, rt_spikes *s)
-{
-    int64_t *counts[] = {&s->seen, &s->skipped, &s->in_a_row};
-    double *numbers[] = {&s->mean[0], &s->mean[1], &s->variance[0], &s->variance[1]};
-    if (!rt_json_enter(j, '['))
-        return false;
-    for (int i = 0; i < 7; i++) {
-        if (!rt_json_item(j))
-            return rt_json_fail(j, "seven numbers are expected");
-        if (!(i < 3 ? rt_json_int(j, counts[i]) : rt_json_number(j, numbers[i - 3])))
-            return false;
-    }
-    if (s->seen < 0 || s->skipped < 0 || s->in_a_row < 0)
-        return rt_json_fail(j, "a count is negative");
-    return !rt_json_item(j) && !j->error;
-}
-
-static bool parse_scale(rt_json *j, rt_scale *s)
-{
-    int64_t *counts[] = {&s->hysteresis, &s->steps, &s->last, &s->overflows};
-    if (!rt_json_enter(j, '['))
-        return false;
-    for (int i = 0; i < 5; i++) {
-        if (!rt_json_item(j))
-            return rt_json_fail(j, "five numbers are expected");
-        if (!(i ? rt_json_int(j, counts[i - 1]) : rt_json_number(j, &s->value)))
-            return false;
-    }
-    if (!(s->value >= 1 && s->value <= 0x1p100) || s->hysteresis < 1 || s->last < -1 ||
-        s->steps <= s->last || s->overflows < 0)
-        return rt_json_fail(j, "no scale of a loss");
-    return !rt_json_item(j) && !j->error;
-}
-
-/* An adapter's base: where it came from, and the checksum of what was read of it. */
-static bool parse_base(rt_json *j, rt_state *s)
-{
-    uint64_t v = 0;
-    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_string(j))
-        return rt_json_fail(j, "a base is expected");
-    if (j->length >= sizeof s->base || strlen(j->text) != j->length)
-        return rt_json_fail(j, "no path of a base");
-    memcpy(s->base, j->text, j->length + 1);
-    if (!rt_json_item(j) || !hex(j, 8, &v))
-        return rt_json_fail(j, "a checksum is expected");
-    s->base_crc = (uint32_t)v;
-    return !rt_json_item(j) && !j->error;
-}
-
-typedef enum field {
-    FORMAT,
-    PROGRAM,
-    COMPILER,
-    FINGERPRINT,
-    STEP,
-    SEQUENCES,
-    SEED,
-    LR,
-    STEPS,
-    DATA_TOKENS,
-    DATA_WINDOWS,
-    FILES,
-    SEAL,
-    BLEND, /* the keys from here on are optional */
-    SPIKES,
-    SCALE,
-    BEST,
-    KEPT,
-    BASE
-} field;
-enum { KEYS = BASE + 1 };
-static const char *const key[KEYS] = {[FORMAT] = "format",
-                                      [PROGRAM] = "program",
-                                      [COMPILER] = "compiler",
-                                      [FINGERPRINT] = "fingerprint",
-                                      [STEP] = "step",
-                                      [SEQUENCES] = "sequences",
-                                      [SEED] = "seed",
-                                      [LR] = "lr",
-                                      [STEPS] = "steps",
-                                      [DATA_TOKENS] = "data_tokens",
-                                      [DATA_WINDOWS] = "data_windows",
-                                      [FILES] = "files",
-                                      [SEAL] = "crc32c",
-                                      [BLEND] = "blend",
-                                      [SPIKES] = "spikes",
-                                      [SCALE] = "scale",
-                                      [BEST] = "best",
-                                      [KEPT] = "best_kept",
-                                      [BASE] = "base"};
-
-static bool parse_field(rt_json *j, manifest *m, field f)
-{
-    rt_state *s = &m->state;
-    uint64_t ignored;
-    switch (f) {
-    case FORMAT:
-        return rt_json_int(j, &m->format);
-    case PROGRAM:
-    case COMPILER:
-        return rt_json_string(j);
-    case FINGERPRINT:
-        return hex(j, 16, &m->fingerprint);
-    case STEP:
-        return rt_json_int(j, &s->step);
-    case SEQUENCES:
-        return rt_json_int(j, &s->sequences);
-    case SEED:
-        return rt_json_int(j, &s->seed);
-    case LR:
-        return parse_lr(j, &s->lr);
-    case STEPS:
-        return parse_steps(j, &s->steps);
-    case DATA_TOKENS:
-        return rt_json_int(j, &s->data_tokens);
-    case DATA_WINDOWS:
-        return rt_json_int(j, &s->data_windows);
-    case SPIKES:
-        return parse_spikes(j, &s->spikes);
-    case SCALE:
-        return parse_scale(j, &s->scale);
-    case BEST:
-        return rt_best_parse(j, &s->best);
-    case KEPT:
-        return rt_best_parse_kept(j, &s->best);
-    case BASE:
-        return parse_base(j, s);
-    case BLEND:
-        return hex(j, 16, &s->blend);
-    case FILES:
-        return parse_files(j, m);
-    case SEAL: /* checked before the text was parsed */
-        return hex(j, 8, &ignored);
-    }
-    return false;
-}
-
-static bool parse_manifest(rt_json *j, manifest *m)
-{
-    if (!rt_json_enter(j, '{'))
-        return false;
-    while (rt_json_key(j)) {
-        int k = 0;
-        while (k < KEYS && strcmp(key[k], j->text))
-            k++;
-        if (k == KEYS || (m->seen >> k & 1))
-            return rt_json_fail(j, "a key that is unknown or comes twice");
-        m->seen |= 1u << k;
-        if (!parse_field(j, m, (field)k))
-            return false;
-    }
-    if (~m->seen & ((1u << BLEND) - 1))
-        return rt_json_fail(j, "a key is missing");
-    if (m->state.step < 0 || m->state.sequences < 0 || !m->model.given || !m->slots.given)
-        return rt_json_fail(j, "a value is out of range");
-    return rt_json_end(j);
-}
-
-static char *read_manifest(int at, const char *dir, manifest *m)
-{
-    enum { LARGEST = 1 << 16 };
-    char *path = rt_printf("%s/" RT_STATE_FILE, dir), *text = rt_alloc(LARGEST + 1, 1), *why = NULL;
-    char seal[RT_SEAL_BYTES + 1];
+    char *path = rt_printf("%s/" RT_STATE_FILE, dir), *text = rt_alloc(RT_MANIFEST_MOST + 1, 1);
     int fd = rt_file_open(at, RT_STATE_FILE, O_RDONLY | O_NOFOLLOW);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, LARGEST);
-    if (n < 0)
-        why = rt_printf("%s: %s", path, rt_file_error());
-    if (!why && n > RT_SEAL_BYTES)
-        snprintf(seal, sizeof seal, RT_SEAL, rt_crc32c(0, text, (size_t)n - RT_SEAL_BYTES));
-    if (!why && (n <= RT_SEAL_BYTES || memcmp(text + n - RT_SEAL_BYTES, seal, RT_SEAL_BYTES)))
-        why = rt_printf("%s is damaged: its checksum is wrong or missing", path);
-    if (!why) {
-        rt_json j;
-        rt_json_begin(&j, text, (size_t)n);
-        if (!parse_manifest(&j, m))
-            why = rt_printf("%s: %s (byte %td)", path, j.error, j.at - j.begin);
-        else if (m->format != RT_CKPT_FORMAT)
-            why = rt_printf("%s: format %" PRId64 "; this program reads %d", path, m->format,
-                            RT_CKPT_FORMAT);
-        rt_json_free(&j);
-    }
+    ssize_t n = fd < 0 ? -1 : read(fd, text, RT_MANIFEST_MOST);
+    char *why = n < 0 ? rt_printf("%s: %s", path, rt_file_error())
+                      : rt_manifest_parse(path, text, (size_t)n, m);
     if (fd >= 0)
         close(fd);
     free(path);
@@ -288,7 +34,7 @@ static char *read_manifest(int at, const char *dir, manifest *m)
 
 /* ---- the tensor files --------------------------------------------------------------------- */
 
-static char *check_seal(const char *path, int fd, const file_seal *s)
+static char *check_seal(const char *path, int fd, const rt_file_seal *s)
 {
     struct stat st;
     if (fstat(fd, &st))
@@ -369,7 +115,7 @@ static void print_differences(FILE *f, const rt_catalog *c, const rt_st *st, con
     }
 }
 
-static char *check_file(int at, const char *dir, const char *file, const file_seal *seal,
+static char *check_file(int at, const char *dir, const char *file, const rt_file_seal *seal,
                         const rt_catalog *c, FILE *differences)
 {
     char *path = rt_printf("%s/%s", dir, file);
@@ -388,7 +134,7 @@ static char *check_file(int at, const char *dir, const char *file, const file_se
 }
 
 /* Nothing here reads it, but a checkpoint is valid only as a whole. */
-static char *check_config(int at, const char *dir, const char *name, const file_seal *seal)
+static char *check_config(int at, const char *dir, const char *name, const rt_file_seal *seal)
 {
     char *path = rt_printf("%s/%s", dir, name);
     int fd = rt_file_open(at, name, O_RDONLY | O_NOFOLLOW);
@@ -401,7 +147,7 @@ static char *check_config(int at, const char *dir, const char *name, const file_
 
 char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
 {
-    manifest m = {.program = r->program};
+    rt_manifest m = {.program = r->program};
     int at = rt_folder_open(dir);
     char *list = NULL, *why = at < 0 ? rt_printf("%s: %s", dir, strerror(errno)) : NULL;
     size_t size;
@@ -415,7 +161,7 @@ char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
     if (!why)
         why = check_file(at, dir, RT_SLOTS_FILE, &m.slots, &r->slots, f);
     if (!why && m.config.given)
-        why = check_config(at, dir, config_name(r->program), &m.config);
+        why = check_config(at, dir, rt_config_name(r->program), &m.config);
     fclose(f);
     if (at >= 0)
         close(at);
@@ -432,7 +178,41 @@ char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
 
 /* ---- finding and loading ------------------------------------------------------------------ */
 
-char *rt_resume_find(const mg_run *r, rt_state *state)
+int64_t rt_resume_saved(const mg_run *r)
+{
+    int64_t *step = rt_checkpoint_list(r->options->out);
+    const int64_t newest = step[0];
+    free(step);
+    return newest;
+}
+
+/* A restart by a supervisor: an in-memory checkpoint of a later step than `after`. */
+static bool find_kept(mg_run *r, int64_t after, int64_t until, rt_state *state)
+{
+    r->kept = rt_kept_find(r, after, until);
+    if (r->kept)
+        *state = *rt_kept_state(r->kept);
+    return r->kept;
+}
+
+/* The step up to which checkpoints are good, behind an end for wrong bits: of the last look for
+ * them. If there is none from before it any counts, as each was voted on. */
+static int64_t good_until(const mg_run *r, const int64_t *step)
+{
+    const int64_t until = r->pulse ? r->pulse->until : INT64_MAX;
+    int i = 0;
+    while (step[i] > until)
+        i++;
+    if (step[0] < 0 || step[i] >= 0)
+        return until;
+    rt_warn("no checkpoint is of step %" PRId64
+            " or before, behind which no bit was wrong: the run "
+            "goes on from the newest, of step %" PRId64 ", which replicas voted on",
+            until, step[0]);
+    return INT64_MAX;
+}
+
+char *rt_resume_find(mg_run *r, rt_state *state)
 {
     if (strcmp(r->options->resume, "auto")) {
         char *why = rt_checkpoint_verify(r, r->options->resume, state);
@@ -441,9 +221,17 @@ char *rt_resume_find(const mg_run *r, rt_state *state)
         return rt_printf("%s", r->options->resume);
     }
     int64_t *step = rt_checkpoint_list(r->options->out);
-    int tried = 0;
+    const int64_t until = good_until(r, step);
+    int tried, first = 0;
     char *dir = NULL;
-    for (; step[tried] >= 0 && !dir; tried++) {
+    while (step[first] > until)
+        first++;
+    /* One on the disk is looked for alone, or read in full, only if there is no later one. */
+    if (find_kept(r, step[first], until, state)) {
+        free(step);
+        return rt_printf("memory, step %" PRId64, state->step);
+    }
+    for (tried = first; step[tried] >= 0 && !dir; tried++) {
         dir = rt_printf("%s/ckpt/%s", r->options->out, rt_checkpoint_name(step[tried]).text);
         char *why = rt_checkpoint_verify(r, dir, state);
         if (!why)
@@ -453,8 +241,14 @@ char *rt_resume_find(const mg_run *r, rt_state *state)
         free(dir);
         dir = NULL;
     }
+    const int64_t found = dir ? state->step : -1;
+    if (tried != first + (found >= 0) &&
+        find_kept(r, found, until, state)) { /* the newest is damaged */
+        free(dir);
+        dir = rt_printf("memory, step %" PRId64, state->step);
+    }
     free(step);
-    if (!dir && tried)
+    if (!dir && tried > first)
         rt_die(RT_BAD_DATA,
                "--resume: none of the %d checkpoints in %s/ckpt can be used; without --resume "
                "the run starts afresh and they are set aside",
@@ -477,10 +271,38 @@ static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
     rt_whole_put(s->x, s->stored, s->begin + begin, end - begin, s->in + begin * size);
 }
 
+/* A file in memory of the size of file i of the in-memory checkpoint, with its header; -1: no
+ * memory. */
+static int header_of(rt_kept *k, int i)
+{
+    const int fd = memfd_create("mgc header", MFD_CLOEXEC);
+    uint64_t size = 0;
+    bool good = fd >= 0 && ftruncate(fd, (off_t)rt_kept_file(k, i)) == 0;
+    rt_kept_read(k, i, 0, sizeof size, &size);
+    char *header = rt_alloc((size_t)size + sizeof size, 1);
+    rt_kept_read(k, i, 0, (int64_t)(size + sizeof size), header);
+    good =
+        good && pwrite(fd, header, (size_t)size + sizeof size, 0) == (ssize_t)(size + sizeof size);
+    free(header);
+    if (!good && fd >= 0)
+        close(fd);
+    return good ? fd : -1;
+}
+
+static bool read_file(const mg_run *r, int fd, const rt_catalog *c, void *to, int64_t bytes,
+                      int64_t at)
+{
+    if (!r->kept)
+        return rt_read_at(fd, to, (size_t)bytes, at);
+    rt_kept_read(r->kept, c == &r->slots, at, bytes, to);
+    return true;
+}
+
 static void load_file(mg_run *r, int at_dir, const char *dir, const char *file, const rt_catalog *c)
 {
     char *path = rt_printf("%s/%s", dir, file), *buffer = rt_alloc(RT_CHUNK, 1);
-    int fd = rt_file_open(at_dir, file, O_RDONLY | O_NOFOLLOW);
+    int fd = r->kept ? header_of(r->kept, c == &r->slots)
+                     : rt_file_open(at_dir, file, O_RDONLY | O_NOFOLLOW);
     rt_st st = {0};
     char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : rt_st_read(path, fd, &st);
     if (why)
@@ -494,8 +316,7 @@ static void load_file(mg_run *r, int at_dir, const char *dir, const char *file, 
         char **stored = rt_whole_open(r, x, false);
         for (int64_t at = 0; at < x->form->whole; at += chunk) {
             int64_t n = x->form->whole - at < chunk ? x->form->whole - at : chunk;
-            if (!rt_read_at(fd, buffer, (size_t)(n * size),
-                            (int64_t)(st.data + t->begin) + at * size))
+            if (!read_file(r, fd, c, buffer, n * size, (int64_t)(st.data + t->begin) + at * size))
                 rt_die(RT_IO, "%s cannot be read: %s", path, strerror(errno));
             scattering s = {x, stored, at, buffer};
             rt_pool_run(r->pool, n, 16384, scatter, &s);
@@ -510,12 +331,13 @@ static void load_file(mg_run *r, int at_dir, const char *dir, const char *file, 
 
 void rt_resume_load(mg_run *r, const char *dir)
 {
-    int at = rt_folder_open(dir);
-    if (at < 0)
+    int at = r->kept ? -1 : rt_folder_open(dir);
+    if (at < 0 && !r->kept)
         rt_die(RT_IO, "%s: %s", dir, strerror(errno));
     load_file(r, at, dir, rt_checkpoint_tensors(r->program), &r->saved);
     load_file(r, at, dir, RT_SLOTS_FILE, &r->slots);
-    close(at);
+    if (at >= 0)
+        close(at);
 }
 
 /* ---- setting aside ------------------------------------------------------------------------ */

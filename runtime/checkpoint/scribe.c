@@ -196,11 +196,15 @@ static void carry_out(rt_saving *s, rt_task task)
 {
     bool good = true;
     errno = 0;
-    if (task == RT_WRITE)
+    if (task == RT_SEND)
+        good = rt_keep_pieces(s);
+    else if (task == RT_ALONE)
+        rt_keep_alone(s, s->set);
+    else if (task == RT_WRITE)
         good = write_own(s);
     else if (task == RT_PUBLISH)
         good = publish(s);
-    else
+    else if (!s->keeps)
         rt_checkpoint_leave(&s->u);
     if (task != RT_DROP)
         s->result.error = good ? 0 : errno ? errno : EIO;

@@ -1,9 +1,10 @@
 /* snapshot.c - the copy of a run's state that a checkpoint is written from.
  *
- * It has the state at the arena's own offsets, so that what reads tensors of arenas reads tensors
- * of it. The ranks of a machine share the memory: each has the parts that it is the first to have,
- * and those that have the same part each copy a piece of it there. Memory where nothing is copied
- * to is reserved and never touched. On a GPU the snapshot is memory of the host. */
+ * It has the state at the arena's own offsets, and what is offloaded behind that, so that what
+ * reads tensors of arenas reads tensors of it. The ranks of a machine share the memory: each has
+ * the parts that it is the first to have, and those that have the same part each copy a piece of it
+ * there. Memory where nothing is copied to is reserved and never touched. On a GPU the snapshot is
+ * memory of the host. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,56 +55,62 @@ static void join(rt_saving *s)
     s->ncopy = n;
 }
 
-/* Cuts the list into pieces for threads. */
+/* Cuts the list into pieces for threads; what is offloaded is copied as a whole. */
 static void cut(rt_saving *s)
 {
     rt_copy *whole = s->copy;
     const int64_t n = s->ncopy;
     s->copy = NULL;
     s->ncopy = s->cap = 0;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t at = 0; at < whole[i].bytes; at += UNIT)
-            add(s, whole[i].offset + at, whole[i].bytes - at < UNIT ? whole[i].bytes - at : UNIT,
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t unit = MG_LEVEL(whole[i].offset) ? whole[i].bytes : UNIT;
+        for (int64_t at = 0; at < whole[i].bytes; at += unit)
+            add(s, whole[i].offset + at, whole[i].bytes - at < unit ? whole[i].bytes - at : unit,
                 whole[i].to);
+    }
     free(whole);
 }
 
-static int64_t end_of(const rt_catalog *c)
+/* The ends of what is saved, by level. */
+static void find_ends(const rt_catalog *c, int64_t end[MG_LEVELS])
 {
-    int64_t end = 0;
     for (int i = 0; i < c->n; i++) {
         const rt_external *x = &c->item[i];
-        const int64_t last = x->form->tensor->offset +
+        const int64_t offset = x->form->tensor->offset;
+        const int64_t last = offset - MG_FAR(MG_LEVEL(offset), 0) +
                              x->offset * mg_dtype_bytes(x->form->tensor->dtype) +
                              rt_form_bytes(x->form);
-        end = last > end ? last : end;
+        if (last > end[MG_LEVEL(offset)])
+            end[MG_LEVEL(offset)] = last;
     }
-    return end;
 }
 
 void rt_snapshot_plan(mg_run *r, rt_saving *s)
 {
     const int16_t one = 0;
     const struct rt_ranks *k = r->ranks;
-    int64_t pages = 0;
-    for (int f = 0; f < RT_TENSOR_FILES; f++) {
-        const int64_t end = rt_whole_pages(end_of(tensors_of(r, f)));
-        s->apart = end > s->apart ? end : s->apart;
+    int64_t pages = 0, end[MG_LEVELS] = {0};
+    s->places = (rt_places){r->program, r->rank, k ? k->n : 1, k ? k->host : &one, 0, {0}};
+    for (int f = 0; f < RT_TENSOR_FILES; f++)
+        find_ends(tensors_of(r, f), end);
+    for (int level = 0; level < MG_LEVELS; level++) {
+        s->places.base[level] = s->places.apart;
+        s->places.apart += rt_whole_pages(end[level]);
     }
-    const rt_places places = {r->program, r->rank, k ? k->n : 1, k ? k->host : &one, s->apart};
     for (int f = 0; f < RT_TENSOR_FILES; f++) {
         size_t header;
         free(rt_tensors_header(tensors_of(r, f), NULL, &header));
-        s->parts[f] = rt_parts_new(&places, tensors_of(r, f), (int64_t)header);
+        s->parts[f] = rt_parts_new(&s->places, tensors_of(r, f), (int64_t)header);
         rt_parts_copies(s->parts[f], add, s);
         s->memory += rt_parts_memory(s->parts[f]);
     }
     join(s);
     for (int64_t i = 0; i < s->ncopy; i++) {
         s->copied += s->copy[i].bytes;
-        pages += rt_whole_pages(s->copy[i].offset + s->copy[i].bytes) -
-                 s->copy[i].offset / rt_page() * rt_page();
+        const int64_t at = rt_places_at(&s->places, s->copy[i].offset);
+        pages += rt_whole_pages(at + s->copy[i].bytes) - at / rt_page() * rt_page();
     }
+    s->places.host = NULL; /* parts have their own */
     if (rt_arenas_are_shared)
         cut(s);
     s->memory += pages + RT_PIECE + s->cap * (int64_t)sizeof *s->copy;
@@ -113,7 +120,7 @@ void rt_snapshot_plan(mg_run *r, rt_saving *s)
 
 static char *place_of(const rt_saving *s, const rt_copy *c)
 {
-    return s->snapshot + c->to * s->apart + c->offset;
+    return s->snapshot + c->to * s->places.apart + rt_places_at(&s->places, c->offset);
 }
 
 static void copy_units(void *ctx, int64_t begin, int64_t end, void *scratch)
@@ -121,16 +128,17 @@ static void copy_units(void *ctx, int64_t begin, int64_t end, void *scratch)
     const rt_saving *s = ctx;
     (void)scratch;
     for (int64_t i = begin; i < end; i++)
-        memcpy(place_of(s, &s->copy[i]), s->run->arena + s->copy[i].offset,
-               (size_t)s->copy[i].bytes);
+        if (!MG_LEVEL(s->copy[i].offset))
+            memcpy(place_of(s, &s->copy[i]), s->run->arena + s->copy[i].offset,
+                   (size_t)s->copy[i].bytes);
 }
 
 void rt_snapshot_copy(mg_run *r, rt_saving *s)
 {
     if (rt_arenas_are_shared)
         rt_pool_run(r->pool, s->ncopy, 1, copy_units, s);
-    else
-        for (int64_t i = 0; i < s->ncopy; i++)
+    for (int64_t i = 0; i < s->ncopy; i++)
+        if (!rt_arenas_are_shared || MG_LEVEL(s->copy[i].offset))
             rt_get(r, s->copy[i].offset, place_of(s, &s->copy[i]), s->copy[i].bytes);
 }
 
@@ -138,15 +146,15 @@ void rt_snapshot_copy(mg_run *r, rt_saving *s)
 void rt_snapshot_map(mg_run *r, rt_saving *s)
 {
     if (r->ranks) {
-        s->snapshot = rt_ranks_memory(r, s->apart);
-    } else if (s->apart) {
-        s->reserved_bytes = s->apart;
-        s->reserved = mmap(NULL, (size_t)s->apart, PROT_READ | PROT_WRITE,
+        s->snapshot = rt_ranks_memory(r, s->places.apart);
+    } else if (s->places.apart) {
+        s->reserved_bytes = s->places.apart;
+        s->reserved = mmap(NULL, (size_t)s->places.apart, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (s->reserved == MAP_FAILED)
             rt_die(RT_FAILED, "%lld bytes for a copy of the state could not be mapped",
-                   (long long)s->apart);
-        madvise(s->reserved, (size_t)s->apart, MADV_HUGEPAGE);
+                   (long long)s->places.apart);
+        madvise(s->reserved, (size_t)s->places.apart, MADV_HUGEPAGE);
         s->snapshot = s->reserved;
     }
     rt_snapshot_copy(r, s);

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "runtime/net/ranks.h"
+#include "runtime/net/wire_tcp.h"
 
 enum { LOOK_MS = 200 };
 #define SECOND ((int64_t)1000000000)
@@ -31,6 +33,20 @@ static int stopped(const rt_supervisor *s, const rt_end *e)
                     e->cause, newest);
     free(newest);
     return e->was == RT_ENDED_LOST ? RT_LOST : e->code;
+}
+
+/* The checkpoint that the next start goes on from, as text; the caller frees it. */
+static char *from_text(const rt_supervisor *s, int64_t until)
+{
+    char *newest = rt_newest_text(s->run);
+    char *text = until != INT64_MAX
+                     ? rt_printf("the newest checkpoint up to step %lld, behind which no bit "
+                                 "was wrong",
+                                 (long long)until)
+                 : s->keepers.n ? rt_printf("memory, or else %s", newest)
+                                : rt_printf("%s", newest);
+    free(newest);
+    return text;
 }
 
 static int give_up(const rt_rule *rule, rt_ruling why, const rt_end *e)
@@ -62,6 +78,20 @@ static bool rest(rt_supervisor *s, int seconds)
     return true;
 }
 
+/* One keeper has the parts of all ranks; nobody else knows its key. */
+static void open_keeper(rt_supervisor *s)
+{
+    rt_address here = {.v4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}}};
+    rt_keepers *k = &s->keepers;
+    if (getrandom(k->key, sizeof k->key, 0) != sizeof k->key)
+        rt_die(RT_FAILED, "no random numbers: %s", strerror(errno));
+    const int port = rt_keeper_open(s, &here);
+    here.v4.sin_port = htons((uint16_t)port);
+    k->of[0].spot = rt_address_spot(&here);
+    k->of[0].rank = RT_KEEPS_ALL;
+    k->n = port != 0;
+}
+
 int rt_supervise_alone(rt_supervisor *s)
 {
     const rt_options *o = s->run->options;
@@ -71,20 +101,24 @@ int rt_supervise_alone(rt_supervisor *s)
                              : one                ? 1
                                                   : (int)s->programs.of[0].ranks,
                     .restarts_max = rule.most,
-                    .died = RT_STEP_UNKNOWN};
+                    .died = RT_STEP_UNKNOWN,
+                    .until = INT64_MAX};
     rt_end e;
     rt_supervisor_open(s);
+    open_keeper(s);
     for (;;) {
         int wait;
         rt_supervisor_start(s, &how);
         while (!rt_supervisor_look(s, &e))
             rt_supervisor_wait(s, -1, 0, LOOK_MS);
-        if (e.was != RT_ENDED_LOST || s->stop)
+        const bool corrupt = e.was == RT_ENDED_CORRUPT;
+        if ((e.was != RT_ENDED_LOST && !corrupt) || s->stop)
             return s->stop ? stopped(s, &e) : e.code;
         const rt_ruling ruling = rt_rule_next(&rule, e.step, &wait);
         if (ruling != RT_RESTART)
             return give_up(&rule, ruling, &e);
-        char *at = step_text(e.step), *newest = rt_newest_text(s->run);
+        how.until = corrupt && e.clean >= 0 ? e.clean : e.began ? INT64_MAX : how.until;
+        char *at = step_text(e.step), *newest = from_text(s, how.until);
         how.resumes = how.resumes || e.began;
         rt_note("%s, %s: restart %d of %d%s%.0d%s, from %s", e.cause, at, rule.restarts, rule.most,
                 wait ? " in " : "", wait, wait ? " s" : "",
@@ -143,7 +177,7 @@ bool rt_elastic(mg_run *r, char **argv, int *code)
 {
     const rt_options *o = r->options;
     const bool bare = r->world.launcher == RT_BARE, trains = o->data.n && !o->info && !o->dry_run;
-    rt_supervisor s = {.run = r, .argv = argv, .what = "the program"};
+    rt_supervisor s = {.run = r, .argv = argv, .what = "the program", .keeper_door = -1};
     if (r->pulse)
         return false; /* its supervisor has seen to all of this */
     rt_programs_find(&s.programs, r);
@@ -151,6 +185,7 @@ bool rt_elastic(mg_run *r, char **argv, int *code)
     if (wants_supervisor(o) && trains) {
         check_launcher(&r->world);
         *code = bare || r->world.size == 1 ? rt_supervise_alone(&s) : rt_supervise_member(&s);
+        rt_keeper_end(&s);
         rt_programs_close(&s.programs);
         return true;
     }

@@ -19,10 +19,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "runtime/elastic/roll.h"
-#include "runtime/elastic/supervisor.h"
+#include "runtime/elastic/coordinator.h"
 
-enum { GUESTS = 16, TICK_MS = 100, NOTE_SECONDS = 5, SPARE_SECONDS = 10 };
+enum { TICK_MS = 100 };
 /* Ranks get some time to find out by themselves what is wrong, and to say it. */
 enum {
     PATIENCE_SECONDS = 2,
@@ -30,61 +29,6 @@ enum {
     FAREWELL_SECONDS = 5,
     GREETING_SECONDS = 10
 };
-#define SECOND ((int64_t)1000000000)
-
-/* A member, as far as it is known. */
-typedef struct seat {
-    rt_roll_line line; /* fd -1: it is not there */
-    rt_roll_word said; /* its last state; kind 0: it has said none */
-    int begun;         /* the generation that it was told to begin over this line, or 0 */
-    uint64_t doubled;  /* another process that has its RANK, or 0 */
-    bool told;         /* to drop this generation */
-    bool parted;       /* it was told that it is over */
-} seat;
-
-typedef struct guest {
-    rt_roll_line line;
-    int64_t began;
-} guest;
-
-typedef struct coordinator {
-    const rt_supervisor *s;
-    const rt_roll_party *party;
-    const rt_doors *doors;
-    int64_t began;    /* ns: this process */
-    int64_t patience; /* ns: --rejoin */
-    seat seat[MG_RANKS_MAX];
-    guest guest[GUESTS];
-    int generation, size;
-    int placed[MG_RANKS_MAX];    /* the member of each rank of the generation, or -1: unknown */
-    int64_t failed;              /* ns: a rank was first missed, or 0 */
-    bool settled;                /* the end of the generation was looked at */
-    int64_t gathers, not_before; /* ns: members are waited for since, and until at least */
-    bool noted;
-    rt_rule rule;
-    int64_t died;
-    uint64_t mark;
-    bool resumes; /* the run's directory is this run's */
-    char cause[RT_CAUSE];
-    bool over;
-    int64_t over_since;
-    rt_roll_word last; /* RT_ROLL_OVER */
-} coordinator;
-
-static bool is_here(const seat *s)
-{
-    return s->line.fd >= 0 && s->said.kind == RT_ROLL_STATE;
-}
-
-static bool runs(const coordinator *c, const seat *s)
-{
-    return is_here(s) && s->said.runs && (int)s->said.generation == c->generation;
-}
-
-static bool is_ready(const seat *s)
-{
-    return is_here(s) && !s->said.runs && !s->said.stops;
-}
 
 static void leaves(seat *s)
 {
@@ -93,13 +37,13 @@ static void leaves(seat *s)
     s->begun = 0;
 }
 
-static void tell(const coordinator *c, seat *s, const rt_roll_word *w)
+void rt_seat_tell(const coordinator *c, seat *s, const rt_roll_word *w)
 {
     if (!rt_roll_say(&s->line, c->party, w))
         leaves(s);
 }
 
-static void know_doors(const coordinator *c, rt_roll_word *w)
+void rt_know_doors(const coordinator *c, rt_roll_word *w)
 {
     for (int i = 0; i < c->party->members; i++)
         w->doors[i] = c->seat[i].said.door;
@@ -107,7 +51,7 @@ static void know_doors(const coordinator *c, rt_roll_word *w)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void end(coordinator *c, int code, const char *text)
+void rt_coordinator_end(coordinator *c, int code, const char *text)
 {
     c->over = true;
     c->over_since = rt_now_ns();
@@ -124,7 +68,7 @@ static void say_goodbye(coordinator *c)
         seat *s = &c->seat[i];
         if (is_here(s) && !s->parted) {
             s->parted = true;
-            tell(c, s, &c->last);
+            rt_seat_tell(c, s, &c->last);
         }
         all = all && s->parted && s->line.fd < 0;
     }
@@ -143,6 +87,7 @@ static void adopt(coordinator *c)
         if (!is_here(&c->seat[i]))
             continue;
         c->resumes = c->resumes || w->began;
+        c->shunned[i] = c->shunned[i] || w->shunned;
         if (w->mark)
             c->mark = w->mark;
         if (w->restarts > c->rule.restarts)
@@ -166,7 +111,8 @@ static bool is_broken(const coordinator *c)
         const seat *s = c->placed[p] < 0 ? NULL : &c->seat[c->placed[p]];
         if (!s || !is_here(s))
             return rt_now_ns() - c->began > ACQUAINTANCE_SECONDS * SECOND;
-        if (!runs(c, s) && s->said.outcome != RT_ENDED_WELL && s->said.outcome != RT_ENDED_STOPPED)
+        if (!runs(c, s) && s->said.outcome != RT_ENDED_WELL &&
+            s->said.outcome != RT_ENDED_STOPPED && s->said.outcome != RT_ENDED_TO_GROW)
             return true;
     }
     return false;
@@ -186,7 +132,7 @@ static void look_after(coordinator *c)
     for (int i = 0; i < c->party->members; i++)
         if (runs(c, &c->seat[i]) && !c->seat[i].told) {
             c->seat[i].told = true;
-            tell(c, &c->seat[i], &(rt_roll_word){.kind = RT_ROLL_DROP});
+            rt_seat_tell(c, &c->seat[i], &(rt_roll_word){.kind = RT_ROLL_DROP});
         }
 }
 
@@ -197,215 +143,9 @@ static void drop_late(coordinator *c)
         seat *s = &c->seat[i];
         if (is_here(s) && s->said.runs && !runs(c, s) && !s->told) {
             s->told = true;
-            tell(c, s, &(rt_roll_word){.kind = RT_ROLL_DROP});
+            rt_seat_tell(c, s, &(rt_roll_word){.kind = RT_ROLL_DROP});
         }
     }
-}
-
-/* ---- after its end -----------------------------------------------------------------------------
- */
-
-/* The seat of the member that had rank `place`, if it is there and says how that ended. */
-static const seat *seat_of(const coordinator *c, int place)
-{
-    const seat *s = c->placed[place] < 0 ? NULL : &c->seat[c->placed[place]];
-    return s && is_here(s) && (int)s->said.generation == c->generation ? s : NULL;
-}
-
-/* Members that are missing: "2, 3", or ""; the caller frees it. */
-static char *missing(const coordinator *c)
-{
-    char *text = rt_printf("%s", "");
-    for (int i = 0; i < c->party->members; i++) {
-        if (is_here(&c->seat[i]))
-            continue;
-        char *before = text;
-        text = rt_printf("%s%s%d", before, *before ? ", " : "", i);
-        free(before);
-    }
-    return text;
-}
-
-/* The cause: a rank that was ended by a signal knows more than those that saw it go. */
-static void find_cause(coordinator *c)
-{
-    char *gone = missing(c);
-    const seat *known = NULL;
-    for (int p = 0; p < c->size; p++) {
-        const seat *s = seat_of(c, p);
-        if (s && *s->said.cause && s->said.outcome == RT_ENDED_LOST &&
-            (!known || s->said.code != RT_LOST))
-            known = s;
-    }
-    char *text = rt_printf("%s%s%s", known ? known->said.cause : "no rank is left",
-                           *gone ? "; not there: the supervisor of RANK " : "", gone);
-    snprintf(c->cause, sizeof c->cause, "%s", text);
-    free(text);
-    free(gone);
-}
-
-/* Ends the run, or decides that it is to go on. */
-static void settle(coordinator *c)
-{
-    const seat *leader = seat_of(c, 0);
-    int wait;
-    c->settled = true;
-    c->gathers = rt_now_ns();
-    c->noted = false;
-    if (leader && leader->said.outcome != RT_ENDED_LOST) {
-        end(c, leader->said.code, NULL); /* it has said why */
-        return;
-    }
-    for (int p = 0; p < c->size; p++) {
-        const seat *s = seat_of(c, p);
-        if (s && s->said.outcome == RT_ENDED_FOR_GOOD) {
-            end(c, s->said.code, s->said.cause);
-            return;
-        }
-    }
-    find_cause(c);
-    c->died = leader ? leader->said.step : RT_STEP_UNKNOWN;
-    /* The step counts as another one than before if no member knows it. */
-    if (!leader)
-        c->rule.same = 0;
-    const rt_ruling ruling = rt_rule_next(&c->rule, c->died, &wait);
-    c->not_before = c->gathers + wait * SECOND;
-    if (ruling == RT_RESTART)
-        return;
-    char *text =
-        ruling == RT_TOO_MANY
-            ? rt_printf("%s: the run was started again %d times, as often as --max-restarts says",
-                        c->cause, c->rule.restarts)
-            : rt_printf("%s, after step %lld, for the third time in a row: a restart does not help",
-                        c->cause, (long long)c->died);
-    end(c, RT_LOST, text);
-    free(text);
-}
-
-/* ---- the next generation ------------------------------------------------------------------------
- */
-
-/* Chooses members by their order; the first sees the run's directory. False: none does. */
-static bool choose(coordinator *c, int size)
-{
-    int leader = -1, n = 1;
-    for (int i = 0; i < c->party->members && leader < 0; i++)
-        if (is_ready(&c->seat[i]) && (!c->resumes || c->seat[i].said.sees))
-            leader = i;
-    if (leader < 0)
-        return false;
-    c->placed[0] = leader;
-    for (int i = 0; i < c->party->members && n < size; i++)
-        if (i != leader && is_ready(&c->seat[i]))
-            c->placed[n++] = i;
-    return true;
-}
-
-static rt_roll_word begin_word(const coordinator *c, int place)
-{
-    const uint64_t host = c->seat[c->placed[place]].said.host;
-    rt_roll_word w = {.kind = RT_ROLL_BEGIN,
-                      .generation = (uint32_t)c->generation,
-                      .size = (uint32_t)c->size,
-                      .place = (uint32_t)place,
-                      .restarts = c->rule.restarts,
-                      .restarts_max = c->rule.most,
-                      .began = c->resumes,
-                      .step = c->died,
-                      .mark = c->mark};
-    for (int p = 0; p < c->size; p++)
-        if (c->seat[c->placed[p]].said.host == host) {
-            w.local_place += p < place;
-            w.local_size++;
-        }
-    if (c->placed[0])
-        w.leader = c->seat[c->placed[0]].said.door;
-    snprintf(w.cause, sizeof w.cause, "%s", c->cause);
-    know_doors(c, &w);
-    return w;
-}
-
-static void begin(coordinator *c, int size)
-{
-    rt_roll_word spare = {.kind = RT_ROLL_WAIT};
-    if (!choose(c, size)) {
-        end(c, RT_MISFIT,
-            "none of the machines that are left sees the directory of --out: put it on a file "
-            "system that all machines have, or start the run again with --resume on the machine "
-            "that has it");
-        return;
-    }
-    c->generation++;
-    c->size = size;
-    c->failed = 0;
-    c->settled = false;
-    while (!c->mark)
-        if (getrandom(&c->mark, sizeof c->mark, 0) != sizeof c->mark)
-            c->mark = (uint64_t)rt_now_ns();
-    if (c->rule.restarts)
-        rt_note("%s: restart %d of %d, on %d ranks", c->cause, c->rule.restarts, c->rule.most,
-                size);
-    for (int p = 0; p < size; p++) {
-        seat *s = &c->seat[c->placed[p]];
-        rt_roll_word w = begin_word(c, p);
-        s->told = false;
-        s->begun = c->generation;
-        s->said.runs = 1;
-        s->said.generation = w.generation;
-        s->said.place = w.place;
-        s->said.size = w.size;
-        tell(c, s, &w);
-    }
-    know_doors(c, &spare);
-    spare.mark = c->mark;
-    for (int i = 0; i < c->party->members; i++)
-        if (is_ready(&c->seat[i]))
-            tell(c, &c->seat[i], &spare);
-}
-
-static void note_wait(coordinator *c, int ready)
-{
-    char *who = missing(c);
-    if (*who)
-        rt_note("%d of %d supervisors are there; waiting up to %lld s for that of RANK %s", ready,
-                c->party->members, (long long)(c->patience / SECOND), who);
-    free(who);
-    c->noted = true;
-}
-
-static void gather(coordinator *c)
-{
-    const rt_programs *e = &c->s->programs;
-    const int64_t now = rt_now_ns();
-    /* After a start with fewer ranks nobody waits again for those that had not come. */
-    const int most = c->generation ? c->size : rt_programs_most(e, c->party->members);
-    int ready = 0;
-    for (int i = 0; i < c->party->members; i++)
-        ready += is_ready(&c->seat[i]);
-    const int size = rt_programs_most(e, ready);
-    if (!c->noted && ready < most && now - c->gathers > NOTE_SECONDS * SECOND)
-        note_wait(c, ready);
-    if (now < c->not_before || (ready < most && now - c->gathers < c->patience))
-        return;
-    /* At first all are on their way: ranks are of the first of them, and spares of the last. */
-    if (!c->generation && ready < c->party->members &&
-        now - c->gathers <
-            (c->patience < SPARE_SECONDS * SECOND ? c->patience : SPARE_SECONDS * SECOND))
-        return;
-    if (size) {
-        begin(c, size);
-        return;
-    }
-    char *who = missing(c), *have = rt_programs_text(e);
-    char *text =
-        rt_printf("the supervisor of RANK %s has not come within --rejoin %lld s, and this "
-                  "program takes %s ranks: start it there, or compile the program for "
-                  "fewer, too (mgc --elastic)",
-                  *who ? who : "(all)", (long long)(c->patience / SECOND), have);
-    end(c, RT_LOST, text);
-    free(who);
-    free(have);
-    free(text);
 }
 
 static void decide(coordinator *c)
@@ -415,12 +155,13 @@ static void decide(coordinator *c)
     for (int i = 0; i < c->party->members; i++)
         any = any || runs(c, &c->seat[i]);
     drop_late(c);
-    if (any)
+    if (any) {
         look_after(c);
-    else if (c->generation && !c->settled)
-        settle(c);
+        rt_generation_grow(c);
+    } else if (c->generation && !c->settled)
+        rt_generation_settle(c);
     else
-        gather(c);
+        rt_generation_gather(c);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -431,7 +172,7 @@ static void let_in(coordinator *c, int door)
     guest *g = &c->guest[0];
     if (fd < 0)
         return;
-    for (int i = 0; i < GUESTS; i++) { /* a free place, or that of the oldest */
+    for (int i = 0; i < RT_GUESTS; i++) { /* a free place, or that of the oldest */
         if (c->guest[i].line.fd < 0) {
             g = &c->guest[i];
             break;
@@ -508,18 +249,18 @@ static void keep_in_touch(coordinator *c, seat *s)
     if (s->line.fd < 0)
         return;
     if (now - s->line.said_ns > RT_ROLL_EVERY * SECOND)
-        tell(c, s, &(rt_roll_word){.kind = RT_ROLL_HERE});
+        rt_seat_tell(c, s, &(rt_roll_word){.kind = RT_ROLL_HERE});
     if (now - s->line.heard_ns > RT_ROLL_SILENCE * SECOND)
         leaves(s);
 }
 
 static void listen_to_all(coordinator *c)
 {
-    struct pollfd p[RT_DOORS + GUESTS + MG_RANKS_MAX];
+    struct pollfd p[RT_DOORS + RT_GUESTS + MG_RANKS_MAX];
     int n = 0;
     for (int i = 0; i < c->doors->n; i++)
         p[n++] = (struct pollfd){c->doors->fd[i], POLLIN, 0};
-    for (int i = 0; i < GUESTS; i++)
+    for (int i = 0; i < RT_GUESTS; i++)
         p[n++] = (struct pollfd){c->guest[i].line.fd, POLLIN, 0};
     for (int i = 0; i < c->party->members; i++)
         p[n++] = (struct pollfd){c->seat[i].line.fd, POLLIN, 0};
@@ -527,7 +268,7 @@ static void listen_to_all(coordinator *c)
     for (int i = 0; i < c->doors->n; i++)
         if (p[i].revents)
             let_in(c, c->doors->fd[i]);
-    for (int i = 0; i < GUESTS; i++)
+    for (int i = 0; i < RT_GUESTS; i++)
         if (c->guest[i].line.fd >= 0)
             hear_guest(c, &c->guest[i]);
     for (int i = 0; i < c->party->members; i++)
@@ -554,11 +295,12 @@ static coordinator *new_coordinator(const rt_supervisor *s, const rt_roll_party 
     c->patience *= SECOND;
     c->rule.most = o->max_restarts == RT_UNSET ? 0 : (int)o->max_restarts;
     c->died = RT_STEP_UNKNOWN;
+    c->until = INT64_MAX;
     for (int i = 0; i < MG_RANKS_MAX; i++) {
         c->seat[i].line.fd = -1;
         c->placed[i] = -1;
     }
-    for (int i = 0; i < GUESTS; i++)
+    for (int i = 0; i < RT_GUESTS; i++)
         c->guest[i].line.fd = -1;
     return c;
 }

@@ -72,6 +72,8 @@ static void look_after_coordinator(member *m)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != self)
         _exit(RT_LOST);
     rt_roll_close(&m->line);
+    if (s->keeper_door >= 0)
+        close(s->keeper_door);
     rt_coordinate(s, &m->party, &m->doors);
 }
 
@@ -122,6 +124,7 @@ static void open_door(member *m)
     if (m->doors.n || getsockname(m->line.fd, &near.any, &size))
         return;
     m->state.door = rt_doors_open(&m->doors, &near);
+    m->state.keeper = (uint32_t)rt_keeper_open(m->s, &near);
 }
 
 static void lost_coordinator(member *m, const char *why)
@@ -204,6 +207,18 @@ static void set_variables(member *m, const rt_roll_word *w)
     free(master);
 }
 
+/* Takes the places of the keepers of all members from a word. */
+static void know_keepers(member *m, const rt_roll_word *w)
+{
+    rt_keepers *k = &m->s->keepers;
+    k->n = m->party.members;
+    for (int i = 0; i < k->n; i++) {
+        k->of[i].rank = w->places[i];
+        k->of[i].spot = w->keepers[i] ? w->doors[i] : (rt_spot){0};
+        k->of[i].spot.port = w->keepers[i];
+    }
+}
+
 static void begin(member *m, const rt_roll_word *w)
 {
     rt_roll_word *mine = &m->state;
@@ -224,11 +239,13 @@ static void begin(member *m, const rt_roll_word *w)
     m->dropped = false;
     snprintf(m->s->what, sizeof m->s->what, "rank %u", w->place);
     set_variables(m, w);
+    know_keepers(m, w);
     rt_supervisor_start(m->s, &(rt_start){.ranks = (int)w->size,
                                           .resumes = w->began,
                                           .restarts = w->restarts,
                                           .restarts_max = w->restarts_max,
                                           .died = w->step,
+                                          .until = w->until,
                                           .why = w->cause,
                                           .variables = m->variable});
 }
@@ -240,6 +257,8 @@ static void ended(member *m, const rt_end *e)
     mine->outcome = e->was;
     mine->code = m->dropped ? RT_LOST : e->code;
     mine->step = e->step;
+    mine->clean = e->clean;
+    mine->accused = e->accused;
     mine->began = mine->began || e->began;
     snprintf(mine->cause, sizeof mine->cause, "%s", m->dropped ? "" : e->cause);
     m->changed = true;
@@ -252,7 +271,10 @@ static void obey(member *m, const rt_roll_word *w)
     if (w->kind == RT_ROLL_BEGIN || w->kind == RT_ROLL_WAIT) {
         memcpy(m->spot, w->doors, sizeof m->spot);
         m->state.mark = w->mark;
+        m->state.shunned = w->shunned;
     }
+    if (w->kind == RT_ROLL_GROW && m->s->child)
+        m->s->pulse->grows = true;
     if (w->kind == RT_ROLL_BEGIN)
         begin(m, w);
     if (w->kind == RT_ROLL_DROP && m->s->child) {
@@ -294,6 +316,8 @@ static void say_state(member *m)
             kill(m->s->coordinator, SIGKILL);
         lost_coordinator(m, "it is silent");
     }
+    if (mine->mark && !mine->sees) /* the coordinator is told as soon as it sees it */
+        m->changed = m->changed || rt_mark_is_there(m->s->run->options->out, mine->mark);
     if (m->line.fd < 0 || !m->line.greeted ||
         (!m->changed && now - m->line.said_ns < RT_ROLL_EVERY * SECOND))
         return;
@@ -324,6 +348,7 @@ static void open_member(member *m, rt_supervisor *s)
                m->place.port);
     m->party = (rt_roll_party){.job = mg_key(m->place.job), .member = w->rank, .members = w->size};
     memcpy(m->party.secret, m->place.secret, sizeof m->party.secret);
+    memcpy(s->keepers.key, m->place.secret, sizeof s->keepers.key);
     m->state = (rt_roll_word){.kind = RT_ROLL_STATE,
                               .outcome = RT_ENDED_LOST,
                               .step = RT_STEP_UNKNOWN,
@@ -336,8 +361,10 @@ static void open_member(member *m, rt_supervisor *s)
         rt_doors_open_main(&m->doors, &at);
         poll(NULL, 0, LOOK_MS);
     }
-    if (!w->rank) /* the port of rank 0's door is the next coordinator's business */
+    if (!w->rank) { /* the port of rank 0's door is the next coordinator's business */
         m->state.door = rt_address_spot(&m->doors.near);
+        m->state.keeper = (uint32_t)rt_keeper_open(s, &m->doors.near);
+    }
 }
 
 static int code_of(const member *m)
@@ -346,7 +373,10 @@ static int code_of(const member *m)
     if (m->s->overdue)
         return RT_LOST;
     if (m->code == RT_DONE || m->code == RT_STOPPED)
-        return mine->place || mine->outcome == RT_ENDED_LOST ? RT_DONE : mine->code;
+        return mine->place || mine->outcome == RT_ENDED_LOST || mine->outcome == RT_ENDED_CORRUPT ||
+                       mine->outcome == RT_ENDED_TO_GROW
+                   ? RT_DONE
+                   : mine->code;
     return mine->outcome == RT_ENDED_FOR_GOOD ? mine->code : m->code > 128 ? RT_LOST : m->code;
 }
 

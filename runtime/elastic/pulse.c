@@ -24,7 +24,9 @@ rt_pulse *rt_pulse_new(int *fd)
     if (p == MAP_FAILED)
         rt_die(RT_FAILED, "no memory to share with the program: %s", strerror(errno));
     memcpy(p->magic, magic, sizeof magic);
-    p->step = p->died = RT_STEP_UNKNOWN;
+    p->step = p->died = p->clean = RT_STEP_UNKNOWN;
+    p->until = INT64_MAX;
+    p->accused = -1;
     return p;
 }
 
@@ -96,6 +98,26 @@ void rt_pulse_step(const mg_run *r)
 {
     if (r->pulse)
         r->pulse->step = r->state.step;
+}
+
+void rt_pulse_clean(const mg_run *r)
+{
+    if (r->pulse)
+        r->pulse->clean = r->state.step;
+}
+
+void rt_pulse_accuse(const mg_run *r, int rank)
+{
+    if (r->pulse)
+        r->pulse->accused = rank;
+}
+
+bool rt_pulse_grows(const mg_run *r)
+{
+    if (!r->pulse || !r->pulse->grows)
+        return false;
+    r->pulse->ends = true;
+    return true;
 }
 
 /* "dp=2, tp=2"; the caller frees it. */

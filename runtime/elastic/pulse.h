@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/keeper/keeper.h"
+
 enum { RT_CAUSE = 512 };     /* bytes of a cause, with its end */
 #define RT_STEP_UNKNOWN (-1) /* no step was told of */
 
@@ -19,12 +21,19 @@ typedef struct rt_pulse {
     _Atomic uint64_t beats; /* heartbeats of its first process */
     _Atomic int64_t step;   /* of the leader: steps done, or RT_STEP_UNKNOWN */
     _Atomic bool began;     /* the run's directory is this run's: a restart goes on from it */
+    _Atomic int64_t clean;  /* ... the last step behind which --health found no wrong bit, or
+                             * RT_STEP_UNKNOWN */
+    _Atomic int accused;    /* the rank whose bits are wrong, or -1: none alone was named */
+    _Atomic bool grows;     /* of the supervisor: end behind the next save, more ranks are there */
+    _Atomic bool ends;      /* of the leader: it ended for that */
     atomic_flag writing;    /* a process writes `cause` */
     char cause[RT_CAUSE];   /* the last error message of any of its processes */
     /* Written before the start. */
     int restarts, restarts_max; /* this is restart number `restarts`, or 0: the first start */
+    int64_t until;              /* go on from no checkpoint of a later step */
     int64_t died;               /* steps done when the start before ended */
     char why[RT_CAUSE];         /* why it ended */
+    rt_keepers keepers;
 } rt_pulse;
 
 /* The supervisor: makes it; ends the program if there is no memory. The descriptor stays open over
@@ -45,6 +54,12 @@ void rt_pulse_begin(const struct mg_run *r);
 /* Of a follower, before a step: the leader has begun. */
 void rt_pulse_follow(const struct mg_run *r);
 void rt_pulse_step(const struct mg_run *r);
+/* Of the leader: wrong bits were looked for, and there are none; a rank whose bits are wrong, or -1
+ * where it is not alone. */
+void rt_pulse_clean(const struct mg_run *r);
+void rt_pulse_accuse(const struct mg_run *r, int rank);
+/* Of the leader, behind a save: true if it is to end now, so that more ranks can begin. */
+bool rt_pulse_grows(const struct mg_run *r);
 void rt_pulse_log(const struct mg_run *r);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "runtime/run.h"
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 static const char magic[8] = "mgcroll";
 /* A machine that vanished is found by this silence. */
 enum { IDLE_SECONDS = 2, PROBE_SECONDS = 1, PROBES = 2, SILENCE_MS = 3500 };

@@ -34,6 +34,7 @@ typedef enum rt_roll_kind {
     RT_ROLL_DROP,      /* kill your rank: another one is gone */
     RT_ROLL_OVER,      /* the run has ended; end with `code` */
     RT_ROLL_HERE,      /* of a coordinator: it is there */
+    RT_ROLL_GROW,      /* have your rank 0 end behind its next save: there can be more ranks */
 } rt_roll_kind;
 
 /* Not all fields are of all kinds. Both ends are the same executable on machines of one kind. */
@@ -50,13 +51,20 @@ typedef struct rt_roll_word {
     uint32_t began;                 /* see rt_pulse */
     uint32_t sees;                  /* state: its --out is the directory that `mark` was left in */
     int64_t step;                   /* steps done at the end, or RT_STEP_UNKNOWN */
+    int64_t clean;                  /* state: see rt_pulse, */
+    int64_t accused;                /* likewise, */
+    int64_t until;                  /* begin: likewise */
     uint64_t self;                  /* state: a random number of the member's process */
     uint64_t host;                  /* rt_host_id */
     uint64_t mark;                  /* a random number of the run, from its first start on */
-    rt_spot door;                   /* state: where its coordinator would listen */
-    rt_spot leader; /* begin: where rank 0 is to listen; version 0: at MASTER_ADDR */
+    rt_spot door;                   /* state: where its coordinator would listen, */
+    uint32_t keeper;                /* and at which port its keeper does; 0: it has none */
+    uint32_t shunned; /* its machine had wrong bits; a member says it as it was told */
+    rt_spot leader;   /* begin: where rank 0 is to listen; version 0: at MASTER_ADDR */
     char cause[RT_CAUSE];
-    rt_spot doors[MG_RANKS_MAX]; /* begin, wait: those of all members */
+    rt_spot doors[MG_RANKS_MAX];    /* begin, wait: those of all members */
+    uint16_t keepers[MG_RANKS_MAX]; /* begin: ports of their keepers, */
+    int16_t places[MG_RANKS_MAX];   /* and their ranks, or -1 */
 } rt_roll_word;
 
 /* One end of a connection. */

@@ -9,6 +9,7 @@ rt_outcome rt_outcome_of(int code, bool by_signal)
         return RT_ENDED_LOST;
     return code == RT_DONE      ? RT_ENDED_WELL
            : code == RT_STOPPED ? RT_ENDED_STOPPED
+           : code == RT_CORRUPT ? RT_ENDED_CORRUPT
                                 : RT_ENDED_FOR_GOOD;
 }
 

@@ -9,6 +9,8 @@ typedef enum rt_outcome {
     RT_ENDED_WELL,    /* all steps are done */
     RT_ENDED_STOPPED, /* it saved and stopped, as it was told to */
     RT_ENDED_LOST,    /* a process, a device or the file system failed: a restart may help */
+    RT_ENDED_CORRUPT, /* --health found wrong bits: a restart from before them may help */
+    RT_ENDED_TO_GROW, /* saved, and ended because there can be more ranks now */
     RT_ENDED_FOR_GOOD /* a restart meets the same error: wrong usage or data, a loss that is not
                          finite, a machine that does not fit */
 } rt_outcome;

@@ -76,6 +76,8 @@ void rt_supervisor_start(rt_supervisor *s, const rt_start *how)
     s->pulse->restarts = how->restarts;
     s->pulse->restarts_max = how->restarts_max;
     s->pulse->died = how->died;
+    s->pulse->until = how->until;
+    s->pulse->keepers = s->keepers;
     snprintf(s->pulse->why, sizeof s->pulse->why, "%s", how->why ? how->why : "");
     s->beats = 0;
     s->beat_ns = rt_now_ns();
@@ -114,15 +116,15 @@ static void take_signals(rt_supervisor *s)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Looks at the processes that are this one's own, but for a coordinator: the number of those that
- * have not ended. */
+/* Looks at the processes that are this one's own, but for coordinator and keeper: the number of
+ * those that have not ended. */
 static int children_left(const rt_supervisor *s, bool end)
 {
     char *path = rt_printf("/proc/self/task/%d/children", (int)getpid());
     FILE *f = fopen(path, "re");
     int left = 0;
     for (int pid; f && fscanf(f, "%d", &pid) == 1;) {
-        if (pid == s->coordinator)
+        if (pid == s->coordinator || pid == s->keeper)
             continue;
         if (end)
             kill(pid, SIGKILL);
@@ -180,8 +182,12 @@ static void judge(const rt_supervisor *s, int status, rt_end *e)
     const bool by_signal = WIFSIGNALED(status);
     *e = (rt_end){.code = by_signal ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
                   .step = s->pulse->step,
-                  .began = s->pulse->began};
+                  .began = s->pulse->began,
+                  .clean = s->pulse->clean,
+                  .accused = s->pulse->accused};
     e->was = rt_outcome_of(e->code, by_signal);
+    if (e->was == RT_ENDED_STOPPED && s->pulse->ends && !s->stop)
+        e->was = RT_ENDED_TO_GROW;
     if (by_signal && s->stop && WTERMSIG(status) == s->stop) { /* before it could save */
         e->was = RT_ENDED_STOPPED;
         e->code = RT_STOPPED;
@@ -201,6 +207,7 @@ bool rt_supervisor_look(rt_supervisor *s, rt_end *end)
 {
     int status;
     take_signals(s);
+    rt_keeper_look(s);
     if (!s->child)
         return false;
     if (s->stop_by && rt_now_ns() >= s->stop_by && !s->overdue) {

@@ -21,6 +21,8 @@ typedef struct rt_end {
     rt_outcome was; /* rule.h */
     int64_t step;   /* steps done, or RT_STEP_UNKNOWN */
     bool began;     /* see rt_pulse */
+    int64_t clean;  /* see rt_pulse, */
+    int accused;    /* likewise */
     char cause[RT_CAUSE];
 } rt_end;
 
@@ -36,6 +38,10 @@ typedef struct rt_supervisor {
     bool overdue;      /* ... and the program was killed */
     pid_t child;       /* 0: none */
     pid_t coordinator; /* this member's (member.c); 0: none */
+    pid_t keeper;      /* of in-memory checkpoints; 0: none */
+    int keeper_door;   /* where it listens; -1: none */
+    rt_keepers
+        keepers; /* for the next program; of a member its own key alone, and those of others */
     int memory;
     rt_pulse *pulse;
     uint64_t beats;  /* last seen, */
@@ -48,7 +54,7 @@ typedef struct rt_start {
     int ranks;
     bool resumes; /* go on from the newest checkpoint, whatever the command line says */
     int restarts, restarts_max;
-    int64_t died;
+    int64_t died, until; /* until: go on from no checkpoint of a later step */
     const char *why;
     char *const *variables;
 } rt_start;
@@ -64,6 +70,14 @@ void rt_supervisor_kill(
 void rt_supervisor_wait(const rt_supervisor *s, int fd, short events, int ms);
 /* The newest checkpoint of --out: "step 40"; the caller frees it. */
 char *rt_newest_text(const mg_run *r);
+
+/* In-memory checkpoints, if the options say so: opens the door of this supervisor's keeper, at an
+ * address of this machine and any port, which it returns (0: none); rt_supervisor_look starts the
+ * process, and again when it is gone. rt_keeper_end ends it, and with it the memory. */
+union rt_address;
+int rt_keeper_open(rt_supervisor *s, const union rt_address *near);
+void rt_keeper_look(rt_supervisor *s);
+void rt_keeper_end(rt_supervisor *s);
 
 int rt_supervise_alone(rt_supervisor *s);  /* returns the exit code */
 int rt_supervise_member(rt_supervisor *s); /* likewise */

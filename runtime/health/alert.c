@@ -39,9 +39,17 @@ void rt_alert(mg_run *r, const char *kind, int rank, const char *fmt, ...)
     free(text);
 }
 
+void rt_accuse(mg_run *r, int rank)
+{
+    enum { NONE = -1, SEVERAL = -2 };
+    rt_health *h = r->health;
+    h->accused = h->accused == NONE || h->accused == rank ? rank : SEVERAL;
+}
+
 int rt_tell_changed(mg_run *r, int rank, int tensor)
 {
     char *who = rt_rank_text(r, rank), *what = rt_tensor_text(&r->program->tensors[tensor]);
+    rt_accuse(r, rank);
     rt_alert(r, "memory", rank,
              "%s of %s changed between two steps, while nothing writes it: its memory is not to be "
              "trusted",
@@ -54,6 +62,7 @@ int rt_tell_changed(mg_run *r, int rank, int tensor)
 int rt_tell_differs(mg_run *r, int rank, int action)
 {
     char *who = rt_rank_text(r, rank), *what = rt_action_text(r->program, action);
+    rt_accuse(r, rank);
     rt_alert(r, "computation", rank,
              "%s made other bits of the same step the second time, first in %s", who, what);
     free(who);

@@ -1,5 +1,6 @@
 /* check.c - rank 0's part of --health: when checks are, what the ranks are asked, and how a run
  * ends in which bits are wrong. */
+#include "runtime/elastic/pulse.h"
 #include "runtime/health/health.h"
 #include "runtime/health/slow.h"
 #include "runtime/net/ranks.h"
@@ -52,6 +53,7 @@ static void stop_for(mg_run *r, int alerts)
 {
     if (!alerts || r->health->only_logs)
         return;
+    rt_pulse_accuse(r, r->health->accused < 0 ? -1 : r->health->accused);
     rt_log_draw(r->log);
     rt_saving_end(r); /* a checkpoint under way is of a state that was voted on */
     char *newest = r->saved_step < 0
@@ -121,6 +123,7 @@ void rt_health_start(mg_run *r)
                 h->every > 1 ? "s" : "",
                 r->ranks && !waits ? "; waits and links are not watched on GPUs" : "");
     stop_for(r, vote(r));
+    rt_pulse_clean(r);
     if (waits)
         rt_links_check(r);
 }
@@ -167,6 +170,8 @@ void rt_health_after(mg_run *r, bool good)
             rt_links_check(r);
     }
     stop_for(r, alerts);
+    if (check && good && !alerts)
+        rt_pulse_clean(r);
 }
 
 void rt_health_before_save(mg_run *r)

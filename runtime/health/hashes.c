@@ -84,7 +84,7 @@ void rt_health_open(mg_run *r)
     for (int i = 0; i < 2; i++)
         h->made[i] = rt_alloc((size_t)p->nactions + 1, sizeof *h->made[i]);
     h->changed = h->differs = -1;
-    h->checked = -1;
+    h->checked = h->accused = -1;
 }
 
 void rt_health_close(mg_run *r)

@@ -71,6 +71,7 @@ typedef struct rt_health {
     /* Of rank 0. */
     unsigned order; /* the mode of the step that it is about to begin */
     int64_t checks;
+    int accused;     /* the rank whose bits are known to be wrong; -1: none yet, -2: several */
     int64_t checked; /* the step behind which it last voted, or -1; and the hashes of all */
     uint64_t *last;
     bool awaits; /* ranks compare at the next guard, and are asked behind that step */
@@ -133,6 +134,8 @@ int rt_vote_actions(mg_run *r);
 /* An alert in the log, and in metrics.jsonl. `kind` is a word; `rank`: whose; -1: of none alone. */
 void rt_alert(mg_run *r, const char *kind, int rank, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* The bits of this rank are wrong, and not those of others. */
+void rt_accuse(mg_run *r, int rank);
 const char *rt_host_of(const mg_run *r, int rank);
 /* A tensor changed on a rank, though nothing wrote it; an action made other bits the second time.
  * Each gives one alert, and returns 1. */

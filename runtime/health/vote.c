@@ -71,6 +71,8 @@ static int tell_tensor(mg_run *r, const mg_tensor *t, const int *rank, const uin
         const difference d = compare(r, t, rank[i], rank[other]);
         char *who = rt_rank_text(r, rank[i]), *what = rt_tensor_text(t),
              *than = rt_rank_text(r, rank[other]);
+        if (known)
+            rt_accuse(r, rank[i]);
         rt_alert(r, "replica", rank[i],
                  "%s has other bits of %s than %s%s: %" PRId64 " bit%s in %" PRId64
                  " byte%s, the first byte %" PRId64 " of element %" PRId64
@@ -152,6 +154,8 @@ static int tell_action(mg_run *r, const uint64_t *hash, const int *member, int n
         if (!odd[k])
             continue;
         char *who = rt_rank_text(r, member[k]), *what = rt_action_text(r->program, action);
+        if (known)
+            rt_accuse(r, member[k]);
         rt_alert(r, "computation", member[k], "%s made other bits than %s of the same rows in %s%s",
                  who, known && n > 2 ? "the other replicas" : "its replica", what,
                  known ? "" : "; which of them is right is not known");

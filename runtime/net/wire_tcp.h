@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "runtime/net/siphash.h"
+#include "runtime/net/spot.h"
 #include "runtime/net/wire.h"
 
 enum { RT_MESSAGES, RT_WORDS, RT_LINES };
@@ -50,13 +51,6 @@ typedef union rt_address {
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
 } rt_address;
-
-/* An address in the form that ranks send to each other. */
-typedef struct rt_spot {
-    uint32_t version; /* of IP: 4 or 6; 0: none */
-    uint32_t port;
-    uint8_t at[16];
-} rt_spot;
 
 typedef struct rt_tcp_place {
     const char *host; /* MASTER_ADDR */

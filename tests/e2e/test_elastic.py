@@ -32,16 +32,19 @@ PORT = 33000 + os.getpid() * 8 % 12000
 
 
 def of_process(pid):
-    """Its command line and variables; empty if it is gone."""
+    """Its command line and variables; empty if it is gone, or has in-memory checkpoints alone."""
     try:
+        with open(f"/proc/{pid}/comm", "rb") as f:
+            if f.read() == b"mgc keeper\n":
+                return b"", b""
         with open(f"/proc/{pid}/cmdline", "rb") as f, open(f"/proc/{pid}/environ", "rb") as g:
             return f.read(), g.read()
     except OSError:
         return b"", b""
 
 
-@mgctest.in_turns_of(2)
-class Elastic(mgctest.Case):
+class Supervised(mgctest.Case):
+    """Runs that have supervisors, and how they are disturbed and compared."""
     run_it, start, hosts = (getattr(test_launch.Launch, f) for f in ("run_it", "start", "hosts"))
 
     def make(self, *more, layout=LAYOUT, model=MODEL):
@@ -146,8 +149,6 @@ class Elastic(mgctest.Case):
         found = below(supervisor)[1:]
         return [pid for pid in found if b"--resume" in of_process(pid)[0] or b"--data" in of_process(pid)[0]]
 
-    # ---- one machine ---------------------------------------------------------------------------
-
     def disturb(self, p, out, steps, kill, r, now=None):
         """Kills so often, at moments drawn over the run's steps; some soon after the one before, while the run begins again."""
         for i, at in enumerate(sorted(r.sample(range(2, steps - steps // 10), KILLS))):
@@ -159,6 +160,47 @@ class Elastic(mgctest.Case):
             step = self.steps(out)
             self.kills.append((time.time(), step))
             kill(i)
+
+    def machines(self):
+        """A function that gives the command and the variables of RANK on one of two machines, and their MASTER_ADDR."""
+        try:
+            tag, net, _ = self.hosts()
+            address = net.replace(".0/24", ".1")
+            return lambda rank, argv: (["ip", "netns", "exec", f"{tag}h{1 + rank // 2}", *argv],
+                                       {**test_launch.torchrun(rank, 4, rank % 2, 2, PORT), "MASTER_ADDR": address, "MGC_SECRET": SECRET})
+        except unittest.SkipTest:
+            return lambda rank, argv: (argv, {**test_launch.torchrun(rank, 4, port=PORT), "MGC_FAKE_HOSTS": 2, "MGC_SECRET": SECRET})
+
+    def members(self, where, argv, ranks=range(4)):
+        return {rank: self.begin(*where(rank, argv)) for rank in ranks}
+
+    def all_end(self, members, code=0, seconds=120):
+        said = {rank: self.ends(p, code if isinstance(code, int) else code[rank], seconds) for rank, p in members.items()}
+        return said
+
+    def kill_machine(self, members, ranks):
+        """All that runs there ends at once, supervisors and ranks."""
+        pids = [pid for rank in ranks for pid in below(members[rank].pid)]
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        for rank in ranks:
+            members[rank].wait()
+
+    def numbers(self, out, step):
+        with open(self.path(f"{out}/ckpt/step-{step:08d}/model.safetensors"), "rb") as f:
+            size, = struct.unpack("<Q", f.read(8))
+            header = json.loads(f.read(size))
+            self.assertEqual({t["dtype"] for n, t in header.items() if n != "__metadata__"}, {"F64"})
+            data = f.read()
+        return struct.unpack(f"<{len(data) // 8}d", data)
+
+
+@mgctest.in_turns_of(5)
+class Elastic(Supervised):
+    # ---- one machine ---------------------------------------------------------------------------
 
     def test_killed_on_one_machine(self):
         """Ranks are killed, or stopped, at random moments; also the one that reads data and saves."""
@@ -189,34 +231,6 @@ class Elastic(mgctest.Case):
 
 
     # ---- several machines ----------------------------------------------------------------------
-
-    def machines(self):
-        """A function that gives the command and the variables of RANK on one of two machines, and their MASTER_ADDR."""
-        try:
-            tag, net, _ = self.hosts()
-            address = net.replace(".0/24", ".1")
-            return lambda rank, argv: (["ip", "netns", "exec", f"{tag}h{1 + rank // 2}", *argv],
-                                       {**test_launch.torchrun(rank, 4, rank % 2, 2, PORT), "MASTER_ADDR": address, "MGC_SECRET": SECRET})
-        except unittest.SkipTest:
-            return lambda rank, argv: (argv, {**test_launch.torchrun(rank, 4, port=PORT), "MGC_FAKE_HOSTS": 2, "MGC_SECRET": SECRET})
-
-    def members(self, where, argv, ranks=range(4)):
-        return {rank: self.begin(*where(rank, argv)) for rank in ranks}
-
-    def all_end(self, members, code=0, seconds=120):
-        said = {rank: self.ends(p, code if isinstance(code, int) else code[rank], seconds) for rank, p in members.items()}
-        return said
-
-    def kill_machine(self, members, ranks):
-        """All that runs there ends at once, supervisors and ranks."""
-        pids = [pid for rank in ranks for pid in below(members[rank].pid)]
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
-        for rank in ranks:
-            members[rank].wait()
 
     def test_killed_on_two_machines(self):
         """Ranks, and machines with all their processes, which come back; also that of RANK 0."""
@@ -278,13 +292,35 @@ class Elastic(mgctest.Case):
             for a, b in zip(self.numbers("whole", steps), self.numbers(out, steps)):
                 self.assertLess(abs(a - b), 1e-9)
 
-    def numbers(self, out, step):
-        with open(self.path(f"{out}/ckpt/step-{step:08d}/model.safetensors"), "rb") as f:
-            size, = struct.unpack("<Q", f.read(8))
-            header = json.loads(f.read(size))
-            self.assertEqual({t["dtype"] for n, t in header.items() if n != "__metadata__"}, {"F64"})
-            data = f.read()
-        return struct.unpack(f"<{len(data) // 8}d", data)
+    def test_grows(self):
+        """A machine comes back after the run has gone on without it: from its next save on the run has all ranks again."""
+        gone = (2, 3)  # that of RANK 0 would find nobody: its coordinator is another's by then
+        steps, where = 2500, self.machines()
+        self.make("--precision", "f64", "--elastic", "1..4")
+        self.ends(self.begin(self.args("whole", steps, "--ranks", 4)))
+        argv = self.args("more", steps, "--save-every", 50, "--max-restarts", 3, "--rejoin", 1)
+        m = self.members(where, argv)
+        self.await_steps("more", 60, m[0])
+        self.kill_machine(m, gone)
+        for rank in gone:
+            del m[rank]
+        for n in range(2):
+            until = time.monotonic() + 60
+            while len(self.events("more")) <= n:
+                self.assertLess(time.monotonic(), until, self.all_said())
+                time.sleep(0.05)
+            if not n:
+                back = self.members(where, argv, gone)
+        self.all_end(m)
+        events = self.events("more")
+        self.assertEqual([e["ranks"] for e in events][0], 2)
+        self.assertGreater(events[-1]["ranks"], 2, self.all_said())
+        self.assertEqual(events[-1]["lost_steps"], 0)
+        self.assertIn("there can be more ranks", events[-1]["cause"])
+        for a, b in zip(self.numbers("whole", steps), self.numbers("more", steps)):
+            self.assertLess(abs(a - b), 1e-7)
+        for p in back.values():
+            p.wait(60)
 
     def test_spare(self):
         """A process more than ranks waits, and takes the place of one that is gone for good."""

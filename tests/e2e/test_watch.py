@@ -42,7 +42,9 @@ class Once(Runs):
         steps = [step(n) for n in range(1, 100)] + [step(100, wait_ms=waits, memory_used=32 << 20)]
         evals = [{"step": n, "val_loss": 5 / (1 + 0.02 * n), "val_accuracy": 0.25, "time": 1001.0} for n in (50, 100)]
         alert = {"step": 80, "event": "alert", "time": 1004.0, "kind": "straggler", "rank": 3, "late": [1, 2]}
-        self.run_of("run", START, *steps[:50], evals[0], *steps[50:80], alert, *steps[80:], evals[1])
+        kept = [{"step": 20 * i, "event": "memory_save", "time": 1000.0 + i, "of": 20 * i - 2, "bytes": 5, "stopped_ms": 0.5, "sent_ms": 9.0}
+                for i in (1, 2)]  # curves, and no events
+        self.run_of("run", START, *steps[:50], *kept, evals[0], *steps[50:80], alert, *steps[80:], evals[1])
         self.write("run/.lock", "")
         os.makedirs(self.path("run/ckpt/step-00000090"))
         self.write("run/ckpt/step-00000090/model.safetensors", b"x" * 2048)

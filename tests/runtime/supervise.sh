@@ -126,3 +126,25 @@ wait $s
 [ $? -eq 0 ] || fail "a program that hung did not go on"
 says err "the program hangs: its process has not run for 3 s"
 same_run watched hung
+
+# ---- in-memory checkpoints
+
+MGC_FAKE_US=20000 MGC_FAKE_DIE=31 expect 69 "$fake" --data text --steps 60 --out mem --save-every 100 --memory-save-every 5 --max-restarts 1
+says err "restart 1 of 1, from memory, or else the beginning, for there is no checkpoint yet"
+says out "resumed from memory, step "
+# Without the cause the run begins anew: the memory went with the supervisor.
+MGC_FAKE_US=1000 expect 0 "$fake" --data text --steps 60 --out mem --save-every 100 --memory-save-every 5 --max-restarts 1 --resume=auto
+says_not out "resumed from memory"
+same_run watched mem
+expect 2 "$fake" --data text --memory-save-every 5
+says err "--memory-save-every is for --max-restarts N"
+# The process that has them ends with its supervisor, however that ends.
+MGC_FAKE_US=20000 "$fake" --data text --steps 100000 --out mem2 --memory-save-every 5 --max-restarts 3 >out 2>err &
+s=$!
+trains mem2
+k=$(for c in $(cat /proc/$s/task/$s/children); do grep -q "mgc keeper" /proc/$c/comm && echo $c; done)
+[ -n "$k" ] || fail "there is no keeper"
+c=$(for c in $(cat /proc/$s/task/$s/children); do [ "$c" = "$k" ] || echo $c; done)
+kill -KILL $s
+gone "$k"
+gone "$c"

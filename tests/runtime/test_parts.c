@@ -5,6 +5,7 @@
 
 #include "runtime/checkpoint/crc32c_parts.h"
 #include "runtime/checkpoint/parts.h"
+#include "runtime/keeper/keeper.h"
 #include "runtime/net/ranks.h"
 
 enum { TENSORS = 6, RANKS = 12, POISON = 0xEE };
@@ -268,7 +269,7 @@ static void check(example *e, uint64_t *seed)
         f.copied = calloc(all, 1);
         memset(f.snapshot, POISON, all);
         for (f.rank = m; f.rank < e->ranks; f.rank++) { /* all copy before one writes */
-            const rt_places places = {&e->p, f.rank, e->ranks, e->host, f.apart};
+            const rt_places places = {&e->p, f.rank, e->ranks, e->host, f.apart, {0}};
             if (e->host[f.rank] != m)
                 continue;
             of[f.rank] = rt_parts_new(&places, &c, e->header);
@@ -361,7 +362,7 @@ static void shares_are_alike(void **state)
     f.want = calloc((size_t)f.size, 1);
     f.piece = malloc(RT_PIECE);
     for (f.rank = 0; f.rank < 4; f.rank++) {
-        const rt_places places = {&e.p, f.rank, 4, e.host, f.apart};
+        const rt_places places = {&e.p, f.rank, 4, e.host, f.apart, {0}};
         f.parts = rt_parts_new(&places, &c, e.header);
         f.written = calloc((size_t)f.size, 1);
         f.copied = calloc(4, (size_t)f.apart);
@@ -394,10 +395,43 @@ static void shares_are_alike(void **state)
     rt_catalog_free(&c);
 }
 
+/* In-memory checkpoints: no rank's parts are sent to its own machine; all machines are sent those
+ * of exactly one other, and share them out among their ranks. */
+static void ring(void **state)
+{
+    enum { MOST = 12 };
+    (void)state;
+    for (int machines = 1; machines <= 4; machines++)
+        for (int ranks = machines; ranks <= MOST; ranks++) {
+            int16_t host[MOST];
+            int from[MOST], got[MOST] = {0};
+            for (int a = 0; a < ranks; a++) {
+                host[a] = (int16_t)(a % machines); /* the first rank of machine m is m */
+                from[a] = -1;
+            }
+            for (int a = 0; a < ranks; a++) {
+                const int to = rt_keep_neighbour(host, ranks, a);
+                assert_int_equal(to < 0, machines == 1);
+                if (to < 0)
+                    continue;
+                assert_true(host[to] != host[a]);
+                assert_true(from[host[to]] < 0 || from[host[to]] == host[a]);
+                from[host[to]] = host[a];
+                got[to]++;
+            }
+            for (int a = 0; a < ranks && machines > 1; a++) {
+                assert_true(from[host[a]] >= 0);
+                for (int b = 0; b < ranks; b++)
+                    if (host[b] == host[a])
+                        assert_true(got[a] - got[b] <= 1);
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checksums), cmocka_unit_test(all_is_written_once),
+        cmocka_unit_test(ring), cmocka_unit_test(checksums), cmocka_unit_test(all_is_written_once),
         cmocka_unit_test(files_of_many_pieces), cmocka_unit_test(shares_are_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

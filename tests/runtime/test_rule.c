@@ -15,9 +15,10 @@ static void outcomes(void **state)
     assert_int_equal(rt_outcome_of(0, false), RT_ENDED_WELL);
     assert_int_equal(rt_outcome_of(RT_STOPPED, false), RT_ENDED_STOPPED);
     assert_int_equal(rt_outcome_of(128 + 9, true), RT_ENDED_LOST);
+    assert_int_equal(rt_outcome_of(RT_CORRUPT, false), RT_ENDED_CORRUPT);
     for (int code = 1; code < 256; code++) {
         const bool again = code == RT_LOST || code == RT_BROKE || code == RT_IO;
-        if (code != RT_STOPPED)
+        if (code != RT_STOPPED && code != RT_CORRUPT)
             assert_int_equal(rt_outcome_of(code, false), again ? RT_ENDED_LOST : RT_ENDED_FOR_GOOD);
     }
 }
