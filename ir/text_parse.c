@@ -413,6 +413,8 @@ static void read_fn(Reader *r)
     }
     if (text_take_word(r, "prefill"))
         f->prefill = text_want_int(r, 1, INT32_MAX);
+    if (text_take_word(r, "group"))
+        f->group = text_want_int(r, 2, INT32_MAX);
     if (text_take_word(r, "head"))
         f->head = text_want_int(r, 1, INT32_MAX);
     f->whole = text_take_word(r, "whole");
