@@ -10,8 +10,8 @@
  * fewer positions than a window has, and so are split by none of them.
  *
  * Texts of a group begin with one prompt, which is read once where they lie on one rank. A rank's
- * texts are consecutive, so groups of the greatest common divisor of a group and a rank's texts each
- * lie on one rank: a group over two ranks has its prompt read on both. */
+ * texts are consecutive, so groups of the greatest common divisor of a group and a rank's texts
+ * each lie on one rank: a group over two ranks has its prompt read on both. */
 #include "grammar/elab.h"
 
 static const char *axis_name(Elab *e, int axis)
@@ -119,7 +119,8 @@ static void share_texts(Elab *e)
     if (e->texts % ranks == 0 && e->texts / ranks % group) {
         const int64_t all = ranks * group;
         fail(e, (Span){0}, 600,
-             "--sequences %lld are %lld on each of %lld ranks, and --choices %lld of a rank begin with one "
+             "--sequences %lld are %lld on each of %lld ranks, and --choices %lld of a rank begin "
+             "with one "
              "prompt",
              (long long)given, (long long)(given / ranks), (long long)ranks, (long long)group);
         remedy_option(e, "--sequences %lld", (long long)((given + all - 1) / all * all));

@@ -1,10 +1,10 @@
 /* ir.h - the program between the parser and the plan: tensors with named dims, in SSA form.
  *
- * A Module holds functions (@train, @eval, @sample, @round; @prefill, @decode and @spread). A function is
- * one Region: arguments, instructions in order, results. `repeat` and `fused` instructions own a
- * region of their own. A value is a number into Module.values; it is defined once, by an
- * instruction or as a region's argument. ir/README.md is the reference of the text form, of every
- * op, and of the numbered invariants that ir_verify checks. */
+ * A Module holds functions (@train, @eval, @sample, @round; @prefill, @decode and @spread). A
+ * function is one Region: arguments, instructions in order, results. `repeat` and `fused`
+ * instructions own a region of their own. A value is a number into Module.values; it is defined
+ * once, by an instruction or as a region's argument. ir/README.md is the reference of the text
+ * form, of every op, and of the numbered invariants that ir_verify checks. */
 #ifndef MGC_IR_H
 #define MGC_IR_H
 

@@ -411,18 +411,16 @@ static void check_caches(Verifier *v, const Fn *f)
     const Module *m = v->m;
     const bool spreads = f == module_fn(m, "spread");
     size_t in = 0, out = 0;
-    uint32_t first = UINT32_MAX;
-    for (size_t k = 0; k < f->args.n; k++) {
-        const FnArg a = f->args.data[k];
-        in += a.role == ARG_cache;
-        first = a.role == ARG_cache && a.tensor < first ? a.tensor : first;
-    }
+    uint32_t first = 0;
+    for (size_t k = 0; k < f->args.n; k++)
+        in += f->args.data[k].role == ARG_cache;
     for (size_t k = 0; k < f->results.n; k++) {
         const FnResult r = f->results.data[k];
         const Value x = f->body->results.data[k];
         if (r.role != RES_cache || x == 0 || x >= m->values.n)
             continue;
         const Value was = cache_in(f, r.tensor);
+        first = out ? first : r.tensor;
         if (r.tensor != first + out++ || !was || !type_equal(type_of(m, was), type_of(m, x)))
             verify_broken(v, NULL, 7, "cache %u does not come in as it goes out", r.tensor);
         for (size_t n = 0; was && n < m->fns.n; n++) {
@@ -496,10 +494,8 @@ static void check_roles(Verifier *v, const Fn *f)
     }
     check_totals(v, f);
     check_caches(v, f);
-    if (f->prefill < 0 || (f->prefill && f->whole))
+    if (f->prefill < 0 || (f->prefill && f->whole) || (f->group && !f->prefill))
         verify_broken(v, NULL, 7, "a prompt is read %lld tokens at once", (long long)f->prefill);
-    if (f->group < 0 || f->group == 1 || (f->group && !f->prefill))
-        verify_broken(v, NULL, 7, "%lld texts have one prompt", (long long)f->group);
     check_metrics(v, f);
 }
 

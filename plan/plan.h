@@ -376,7 +376,7 @@ typedef struct Plan {
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
     VEC(int) tensor_buffer; /* per Module.tensors: its buffer */
-    VEC(int) cache_buffer;  /* per number of a cache: its buffer, of @prefill, @decode and @spread */
+    VEC(int) cache_buffer; /* per number of a cache: its buffer, of @prefill, @decode and @spread */
     union {
         struct {
             Program *train, *eval, *sample, *round, *prefill, *decode, *spread; /* NULL: none */

@@ -133,8 +133,7 @@ typedef struct mg_cache {
     int64_t offset, outer, bytes;
 } mg_cache;
 
-/* One entry (step, eval, sample, round, prefill, decode, spread): offsets in the arena of what goes in and
- * out; -1: none. */
+/* One entry, as step or prefill: offsets in the arena of what goes in and out; -1: none. */
 typedef struct mg_entry {
     bool present;
     int64_t tokens;    /* i32[batch, window] */
@@ -150,8 +149,7 @@ typedef struct mg_entry {
     int64_t filled;    /* i64: eval: sequences of the batch that count; -1: always all */
     int64_t before;    /* i64: eval: sequences evaluated before */
     int64_t begin;  /* i32[batch]: prefill, decode: the position of the first token of the window */
-    int64_t count;  /* i32[batch]: ... how many of the window are tokens of the text; 0: none.
-                     * spread: 1: the text takes what its prompt left in the caches; 0: it does not */
+    int64_t count;  /* i32[batch]: ... how many are the text's; spread: 1: it takes its prompt's */
     int64_t loss;   /* f64; eval: over all sequences so far */
     int64_t norm;   /* f64: of all gradients (of the first loss), before clipping */
     int64_t logits; /* f32[batch, vocab] (f64 in an f64 program): sample; prefill, decode: behind
@@ -230,10 +228,8 @@ typedef struct mg_program {
     /* Texts of `batch` sequences of at most seq tokens: windows of tokens are added to each, some
      * at a time (prefill) or one (decode). NULL: there are none. */
     mg_entry prefill, decode;
-    /* decode.batch / prefill.batch texts that lie one after another may share a prompt, which
-     * prefill reads once: it has caches of its own, the second half of `caches`, and spread brings
-     * what they have to the texts. Absent: prefill and decode have the same caches. */
-    mg_entry spread;
+    mg_entry spread; /* brings what prefill left in its caches, the second half of `caches`, to
+                      * decode.batch / prefill.batch texts of each; absent: both have the same */
     void (*run_prefill)(mg_run *r), (*run_decode)(mg_run *r), (*run_spread)(mg_run *r);
     int ncaches;
     const mg_cache *caches;

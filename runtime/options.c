@@ -306,15 +306,15 @@ static void settle_sample(rt_options *o, const mg_program *p)
     if (o->prompt.n > places)
         rt_die(RT_USAGE, "%d times --prompt: %s goes on %d text%s at once%s", o->prompt.n, p->name,
                places, places > 1 ? "s" : "",
-               each > 1             ? ", each several times (mgc --generate --sequences N --choices N)"
+               each > 1 ? ", each several times (mgc --generate --sequences N --choices N)"
                : p->prefill.present ? " (mgc --generate --sequences N)"
                                     : "");
     if (o->logits && (o->prompt.n > 1 || each > 1))
         rt_die(RT_USAGE, "--logits is of one text: %s",
                each > 1 ? "compile without --choices" : "give one --prompt");
     if (o->chat && each > 1)
-        rt_die(RT_USAGE, "--chat: %s answers each prompt %d times; compile without --choices", p->name,
-               each);
+        rt_die(RT_USAGE, "--chat: %s answers each prompt %d times; compile without --choices",
+               p->name, each);
     if (!is_part(o->top_p) || !is_part(o->min_p))
         rt_die(RT_USAGE, "--top-p and --min-p are probabilities, above 0 and at most 1");
     if (!isnan(o->penalty) && !(o->penalty > 0 && o->penalty < 1e6))

@@ -106,11 +106,12 @@ static void whole_window(mg_run *r, rt_text *t)
 
 /* ---- with caches -----------------------------------------------------------------------------
  *
- * A program may read a prompt once for several texts that lie one after another (mg_program.spread).
- * Then prefill has places of its own, each for the texts of one group. Those of a group that begin
- * anew, with the same tokens, are read there together, and when no call of prefill takes more of
- * them, spread brings what is in the place's caches to the texts. Others of the group wait for their
- * turn; what a text has behind tokens that it knows is computed one by one. */
+ * A program may read a prompt once for several texts that lie one after another
+ * (mg_program.spread). Then prefill has places of its own, each for the texts of one group. Those
+ * of a group that begin anew, with the same tokens, are read there together, and when no call of
+ * prefill takes more of them, spread brings what is in the place's caches to the texts. Others of
+ * the group wait for their turn; what a text has behind tokens that it knows is computed one by
+ * one. */
 
 /* Texts that are with one place of prefill. */
 typedef struct place {
@@ -135,7 +136,8 @@ static void forget(mg_run *r, const mg_entry *e, int k)
     const int half = p->spread.present ? p->ncaches / 2 : p->ncaches,
               from = p->spread.present && e == &p->prefill ? half : 0;
     for (int rank = 0; rank < ranks; rank++)
-        for (int i = from; i < from + half && rt_place_of(p, rank, e->batch_axes) == k / rows; i++) {
+        for (int i = from; i < from + half && rt_place_of(p, rank, e->batch_axes) == k / rows;
+             i++) {
             const mg_cache *c = &p->caches[i];
             for (int64_t o = 0; o < c->outer; o++)
                 rt_zero(r, rank, c->offset + (o * rows + k % rows) * c->bytes, c->bytes);
@@ -214,9 +216,8 @@ static void fill_place(texts *x, int p)
         for (int other = k; other < end && x->group > 1; other++)
             x->apart[other] = other == k || (!x->t[other].done && same(&x->t[k], &x->t[other]));
     }
-    at->count = at->lead < 0 ? 0
-                             : (int)taken(program, &program->prefill,
-                                          missing(x->r, &x->t[at->lead]));
+    at->count =
+        at->lead < 0 ? 0 : (int)taken(program, &program->prefill, missing(x->r, &x->t[at->lead]));
 }
 
 /* What the first of a place's texts knows now, all of them do. */

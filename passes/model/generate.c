@@ -6,8 +6,9 @@
  * cache...
  *            @decode   the same with n = 1
  *
- * With `group` G @prefill has a batch of one sequence for G of @decode's, and caches of its own, whose
- * numbers follow on those of @decode: of a prompt that G texts begin with. Pass spread does the rest.
+ * With `group` G @prefill has a batch of one sequence for G of @decode's, and caches of its own,
+ * whose numbers follow on those of @decode: of a prompt that G texts begin with. Pass spread does
+ * the rest.
  *
  * A position is computed from itself, and from what positions before it left in caches: keys and
  * values as attention takes them, the last elements of what is read behind (x[seq - 1]), the state
@@ -419,8 +420,9 @@ PassStatus pass_generate(Job *j)
         return PASS_ok;
     Fn *decode = make(j, from, "decode", 1, 0, 1);
     const uint32_t base = decode && from->group ? caches_of(decode) : 0;
-    Fn *prefill =
-        decode ? make(j, from, "prefill", from->prefill, base, from->group ? from->group : 1) : NULL;
+    Fn *prefill = decode
+                      ? make(j, from, "prefill", from->prefill, base, from->group ? from->group : 1)
+                      : NULL;
     if (!prefill)
         return PASS_error;
     for (size_t k = 0; k < m->fns.n; k++)

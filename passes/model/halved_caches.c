@@ -7,8 +7,8 @@
  *
  * Values that are read of a cache through views, look-ups and joins are in halves, too; one that is
  * joined to these is rounded first, as it would be afterwards. A number is rounded once either way.
- * A cache that anything reads in f32 stays f32, in both functions; with prompts that are read once for
- * several texts the two have a cache each, which are in the same halves, or not. */
+ * A cache that anything reads in f32 stays f32, in both functions; with prompts that are read once
+ * for several texts the two have a cache each, which are in the same halves, or not. */
 #include "passes/model/halves.h"
 #include "passes/walk.h"
 

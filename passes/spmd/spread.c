@@ -4,8 +4,8 @@
  *            @decode(..., cache 0, 1, ... N - 1)
  *   after:   also @spread(count[batch], cache 0, ... 2 N - 1) -> cache 0, ... N - 1
  *
- * Text k takes of each cache the row of prompt k / G, if count[k] says so, and else keeps its own. A
- * cache is copied whole, whatever it keeps of a prompt: keys and values, latent rows, rings, the
+ * Text k takes of each cache the row of prompt k / G, if count[k] says so, and else keeps its own.
+ * A cache is copied whole, whatever it keeps of a prompt: keys and values, latent rows, rings, the
  * state of a recurrence, counts. This is a program of one rank: a rank has the prompts of its own
  * texts (grammar/generates.c), so nothing is sent.
  *
@@ -94,9 +94,9 @@ PassStatus pass_spread(Job *j)
     const Value count = argument(&s, ARG_count, 0, each, "count");
     Value *cache = NEW_ARRAY(j->tmp, Value, 2 * (size_t)n);
     for (uint32_t k = 0; k < 2 * n; k++)
-        cache[k] =
-            argument(&s, ARG_cache, k, *cache_type(m, k < n ? decode : prefill, k), "cache");
-    s.taken = build2(&s.b, OP_gt, by_prompts(&s, count), build_const(&s.b, DT_i32, 0));
+        cache[k] = argument(&s, ARG_cache, k, *cache_type(m, k < n ? decode : prefill, k), "cache");
+    const Value told = by_prompts(&s, count);
+    s.taken = build2(&s.b, OP_gt, told, build_const(&s.b, DT_i32, 0));
     for (uint32_t k = 0; k < n; k++)
         one(&s, k, cache[k], cache[n + k]);
     vec_push(m->arena, &m->fns, s.to);

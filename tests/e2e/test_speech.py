@@ -100,6 +100,20 @@ class Speech(mgctest.Case):
             together = self.says("--init", "hf", "--sample", 40, "--prompt", prompts[0], "--prompt", prompts[1], *GREEDY).out
             self.assertEqual(together, "== 1\n" + want[0] + "== 2\n" + want[1])
 
+    def test_choices(self):
+        """--batch of a program of groups: each record is answered as often; answer j of record i is that of its line alone, with the seed of its number."""
+        self.model("--sequences", 4, "--choices", 2, "--precision", "f64")
+        self.tokenizer()
+        records = [{"prompt": "In the beginning God"}, {"prompt": "a"}, {"messages": [{"role": "user", "content": "Why?"}]}]
+        got = self.answers(records, "--seed", 5, "--sample", 12)
+        self.assertEqual([(x["record"], x["choice"]) for x in got], [(i, j) for i in range(3) for j in range(2)])
+        self.assertEqual(len({x["answer"] for x in got}), 6)
+        self.model("--precision", "f64")
+        for x in got:
+            i, j = x["record"], x.pop("choice")
+            one, = self.answers(records[i:i + 1], "--seed", 5 + 2 * i + j, "--sample", 12)
+            self.assertEqual(one | {"record": i}, x)
+
     def test_ends(self):
         """eos_token_id of generation_config.json (a number or a list) and of config.json; a stop of several tokens is not shown."""
         self.model()
