@@ -182,6 +182,8 @@ static Exit front(Session *s, const char *path, Compiled *c)
         wrong = generate_number(s, "sequences", o->sequences, o->generate ? -1 : 0, &e.sequences);
     if (!wrong)
         wrong = generate_number(s, "prefill", o->prefill, 0, &e.prefill);
+    if (!wrong)
+        wrong = generate_number(s, "choices", o->choices, 0, &e.group);
     if (wrong)
         return wrong;
     times_mark(s, "read");

@@ -23,7 +23,8 @@ static bool plain(const Options *o, bool compiles)
 {
     bool front = o->define.n || o->layout || o->device || o->precision || o->adapter ||
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
-                 o->pieces || o->collectives || o->cpu || o->generate || o->sequences || o->prefill;
+                 o->pieces || o->collectives || o->cpu || o->generate || o->sequences ||
+                 o->prefill || o->choices;
     return !pipeline_options(o) && !tok_options(o) && !search_options(o) && !o->lora && !o->dora &&
            !o->on && !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type &&
            !o->out && !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion &&

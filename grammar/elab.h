@@ -382,6 +382,8 @@ void read_layout(Elab *e);
 bool layout_generates(Elab *e);
 /* ... of a program with rollouts: can its layout generate, too? Its rules stay. */
 bool layout_rolls_out(Elab *e);
+/* So many texts of a rank that lie one after another begin with one prompt; 0: each has its own. */
+int64_t texts_of_prompt(const Elab *e);
 /* Of so many positions of a prompt, how many are computed at once at most. */
 int64_t most_prefilled(const Module *m, int64_t positions);
 

@@ -190,6 +190,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     if (generates) {
         const ElaborateOptions *o = e->options;
         e->fn->prefill = most_prefilled(m, o->prefill ? o->prefill : PREFILL);
+        e->fn->group = texts_of_prompt(e);
         e->fn->head = o->is_gpu && o->is_gpu(o->who, text(e, m->layout.device)) ? GPU_HEAD : 0;
     }
     end_windows(e);

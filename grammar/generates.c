@@ -7,7 +7,11 @@
  * whom it drops depends on how many positions are computed at once.
  *
  * A program with rollouts keeps these rules for its steps; the functions that generate compute
- * fewer positions than a window has, and so are split by none of them. */
+ * fewer positions than a window has, and so are split by none of them.
+ *
+ * Texts of a group begin with one prompt, which is read once where they lie on one rank. A rank's
+ * texts are consecutive, so groups of the greatest common divisor of a group and a rank's texts
+ * each lie on one rank: a group over two ranks has its prompt read on both. */
 #include "grammar/elab.h"
 
 static const char *axis_name(Elab *e, int axis)
@@ -94,10 +98,34 @@ static int64_t text_ranks(const Module *m)
     return mesh_size(m, axes);
 }
 
+int64_t texts_of_prompt(const Elab *e)
+{
+    const Module *m = e->module;
+    int64_t group = e->options->sequences ? e->options->group : m->train.rollout.size;
+    int64_t each = group ? e->texts / text_ranks(m) : 0;
+    while (each) {
+        const int64_t rest = group % each;
+        group = each;
+        each = rest;
+    }
+    return group > 1 ? group : 0;
+}
+
 static void share_texts(Elab *e)
 {
-    const int64_t ranks = text_ranks(e->module), given = e->options->sequences;
-    e->texts = given > 0 ? given : ranks;
+    const int64_t ranks = text_ranks(e->module), given = e->options->sequences,
+                  group = e->options->group ? e->options->group : 1;
+    e->texts = given > 0 ? given : ranks * group;
+    if (e->texts % ranks == 0 && e->texts / ranks % group) {
+        const int64_t all = ranks * group;
+        fail(e, (Span){0}, 600,
+             "--sequences %lld are %lld on each of %lld ranks, and --choices %lld of a rank begin "
+             "with one "
+             "prompt",
+             (long long)given, (long long)(given / ranks), (long long)ranks, (long long)group);
+        remedy_option(e, "--sequences %lld", (long long)((given + all - 1) / all * all));
+        return;
+    }
     if (e->texts % ranks == 0) { /* the batch, all at once */
         e->module->batch.size = e->texts;
         e->module->layout.microbatch = e->texts / ranks;

@@ -23,6 +23,7 @@ typedef struct ElaborateOptions {
     const char *optimizer; /* ... "auto", "device" or "host" */
     int64_t sequences;     /* a program that generates so many texts at once, on all ranks; below
                               0: one, or as many as ranks have texts of their own; 0: one that trains */
+    int64_t group;   /* ... of which so many begin with one prompt each; 0: each has its own */
     int64_t prefill; /* ... that reads so many tokens of a prompt at once; 0: as many as it likes */
     bool inline_composites; /* composites by their definitions, for tests */
     /* Is the device of that name (or in that file) a GPU? Asked with `who`; NULL: none is. */

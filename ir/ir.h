@@ -1,10 +1,10 @@
 /* ir.h - the program between the parser and the plan: tensors with named dims, in SSA form.
  *
- * A Module holds functions (@train, @eval, @sample, @round; @prefill and @decode). A function is
- * one Region: arguments, instructions in order, results. `repeat` and `fused` instructions own a
- * region of their own. A value is a number into Module.values; it is defined once, by an
- * instruction or as a region's argument. ir/README.md is the reference of the text form, of every
- * op, and of the numbered invariants that ir_verify checks. */
+ * A Module holds functions (@train, @eval, @sample, @round; @prefill, @decode and @spread). A
+ * function is one Region: arguments, instructions in order, results. `repeat` and `fused`
+ * instructions own a region of their own. A value is a number into Module.values; it is defined
+ * once, by an instruction or as a region's argument. ir/README.md is the reference of the text
+ * form, of every op, and of the numbered invariants that ir_verify checks. */
 #ifndef MGC_IR_H
 #define MGC_IR_H
 
@@ -256,8 +256,10 @@ typedef enum ArgRole {
     ARG_filled,    /* i64[]: eval: so many of the batch are rows; those after them fill it up */
     ARG_before,    /* i64[]: eval: rows that were evaluated before these */
     ARG_begin,     /* i32[batch]: prefill, decode: the position of the first of its new tokens */
-    ARG_count,     /* i32[batch]: ... how many of them there are; those behind them are none */
-    ARG_cache,     /* prefill, decode: what positions before left; RES_cache of this number */
+    ARG_count,     /* i32[batch]: ... how many of them there are; those behind them are none.
+                      spread: 1: the text takes what its prompt left, 0: it does not */
+    ARG_cache,     /* prefill, decode, spread: what positions before left; RES_cache of this number
+                      is that with what the call adds */
     ARG_total,     /* f64[...]: eval: what RES_total of this number was of the rows before */
     ARG_place      /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
@@ -269,7 +271,7 @@ typedef enum ResultRole {
     RES_logits,  /* sample, prefill, decode: of the next token; eval with rollouts: the log
                     probability  of each target */
     RES_cache,   /* of the type of ARG_cache of its number: with what the new positions leave; equal
-                    numbers of @prefill and @decode are one tensor, 0 where a text begins */
+                    numbers of functions are one tensor, 0 where a text begins */
     RES_total, /* f64[...]: eval: the sum (or maximum) over all rows so far of what the loss needs;
                   .tensor is its number in Fn.totals */
     RES_grad, /* between differentiate and update: the gradient of parameter .tensor, of its type */
@@ -300,8 +302,8 @@ typedef struct FnGradient {
 } FnGradient;
 
 typedef struct Fn {
-    Name name; /* "train", "eval", "sample", "round", "prefill", "decode"; "generate", of which pass
-                  generate makes the last two */
+    Name name; /* "train", "eval", "sample", "round", "prefill", "decode", "spread"; "generate", of
+                  which passes generate and spread make the last three */
     Region *body;
     VEC(FnArg) args;       /* parallel to body->args */
     VEC(FnResult) results; /* parallel to body->results */
@@ -310,6 +312,8 @@ typedef struct Fn {
     totals;          /* of each ARG_total: is it a maximum (-infinity before the first row), and no
                         sum (0)? */
     int64_t prefill; /* generate: so many positions are new at once while prompts are read */
+    int64_t group;   /* generate: so many texts that lie one after another begin with one prompt,
+                        which is read once for all of them; 0: each has its own */
     int64_t
         head;   /* generate: the longest head that attention of the device has tiles for; 0: any */
     bool whole; /* prefill, decode: `count` is the number of all new positions, or 0 */
@@ -323,7 +327,7 @@ typedef struct Input {
     Name name;
     int64_t limit; /* indices are below it; 0: numbers */
 } Input;
-enum { MAX_INPUTS = 8, MAX_METRICS = 32, MAX_CACHES = 256 };
+enum { MAX_INPUTS = 8, MAX_METRICS = 32, MAX_CACHES = 512 };
 
 #include "ir/layout.h"
 

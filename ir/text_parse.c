@@ -411,8 +411,8 @@ static void read_fn(Reader *r)
             a.tensor = read_axes(r, NULL);
         vec_push(r->a, &f->args, a);
     }
-    if (text_take_word(r, "prefill"))
-        f->prefill = text_want_int(r, 1, INT32_MAX);
+    f->prefill = text_take_word(r, "prefill") ? text_want_int(r, 1, INT32_MAX) : 0;
+    f->group = text_take_word(r, "group") ? text_want_int(r, 2, INT32_MAX) : 0;
     if (text_take_word(r, "head"))
         f->head = text_want_int(r, 1, INT32_MAX);
     f->whole = text_take_word(r, "whole");

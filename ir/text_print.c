@@ -333,6 +333,8 @@ static void print_fn(Printer *p, const Fn *f)
     }
     if (f->prefill)
         fprintf(p->out, "  prefill %lld\n", (long long)f->prefill);
+    if (f->group)
+        fprintf(p->out, "  group %lld\n", (long long)f->group);
     if (f->head)
         fprintf(p->out, "  head %lld\n", (long long)f->head);
     if (f->whole)

@@ -404,11 +404,14 @@ static Value cache_in(const Fn *f, uint32_t number)
     return 0;
 }
 
-/* Each cache comes in and goes out once, with one type, which is that of all functions. */
+/* Each cache comes in and goes out once, with one type, which is that of all functions; those of
+ * prompts come into @spread alone. Numbers follow each other. */
 static void check_caches(Verifier *v, const Fn *f)
 {
     const Module *m = v->m;
+    const bool spreads = f == module_fn(m, "spread");
     size_t in = 0, out = 0;
+    uint32_t first = 0;
     for (size_t k = 0; k < f->args.n; k++)
         in += f->args.data[k].role == ARG_cache;
     for (size_t k = 0; k < f->results.n; k++) {
@@ -417,7 +420,8 @@ static void check_caches(Verifier *v, const Fn *f)
         if (r.role != RES_cache || x == 0 || x >= m->values.n)
             continue;
         const Value was = cache_in(f, r.tensor);
-        if (r.tensor != out++ || !was || !type_equal(type_of(m, was), type_of(m, x)))
+        first = out ? first : r.tensor;
+        if (r.tensor != first + out++ || !was || !type_equal(type_of(m, was), type_of(m, x)))
             verify_broken(v, NULL, 7, "cache %u does not come in as it goes out", r.tensor);
         for (size_t n = 0; was && n < m->fns.n; n++) {
             const Value other = cache_in(m->fns.data[n], r.tensor);
@@ -425,7 +429,7 @@ static void check_caches(Verifier *v, const Fn *f)
                 verify_broken(v, NULL, 7, "cache %u has two types", r.tensor);
         }
     }
-    if (in != out)
+    if (in != (spreads ? 2 * out : out))
         verify_broken(v, NULL, 7, "%zu caches come in and %zu go out", in, out);
 }
 
@@ -490,7 +494,7 @@ static void check_roles(Verifier *v, const Fn *f)
     }
     check_totals(v, f);
     check_caches(v, f);
-    if (f->prefill < 0 || (f->prefill && f->whole))
+    if (f->prefill < 0 || (f->prefill && f->whole) || (f->group && !f->prefill))
         verify_broken(v, NULL, 7, "a prompt is read %lld tokens at once", (long long)f->prefill);
     check_metrics(v, f);
 }

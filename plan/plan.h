@@ -43,7 +43,7 @@
 #include "plan/actions.h"
 #include "runtime/abi.h"
 
-enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4, PLAN_PROGRAMS = 6 };
+enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4, PLAN_PROGRAMS = 7 };
 
 typedef enum Owner {
     OWN_params,
@@ -378,8 +378,8 @@ typedef struct Outside {
 /* Does program number k go on from caches? */
 static inline bool program_has_caches(int k)
 {
-    enum { PREFILL = 4, DECODE };
-    return k == PREFILL || k == DECODE;
+    enum { PREFILL = 4, DECODE, SPREAD };
+    return k == PREFILL || k == DECODE || k == SPREAD;
 }
 
 /* The first action behind a program's pipeline and what is reduced beside it. */
@@ -395,15 +395,15 @@ typedef struct Plan {
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
     VEC(int) tensor_buffer; /* per Module.tensors: its buffer */
-    VEC(int) cache_buffer;  /* per number of a cache: its buffer, of @prefill and @decode */
+    VEC(int) cache_buffer; /* per number of a cache: its buffer, of @prefill, @decode and @spread */
     union {
         struct {
-            Program *train, *eval, *sample, *round, *prefill, *decode; /* NULL: it has none */
+            Program *train, *eval, *sample, *round, *prefill, *decode, *spread; /* NULL: none */
         };
         Program *programs[PLAN_PROGRAMS]; /* in this order */
     };
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
-    int64_t cache_bytes; /* behind the persistent ones, in @prefill and @decode */
+    int64_t cache_bytes; /* behind the persistent ones, in programs with caches */
     bool compared;       /* with others alone: that its pipeline goes on is not proved */
     bool rough;          /* the arena is no tighter than it has to be to fit, if it can */
     int64_t level_bytes[LEVEL_count]; /* arenas of the other levels */

@@ -582,8 +582,8 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
 
 void plan_print_schedule(const Plan *p, FILE *out)
 {
-    static const char *const names[PLAN_PROGRAMS] = {"step",  "eval",    "sample",
-                                                     "round", "prefill", "decode"};
+    static const char *const names[PLAN_PROGRAMS] = {"step",    "eval",   "sample", "round",
+                                                     "prefill", "decode", "spread"};
     for (int k = 0; k < PLAN_PROGRAMS; k++)
         if (p->programs[k])
             print_program(p, p->programs[k], names[k], out);

@@ -47,6 +47,14 @@ static void print_generating(const Plan *p, const Program *g, const char *name, 
                     100 * by_kind[i] / g->busy);
 }
 
+static void print_spread(const Plan *p, const char *name, FILE *out)
+{
+    if (p->spread)
+        fprintf(out, "%-12s what prompts left, to %lld texts each: %s\n", name,
+                (long long)(p->decode->batch / p->prefill->batch),
+                text_seconds(p->module->arena, p->spread->seconds));
+}
+
 void plan_print_generation(const Plan *p, FILE *out)
 {
     const int64_t each = p->decode->batch, ranks = mesh_size(p->module, p->decode->batch_axes);
@@ -58,6 +66,7 @@ void plan_print_generation(const Plan *p, FILE *out)
     fputs("\n", out);
     print_generating(p, p->prefill, "prefill", out);
     print_generating(p, p->decode, "decode", out);
+    print_spread(p, "spread", out);
     fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
             p->nactions);
 }
@@ -69,8 +78,8 @@ static double rollout_seconds(const Plan *p)
     const int64_t prompt = p->module->seq.size + 1 - o->tokens,
                   calls = (prompt + p->prefill->window - 1) / p->prefill->window;
     const double turns = (double)p->module->batch.size / (double)o->texts;
-    return turns *
-           ((double)calls * p->prefill->seconds + (double)(o->tokens - 1) * p->decode->seconds);
+    return turns * ((double)calls * p->prefill->seconds + (p->spread ? p->spread->seconds : 0) +
+                    (double)(o->tokens - 1) * p->decode->seconds);
 }
 
 void plan_print_rollout(const Plan *p, FILE *out)
@@ -93,6 +102,7 @@ void plan_print_rollout(const Plan *p, FILE *out)
             text_bytes(m->arena, (double)p->cache_bytes));
     print_generating(p, p->prefill, "  prefill", out);
     print_generating(p, p->decode, "  decode", out);
+    print_spread(p, "  spread", out);
     fprintf(out,
             "whole step   %s: %s of the rollout for each of %lld update%s, %s beside it, and "
             "rewards\n",

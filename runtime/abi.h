@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      40
+#define MG_ABI      41
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -133,8 +133,7 @@ typedef struct mg_cache {
     int64_t offset, outer, bytes;
 } mg_cache;
 
-/* One entry (step, eval, sample, round, prefill, decode): offsets in the arena of what goes in and
- * out; -1: none. */
+/* One entry, as step or prefill: offsets in the arena of what goes in and out; -1: none. */
 typedef struct mg_entry {
     bool present;
     int64_t tokens;    /* i32[batch, window] */
@@ -150,7 +149,7 @@ typedef struct mg_entry {
     int64_t filled;    /* i64: eval: sequences of the batch that count; -1: always all */
     int64_t before;    /* i64: eval: sequences evaluated before */
     int64_t begin;  /* i32[batch]: prefill, decode: the position of the first token of the window */
-    int64_t count;  /* i32[batch]: ... how many of the window are tokens of the text; 0: none */
+    int64_t count;  /* i32[batch]: ... how many are the text's; spread: 1: it takes its prompt's */
     int64_t loss;   /* f64; eval: over all sequences so far */
     int64_t norm;   /* f64: of all gradients (of the first loss), before clipping */
     int64_t logits; /* f32[batch, vocab] (f64 in an f64 program): sample; prefill, decode: behind
@@ -229,7 +228,9 @@ typedef struct mg_program {
     /* Texts of `batch` sequences of at most seq tokens: windows of tokens are added to each, some
      * at a time (prefill) or one (decode). NULL: there are none. */
     mg_entry prefill, decode;
-    void (*run_prefill)(mg_run *r), (*run_decode)(mg_run *r);
+    mg_entry spread; /* brings what prefill left in its caches, the second half of `caches`, to
+                      * decode.batch / prefill.batch texts of each; absent: both have the same */
+    void (*run_prefill)(mg_run *r), (*run_decode)(mg_run *r), (*run_spread)(mg_run *r);
     int ncaches;
     const mg_cache *caches;
     mg_rollout rollout;       /* a step learns what prefill and decode generate; size 0: data */

@@ -3,7 +3,10 @@
  *
  * Record i, from 0, draws as text i of a run does, and what is computed of a text does not depend
  * on those beside it: its answer is the same whichever stand there. A place that is free takes the
- * next record. Answers are written in the order of the records. */
+ * next record. Answers are written in the order of the records.
+ *
+ * A program of groups of G texts answers each record G times: answer j of record i draws as text
+ * i * G + j, and a record waits for all places of a group. */
 #include "runtime/sample.h"
 #include "runtime/speech.h"
 
@@ -18,15 +21,26 @@ typedef struct answers {
     FILE *in, *out;
     char *line; /* of getline */
     size_t room;
-    int64_t number, next; /* lines that were read; records that were given a place */
+    int64_t number, next; /* lines that were read; answers that were given a place */
+    int each;             /* answers to a record */
     int64_t most;         /* tokens of an answer */
-    char **ready;         /* of records from `written` on: their lines, or NULL */
+    char **ready;         /* of answers from `written` on: their lines, or NULL */
     int64_t written, cap;
 } answers;
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* Puts the next record into a place; false: there is none. */
+static void begin_text(answers *a, rt_output *o, const int32_t *id, int64_t n)
+{
+    o->text.from = o->text.known = 0; /* what stood there before changes no bit of it */
+    rt_text_become(&o->text, a->r->program, id, n);
+    o->prompt = n;
+    o->number = a->next++;
+    o->drawn = 0;
+    rt_said_begin(&o->said, a->r, NULL);
+}
+
+/* Puts the next record into the places of a group; false: there is none. */
 static bool begin(answers *a, rt_output *o)
 {
     const struct mg_speech *v = a->r->program->speech;
@@ -47,19 +61,15 @@ static bool begin(answers *a, rt_output *o)
     int32_t *id = v->question(a->r->speech, a->line, (size_t)size, &n, &why);
     if (!id)
         rt_die(RT_BAD_DATA, "--batch %s:%lld: %s", path, (long long)a->number, why);
-    o->text.from = o->text.known = 0; /* what stood there before changes no bit of it */
-    rt_text_become(&o->text, a->r->program, id, n);
+    for (int k = 0; k < a->each; k++)
+        begin_text(a, &o[k], id, n);
     free(id);
-    o->prompt = n;
-    o->number = a->next++;
-    o->drawn = 0;
-    rt_said_begin(&o->said, a->r, NULL);
     return true;
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static char *answer_line(const rt_output *o)
+static char *answer_line(const answers *a, const rt_output *o)
 {
     static const char *const why[] = {
         [RT_SAID_MORE] = "length", [RT_SAID_END] = "end", [RT_SAID_STOP] = "stop"};
@@ -67,9 +77,13 @@ static char *answer_line(const rt_output *o)
     for (size_t i = 0; i < o->said.n; i++)
         to = o->said.text[i] ? (*to = o->said.text[i], to + 1) : stpcpy(to, "\xef\xbf\xbd");
     char *escaped = rt_json_escape(text);
-    char *line = rt_printf("{\"record\": %lld, \"answer\": \"%s\", \"tokens\": %lld, \"ended\": "
+    char *choice =
+        a->each > 1 ? rt_printf(", \"choice\": %lld", (long long)(o->number % a->each)) : NULL;
+    char *line = rt_printf("{\"record\": %lld%s, \"answer\": \"%s\", \"tokens\": %lld, \"ended\": "
                            "\"%s\"}\n",
-                           (long long)o->number, escaped, (long long)o->drawn, why[o->said.why]);
+                           (long long)(o->number / a->each), choice ? choice : "", escaped,
+                           (long long)o->drawn, why[o->said.why]);
+    free(choice);
     free(escaped);
     free(text);
     return line;
@@ -84,7 +98,7 @@ static void finish(answers *a, rt_output *o)
         memset(a->ready + a->cap, 0, (size_t)(cap - a->cap) * sizeof *a->ready);
         a->cap = cap;
     }
-    a->ready[o->number - a->written] = answer_line(o);
+    a->ready[o->number - a->written] = answer_line(a, o);
     while (a->ready[0]) {
         if (fputs(a->ready[0], a->out) < 0)
             rt_die(RT_IO, "--answers %s: %s", a->r->options->answers, strerror(errno));
@@ -99,6 +113,14 @@ static void finish(answers *a, rt_output *o)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+static bool any(const bool *x, int n)
+{
+    bool is = false;
+    for (int k = 0; k < n; k++)
+        is |= x[k];
+    return is;
+}
+
 static void run(answers *a, rt_output *o, int n)
 {
     rt_sampler *s = rt_sampler_new(a->r);
@@ -107,10 +129,13 @@ static void run(answers *a, rt_output *o, int n)
     int going;
     do {
         going = 0;
-        for (int k = 0; k < n; k++) {
-            busy[k] = busy[k] || (more && (more = begin(a, &o[k])));
-            o[k].text.done = !busy[k];
-            going += busy[k];
+        for (int k = 0; k < n; k += a->each) {
+            const bool begun = more && !any(busy + k, a->each) && (more = begin(a, &o[k]));
+            for (int i = k; i < k + a->each; i++) {
+                busy[i] = busy[i] || begun;
+                o[i].text.done = !busy[i];
+                going += busy[i];
+            }
         }
         if (going)
             rt_sampler_grow(s, o, n);
@@ -129,7 +154,7 @@ void rt_batch_answer(mg_run *r)
     const rt_options *options = r->options;
     const int n = rt_texts_most(r->program);
     const int64_t began = rt_now_ns();
-    answers a = {.r = r, .most = rt_answer_most(r)};
+    answers a = {.r = r, .most = rt_answer_most(r), .each = rt_texts_each(r->program)};
     const int fd = rt_file_open(AT_FDCWD, options->batch, O_RDONLY);
     if (fd < 0 || !(a.in = fdopen(fd, "rb")))
         rt_die(RT_BAD_DATA, "--batch %s: %s", options->batch, rt_file_error());
@@ -140,7 +165,8 @@ void rt_batch_answer(mg_run *r)
     if (fclose(a.out))
         rt_die(RT_IO, "--answers %s: %s", options->answers, strerror(errno));
     fclose(a.in);
-    rt_note("%lld of %lld records answered in %s", (long long)a.written, (long long)a.next,
+    rt_note("%lld of %lld records answered in %s", (long long)(a.written / a.each),
+            (long long)(a.next / a.each),
             rt_duration_text((double)(rt_now_ns() - began) / 1e9).text);
     for (int k = 0; k < n; k++) {
         rt_text_free(&o[k].text);

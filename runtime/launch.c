@@ -26,7 +26,8 @@ void rt_device_run(mg_run *r, rt_program which)
      : which == RT_SAMPLE  ? r->sample
      : which == RT_ROUND   ? r->round
      : which == RT_PREFILL ? r->program->run_prefill
-                           : r->program->run_decode)(r);
+     : which == RT_DECODE  ? r->program->run_decode
+                           : r->program->run_spread)(r);
     if (r->ranks)
         rt_meet(r, RT_ALL_AXES); /* after this the leader may write into arenas again */
 }

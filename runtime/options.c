@@ -302,12 +302,19 @@ static void settle_sample(rt_options *o, const mg_program *p)
                p->name);
     if (generates && o->sample == RT_UNSET && !answers && !o->info && !o->dry_run)
         rt_die(RT_USAGE, "%s generates: --sample N or --chat, or --batch FILE", p->name);
-    if (o->prompt.n > rt_texts_most(p))
+    const int each = rt_texts_each(p), places = rt_texts_most(p) / each;
+    if (o->prompt.n > places)
         rt_die(RT_USAGE, "%d times --prompt: %s goes on %d text%s at once%s", o->prompt.n, p->name,
-               rt_texts_most(p), rt_texts_most(p) > 1 ? "s" : "",
-               p->prefill.present ? " (mgc --generate --sequences N)" : "");
-    if (o->prompt.n > 1 && o->logits)
-        rt_die(RT_USAGE, "--logits is of one text: give one --prompt");
+               places, places > 1 ? "s" : "",
+               each > 1 ? ", each several times (mgc --generate --sequences N --choices N)"
+               : p->prefill.present ? " (mgc --generate --sequences N)"
+                                    : "");
+    if (o->logits && (o->prompt.n > 1 || each > 1))
+        rt_die(RT_USAGE, "--logits is of one text: %s",
+               each > 1 ? "compile without --choices" : "give one --prompt");
+    if (o->chat && each > 1)
+        rt_die(RT_USAGE, "--chat: %s answers each prompt %d times; compile without --choices",
+               p->name, each);
     if (!is_part(o->top_p) || !is_part(o->min_p))
         rt_die(RT_USAGE, "--top-p and --min-p are probabilities, above 0 and at most 1");
     if (!isnan(o->penalty) && !(o->penalty > 0 && o->penalty < 1e6))

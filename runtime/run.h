@@ -158,6 +158,7 @@ typedef enum rt_program {
     RT_ROUND,
     RT_PREFILL,
     RT_DECODE,
+    RT_SPREAD,
     RT_PROGRAMS
 } rt_program;
 void rt_device_run(mg_run *r, rt_program which); /* on this rank */

@@ -341,14 +341,15 @@ void rt_sample(mg_run *r)
         return;
     }
     sampler s = open_sampler(r);
-    const int n = options->prompt.n ? options->prompt.n : 1;
+    const int each = rt_texts_each(r->program),
+              n = each * (options->prompt.n ? options->prompt.n : 1);
     output *o = rt_alloc((size_t)n, sizeof *o);
     if (options->chat) {
         chat(&s);
     } else {
         for (int k = 0; k < n; k++) {
             o[k].number = k;
-            read_prompt(&o[k], r, options->prompt.n ? options->prompt.item[k] : NULL);
+            read_prompt(&o[k], r, options->prompt.n ? options->prompt.item[k / each] : NULL);
         }
         generate(&s, o, n, options->sample);
     }

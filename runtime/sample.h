@@ -18,6 +18,8 @@ typedef struct rt_text {
 
 /* As many texts as a program goes on at once. */
 int rt_texts_most(const mg_program *p);
+/* So many of them, one after another, answer one prompt of a person or a file. */
+int rt_texts_each(const mg_program *p);
 /* Sets logit of each of the n texts that is not done. Text k is sequence k of the program. */
 void rt_texts_next(mg_run *r, rt_text *t, int n);
 void rt_text_push(rt_text *t, int32_t token);

@@ -274,6 +274,8 @@ static void emit_functions(Emitter *e)
         emit_entry_function(e, e->p->prefill, "prefill", "Tokens of prompts");
     if (e->p->decode)
         emit_entry_function(e, e->p->decode, "decode", "One more token of each text");
+    if (e->p->spread)
+        emit_entry_function(e, e->p->spread, "spread", "What prompts left, for their texts");
 }
 
 static void emit_all_tables(Emitter *e)
@@ -299,6 +301,7 @@ static void emit_all_tables(Emitter *e)
     emit_pipe(e, e->p->round, "round");
     emit_pipe(e, e->p->prefill, "prefill");
     emit_pipe(e, e->p->decode, "decode");
+    emit_pipe(e, e->p->spread, "spread");
     emit_tensors(e);
     emit_actions(e);
     emit_deaths(e);
@@ -308,9 +311,9 @@ static void emit_all_tables(Emitter *e)
 void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out)
 {
     static const char *const taken[] = {"mg_main",  "mg_step",    "mg_eval",   "mg_sample",
-                                        "mg_round", "mg_prefill", "mg_decode", "tensors",
-                                        "actions",  "main",       "deaths",    "stage_layers",
-                                        "base",     "alike",      "held"};
+                                        "mg_round", "mg_prefill", "mg_decode", "mg_spread",
+                                        "tensors",  "actions",    "main",      "deaths",
+                                        "base",     "alike",      "held",      "stage_layers"};
     Arena *a = arena_new();
     char *text;
     size_t size;

@@ -76,10 +76,10 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     entry_offset(e, "pos", p->pos);
     entry_offset(e, "filled", p->filled);
     entry_offset(e, "before", p->before);
-    if (p->begin >= 0) {
+    if (p->begin >= 0)
         entry_offset(e, "begin", p->begin);
+    if (p->count >= 0)
         entry_offset(e, "count", p->count);
-    }
     entry_offset(e, "loss", p->loss[0]);
     entry_offset(e, "norm", p->norm[0]);
     entry_offset(e, "logits", p->logits);
@@ -129,6 +129,10 @@ void emit_generation(const Emitter *e)
     fputs("    .run_prefill = mg_prefill, .run_decode = mg_decode,\n", e->out);
     emit_entry(e, "prefill", p->prefill, outside_nodes(p, 4));
     emit_entry(e, "decode", p->decode, outside_nodes(p, 5));
+    if (p->spread) {
+        fputs("    .run_spread = mg_spread,\n", e->out);
+        emit_entry(e, "spread", p->spread, outside_nodes(p, 6));
+    }
     fprintf(e->out, "    .ncaches = %zu, .caches = (const mg_cache[]){", p->cache_buffer.n);
     for (size_t i = 0; i < p->cache_buffer.n; i++) {
         const Type *t = type_of(e->m, p->buffers.data[p->cache_buffer.data[i]].value);

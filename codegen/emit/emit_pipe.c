@@ -208,8 +208,8 @@ void emit_pipe(const Emitter *e, const Program *p, const char *entry)
 void emit_pipe_names(const Emitter *e)
 {
     Program *const *const programs = e->p->programs;
-    static const char *const entries[PLAN_PROGRAMS] = {"step",  "eval",    "sample",
-                                                       "round", "prefill", "decode"};
+    static const char *const entries[PLAN_PROGRAMS] = {"step",    "eval",   "sample", "round",
+                                                       "prefill", "decode", "spread"};
     if (e->m->layout.pipeline.axis)
         fprintf(e->out, "static const int32_t stage_layers[%zu];\n",
                 e->m->layout.pipeline.layers.n);

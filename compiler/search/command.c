@@ -76,9 +76,9 @@ static bool plain(const Options *o)
     return !pipeline_options(&rest) && !o->emit && !o->check && !o->plan && !o->frontier &&
            !o->fusion && !o->schedule && !o->trace && !o->memory && !o->print_after.n &&
            !o->time_passes && !o->from && !o->generate && !o->sequences && !o->prefill &&
-           !o->with_kernels && !o->cpu && !o->lora && !o->dora && !o->on && !o->objective &&
-           !o->packed && !o->allow_missing && !o->base && !o->type && !o->once && !o->serve &&
-           !o->bind && !o->launch && !o->elastic;
+           !o->choices && !o->with_kernels && !o->cpu && !o->lora && !o->dora && !o->on &&
+           !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type && !o->once &&
+           !o->serve && !o->bind && !o->launch && !o->elastic;
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */

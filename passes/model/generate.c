@@ -6,6 +6,10 @@
  * cache...
  *            @decode   the same with n = 1
  *
+ * With `group` G @prefill has a batch of one sequence for G of @decode's, and caches of its own,
+ * whose numbers follow on those of @decode: of a prompt that G texts begin with. Pass spread does
+ * the rest.
+ *
  * A position is computed from itself, and from what positions before it left in caches: keys and
  * values as attention takes them, the last elements of what is read behind (x[seq - 1]), the state
  * of a recurrence, how many positions chose an expert. What looks at later positions, or at all in
@@ -41,6 +45,8 @@ Dim generate_dim(const Generate *g, Dim d, Image image)
         d.name = g->seq;
     if (d.name == g->seq)
         d.size = g->n;
+    if (d.name == g->batch.name)
+        d.size = g->batch.size;
     for (size_t k = 0; k < g->resized.n; k++)
         if (g->resized.data[k].name == d.name)
             d.size = g->resized.data[k].size;
@@ -113,7 +119,7 @@ Value generate_cache(Generate *g, Frame *f, const Type *t, size_t *number)
         const Type stacked = type_stacked(t, f->loop->attrs.dim);
         return repeat_slice(g->m, f->loop, generate_cache(g, f->outer, &stacked, number));
     }
-    const FnArg arg = {.role = ARG_cache, .tensor = (uint32_t)g->left.n};
+    const FnArg arg = {.role = ARG_cache, .tensor = g->base + (uint32_t)g->left.n};
     *number = g->left.n;
     vec_push(g->tmp, &g->left, 0);
     vec_push(g->m->arena, &g->to->args, arg);
@@ -357,7 +363,7 @@ static Fn *made(Generate *g, const char *name)
     vec_push(m->arena, &g->to->results, from->results.data[0]);
     vec_push(m->arena, &g->to->body->results, build_as(&b, generate_each(g, &b, logits), t));
     for (size_t k = 0; k < g->left.n; k++) {
-        const FnResult r = {.role = RES_cache, .tensor = (uint32_t)k};
+        const FnResult r = {.role = RES_cache, .tensor = g->base + (uint32_t)k};
         vec_push(m->arena, &g->to->results, r);
         vec_push(m->arena, &g->to->body->results, g->left.data[k]);
     }
@@ -366,7 +372,8 @@ static Fn *made(Generate *g, const char *name)
     return g->to;
 }
 
-static Fn *make(Job *j, const Fn *from, const char *name, int64_t n)
+/* base: the number of its first cache; one of its sequences is `each` of @generate's. */
+static Fn *make(Job *j, const Fn *from, const char *name, int64_t n, uint32_t base, int64_t each)
 {
     Module *m = j->m;
     Generate g = {.m = m,
@@ -377,12 +384,13 @@ static Fn *make(Job *j, const Fn *from, const char *name, int64_t n)
                   .window = m->seq.size,
                   .n = n < m->seq.size ? n : m->seq.size,
                   .cuts = m->seq.size,
+                  .base = base,
                   .known = m->values.n};
     g.context =
         name_intern(m->names, arena_printf(m->arena, "%s.context", name_str(m->names, g.seq)));
     g.live = NEW_ARRAY(j->tmp, bool, m->values.n);
     const Type *logits = type_of(m, from->body->results.data[0]);
-    g.batch.size = logits->dims[type_find(logits, m->batch.name)].size;
+    g.batch.size = logits->dims[type_find(logits, m->batch.name)].size / each;
     mark(&g, from->body->results.data[0]);
     each_ins(from->body, look, &g);
     Fn *fn = g.why ? NULL : made(&g, name);
@@ -395,6 +403,14 @@ static Fn *make(Job *j, const Fn *from, const char *name, int64_t n)
     return NULL;
 }
 
+static uint32_t caches_of(const Fn *fn)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < fn->args.n; k++)
+        n += fn->args.data[k].role == ARG_cache;
+    return n;
+}
+
 PassStatus pass_generate(Job *j)
 {
     Module *m = j->m;
@@ -402,9 +418,12 @@ PassStatus pass_generate(Job *j)
     size_t kept = 0;
     if (!from)
         return PASS_ok;
-    Fn *prefill = make(j, from, "prefill", from->prefill);
-    Fn *decode = prefill ? make(j, from, "decode", 1) : NULL;
-    if (!decode)
+    Fn *decode = make(j, from, "decode", 1, 0, 1);
+    const uint32_t base = decode && from->group ? caches_of(decode) : 0;
+    Fn *prefill = decode
+                      ? make(j, from, "prefill", from->prefill, base, from->group ? from->group : 1)
+                      : NULL;
+    if (!prefill)
         return PASS_error;
     for (size_t k = 0; k < m->fns.n; k++)
         if (m->fns.data[k] != from)

@@ -56,6 +56,7 @@ typedef struct Generate {
     size_t known;           /* values there were */
     ValueMap image[IMAGES]; /* of a value of @generate */
     ValueMap given;         /* of its arguments but the tokens */
+    uint32_t base;          /* the number of its first cache */
     VEC(Name) alias;        /* names of the sequence but seq */
     VEC(Resized)
     resized;            /* dims that are as long as the sequence is, in some way: rows of experts */

@@ -7,7 +7,8 @@
  *
  * Values that are read of a cache through views, look-ups and joins are in halves, too; one that is
  * joined to these is rounded first, as it would be afterwards. A number is rounded once either way.
- * A cache that anything reads in f32 stays f32, in both functions. */
+ * A cache that anything reads in f32 stays f32, in both functions; with prompts that are read once
+ * for several texts the two have a cache each, which are in the same halves, or not. */
 #include "passes/model/halves.h"
 #include "passes/walk.h"
 
@@ -113,19 +114,24 @@ void halved_caches(Module *m, Arena *tmp)
     enum { FUNCTIONS = 2 };
     const char *const names[FUNCTIONS] = {"prefill", "decode"};
     Fn *fn[FUNCTIONS];
+    uint32_t first[FUNCTIONS];
     size_t caches = 0;
     for (int f = 0; f < FUNCTIONS; f++) {
         fn[f] = module_fn(m, names[f]);
         if (!fn[f])
             return;
+        first[f] = UINT32_MAX;
+        for (size_t k = 0; k < fn[f]->args.n; k++) {
+            const FnArg a = fn[f]->args.data[k];
+            caches += f == 0 && a.role == ARG_cache;
+            first[f] = a.role == ARG_cache && a.tensor < first[f] ? a.tensor : first[f];
+        }
     }
-    for (size_t k = 0; k < fn[0]->args.n; k++)
-        caches += fn[0]->args.data[k].role == ARG_cache;
     for (uint32_t number = 0; number < caches; number++) {
         const size_t values = m->values.n;
         Caches c = {.m = m, .member = NEW_ARRAY(tmp, bool, values), .good = true};
         for (int f = 0; f < FUNCTIONS; f++)
-            find(&c, fn[f], number);
+            find(&c, fn[f], first[f] + number);
         for (int f = 0; f < FUNCTIONS && c.good; f++)
             round_added(&c, fn[f]->body);
         for (size_t v = 0; v < values && c.good; v++)

@@ -487,6 +487,7 @@ Plan *plan_schedule(Module *m, const Device *device, bool compared, Arena *a)
     p->round = schedule_fn(&s, "round", 3);
     p->prefill = schedule_fn(&s, "prefill", 4);
     p->decode = schedule_fn(&s, "decode", 5);
+    p->spread = schedule_fn(&s, "spread", 6);
     arena_free(s.tmp);
     plan_times(p);
     count_flops(p->train);

@@ -34,7 +34,7 @@ static void no_io(Program *p)
         p->metric[k] = -1;
 }
 
-/* @prefill and @decode have one buffer for each number. */
+/* @prefill, @decode and @spread have one buffer for each number. */
 static int cache_buffer(Sched *s, uint32_t number, Value v)
 {
     while (s->p->cache_buffer.n <= number)
@@ -100,6 +100,8 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
             p->batch = type_elements(t) / p->window;
             p->rows = rows_of(s->m, p, t->dims[t->rank - 2].size);
         }
+        if (a.role == ARG_count && !p->batch) /* of @spread, which has no tokens */
+            p->batch = p->rows = type_elements(type_of(s->m, v));
         s->loc[v] = loc_dense((uint32_t)b, type_of(s->m, v));
     }
 }

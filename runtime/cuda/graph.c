@@ -109,11 +109,16 @@ static void replay(mg_run *r, const graph *g)
 
 void rt_device_run(mg_run *r, rt_program which)
 {
-    void (*const program[])(mg_run *) = {
-        r->step, r->eval, r->sample, r->round, r->program->run_prefill, r->program->run_decode};
+    void (*const program[])(mg_run *) = {r->step,
+                                         r->eval,
+                                         r->sample,
+                                         r->round,
+                                         r->program->run_prefill,
+                                         r->program->run_decode,
+                                         r->program->run_spread};
     const mg_program *p = r->program;
-    const int64_t nodes[] = {p->step.nodes,  p->eval.nodes,    p->sample.nodes,
-                             p->round.nodes, p->prefill.nodes, p->decode.nodes};
+    const int64_t nodes[] = {p->step.nodes,    p->eval.nodes,   p->sample.nodes, p->round.nodes,
+                             p->prefill.nodes, p->decode.nodes, p->spread.nodes};
     rt_graphs *all = r->cuda->graphs;
     graph *g = &all->of[which];
     if (r->watch || g->state == FRESH || g->state == PLAIN) {

@@ -110,8 +110,9 @@ void rt_ranks_share(mg_run *r, void *what, int64_t bytes)
 
 void rt_places_tell(mg_run *r, int rank)
 {
-    const mg_entry *all[] = {&r->program->step,  &r->program->eval,    &r->program->sample,
-                             &r->program->round, &r->program->prefill, &r->program->decode};
+    const mg_program *p = r->program;
+    const mg_entry *all[] = {&p->step,    &p->eval,   &p->sample, &p->round,
+                             &p->prefill, &p->decode, &p->spread};
     for (int i = 0; i < RT_PROGRAMS; i++)
         for (int k = 0; k < all[i]->nplaces; k++) {
             int32_t place = rt_place_of(r->program, rank, all[i]->place[k].axes);

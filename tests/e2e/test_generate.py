@@ -48,6 +48,27 @@ class Generate(mgctest.Case):
         self.assertEqual(logits.err, "")
         self.assertEqual(len(self.says("--sample", 200, "--prompt", "x" * 120, "--temperature", 0).out) > 200, True)  # more than 128
 
+    def test_groups(self):
+        """--choices G: a prompt is read once for G texts, which are, in f64, those of a program that reads it for each; also of
+        recurrences, whose rest of a prompt is read one by one, of rings, of experts that count, and of texts that outgrow their room."""
+        prompts = [PROMPTS[0], "And God said, Let there be light: and there was light. And God saw", "abc"]
+        for model in mgctest.some(MODELS, 2):
+            self.program(model, "--precision", "f64", "--prefill", 16, "--sequences", 12, "--choices", 4, out="many")
+            self.program(model, "--precision", "f64", "--prefill", 16, "--sequences", 12, out="each")
+            self.says("--sample", 1, "--export", "w-" + model, program="./each")
+            args = ("--init", "w-" + model, "--top-k", 20, "--sample", 90 if model == "llama_mini" else 30)
+            many = self.says(*args, *(x for p in prompts for x in ("--prompt", p)), program="./many").out
+            each = self.says(*args, *(x for p in prompts for _ in range(4) for x in ("--prompt", p)), program="./each").out
+            self.assertEqual(many, each, model)
+            self.assertEqual(len(set(many.split("== ")[1:])), 12)
+        for wrong, why in ((("--chat",), "4 times"), (("--sample", 3) + 4 * ("--prompt", "x"), "3 texts at once"),
+                           (("--sample", 3, "--logits", "l"), "--choices")):
+            self.assertIn(why, self.says(*wrong, program="./many", code=2).err)
+        r = self.mgc(f"{mgctest.SOURCE}/models/llama_mini.mg", "--generate", "--check", "--sequences", 6, "--choices", 4)
+        self.assertIn("MG0600", r.err)
+        self.assertIn("--sequences 8", r.err)
+        self.assertEqual(self.mgc(f"{mgctest.SOURCE}/models/llama_mini.mg", "--choices", 2, "--check").returncode, 2)
+
     def test_chat(self):
         """A line is answered, and the text goes on: as if both lines and the first answer were the prompt."""
         self.program("llama_mini")

@@ -115,6 +115,20 @@ class Speech(mgctest.Case):
         both = self.text(ids + more, "hf/tokenizer.model")
         self.assertEqual(self.says("--init", "hf", "--sample", 30, "--prompt", "In the beginning", *GREEDY).out, screen(both[len("In the beginning"):]) + "\n")
 
+    def test_choices(self):
+        """--batch of a program of groups: each record is answered as often; answer j of record i is that of its line alone, with the seed of its number."""
+        self.model("--sequences", 4, "--choices", 2, "--precision", "f64")
+        self.tokenizer()
+        records = [{"prompt": "In the beginning God"}, {"prompt": "a"}, {"messages": [{"role": "user", "content": "Why?"}]}]
+        got = self.answers(records, "--seed", 5, "--sample", 12)
+        self.assertEqual([(x["record"], x["choice"]) for x in got], [(i, j) for i in range(3) for j in range(2)])
+        self.assertEqual(len({x["answer"] for x in got}), 6)
+        self.model("--precision", "f64")
+        for x in got:
+            i, j = x["record"], x.pop("choice")
+            one, = self.answers(records[i:i + 1], "--seed", 5 + 2 * i + j, "--sample", 12)
+            self.assertEqual(one | {"record": i}, x)
+
     def test_ends(self):
         """eos_token_id of generation_config.json (a number or a list) and of config.json; a stop of several tokens is not shown."""
         self.model()

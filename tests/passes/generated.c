@@ -14,11 +14,11 @@
 enum { TEXTS = GENERATED_TEXTS };
 
 static Module *elaborate(Model *t, const char *path, const char *text, const char *const *define,
-                         int64_t sequences)
+                         int64_t sequences, int64_t group)
 {
     const uint32_t file = diag_add_file(t->m->diag, path, text, strlen(text));
     ElaborateOptions o = {
-        .define = define, .sequences = sequences, .precision = "f64", .prefill = 4};
+        .define = define, .sequences = sequences, .group = group, .precision = "f64", .prefill = 4};
     while (define && o.ndefine < 12 && define[o.ndefine])
         o.ndefine++;
     Diag *d = t->m->diag;
@@ -27,11 +27,11 @@ static Module *elaborate(Model *t, const char *path, const char *text, const cha
     return ast ? mg_elaborate(t->a, names, d, ast, &o) : NULL;
 }
 
-bool generated_open(Model *t, const char *path, const char *text, const char *const *define,
-                    int64_t sequences, int64_t head)
+static bool open(Model *t, const char *path, const char *text, const char *const *define,
+                 int64_t sequences, int64_t group, int64_t head)
 {
     model_open(t);
-    Module *m = elaborate(t, path, text, define, sequences);
+    Module *m = elaborate(t, path, text, define, sequences, group);
     if (!m)
         return false;
     t->m = m;
@@ -41,7 +41,21 @@ bool generated_open(Model *t, const char *path, const char *text, const char *co
     if (sequences && try_pass(t, pass_generate) != PASS_ok)
         return false;
     must_pass(t, pass_precision);
+    if (group)
+        must_pass(t, pass_spread);
     return true;
+}
+
+bool generated_open(Model *t, const char *path, const char *text, const char *const *define,
+                    int64_t sequences, int64_t head)
+{
+    return open(t, path, text, define, sequences, 0, head);
+}
+
+bool generated_open_shared(Model *t, const char *path, const char *text, const char *const *define,
+                           int64_t head)
+{
+    return open(t, path, text, define, TEXTS, TEXTS, head);
 }
 
 /* The tokens of the texts, as they are now. */
@@ -97,15 +111,15 @@ static Tensor64 *whole_arguments(Model *t, const Fn *fn, const Texts *s, int tex
 
 /* Caches of the texts, the same of @prefill and @decode. */
 typedef struct Caches {
-    Tensor64 at[32];
+    Tensor64 at[64];
 } Caches;
 
 static Tensor64 *call(Model *t, const Fn *fn, const Texts *s, const int64_t *begin,
                       const int64_t *count, Caches *c)
 {
     Tensor64 *args = arguments(t, fn), *tokens = argument(fn, args, ARG_tokens);
-    const int64_t n = tokens->type.dims[1].size;
-    for (int text = 0; text < TEXTS; text++) {
+    const int64_t n = tokens->type.dims[1].size, rows = tokens->type.dims[0].size;
+    for (int text = 0; text < rows; text++) {
         argument(fn, args, ARG_begin)->data[text] = (double)begin[text];
         argument(fn, args, ARG_count)->data[text] = (double)count[text];
         for (int64_t k = 0; k < n; k++) /* what is behind is no token, and has no effect */
@@ -164,6 +178,67 @@ Generated generated_compare(Model *t, Model *whole, int turns, uint64_t seed)
         }
         const Tensor64 *z = call(t, fn, &s, begin, count, &caches);
         const int64_t row = z[0].type.dims[1].size; /* the vocabulary, perhaps padded */
+        for (int k = 0; k < TEXTS; k++) {
+            begin[k] += count[k];
+            g.tokens += count[k];
+            if (count[k])
+                compare_text(whole, &s, k, begin[k] - 1, z[0].data + k * row, &g);
+        }
+    }
+    return g;
+}
+
+/* Gives texts that are told to what the prompt left. */
+static void spread(Model *t, const bool *taken, Caches *c)
+{
+    const Fn *fn = module_fn(t->m, "spread");
+    if (!fn) /* there are no caches */
+        return;
+    Tensor64 *args = arguments(t, fn);
+    for (int text = 0; text < TEXTS; text++)
+        argument(fn, args, ARG_count)->data[text] = taken[text];
+    for (size_t i = 0; i < fn->args.n; i++)
+        if (fn->args.data[i].role == ARG_cache && c->at[fn->args.data[i].tensor].data)
+            args[i].data = c->at[fn->args.data[i].tensor].data;
+    const Tensor64 *results = run_fn(t, fn, args);
+    for (size_t i = 0; i < fn->results.n; i++)
+        c->at[fn->results.data[i].tensor] = results[i];
+}
+
+Generated generated_compare_shared(Model *t, Model *whole, int turns, uint64_t seed)
+{
+    Generated g = {0};
+    Caches caches = {0};
+    const Fn *prefill = module_fn(t->m, "prefill"), *decode = module_fn(t->m, "decode");
+    const int64_t most = t->m->seq.size;
+    const int64_t window = argument(prefill, arguments(t, prefill), ARG_tokens)->type.dims[1].size;
+    static const bool taken[TEXTS] = {true, false, true};
+    uint64_t state = seed;
+    Texts s = texts_of(t);
+    int64_t read = 0, prompt = 1 + draw_int(&state, (int)most - 1);
+    if (prefill->whole)
+        prompt -= prompt % window;
+    for (int text = 0; text < TEXTS; text++)
+        for (int64_t at = 0; at < prompt && taken[text]; at++)
+            s.token[text][at] = s.token[0][at];
+    for (int64_t count; read < prompt; read += count) {
+        count = prefill->whole ? window : 1 + draw_int(&state, (int)window);
+        count = count < prompt - read ? count : prompt - read;
+        const Tensor64 *z = call(t, prefill, &s, &read, &count, &caches);
+        compare_text(whole, &s, 0, read + count - 1, z[0].data, &g);
+        g.tokens += count;
+    }
+    if (prompt)
+        spread(t, taken, &caches);
+    int64_t begin[TEXTS] = {0};
+    for (int text = 0; text < TEXTS; text++)
+        begin[text] = taken[text] ? prompt : 0;
+    for (int turn = 0; turn < turns; turn++) {
+        int64_t count[TEXTS];
+        for (int k = 0; k < TEXTS; k++)
+            count[k] = begin[k] < most && draw_int(&state, 4) > 0;
+        const Tensor64 *z = call(t, decode, &s, begin, count, &caches);
+        const int64_t row = z[0].type.dims[1].size;
         for (int k = 0; k < TEXTS; k++) {
             begin[k] += count[k];
             g.tokens += count[k];

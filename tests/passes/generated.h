@@ -12,6 +12,11 @@
 bool generated_open(Model *t, const char *path, const char *text, const char *const *define,
                     int64_t sequences, int64_t head);
 
+/* The same of texts that begin with one prompt, which is read once for all of them: pass spread is
+ * run, too. */
+bool generated_open_shared(Model *t, const char *path, const char *text, const char *const *define,
+                           int64_t head);
+
 /* How far calls are from whole windows. */
 typedef struct Generated {
     double worst;   /* relative to the larger of 1 and the logit */
@@ -24,5 +29,8 @@ typedef struct Generated {
  * caches can be cut back, some are, and go on with other tokens. Results live in the models. */
 enum { GENERATED_TEXTS = 3 };
 Generated generated_compare(Model *generates, Model *whole, int turns, uint64_t seed);
+/* A prompt is read by calls of @prefill; @spread brings it to all texts but one, which begins with
+ * other tokens; then all go on by @decode. */
+Generated generated_compare_shared(Model *generates, Model *whole, int turns, uint64_t seed);
 
 #endif

@@ -59,6 +59,13 @@ static void same_logits(const char *path, const char *text, const char *const *d
     assert_true(g.tokens > 8);
     cuts += g.cuts;
     model_close(&t);
+    if (!generated_open_shared(&t, path, text, define, head))
+        fail_msg("%s: %s", path, model_messages(&t));
+    const Generated shared = generated_compare_shared(&t, &u, 6, 3);
+    if (!(shared.worst < 1e-12))
+        fail_msg("%s: logits behind a prompt that texts share are off by %.1e", path, shared.worst);
+    assert_true(shared.tokens > 8);
+    model_close(&t);
     model_close(&u);
 }
 

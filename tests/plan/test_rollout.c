@@ -1,6 +1,7 @@
 /* A program that learns what it generates: @prefill and @decode beside @train and @eval, in one
  * plan. All of them compute what the interpreter does, caches lie over what a step has, and the
- * proof sees caches that lie where something is alive. */
+ * proof sees caches that lie where something is alive. @spread gives texts what their prompts left.
+ */
 #include "tests/plan/trial.h"
 #include "passes/passes.h"
 
@@ -54,6 +55,60 @@ static void computes(void **state)
     model_close(&t);
 }
 
+static Tensor64 *cache_in(const Run *run, uint32_t number)
+{
+    for (size_t k = 0; k < run->fn->args.n; k++)
+        if (run->fn->args.data[k].role == ARG_cache && run->fn->args.data[k].tensor == number)
+            return &run->args[k];
+    fail_msg("no cache %u", number);
+    return NULL;
+}
+
+/* Texts 0, 2 and 3 of four take what their prompt left, of two texts each; text 1 keeps its own. */
+static void spreads(void **state)
+{
+    (void)state;
+    static const int take[] = {1, 0, 1, 1};
+    enum { TEXTS = 4, GROUP = 2 };
+    Model t;
+    open_model(&t, &small, DT_f64);
+    lower_physical(&t);
+    Plan *p = plan_for(&t, &test_device);
+    must_hold(p);
+    Run run = interpret(&t, "spread", 5);
+    assert_non_null(run.fn);
+    assert_int_equal(run.fn->args.data[0].role, ARG_count);
+    for (int k = 0; k < TEXTS; k++)
+        run.args[0].data[k] = take[k];
+    run.results = run_fn(&t, run.fn, run.args);
+    unsigned char *arena = malloc((size_t)p->arena_bytes);
+    Tensor64 *planned = NEW_ARRAY(t.a, Tensor64, run.fn->results.n);
+    size_t which;
+    assert_true(run_planned(&t, p, &run, arena, planned, NULL, NULL));
+    assert_true(worst_difference(run.fn, planned, run.results, &which) <= 0);
+    assert_int_equal(run.fn->results.n, 2);
+    for (uint32_t c = 0; c < 2; c++) {
+        const Tensor64 *own = cache_in(&run, c), *of_prompt = cache_in(&run, 2 + c);
+        const int at = type_find(&own->type, t.m->batch.name);
+        int64_t inner = 1, outer = 1;
+        assert_int_equal(own->type.dims[at].size, TEXTS);
+        assert_int_equal(of_prompt->type.dims[at].size, TEXTS / GROUP);
+        for (int k = 0; k < own->type.rank; k++)
+            *(k < at ? &outer : &inner) *= k == at ? 1 : own->type.dims[k].size;
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t k = 0; k < TEXTS; k++)
+                for (int64_t i = 0; i < inner; i++) {
+                    const int64_t mine = (o * TEXTS + k) * inner + i;
+                    const double want =
+                        take[k] ? of_prompt->data[(o * (TEXTS / GROUP) + k / GROUP) * inner + i]
+                                : own->data[mine];
+                    assert_true(run.results[c].data[mine] == want);
+                }
+    }
+    free(arena);
+    model_close(&t);
+}
+
 static void shares(void **state)
 {
     (void)state;
@@ -81,7 +136,7 @@ static void shares(void **state)
                 assert_false(overlap(a, b));
         }
     }
-    assert_int_equal(caches, 2);
+    assert_int_equal(caches, 4); /* keys and values, of texts and of prompts */
     assert_true(over_step > 0);
     model_close(&t);
 }
@@ -154,7 +209,7 @@ static void lies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(computes), cmocka_unit_test(shares),
-                                       cmocka_unit_test(lies)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(computes), cmocka_unit_test(spreads),
+                                       cmocka_unit_test(shares), cmocka_unit_test(lies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

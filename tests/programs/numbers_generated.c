@@ -49,23 +49,33 @@ static bool compare_ranks(const char *text)
     return true;
 }
 
+/* Unless the logits of a token are off by no more than rounding explains. */
+static void judge(Model *whole, const Generated *g, const char *what)
+{
+    if (g->worst <= BOUND)
+        return;
+    const Fn *fn = module_fn(whole->m, "sample");
+    const double *size = noise(whole, fn, g->args, run_fn(whole, fn, g->args));
+    if (!(g->worst <= BOUND * size[0]))
+        differs(what, g->worst);
+}
+
 void compare_generated(const char *text, double work, Shared *s)
 {
     enum { TURNS = 6 };
     const double WORK_MAX = 1e5;
     const int64_t head = (int64_t)(strlen(text) % 2); /* of some, rows are longer than tiles */
-    Model generates, whole;
+    Model generates, shares, whole;
     if (!(work <= WORK_MAX) || !strstr(text, ORDERED) ||
         !generated_open(&generates, "program.mg", text, NULL, GENERATED_TEXTS, head) ||
         !generated_open(&whole, "program.mg", text, NULL, 0, 0))
         return;
     const Generated g = generated_compare(&generates, &whole, TURNS, 5);
-    if (!(g.worst <= BOUND)) {
-        const Fn *fn = module_fn(whole.m, "sample");
-        const double *size = noise(&whole, fn, g.args, run_fn(&whole, fn, g.args));
-        if (!(g.worst <= BOUND * size[0]))
-            differs("a generated token's logits", g.worst);
-    }
+    judge(&whole, &g, "a generated token's logits");
+    if (!generated_open_shared(&shares, "program.mg", text, NULL, head))
+        differs("a program whose texts share a prompt", 1);
+    const Generated behind = generated_compare_shared(&shares, &whole, TURNS, strlen(text));
+    judge(&whole, &behind, "the logits of a token behind a prompt that texts share");
     s->compared |= g.tokens ? COMPARED_generated : 0;
     s->compared |= compare_ranks(text) ? COMPARED_ranks : 0;
 }
