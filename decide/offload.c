@@ -158,7 +158,8 @@ static Tried try_kept(const Module *m, const Device *d, const KeepPlan *kept)
     return t;
 }
 
-/* What layers keep best, or where nothing fits, what needs least, which says what the way lacks. */
+/* Tries a way with what layers keep best, or where nothing fits, with what needs least, which says
+ * what the way lacks. */
 static Tried try_best(const Module *m, const Device *d, Arena *a, const KeepPlan **kept)
 {
     Arena *tmp = arena_new();

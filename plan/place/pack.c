@@ -1,6 +1,6 @@
-/* pack.c - the best of several greedy orders, each putting an item at the lowest offset that is free
- * of the items that it meets (first fit) or into the tightest gap (best fit). Where that is not
- * enough, each order is squeezed (squeeze.c). See pack.h. */
+/* pack.c - the best of several greedy orders, each putting an item at the lowest offset that is
+ * free of the items that it meets (first fit) or into the tightest gap (best fit). Where that is
+ * not enough, each order is squeezed (squeeze.c). See pack.h. */
 #include "plan/place/pack.h"
 
 #include <stdlib.h>

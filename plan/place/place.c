@@ -1,8 +1,8 @@
 /* place.c - offsets in the arena: persistent buffers first, then what each program needs between.
  *
  * The programs (step, eval, sample, round) never run at once, so their transient parts overlap.
- * Within one, buffers alive at the same time may not: they are packed (pack.h), as near as that comes
- * to the largest live set, which is a lower bound. Both numbers are in the plan.
+ * Within one, buffers alive at the same time may not: they are packed (pack.h), as near as that
+ * comes to the largest live set, which is a lower bound. Both numbers are in the plan.
  *
  * All ranks have one arena's offsets. What is on the first rank of a pipeline alone and what is on
  * the last alone may lie in the same bytes; a peak is that of the rank that needs most. */

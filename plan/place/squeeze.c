@@ -29,7 +29,8 @@ struct Meetings {
 
 /* Counts for each item what it meets, given items by their first actions. met: where count[] says,
  * they are written there, too; NULL: they are not. */
-static void each_pair(const Item *const *by_first, size_t n, const Item *base, size_t *count, uint32_t *met)
+static void each_pair(const Item *const *by_first, size_t n, const Item *base, size_t *count,
+                      uint32_t *met)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t k = i + 1; k < n && by_first[k]->first <= by_first[i]->last; k++) {
@@ -56,8 +57,7 @@ Meetings *squeeze_open(const Item *item, size_t n, Arena *a)
     Meetings *s = NEW(a, Meetings);
     const Item **by_first = NEW_ARRAY(a, const Item *, n + 1);
     size_t *count = NEW_ARRAY(a, size_t, n + 1);
-    *s = (Meetings){
-        .n = n, .spot = NEW_ARRAY(a, Spot, n + 1), .from = NEW_ARRAY(a, size_t, n + 1)};
+    *s = (Meetings){.n = n, .spot = NEW_ARRAY(a, Spot, n + 1), .from = NEW_ARRAY(a, size_t, n + 1)};
     for (size_t k = 0; k < n; k++)
         by_first[k] = &item[k];
     qsort(by_first, n, sizeof *by_first, earlier);
@@ -121,7 +121,7 @@ static void list_all(Meetings *s)
     arena_free(tmp);
 }
 
-/* What is before an item, by offset: few of them have moved since that was asked last. */
+/* Sorts the n items of a list by offset; few of them have moved since that was done last. */
 static void sort_before(const Meetings *s, uint32_t *list, size_t n)
 {
     for (size_t k = 1; k < n; k++) {
@@ -239,8 +239,7 @@ int64_t squeeze(Meetings *s, const Item *item, uint32_t *order, int64_t top, int
         return top;
     s->order = order;
     for (size_t k = 0; k < s->n; k++)
-        s->spot[k] =
-            (Spot){.begin = item[k].offset, .end = item[k].offset + item[k].bytes};
+        s->spot[k] = (Spot){.begin = item[k].offset, .end = item[k].offset + item[k].bytes};
     list_all(s);
     uint32_t high = highest(s, &end);
     for (int iteration = 0; iteration < ITERATIONS && top > enough; iteration++) {

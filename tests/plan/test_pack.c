@@ -29,7 +29,9 @@ static size_t random_items(Item item[MOST])
         item[k] = (Item){.number = (uint32_t)k,
                          .first = first,
                          .last = first + length,
-                         .at = below(6) ? AT_ALL : below(2) ? AT_FIRST : AT_LAST,
+                         .at = below(6)   ? AT_ALL
+                               : below(2) ? AT_FIRST
+                                          : AT_LAST,
                          .bytes = below(20) ? 1 + below(below(3) ? 9 : 500) : 0};
     }
     return n;
@@ -59,8 +61,8 @@ static int64_t lowest_free(const Item *item, const uint32_t *order, size_t k)
         bool is_free = best < 0 || at < best;
         for (size_t i = 0; i < k && is_free; i++) {
             const Item *x = &item[order[i]];
-            is_free = !items_meet(x, it) || x->offset >= at + it->bytes ||
-                      x->offset + x->bytes <= at;
+            is_free =
+                !items_meet(x, it) || x->offset >= at + it->bytes || x->offset + x->bytes <= at;
         }
         best = is_free ? at : best;
     }
