@@ -407,11 +407,12 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
     return kept;
 }
 
-int64_t frontier_bytes(const Module *m, const Device *d, const KeepPlan *kept, int64_t *persistent,
-                       int64_t *outside)
+/* As frontier_bytes; the plan is left in `ask`, if that has room for it. */
+static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept,
+                          int64_t *persistent, int64_t *outside, KeepAsk *ask)
 {
     const Ins *loops[KEEP_LOOPS];
-    Arena *tmp = arena_new();
+    Arena *tmp = ask->a ? ask->a : arena_new();
     Plan *p = frontier_plan(m, d, kept, NULL, tmp);
     KeepPrice price;
     int64_t bytes = p ? plan_bytes(p) : -1;
@@ -419,8 +420,17 @@ int64_t frontier_bytes(const Module *m, const Device *d, const KeepPlan *kept, i
         *persistent = plan_bytes(p) - p->arena_bytes + p->persistent_bytes;
     if (p && outside && keep_price(p, keep_loops(m, loops, KEEP_LOOPS), tmp, &price))
         *outside = price.outside;
-    arena_free(tmp);
+    ask->plan = ask->a ? p : NULL;
+    if (!ask->a)
+        arena_free(tmp);
     return bytes;
+}
+
+int64_t frontier_bytes(const Module *m, const Device *d, const KeepPlan *kept, int64_t *persistent,
+                       int64_t *outside)
+{
+    KeepAsk nobody = {0};
+    return bytes_with(m, d, kept, persistent, outside, &nobody);
 }
 
 KeepFit frontier_fit(const Device *d, int64_t bytes, int64_t budget, int64_t persistent)
@@ -453,15 +463,19 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
 {
     KeepAsk nobody = {0};
     ask = ask ? ask : &nobody;
+    ask->plan = NULL;
     KeepFit *fit = &ask->fit;
     if (m->layout.pipeline.axis)
         return frontier_alike(m, d, a, fit);
     int64_t budget = plan_budget(m, d), persistent = 0, outside = 0;
-    int64_t bytes = frontier_bytes(m, d, NULL, &persistent, &outside);
+    int64_t bytes = bytes_with(m, d, NULL, &persistent, &outside, ask);
     const bool offloads = m->layout.offload[OFFLOAD_kept] != LEVEL_device;
     *fit = frontier_fit(d, bytes, budget, persistent);
-    if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda && !offloads)
-        return frontier_more(m, d, a);
+    if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda && !offloads) {
+        const KeepPlan *more = frontier_more(m, d, a);
+        ask->plan = more ? NULL : ask->plan;
+        return more;
+    }
     if ((bytes <= budget && !offloads) || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
     if (ask->must_fit && persistent + outside > budget)
@@ -475,13 +489,15 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
         KeepChoice c;
         if (!choose(f, limit, &c)) {
             /* The error that follows is to show the least there is. */
-            if (!ask->must_fit && choose_least(f, INT64_MAX / 4, &c))
+            if (!ask->must_fit && choose_least(f, INT64_MAX / 4, &c)) {
                 kept = frontier_kept(f, &c, a);
+                ask->plan = NULL;
+            }
             *fit = KEEP_too_large;
             break;
         }
         kept = frontier_kept(f, &c, a);
-        bytes = frontier_bytes(m, d, kept, &persistent, NULL);
+        bytes = bytes_with(m, d, kept, &persistent, NULL, ask);
         *fit = frontier_fit(d, bytes, budget, persistent);
         if (bytes < 0 || bytes <= budget)
             break;

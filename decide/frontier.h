@@ -92,7 +92,9 @@ typedef enum KeepFit {
 
 typedef struct KeepAsk {
     bool must_fit; /* in: what does not fit is not looked for */
+    Arena *a;      /* in: for `plan`; NULL: that is not wanted */
     KeepFit fit;   /* out */
+    Plan *plan;    /* out: frontier_plan of what was chosen; NULL: it was not made */
 } KeepAsk;
 
 /* Chooses what the repeats of a module keep: the fastest choice that fits its device and its

@@ -34,15 +34,20 @@ static Plan *plan_of(const Module *module, const Device *d, int64_t logits, Aren
     return job.plan;
 }
 
+static bool judge(const Plan *p, int64_t logits, Try *t)
+{
+    const Program *g = !p ? NULL : p->train ? p->train : p->eval;
+    if (g)
+        *t = (Try){logits, plan_bytes(p) <= plan_budget(p->module, p->device), g->seconds};
+    return g;
+}
+
 static bool try(const Module *m, const Device *d, int64_t logits, Try *t)
 {
     Arena *tmp = arena_new();
-    const Plan *p = plan_of(m, d, logits, tmp);
-    const Program *g = !p ? NULL : p->train ? p->train : p->eval;
-    if (g)
-        *t = (Try){logits, plan_bytes(p) <= plan_budget(m, d), g->seconds};
+    const bool judged = judge(plan_of(m, d, logits, tmp), logits, t);
     arena_free(tmp);
-    return g;
+    return judged;
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -50,9 +55,10 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Bytes of all logits of the longest head, of one row, and of those that the default has at once.
- * False: there is no head. */
-static bool measure(const Module *m, const Device *d, int64_t *all, int64_t *row, int64_t *usual)
+/* Bytes of all logits of the longest head, of one row, and of those that the default has at once;
+ * and the default, tried. False: there is no head. */
+static bool measure(const Module *m, const Device *d, int64_t *all, int64_t *row, int64_t *usual,
+                    Try *t)
 {
     Arena *tmp = arena_new();
     const Plan *p = plan_of(m, d, 0, tmp);
@@ -69,6 +75,7 @@ static bool measure(const Module *m, const Device *d, int64_t *all, int64_t *row
             *all = larger(*all, one * a->head.xent.rows);
             *usual = larger(*usual, one * a->head.chunk);
         }
+    judge(p, 0, t);
     arena_free(tmp);
     return *all > 0;
 }
@@ -121,13 +128,14 @@ static int last_as_good(Tries *all, int first)
 void logits_choose(Module *m, const Device *d)
 {
     Tries all = {.m = m, .d = d};
-    Try t = {0};
+    Try t = {0}, by_default = {0};
     int64_t most, row, usual, bytes;
-    if (d->target != TARGET_cuda || !measure(m, d, &most, &row, &usual))
+    if (d->target != TARGET_cuda || !measure(m, d, &most, &row, &usual, &by_default))
         return;
     for (bytes = most; bytes > usual && all.n < TRIES - 1; bytes = (bytes + 1) / 2)
         all.t[all.n++].logits = bytes;
-    all.t[all.n++].logits = 0;
+    all.tried[all.n] = true;
+    all.t[all.n++] = by_default;
     const int first = first_that_fits(&all);
     m->layout.logits = first < all.n ? all.t[last_as_good(&all, first)].logits : 0;
     for (bytes = usual / 2; first == all.n && !t.fits && bytes > LEAST_ROWS * row / 2; bytes /= 2)

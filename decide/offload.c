@@ -134,11 +134,9 @@ static bool open_to_keep(const Module *m)
     return m->layout.recompute == RECOMPUTE_auto && module_fn(m, "train");
 }
 
-/* A way, planned with what the backward part keeps. */
-static Tried try_kept(const Module *m, const Device *d, const KeepPlan *kept)
+/* A plan of a way, judged. */
+static Tried judged(Plan *p, const Module *m, const Device *d)
 {
-    Arena *tmp = arena_new();
-    Plan *p = frontier_plan(m, d, kept, NULL, tmp);
     Tried t = {.fits = fits(p, m, d)};
     if (p)
         count(p, &t);
@@ -148,6 +146,30 @@ static Tried try_kept(const Module *m, const Device *d, const KeepPlan *kept)
         t.seconds = p->train->seconds;
         t.again = p->train->again;
     }
+    return t;
+}
+
+/* A way, planned with what the backward part keeps. */
+static Tried try_kept(const Module *m, const Device *d, const KeepPlan *kept)
+{
+    Arena *tmp = arena_new();
+    const Tried t = judged(frontier_plan(m, d, kept, NULL, tmp), m, d);
+    arena_free(tmp);
+    return t;
+}
+
+/* Tries a way with what layers keep best, or where nothing fits, with what needs least, which says
+ * what the way lacks. */
+static Tried try_best(const Module *m, const Device *d, Arena *a, const KeepPlan **kept)
+{
+    Arena *tmp = arena_new();
+    KeepAsk ask = {.must_fit = true, .a = tmp};
+    *kept = frontier_choose(m, d, a, &ask);
+    if (ask.fit != KEEP_fits && !*kept) {
+        *kept = frontier_nothing(m, a);
+        ask.plan = NULL;
+    }
+    const Tried t = ask.plan ? judged(ask.plan, m, d) : try_kept(m, d, *kept);
     arena_free(tmp);
     return t;
 }
@@ -165,12 +187,7 @@ static Tried try(const Module *module, const Device *d, const Way *w, Arena *a,
     *kept = NULL;
     if (open && w->level[OFFLOAD_kept])
         least = try_kept(m, d, frontier_nothing(m, tmp));
-    KeepAsk ask = {.must_fit = true};
-    if (least.fits && open)
-        *kept = frontier_choose(m, d, a, &ask);
-    if (least.fits && open && ask.fit != KEEP_fits && !*kept)
-        *kept = frontier_nothing(m, a); /* what it lacks, at least */
-    t = least.fits ? try_kept(m, d, *kept) : least;
+    t = !least.fits ? least : open ? try_best(m, d, a, kept) : try_kept(m, d, NULL);
     t.least = least.seconds;
     arena_free(tmp);
     return t;

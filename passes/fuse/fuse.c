@@ -166,6 +166,7 @@ static void index_region(Fuse *f)
     f->owner = NEW_ARRAY(f->tmp, Cluster *, f->n);
     f->holders = arena_array(f->tmp, (size_t)f->n, sizeof *f->holders);
     f->mark = NEW_ARRAY(f->tmp, int, f->n);
+    f->look = NEW_ARRAY(f->tmp, int, f->n + 1);
     for (size_t i = 0; i < f->m->values.n; i++)
         f->at[i] = -1;
     for (int i = 0; i < f->n; i++) {

@@ -66,6 +66,7 @@ typedef struct Fuse {
     Holders *holders;        /* per position: every cluster that computes it, gone ones included */
     int *mark;               /* per position that stands alone: of the last walk that came by */
     int walk;                /* number of the last walk */
+    int *look;               /* per position: of the last look at a set that has it; [n]: looks */
     struct Delays *delays;   /* NULL: nothing is sent that could be made earlier */
     VEC(Cluster *) clusters; /* in order of creation, gone ones included */
 } Fuse;

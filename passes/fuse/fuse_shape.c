@@ -50,16 +50,27 @@ static DimList dims_of(const Type *t)
     return l;
 }
 
-/* False if there is no room, or a dim would have two sizes. */
-static bool dims_join(DimList *l, const DimList *more)
+/* Adds a type's dims but one. False if there is no room, or a dim would have two sizes. */
+static bool dims_join(DimList *l, const Type *t, Name but)
 {
-    for (int i = 0; i < more->n; i++) {
-        if (has(l, more->dim[i]))
+    for (int i = 0; i < t->rank; i++) {
+        if ((but && t->dims[i].name == but) || has(l, t->dims[i]))
             continue;
-        if (l->n == MAX_RANK || dims_have(l, more->dim[i].name))
+        if (l->n == MAX_RANK || dims_have(l, t->dims[i].name))
             return false;
-        l->dim[l->n++] = more->dim[i];
+        l->dim[l->n++] = t->dims[i];
     }
+    return true;
+}
+
+/* Has a type the dims of a list, and no others? */
+static bool has_dims(const Type *t, const DimList *l)
+{
+    if (t->rank != l->n)
+        return false;
+    for (int i = 0; i < l->n; i++)
+        if (!has(l, t->dims[i]))
+            return false;
     return true;
 }
 
@@ -101,6 +112,12 @@ typedef struct Look {
     bool reduces, rotates;
 } Look;
 
+/* Is what stands at a position in the cluster? */
+static bool is_member(const Look *l, int at)
+{
+    return l->f->look[at] == l->f->look[l->f->n];
+}
+
 static bool reduction(const Ins *i)
 {
     return i->op == OP_sum || i->op == OP_rmax;
@@ -110,7 +127,7 @@ static bool add_input(Look *l, Value v)
 {
     const Ins *def = l->f->m->values.data[v].def;
     int at = l->f->at[v];
-    if ((def && fuse_leaf(def)) || (at >= 0 && cluster_has(l->c, at)))
+    if ((def && fuse_leaf(def)) || (at >= 0 && is_member(l, at)))
         return true;
     for (int i = 0; i < l->s->nin; i++)
         if (l->s->in[i] == v)
@@ -125,12 +142,13 @@ static bool add_input(Look *l, Value v)
 /* Is i a reindex that only reindexes of the cluster read? Its indices are theirs, of no loop. */
 static bool is_read_through(const Look *l, const Ins *i)
 {
-    const int at = l->f->at[i->out[0]];
-    const Users *u = &l->f->users[at];
-    if (i->op != OP_reindex || u->n == 0)
+    if (i->op != OP_reindex)
+        return false;
+    const Users *u = &l->f->users[l->f->at[i->out[0]]];
+    if (u->n == 0)
         return false;
     for (int k = 0; k < u->n; k++)
-        if (u->at[k] == l->f->n || !cluster_has(l->c, u->at[k]) ||
+        if (u->at[k] == l->f->n || !is_member(l, u->at[k]) ||
             l->f->r->ins.data[u->at[k]]->op != OP_reindex)
             return false;
     return true;
@@ -142,21 +160,17 @@ static const char *collect_ins(Look *l, const Ins *i)
     if (is_read_through(l, i))
         return add_input(l, i->in[0]) ? NULL : "it would take too many operands";
     for (uint32_t k = 0; k < i->nin; k++) {
-        DimList d = dims_of(type_of(m, i->in[k]));
-        if (i->op == OP_reindex)
-            d = dims_less(&d,
-                          &(DimList){.n = 1, .dim = {i->attrs.dim}}); /* counted, not iterated */
-        if (!dims_join(&l->s->space, &d))
+        const Name counted = i->op == OP_reindex ? i->attrs.dim.name : 0; /* not iterated */
+        if (!dims_join(&l->s->space, type_of(m, i->in[k]), counted))
             return "it would iterate more dims than a tensor can have, or one dim in two sizes";
         if (!add_input(l, i->in[k]))
             return "it would take too many operands";
         const Ins *def = m->values.data[i->in[k]].def;
         int at = l->f->at[i->in[k]];
-        if (def && reduction(def) && at >= 0 && cluster_has(l->c, at))
+        if (def && reduction(def) && at >= 0 && is_member(l, at))
             l->sums_only = false;
     }
-    DimList d = dims_of(type_of(m, i->out[0]));
-    if (!dims_join(&l->s->space, &d))
+    if (!dims_join(&l->s->space, type_of(m, i->out[0]), 0))
         return "it would iterate more dims than a tensor can have, or one dim in two sizes";
     l->rotates |= i->op == OP_rotate;
     if (!reduction(i))
@@ -241,7 +255,7 @@ static bool columns_are_innermost(const Look *l)
 static double flops_behind(const Look *l, Value v, int depth)
 {
     int at = l->f->at[v];
-    if (at < 0 || !cluster_has(l->c, at) || depth == 0)
+    if (at < 0 || !is_member(l, at) || depth == 0)
         return depth == 0 ? 1e9 : 0;
     const Ins *i = l->f->r->ins.data[at];
     if (reduction(i))
@@ -256,7 +270,7 @@ static double flops_behind(const Look *l, Value v, int depth)
 static bool is_of_row(const Look *l, Value v, int depth)
 {
     const int at = l->f->at[v];
-    if (at < 0 || !cluster_has(l->c, at))
+    if (at < 0 || !is_member(l, at))
         return false;
     const Ins *i = l->f->r->ins.data[at];
     bool any = reduction(i) || depth == 0;
@@ -275,17 +289,16 @@ static bool is_shift(const Ins *i)
 /* Values with fewer dims than the iteration. rows: the dims of which one number is computed once */
 static const char *check_values(const Look *l, const DimList *rows)
 {
+    const double all = dims_elements(&l->s->space);
     for (int k = 0; k < l->c->n; k++) {
         const Ins *i = l->f->r->ins.data[l->c->member[k]];
-        DimList d = dims_of(type_of(l->f->m, i->out[0]));
-        if (is_read_through(l, i))
-            d = l->s->space;
-        bool again =
-            dims_elements(&d) < dims_elements(&l->s->space) && !(rows && dims_equal(&d, rows));
+        const Type *t = type_of(l->f->m, i->out[0]);
+        const bool again = (double)type_elements(t) < all && !(rows && has_dims(t, rows)) &&
+                           !is_read_through(l, i);
         if (again && !reduction(i) && op_info[i->op].flops > FUSE_BROADCAST)
             return "a value that costs something would be computed again along a dim it has not";
         const int read = i->op == OP_reindex ? l->f->at[i->in[0]] : -1;
-        if (read >= 0 && cluster_has(l->c, read) && !is_read_through(l, l->f->r->ins.data[read]) &&
+        if (read >= 0 && is_member(l, read) && !is_read_through(l, l->f->r->ins.data[read]) &&
             !(is_shift(i) && flops_behind(l, i->in[0], 16) <= FUSE_BROADCAST))
             return "what is read at other indices would be computed again at each";
         if (rows && i->op == OP_reindex && !dims_have(&l->s->reduced, i->attrs.dim.name) &&
@@ -304,8 +317,7 @@ static const char *check_values(const Look *l, const DimList *rows)
 static const char *check_map(Look *l)
 {
     for (int k = 0; k < l->s->nout; k++) {
-        DimList d = dims_of(type_of(l->f->m, l->s->out[k]));
-        if (!dims_equal(&d, &l->s->space))
+        if (!has_dims(type_of(l->f->m, l->s->out[k]), &l->s->space))
             return "a result has not all dims that are iterated";
     }
     return check_values(l, NULL);
@@ -318,13 +330,12 @@ static const char *check_row(Look *l)
         return "a row that is all there is would be walked by one thread";
     for (int k = 0; k < l->c->n; k++) {
         const Ins *i = l->f->r->ins.data[l->c->member[k]];
-        DimList d = dims_of(type_of(l->f->m, i->out[0]));
-        if (reduction(i) && !dims_equal(&d, &rows))
+        if (reduction(i) && !has_dims(type_of(l->f->m, i->out[0]), &rows))
             return "a reduction gives not one number a row";
     }
     for (int k = 0; k < l->s->nout; k++) {
-        DimList d = dims_of(type_of(l->f->m, l->s->out[k]));
-        if (!dims_equal(&d, &rows) && !dims_equal(&d, &l->s->space))
+        const Type *t = type_of(l->f->m, l->s->out[k]);
+        if (!has_dims(t, &rows) && !has_dims(t, &l->s->space))
             return "a result has neither the dims of rows nor those of their elements";
     }
     if (!rows_are_innermost(l))
@@ -337,8 +348,7 @@ static const char *check_col(Look *l)
     DimList kept = dims_less(&l->s->space, &l->s->reduced);
     for (int k = 0; k < l->c->n; k++) {
         const Ins *i = l->f->r->ins.data[l->c->member[k]];
-        DimList d = dims_of(type_of(l->f->m, i->out[0]));
-        if (reduction(i) && !dims_equal(&d, &kept))
+        if (reduction(i) && !has_dims(type_of(l->f->m, i->out[0]), &kept))
             return "its sums keep different dims";
     }
     if (l->rotates)
@@ -360,6 +370,9 @@ void shape_of(const Fuse *f, Cluster *c, const Cluster *a, const Cluster *b)
 {
     c->shape = (Shape){0};
     Look l = {.f = f, .c = c, .s = &c->shape};
+    f->look[f->n]++;
+    for (int k = 0; k < c->n; k++)
+        f->look[c->member[k]] = f->look[f->n];
     const char *why = collect(&l, a, b);
     Kind kind = !l.reduces ? KIND_map : wants_col(&l) ? KIND_col : KIND_row;
     if (!why && f->guard >= 0 && c->member[0] < f->guard && c->member[c->n - 1] > f->guard)

@@ -1,10 +1,8 @@
 /* place.c - offsets in the arena: persistent buffers first, then what each program needs between.
  *
  * The programs (step, eval, sample, round) never run at once, so their transient parts overlap.
- * Within one, buffers alive at the same time may not: offline packing, the best of several greedy
- * orders, each putting a buffer at the lowest place free of its contemporaries (first fit) or in
- * the tightest gap (best fit); where that does not reach the largest live set, which is a lower
- * bound, what ends highest is placed earlier and earlier. Both numbers are in the plan.
+ * Within one, buffers alive at the same time may not: they are packed (pack.h), as near as that
+ * comes to the largest live set, which is a lower bound. Both numbers are in the plan.
  *
  * All ranks have one arena's offsets. What is on the first rank of a pipeline alone and what is on
  * the last alone may lie in the same bytes; a peak is that of the rank that needs most. */
@@ -13,210 +11,11 @@
 #include "base/quantity.h"
 #include "plan/order/order.h"
 #include "plan/outside.h"
+#include "plan/place/pack.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct Item {
-    uint32_t buffer;
-    int64_t bytes, offset;
-    int first, last;
-    StageSet at;
-    int phase;    /* of pairs that run beside each other: 1 F's, 2 B's; 0: neither's */
-    bool at_peak; /* alive when most is */
-} Item;
-
-typedef struct Packing {
-    Item *item;
-    size_t n;
-} Packing;
-
-/* ---- packing --------------------------------------------------------------------------------- */
-
-static int by_size(const void *x, const void *y)
-{
-    const Item *a = x, *b = y;
-    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : (a->buffer > b->buffer) * 2 - 1;
-}
-
-static int by_area(const void *x, const void *y)
-{
-    const Item *a = x, *b = y;
-    double p = (double)a->bytes * (a->last - a->first + 1);
-    double q = (double)b->bytes * (b->last - b->first + 1);
-    return p != q ? (p < q ? 1 : -1) : by_size(x, y);
-}
-
-static int by_length(const void *x, const void *y)
-{
-    const Item *a = x, *b = y;
-    int p = a->last - a->first, q = b->last - b->first;
-    return p != q ? (p < q ? 1 : -1) : by_size(x, y);
-}
-
-static int by_start(const void *x, const void *y)
-{
-    const Item *a = x, *b = y;
-    return a->first != b->first ? (a->first > b->first ? 1 : -1) : by_size(x, y);
-}
-
-/* Buffers alive at the peak fill the arena to its top: without gaps, in the order of their first
- * actions, so that buffers that die together leave one gap. */
-static int by_peak(const void *x, const void *y)
-{
-    const Item *a = x, *b = y;
-    return a->at_peak != b->at_peak ? b->at_peak - a->at_peak
-           : a->at_peak             ? by_start(x, y)
-                                    : by_area(x, y);
-}
-
-/* Items that are placed, in order of their offsets, a list for each field: so a processor compares
- * several at once. */
-typedef struct Placed {
-    size_t n;
-    int *first, *last, *at, *phase; /* as in Item */
-    int64_t *begin, *end;           /* bytes */
-} Placed;
-
-static Placed room_for(size_t n, Arena *a)
-{
-    return (Placed){0,
-                    NEW_ARRAY(a, int, n),
-                    NEW_ARRAY(a, int, n),
-                    NEW_ARRAY(a, int, n),
-                    NEW_ARRAY(a, int, n),
-                    NEW_ARRAY(a, int64_t, n),
-                    NEW_ARRAY(a, int64_t, n)};
-}
-
-enum { BLOCK = 64 };
-
-/* Of each item of BLOCK from `from` on, of which there are n: is it alive while `it` is, on some
- * rank? What one phase of a pair has is alive while the other's is. Without a branch, which no
- * processor would guess. */
-static void find_alive(const Item *it, const Placed *p, size_t from, size_t n,
-                       unsigned char alive[BLOCK])
-{
-    const int first = it->first, last = it->last, at = (int)it->at, phase = it->phase;
-    enum { BOTH = 1 ^ 2 };
-    memset(alive, 0, BLOCK);
-    for (size_t k = 0; k < n; k++)
-        alive[k] = (((p->first[from + k] <= last) & (p->last[from + k] >= first)) |
-                    ((p->phase[from + k] ^ phase) == BOTH)) &
-                   ((p->at[from + k] & at) != 0);
-}
-
-/* The offset for an item among those that are placed. Most of the time of planning is here. */
-static int64_t place_for(const Item *it, const Placed *p, bool best_fit)
-{
-    unsigned char alive[BLOCK];
-    int64_t at = 0, found = -1, tightest = INT64_MAX;
-    for (size_t from = 0; from < p->n; from += BLOCK) {
-        find_alive(it, p, from, p->n - from < BLOCK ? p->n - from : BLOCK, alive);
-        for (size_t eight = 0; eight < BLOCK; eight += 8) {
-            uint64_t left; /* the first item's byte is the lowest: little-endian, as all targets */
-            memcpy(&left, alive + eight, sizeof left);
-            for (; left; left &= left - 1) {
-                const size_t k = from + eight + (size_t)__builtin_ctzll(left) / 8;
-                const int64_t begin = p->begin[k], end = p->end[k];
-                if (begin - at >= it->bytes && begin - at < tightest) {
-                    tightest = begin - at;
-                    found = at;
-                    if (!best_fit)
-                        return found;
-                }
-                at = end > at ? end : at;
-            }
-        }
-    }
-    return found >= 0 ? found : at;
-}
-
-#define INSERT(list, low, n, x)                                                                    \
-    (memmove((list) + (low) + 1, (list) + (low), ((n) - (low)) * sizeof *(list)), (list)[low] = (x))
-
-/* Puts an item behind all that begin no higher. */
-static void put(Placed *p, const Item *it)
-{
-    size_t low = 0, high = p->n;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (p->begin[middle] <= it->offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    INSERT(p->first, low, p->n, it->first);
-    INSERT(p->last, low, p->n, it->last);
-    INSERT(p->at, low, p->n, (int)it->at);
-    INSERT(p->phase, low, p->n, it->phase);
-    INSERT(p->begin, low, p->n, it->offset);
-    INSERT(p->end, low, p->n, it->offset + it->bytes);
-    p->n++;
-}
-
-/* Places items in the order given; returns the end of the highest. */
-static int64_t pack(Packing *p, bool best_fit, Placed *placed)
-{
-    int64_t top = 0;
-    placed->n = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        Item *it = &p->item[i];
-        it->offset = place_for(it, placed, best_fit);
-        put(placed, it);
-        if (it->offset + it->bytes > top)
-            top = it->offset + it->bytes;
-    }
-    return top;
-}
-
-/* The item that ends highest is placed before all others, and everything anew: what is hard to
- * place comes to the front by and by. Until the bound is reached, or for so many iterations. */
-static int64_t squeeze(Packing *p, int64_t top, int64_t bound, Item *best, Placed *live)
-{
-    enum { ITERATIONS = 150 };
-    for (int iteration = 0; iteration < ITERATIONS && top > bound; iteration++) {
-        size_t high = 0;
-        for (size_t i = 0; i < p->n; i++)
-            if (p->item[i].offset + p->item[i].bytes > p->item[high].offset + p->item[high].bytes)
-                high = i;
-        Item it = p->item[high];
-        memmove(p->item + 1, p->item, high * sizeof *p->item);
-        p->item[0] = it;
-        int64_t t = pack(p, false, live);
-        if (t < top) {
-            top = t;
-            memcpy(best, p->item, p->n * sizeof *best);
-        }
-    }
-    return top;
-}
-
-static int64_t best_packing(Packing *p, int64_t bound, Arena *a)
-{
-    typedef int Order(const void *, const void *);
-    Order *const orders[] = {by_size, by_area, by_length, by_start, by_peak};
-    Item *best = NEW_ARRAY(a, Item, p->n + 1);
-    Placed live = room_for(p->n + 1, a);
-    int64_t top = -1;
-    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++)
-        for (int fit = 0; fit < 2; fit++) {
-            qsort(p->item, p->n, sizeof *p->item, orders[o]);
-            int64_t t = pack(p, fit == 1, &live);
-            if (top < 0 || t < top) {
-                top = t;
-                memcpy(best, p->item, p->n * sizeof *best);
-            }
-        }
-    for (size_t o = 0; o < sizeof orders / sizeof *orders && top > bound; o++) {
-        qsort(p->item, p->n, sizeof *p->item, orders[o]);
-        pack(p, false, &live);
-        top = squeeze(p, top, bound, best, &live);
-    }
-    memcpy(p->item, best, p->n * sizeof *best);
-    return top;
-}
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
@@ -224,17 +23,17 @@ static const StageSet stage_set[] = {AT_FIRST, AT_MIDDLE, AT_LAST};
 enum { STAGE_SET = sizeof stage_set / sizeof *stage_set };
 
 /* Bytes alive during each action, on the ranks that have most; returns the action with most. */
-static int busiest(const Packing *p, int actions, Arena *a, int64_t *max)
+static int busiest(const Item *item, size_t n, int actions, Arena *a, int64_t *max)
 {
     int at = 0;
     *max = 0;
     for (int k = 0; k < STAGE_SET; k++) {
         int64_t *delta = NEW_ARRAY(a, int64_t, actions + 2), live = 0;
-        for (size_t i = 0; i < p->n; i++) {
-            if (!(p->item[i].at & stage_set[k]))
+        for (size_t i = 0; i < n; i++) {
+            if (!(item[i].at & stage_set[k]))
                 continue;
-            delta[p->item[i].first] += p->item[i].bytes;
-            delta[p->item[i].last + 1] -= p->item[i].bytes;
+            delta[item[i].first] += item[i].bytes;
+            delta[item[i].last + 1] -= item[i].bytes;
         }
         for (int i = 0; i < actions; i++) {
             live += delta[i];
@@ -256,18 +55,19 @@ static int phase_of(const Program *g, const Buffer *b)
 
 /* The most bytes that are alive while the phases of a pair run beside each other: as much of each
  * as it ever has, and the rest. */
-static int64_t busiest_pair(const Packing *p, const Program *g, Arena *a)
+static int64_t busiest_pair(const Item *item, size_t n, const Program *g, Arena *a)
 {
     int64_t max = 0;
     for (int k = 0; k < STAGE_SET; k++) {
         int64_t most = 0;
         for (int phase = 0; phase <= 2; phase++) {
-            Packing of = {.item = NEW_ARRAY(a, Item, p->n + 1)};
+            Item *of = NEW_ARRAY(a, Item, n + 1);
+            size_t count = 0;
             int64_t here;
-            for (size_t i = 0; i < p->n; i++)
-                if (p->item[i].phase == phase && (p->item[i].at & stage_set[k]))
-                    of.item[of.n++] = p->item[i];
-            busiest(&of, (int)g->actions.n, a, &here);
+            for (size_t i = 0; i < n; i++)
+                if (item[i].phase == phase && (item[i].at & stage_set[k]))
+                    of[count++] = item[i];
+            busiest(of, count, (int)g->actions.n, a, &here);
             most += here;
         }
         max = most > max ? most : max;
@@ -282,8 +82,9 @@ int64_t plan_budget(const Module *m, const Device *d)
 }
 
 /* How far above the bound a packing is good enough. What collectives touch is alive across others'
- * lives, so that no packing may reach the bound: one that is close will do, if it fits. In a rough
- * plan any that fits will do, and where none can, any. */
+ * lives, so that no packing may reach the bound: one that is close will do, if it fits, or if the
+ * plan fits in no packing and is only compared. In a rough plan any that fits will do, and where
+ * none can, any. */
 static int64_t slack(const Plan *p, int64_t bound)
 {
     int64_t left =
@@ -291,32 +92,38 @@ static int64_t slack(const Plan *p, int64_t bound)
     int64_t close = bound / 1000;
     if (p->rough)
         return left < 0 ? INT64_MAX / 4 : left;
-    return !p->module->layout.overlap || left < 0 ? 0 : left < close ? left : close;
+    if (!p->module->layout.overlap || (left < 0 && !p->compared))
+        return 0;
+    return left >= 0 && left < close ? left : close;
 }
 
 static void place_program(Plan *p, Program *prog, int number, Arena *a)
 {
-    Packing k = {.item = NEW_ARRAY(a, Item, p->buffers.n + 1)};
+    Item *item = NEW_ARRAY(a, Item, p->buffers.n + 1);
+    size_t n = 0;
     int loop[2];
     const bool joins = pipe_joins(p, prog, loop);
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
         if (!b->persistent && !b->level && b->program == number && b->first >= 0)
-            k.item[k.n++] = (Item){
-                (uint32_t)i, b->bytes, 0, b->first, b->last, b->at, joins ? phase_of(prog, b) : 0,
-                false};
+            item[n++] = (Item){.number = (uint32_t)i,
+                               .first = b->first,
+                               .last = b->last,
+                               .at = b->at,
+                               .phase = joins ? phase_of(prog, b) : 0,
+                               .bytes = b->bytes};
     }
     const int64_t kept = program_has_caches(number) ? p->cache_bytes : 0;
-    prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
-    for (size_t i = 0; i < k.n; i++)
-        k.item[i].at_peak =
-            k.item[i].first <= prog->peak_action && k.item[i].last >= prog->peak_action;
+    prog->peak_action = busiest(item, n, (int)prog->actions.n, a, &prog->live_bound);
+    for (size_t i = 0; i < n; i++)
+        item[i].at_peak = item[i].first <= prog->peak_action && item[i].last >= prog->peak_action;
     const int64_t loose = slack(p, kept + prog->live_bound);
-    const int64_t more = joins ? busiest_pair(&k, prog, a) - prog->live_bound : 0;
-    prog->peak = kept + best_packing(&k, prog->live_bound + (more > 0 ? more : 0) + loose, a);
+    const int64_t more = joins ? busiest_pair(item, n, prog, a) - prog->live_bound : 0;
+    prog->peak = kept + pack_items(item, n, prog->live_bound,
+                                   prog->live_bound + (more > 0 ? more : 0) + loose, a);
     prog->live_bound += kept;
-    for (size_t i = 0; i < k.n; i++)
-        p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + kept + k.item[i].offset;
+    for (size_t i = 0; i < n; i++)
+        p->buffers.data[item[i].number].offset = p->persistent_bytes + kept + item[i].offset;
 }
 
 /* Caches lie behind what is alive in all programs, over what those have that do not generate. */
