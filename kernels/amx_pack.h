@@ -112,10 +112,10 @@ MGK_INLINE void amx_ahead(const E *from, int64_t ld, bool along)
     }
 }
 
-/* Packs `lines` lines of A or B, `terms` terms, in memory order. With each tile the fourth after it
- * is prefetched: rows at a stride are what no processor's prefetcher predicts. */
+/* Packs `lines` lines of A or B, `terms` terms, in memory order. `ahead`: with each tile the fourth
+ * after it is prefetched, since rows at a stride are what no processor's prefetcher predicts. */
 static void amx_pack(const E *from, int64_t ld, bool along, bool of_b, int64_t lines, int64_t terms,
-                     char *to)
+                     bool ahead, char *to)
 {
     enum { LINES = MGK_AMX_LINES, TERMS = MGK_AMX_TERMS, AHEAD = 4 };
     const int64_t tiles = (lines + LINES - 1) / LINES, chunks = (terms + TERMS - 1) / TERMS;
@@ -127,7 +127,7 @@ static void amx_pack(const E *from, int64_t ld, bool along, bool of_b, int64_t l
         const int64_t vt = along ? v / inner : v % inner, vq = along ? v % inner : v / inner;
         const E *at = from + t * down + q * right;
         char *tile = to + (t * chunks + q) * AMX_PARTS * MGK_AMX_BYTES;
-        if (v < all)
+        if (ahead && v < all)
             amx_ahead(from + vt * down + vq * right, ld, along);
         if (m < LINES || k < TERMS)
             amx_tile(at, ld, along, along == of_b, m, k, tile);
