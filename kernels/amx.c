@@ -94,8 +94,8 @@ typedef struct Prefetch {
     int64_t row; /* bytes between rows of C */
 } Prefetch;
 
-/* Prefetches `lines` lines of B, and `count` lines of C from line number `from` on; a row of C has
- * two lines. */
+/* Prefetches `lines` lines of B, and `count` lines of C from line number `from` on, to be written;
+ * a row of C has two lines. */
 MGK_INLINE void fetch(Prefetch *s, int lines, int from, int count)
 {
 #pragma GCC unroll 4
@@ -103,13 +103,14 @@ MGK_INLINE void fetch(Prefetch *s, int lines, int from, int count)
         __builtin_prefetch(s->b, 0, 2);
 #pragma GCC unroll 6
     for (int i = from; i < from + count; i++) {
-        __builtin_prefetch(s->c + i % 2 * 64, 0, 2);
+        __builtin_prefetch(s->c + i % 2 * 64, 1, 3);
         s->c += i % 2 * s->row;
     }
 }
 
-/* All terms, the smallest parts first, so that the sum loses less. */
-MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Prefetch *prefetch,
+/* All terms, the smallest parts first, so that the sum loses less. With three parts each step
+ * prefetches `each` lines of C: enough for all of its 64 to be there when the sums are. */
+MGK_INLINE void terms(int rows, int cols, int parts, int each, const mgk_amx *w, Prefetch *prefetch,
                       const char *a)
 {
     /* If no tile was stored for about 2000 cycles, the next tile store takes 800 (measured on
@@ -122,21 +123,20 @@ MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Prefetch 
     for (int64_t q = 0; q < w->chunks; q++, a += bytes, a2 += bytes, b += bytes, b2 += bytes) {
         if (q % often == often - 1)
             _tile_stored(4, nowhere, 64);
-        /* A chunk prefetches 3 rows of C, so a long sum prefetches all of its 32. Of B, 8 times two
-         * tiles of rows prefetch one panel. */
+        /* Of B, 8 times two tiles of rows prefetch one panel. */
         if (parts == 3) {
             step(rows, cols, a, a2, b, b2, 0, 2, true, true);
-            fetch(prefetch, 2, 0, 1);
+            fetch(prefetch, 2, 0, each);
             step(rows, cols, a, a2, b, b2, 0, 1, false, true);
-            fetch(prefetch, 2, 1, 1);
+            fetch(prefetch, 2, each, each);
             step(rows, cols, a, a2, b, b2, 1, 1, true, false);
-            fetch(prefetch, 2, 2, 1);
+            fetch(prefetch, 2, 0, each);
             step(rows, cols, a, a2, b, b2, 1, 0, false, true);
-            fetch(prefetch, 2, 3, 1);
+            fetch(prefetch, 2, each, each);
             step(rows, cols, a, a2, b, b2, 2, 0, true, false);
-            fetch(prefetch, 2, 4, 1);
+            fetch(prefetch, 2, 0, each);
             step(rows, cols, a, a2, b, b2, 0, 0, true, false);
-            fetch(prefetch, 2, 5, 1);
+            fetch(prefetch, 2, each, each);
         }
         if (parts == 2) {
             step(rows, cols, a, a2, b, b2, 0, 1, true, true);
@@ -165,12 +165,16 @@ MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, c
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    if (w->parts == 3)
-        terms(rows, cols, 3, w, prefetch, a);
+    if (w->parts == 3 && w->chunks > 8)
+        terms(rows, cols, 3, 1, w, prefetch, a);
+    else if (w->parts == 3 && w->chunks > 2)
+        terms(rows, cols, 3, 2, w, prefetch, a);
+    else if (w->parts == 3)
+        terms(rows, cols, 3, 6, w, prefetch, a);
     else if (w->parts == 2)
-        terms(rows, cols, 2, w, prefetch, a);
+        terms(rows, cols, 2, 0, w, prefetch, a);
     else
-        terms(rows, cols, 1, w, prefetch, a);
+        terms(rows, cols, 1, 0, w, prefetch, a);
     _tile_stored(0, to, ld * 4);
     if (cols == 2)
         _tile_stored(1, to + LINES, ld * 4);
@@ -226,14 +230,17 @@ static void rows_of(const mgk_amx *w, Prefetch *prefetch, int64_t m, const char 
 
 void mgk_amx_panel(const mgk_amx *w)
 {
-    enum { HIGH = 2 * MGK_AMX_LINES };
+    /* The last byte of 64: rows that begin inside of a line end in a third one, which is
+     * prefetched; the panel before this one wrote to the first. */
+    enum { HIGH = 2 * MGK_AMX_LINES, LAST = 63 };
     const int64_t bytes = w->chunks * w->parts * 2 * MGK_AMX_BYTES; /* of two tiles of rows */
     const char *a = w->a;
     Prefetch prefetch = {.b = w->b + bytes, .row = w->ldc * (int64_t)sizeof(float)};
     settle();
     for (int64_t i = 0; i < w->m; i += HIGH, a += bytes) {
         float *c = w->c + i * w->ldc;
-        prefetch.c = (const char *)(i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL);
+        prefetch.c =
+            (const char *)(i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL) + LAST;
         rows_of(w, &prefetch, w->m - i < HIGH ? w->m - i : HIGH, a, c);
     }
 }

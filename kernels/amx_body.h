@@ -41,7 +41,7 @@ static void amx_lines(const mgk_product *w, bool of_b, int64_t line, int64_t cou
     for (int64_t at = 0; at < count; at += step) {
         const int64_t n = count - at < step ? count - at : step;
         const Lines x = of_b ? lines_b(w, line + at, n, p, k) : lines_a(w, line + at, n, p, k);
-        amx_pack(x.at, x.ld, along, of_b, n, k,
+        amx_pack(x.at, x.ld, along, of_b, n, k, true,
                  to + at / MGK_AMX_LINES * chunks * AMX_PARTS * MGK_AMX_BYTES);
     }
 }

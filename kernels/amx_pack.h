@@ -4,12 +4,13 @@
 /* mg_amx_parts() of the type in memory. */
 #define AMX_PARTS (MGK_HALF == MGK_BF16 ? 1 : MGK_HALF == MGK_F16 ? 2 : 3)
 
-#define amx_put  NAME(amx_put)
-#define amx_half NAME(amx_half)
-#define amx_line NAME(amx_line)
-#define amx_wide NAME(amx_wide)
-#define amx_tile NAME(amx_tile)
-#define amx_pack NAME(amx_pack)
+#define amx_put   NAME(amx_put)
+#define amx_half  NAME(amx_half)
+#define amx_line  NAME(amx_line)
+#define amx_wide  NAME(amx_wide)
+#define amx_tile  NAME(amx_tile)
+#define amx_pack  NAME(amx_pack)
+#define amx_ahead NAME(amx_ahead)
 
 /* Stores a row of a tile in all its parts: pairs of x and y. Each part is rounded to nearest,
  * halves away from zero (one addition). The last part is the remainder: it fits a bf16; or it is
@@ -99,17 +100,35 @@ MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64
 
 #endif
 
-/* Packs `lines` lines of A or B, `terms` terms, in memory order. */
-static void amx_pack(const E *from, int64_t ld, bool along, bool of_b, int64_t lines, int64_t terms,
-                     char *to)
+/* Prefetches a tile in memory. */
+MGK_INLINE void amx_ahead(const E *from, int64_t ld, bool along)
 {
-    enum { LINES = MGK_AMX_LINES, TERMS = MGK_AMX_TERMS };
+    const int64_t rows = along ? MGK_AMX_LINES : MGK_AMX_TERMS;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < rows; i++) {
+        __builtin_prefetch(from + i * ld, 0, 3);
+        if (along)
+            __builtin_prefetch((const char *)(from + i * ld) + 64, 0, 3);
+    }
+}
+
+/* Packs `lines` lines of A or B, `terms` terms, in memory order. `ahead`: with each tile the fourth
+ * after it is prefetched, since rows at a stride are what no processor's prefetcher predicts. */
+static void amx_pack(const E *from, int64_t ld, bool along, bool of_b, int64_t lines, int64_t terms,
+                     bool ahead, char *to)
+{
+    enum { LINES = MGK_AMX_LINES, TERMS = MGK_AMX_TERMS, AHEAD = 4 };
     const int64_t tiles = (lines + LINES - 1) / LINES, chunks = (terms + TERMS - 1) / TERMS;
-    for (int64_t u = 0; u < tiles * chunks; u++) {
-        const int64_t t = along ? u / chunks : u % tiles, q = along ? u % chunks : u / tiles;
-        const int64_t m = lines - t * LINES, k = terms - q * TERMS;
-        const E *at = from + (along ? t * LINES * ld + q * TERMS : q * TERMS * ld + t * LINES);
+    const int64_t all = tiles * chunks, down = along ? LINES * ld : LINES;
+    const int64_t right = along ? TERMS : TERMS * ld, inner = along ? chunks : tiles;
+    for (int64_t u = 0; u < all; u++) {
+        const int64_t t = along ? u / inner : u % inner, q = along ? u % inner : u / inner;
+        const int64_t m = lines - t * LINES, k = terms - q * TERMS, v = u + AHEAD;
+        const int64_t vt = along ? v / inner : v % inner, vq = along ? v % inner : v / inner;
+        const E *at = from + t * down + q * right;
         char *tile = to + (t * chunks + q) * AMX_PARTS * MGK_AMX_BYTES;
+        if (ahead && v < all)
+            amx_ahead(from + vt * down + vq * right, ld, along);
         if (m < LINES || k < TERMS)
             amx_tile(at, ld, along, along == of_b, m, k, tile);
         else if (along && of_b)

@@ -58,7 +58,7 @@ static void tiles_pack(const E *from, int64_t ld, bool along, int64_t lines, int
                        Tiles *to)
 {
     to->step = tiles_chunks(terms) * to->parts * MGK_AMX_BYTES;
-    amx_pack(from, ld, along, false, lines, terms, to->at);
+    amx_pack(from, ld, along, false, lines, terms, false, to->at); /* attention has prefetched it */
 }
 
 /* Packs `terms` rows of a strip's lanes as the right operand. */

@@ -142,6 +142,11 @@ LLVMValueRef gen_kept(Gen *g, Value v);
 /* Keeps x, the value, if it is one of those. */
 void gen_keep(Gen *g, Value v, LLVMValueRef x);
 
+/* ---- llvm_ahead.c ---- */
+
+/* At the begin of a unit, whose outer indices e has: prefetches what the next unit reads. */
+void gen_ahead(Gen *g, const Env *e);
+
 /* ---- llvm_sum.c: one unit of a kernel that reduces ---- */
 
 void gen_unit_row(Gen *g, const Env *e);
