@@ -156,7 +156,6 @@ static PassStatus step_order(PlanJob *j)
 static PassStatus step_place(PlanJob *j)
 {
     j->plan->rough = j->rough;
-    j->plan->compared = j->compared;
     const bool fits = plan_place(j->plan);
     return !levels_fit(j->plan) ? PASS_error : fits ? PASS_ok : PASS_infeasible;
 }

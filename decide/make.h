@@ -35,10 +35,11 @@ struct PlanJob {
     const char *after; /* a pass or a step that is done, and all before it; NULL: none is */
     const char *upto;  /* the last pass or step to run; NULL: the last there is */
     bool decided;      /* decisions are taken as the layout has them: none is made */
-    bool compared;     /* the plan is only compared with others: ir_verify is left out */
-    bool rough;        /* whether it fits counts: no packing is tighter than that needs */
-    FILE *log;         /* broken invariants are described here */
-    FILE *fusion;      /* as Job has it */
+    bool
+        compared; /* the plan is only compared with others (Plan.compared): ir_verify is left out */
+    bool rough;   /* whether it fits counts: no packing is tighter than that needs */
+    FILE *log;    /* broken invariants are described here */
+    FILE *fusion; /* as Job has it */
     /* Called after each pass, decision and step that succeeded; NULL: nobody. */
     void (*done)(void *ctx, const char *step, const PlanJob *j);
     void *ctx;

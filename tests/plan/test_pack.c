@@ -23,6 +23,7 @@ static size_t random_items(Item item[MOST])
 {
     const size_t n = 1 + (size_t)below(MOST - 1);
     const int actions = 4 + (int)below(60);
+    const bool paired = below(3) == 0;
     for (size_t k = 0; k < n; k++) {
         const int first = (int)below(actions);
         const int length = below(5) ? (int)below(8) : (int)below(actions);
@@ -32,6 +33,7 @@ static size_t random_items(Item item[MOST])
                          .at = below(6)   ? AT_ALL
                                : below(2) ? AT_FIRST
                                           : AT_LAST,
+                         .phase = paired ? (int)below(3) : 0,
                          .bytes = below(20) ? 1 + below(below(3) ? 9 : 500) : 0};
     }
     return n;
