@@ -451,8 +451,7 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
                     const int32_t *index, void *dtable, void *work);
 
-/* table[t, o, index[i], j] = x[i, o, j]; -1: that row goes nowhere. No index of a table occurs
- * twice. */
+/* table[t, o, index[i], j] = x[i, o, j]; -1: nowhere. A table's other indices differ. */
 void mg_put(mg_run *r, int action, const mg_gather_desc *d, const void *x, const int32_t *index,
             void *table);
 
@@ -556,9 +555,9 @@ typedef struct mg_pipe {
 /* Returns this rank's table; a walk begins. */
 const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p);
 void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
-/* Called before each operation; false at the end of the table. (Records the operation's start.) */
+/* Called before each operation, whose start it records; false at the end of the table. */
 bool mg_phase(mg_run *r, const mg_pipe_op *o);
-/* Does a pair, F and B, run side by side? Not where bytes are poisoned behind their last use. */
+/* Does a pair, F and B, run side by side? Not with --poison. */
 bool mg_joins(const mg_run *r);
 /* This rank's place among the ranks along these axes. */
 int mg_place(const mg_run *r, uint32_t axes);

@@ -220,7 +220,7 @@ static void fill_place(texts *x, int p)
         at->lead < 0 ? 0 : (int)taken(program, &program->prefill, missing(x->r, &x->t[at->lead]));
 }
 
-/* What the first of a place's texts knows now, all of them do. */
+/* Tells all texts of a place what the first of them knows now. */
 static void tell_mates(texts *x, int p)
 {
     const rt_text *lead = &x->t[x->place[p].lead];

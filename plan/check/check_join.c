@@ -83,7 +83,8 @@ static bool check_loop(Check *c, int phase)
     for (int i = from + 1; i < to && good; i++) {
         const Action *a = &g->actions.data[i];
         const bool inside = i > l->begin && i < l->end;
-        good = !inside || !(action_is_mark(a) || a->kind == ACT_guard);
+        good = !inside || !(a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_phase ||
+                            a->kind == ACT_guard);
         good &= a->kind != ACT_loop || (int)a->loop == index ||
                 g->loops.data[a->loop].dim.name != l->dim.name;
     }

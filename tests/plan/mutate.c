@@ -35,10 +35,8 @@ Plan *plan_copy(const Plan *p, Arena *a)
     memcpy(c->buffers.data, p->buffers.data, p->buffers.n * sizeof *p->buffers.data);
     c->kernels.data = arena_array(a, p->kernels.n + 1, sizeof *p->kernels.data);
     memcpy(c->kernels.data, p->kernels.data, p->kernels.n * sizeof *p->kernels.data);
-    c->train = copy_program(p->train, a);
-    c->eval = copy_program(p->eval, a);
-    c->sample = copy_program(p->sample, a);
-    c->round = copy_program(p->round, a);
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        c->programs[k] = copy_program(p->programs[k], a);
     return c;
 }
 

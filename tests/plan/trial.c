@@ -11,12 +11,13 @@
 
 #include <cmocka.h>
 
-static const char *const functions[] = {"train", "eval", "sample"};
+static const char *const functions[TRIED] = {"train",   "eval",   "sample",
+                                             "prefill", "decode", "spread"};
 
 static void run_all(Trial *x, const Plan *p, Tensor64 **results, uint64_t *order)
 {
     unsigned char *arena = arena_of_nan(p);
-    for (int f = 0; f < 3; f++)
+    for (int f = 0; f < TRIED; f++)
         if (x->run[f].fn) {
             x->run[f].order = order;
             results[f] = NEW_ARRAY(x->t.a, Tensor64, x->run[f].fn->results.n);
@@ -27,7 +28,7 @@ static void run_all(Trial *x, const Plan *p, Tensor64 **results, uint64_t *order
 
 void trial_start(Trial *x)
 {
-    for (int f = 0; f < 3; f++)
+    for (int f = 0; f < TRIED; f++)
         x->run[f] = interpret(&x->t, functions[f], 5);
     lower_for(&x->t, x->device);
     x->p = plan_for(&x->t, x->device ? x->device : &test_device);
@@ -48,7 +49,7 @@ int trial_broken(const Plan *p)
 /* All results of all functions, bit for bit. */
 static bool same_numbers(const Trial *x, Tensor64 *const *results)
 {
-    for (int f = 0; f < 3; f++)
+    for (int f = 0; f < TRIED; f++)
         for (size_t i = 0; x->run[f].fn && i < x->run[f].fn->results.n; i++)
             if (memcmp(results[f][i].data, x->results[f][i].data,
                        sizeof(double) * (size_t)type_elements(&results[f][i].type)) != 0)
@@ -69,7 +70,7 @@ void trial_mutations(Trial *x, const char *of, uint64_t seed, int count)
                 caught++;
             } else {
                 for (int order = 0; order < 4; order++) {
-                    Tensor64 *results[3] = {0};
+                    Tensor64 *results[TRIED] = {0};
                     run_all(x, bad, results, order ? &seed : NULL);
                     if (!same_numbers(x, results))
                         fail_msg("%s: not noticed: %s", of, what);

@@ -4,12 +4,14 @@
 
 #include "tests/plan/planned.h"
 
+enum { TRIED = 6 }; /* functions: those of a step, and those that generate */
+
 typedef struct Trial {
     Model t;
     const Device *device; /* NULL: the test's */
     Plan *p;
-    Run run[3];
-    Tensor64 *results[3];
+    Run run[TRIED];
+    Tensor64 *results[TRIED];
 } Trial;
 
 /* Lowers, plans and runs the model of x, for its device. */
