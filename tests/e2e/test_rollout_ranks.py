@@ -96,6 +96,9 @@ class RolloutRanks(rollouts.Case):
                     refused += 1
                     self.assertLess(refused, 100)
                     continue
+                if "MG0332" in made.err: # two heads over four ranks, which padding would double
+                    self.assertIn("'kv_heads' of 2 is not split evenly", made.err)
+                    continue
                 self.assertEqual(made.returncode, 0, made.err)
                 left -= 1
                 out = f"r-{left}"
@@ -248,14 +251,14 @@ class RolloutRanks(rollouts.Case):
         self.assertEqual((r.returncode, "MG0594" in r.err, "texts = 4" in r.err), (1, True, True), r.err)
 
     def test_plan(self):
-        """What a rank has: half the caches for its texts, half of them for its heads; the time of a rollout with its collectives."""
+        """What a rank has: half the caches for its texts and, a quarter as large, their prompts, half of them for its heads; the time of a rollout with its collectives."""
         self.imported("grpo,group=4,tokens=10")
         said = {}
         for name in ("one", "dp2", "dp2_tp2"):
             self.program(name)
             plan = self.compiles("m.mg", "--layout", f"./{name}.mg", *SIZES, "--precision", "f64", "--plan").out
             said[name] = re.search(r"rollouts +16 answers of at most 10 tokens, 16 at once(.*): .*; caches (\S+ \w+)", plan).groups()
-        self.assertEqual(said, {"one": ("", "192 KiB"), "dp2": (", 8 on each of 2 ranks of dp", "96 KiB"), "dp2_tp2": (", 8 on each of 2 ranks of dp", "48 KiB")})
+        self.assertEqual(said, {"one": ("", "240 KiB"), "dp2": (", 8 on each of 2 ranks of dp", "120 KiB"), "dp2_tp2": (", 8 on each of 2 ranks of dp", "60 KiB")})
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ class Speech(mgctest.Case):
         self.write("hf/config.json", json.dumps(config))
         self.compiles_hf()
         self.compiles("m.mg", "--generate", *options, "-o", "gen")
+        shutil.rmtree(self.path("made"), ignore_errors=True)
         self.says("--sample", 1, "--seed", seed, "--export", "made")
         os.replace(self.path("made/model.safetensors"), self.path("hf/model.safetensors"))
 
