@@ -400,7 +400,9 @@ static void against_loops(mgk_level level, mg_dtype t)
         compare("dk", &x.bdk, &x.dk, y.dk, tolerance(t));
         compare("dv", &x.bdv, &x.dv, y.dv, tolerance(t));
         const Place whole = {.n = 3, .size = {1, 1, 1}, .last = x.bdbias.n, .all = x.bdbias.n};
-        if (x.d.biased) { /* each is what is left of a sum of many scores, whose errors add up */
+        /* Each is what is left of a sum of scores, whose errors grow as the root of how many: of
+         * 19,321 in bf16 it was off by 0.042, where this allows 0.068. */
+        if (x.d.biased) {
             const double scores = (double)(d.batch * d.kv * d.group * d.queries * d.keys);
             const double terms = scores / (double)x.bdbias.n;
             compare("dbias", &x.bdbias, &whole, y.dbias, tolerance(t) * fmax(2, sqrt(terms) / 32));
