@@ -255,4 +255,5 @@ def main():
         measure(case, args)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -221,4 +221,5 @@ def main():
     print(f"mgc: predicted {predicted:.0f} ms, {(predicted / is_ - 1) * 100:+.0f}%")
 
 
-main()
+if __name__ == "__main__":
+    main()

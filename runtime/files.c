@@ -43,6 +43,35 @@ FILE *rt_file_create(const char *path)
     return f;
 }
 
+bool rt_read_at(int fd, void *to, size_t n, int64_t at)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = pread(fd, (char *)to + done, n - done, (off_t)(at + (int64_t)done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            errno = got ? errno : 0;
+            return false;
+        }
+        done += (size_t)got;
+    }
+    return true;
+}
+
+bool rt_write_at(int fd, const void *from, size_t n, int64_t at)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t put =
+            pwrite(fd, (const char *)from + done, n - done, (off_t)(at + (int64_t)done));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return false;
+        done += (size_t)put;
+    }
+    return true;
+}
+
 int rt_folder_open(const char *path)
 {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

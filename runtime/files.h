@@ -9,6 +9,8 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Opens a regular file; `flags` are those of open, `at` is a folder or AT_FDCWD. -1: errno says
@@ -18,6 +20,11 @@ int rt_file_open(int at, const char *name, int flags);
 const char *rt_file_error(void);
 /* Creates or truncates a file of the run; NULL: errno as above. */
 FILE *rt_file_create(const char *path);
+
+/* Read and write all n bytes at byte `at`, in as many calls as the system needs. False on an error:
+ * errno, or 0 where the file ends before. */
+bool rt_read_at(int fd, void *to, size_t n, int64_t at);
+bool rt_write_at(int fd, const void *from, size_t n, int64_t at);
 
 /* Opens a folder that the user named, also through a symbolic link; or one inside it, not a
  * link. */

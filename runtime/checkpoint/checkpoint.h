@@ -57,7 +57,4 @@ const char *rt_checkpoint_config(const mg_program *p);
 
 const char *rt_dtype_name(mg_dtype t); /* the name in safetensors */
 
-/* Reads all n bytes with pread; false on an error (errno 0: the file ends before). */
-bool rt_read_at(int fd, void *to, size_t n, int64_t at);
-
 #endif

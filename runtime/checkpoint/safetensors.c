@@ -14,21 +14,6 @@
 #include "runtime/json.h"
 #include "runtime/run.h"
 
-bool rt_read_at(int fd, void *to, size_t n, int64_t at)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(fd, (char *)to + done, n - done, at + (int64_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            errno = got ? errno : 0;
-            return false;
-        }
-        done += (size_t)got;
-    }
-    return true;
-}
-
 static const struct {
     const char *name;
     int bits;

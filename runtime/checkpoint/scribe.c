@@ -16,6 +16,7 @@
 
 #include "runtime/checkpoint/crc32c_parts.h"
 #include "runtime/checkpoint/writer.h"
+#include "runtime/files.h"
 #include "runtime/sizes.h"
 
 enum { NICE = 10 };
@@ -29,26 +30,10 @@ typedef struct file {
     bool good;
 } file;
 
-/* False with errno. */
-static bool put(int fd, const char *p, int64_t n, int64_t at)
-{
-    while (n > 0) {
-        const ssize_t done = pwrite(fd, p, (size_t)n, (off_t)at);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return false;
-        p += done;
-        at += done;
-        n -= done;
-    }
-    return true;
-}
-
 /* In the cache, from where the system begins to write it now. */
 static bool put_cached(const file *f, const char *p, int64_t n, int64_t at)
 {
-    if (!put(f->fd, p, n, at))
+    if (!rt_write_at(f->fd, p, (size_t)n, at))
         return false;
     sync_file_range(f->fd, (off_t)at, (off_t)n, SYNC_FILE_RANGE_WRITE);
     return true;
@@ -58,7 +43,7 @@ static bool put_piece(file *f, int64_t at, int64_t n)
 {
     const char *p = f->s->piece;
     if (f->direct >= 0 && at % MG_DISK_BLOCK == 0 && n % MG_DISK_BLOCK == 0) {
-        if (put(f->direct, p, n, at))
+        if (rt_write_at(f->direct, p, (size_t)n, at))
             return true;
         if (errno != EINVAL)
             return false;

@@ -32,18 +32,13 @@ enum {
 
 static void read_fully(int fd, const char *path, void *to, size_t n, int64_t at)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(fd, (char *)to + done, n - done, at + (int64_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            rt_die(RT_IO, "%s: reading at byte %" PRId64 ": %s", path, at, strerror(errno));
-        if (got == 0)
-            rt_die(RT_BAD_DATA,
-                   "%s: ends before byte %" PRId64 ": it became shorter since the program started",
-                   path, at + (int64_t)n);
-        done += (size_t)got;
-    }
+    if (rt_read_at(fd, to, n, at))
+        return;
+    if (errno)
+        rt_die(RT_IO, "%s: reading at byte %" PRId64 ": %s", path, at, strerror(errno));
+    rt_die(RT_BAD_DATA,
+           "%s: ends before byte %" PRId64 ": it became shorter since the program started", path,
+           at + (int64_t)n);
 }
 
 void rt_file_read(const rt_file *f, void *to, int64_t n, int64_t at)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/files.h"
 #include "runtime/net/ranks.h"
 
 #ifndef MFD_EXEC
@@ -16,32 +17,17 @@
 #endif
 enum { CHUNK = 1 << 20 };
 
-static bool read_all(int fd, void *to, size_t n, int64_t at)
-{
-    for (char *s = to; n;) {
-        ssize_t got = pread(fd, s, n, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        s += got;
-        at += got;
-        n -= (size_t)got;
-    }
-    return true;
-}
-
 /* Reads the list at the end of the file, if there is one. False: it is damaged. */
 static bool read_list(rt_programs *e, int64_t size)
 {
     mg_variants_end end;
     const int64_t behind = size - (int64_t)sizeof end;
-    if (behind < 0 || !read_all(e->fd, &end, sizeof end, behind) ||
+    if (behind < 0 || !rt_read_at(e->fd, &end, sizeof end, behind) ||
         memcmp(end.magic, MG_VARIANTS_MAGIC, sizeof end.magic))
         return true;
     const int64_t bytes = end.n * (int64_t)sizeof *e->of;
     if (end.n < 1 || end.n > MG_VARIANTS_MAX || bytes > behind ||
-        !read_all(e->fd, e->of, (size_t)bytes, behind - bytes) ||
+        !rt_read_at(e->fd, e->of, (size_t)bytes, behind - bytes) ||
         mg_variant_sum(MG_VARIANT_SUM, e->of, (size_t)bytes) != end.sum)
         return false;
     for (int i = 0; i < end.n; i++)
@@ -113,12 +99,9 @@ static int copy_out(const rt_programs *e, const mg_variant *v)
     bool good = fd >= 0;
     for (int64_t at = 0, n; good && at < v->bytes; at += n) {
         n = v->bytes - at < CHUNK ? v->bytes - at : CHUNK;
-        good = read_all(e->fd, chunk, (size_t)n, v->offset + at);
+        good = rt_read_at(e->fd, chunk, (size_t)n, v->offset + at) &&
+               rt_write_at(fd, chunk, (size_t)n, at);
         sum = mg_variant_sum(sum, chunk, (size_t)n);
-        for (int64_t done = 0, more; good && done < n; done += more) {
-            more = write(fd, chunk + done, (size_t)(n - done));
-            good = more > 0;
-        }
     }
     if (!good)
         rt_die(RT_FAILED, "no memory for the program of %lld ranks: %s", (long long)v->ranks,

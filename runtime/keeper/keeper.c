@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/crc32c_parts.h"
+#include "runtime/files.h"
 #include "runtime/run.h"
 
 enum { CALLERS = 1024, STACK = 256 << 10 };
@@ -104,36 +105,6 @@ static const piece *piece_of(set *s, const rt_keep_word *w)
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-static bool write_all(int fd, const char *p, int64_t n, int64_t at)
-{
-    while (n) {
-        const ssize_t done = pwrite(fd, p, (size_t)n, (off_t)at);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return false;
-        p += done;
-        at += done;
-        n -= done;
-    }
-    return true;
-}
-
-static bool read_all(int fd, char *p, int64_t n, int64_t at)
-{
-    while (n) {
-        const ssize_t done = pread(fd, p, (size_t)n, (off_t)at);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        p += done;
-        at += done;
-        n -= done;
-    }
-    return true;
-}
-
 static bool is_good(const rt_keep_word *w, const char *data)
 {
     return rt_crc32c_part(data, (size_t)w->bytes, w->behind) == w->part;
@@ -152,7 +123,7 @@ static int keep(const rt_keep_word *w, const char *data)
     pthread_mutex_unlock(&keeper.lock);
     if (!s)
         return errno;
-    const int error = write_all(s->fd, data, w->bytes, place) ? 0 : errno;
+    const int error = rt_write_at(s->fd, data, (size_t)w->bytes, place) ? 0 : errno;
     pthread_mutex_lock(&keeper.lock);
     if (!error && s->n == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 64;
@@ -177,7 +148,7 @@ static bool fetch(const rt_keep_word *w, rt_keep_word *found, char *data, int *e
         place = p->place;
     }
     pthread_mutex_unlock(&keeper.lock);
-    const bool read = place >= 0 && read_all(s->fd, data, found->bytes, place);
+    const bool read = place >= 0 && rt_read_at(s->fd, data, (size_t)found->bytes, place);
     *error = place < 0 ? ENOENT : !read ? EIO : !is_good(found, data) ? EBADMSG : 0;
     if (s) {
         pthread_mutex_lock(&keeper.lock);
