@@ -91,6 +91,12 @@ def data_of(html):
     return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.DOTALL)[1])
 
 
+def lines_after(d, k):
+    """The program after a pass, of runs of lines that all passes share."""
+    runs = d["passes"][k]["runs"]
+    return [line for first, n in zip(runs[::2], runs[1::2]) for line in d["lines"][first:first + n]]
+
+
 class Page(mgctest.Case):
     def page(self, name, *options):
         self.compiles(model(name), *options, "--report", "r.html")
@@ -221,7 +227,8 @@ class Page(mgctest.Case):
     @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
     def test_by_keyboard(self):
         html = self.page("llama_mini.mg")
-        texts = [p["text"].splitlines() for p in data_of(html)["passes"]]
+        d = data_of(html)
+        texts = [lines_after(d, k) for k in range(len(d["passes"]))]
         adds = next(i for i, (a, b) in enumerate(zip(texts, texts[1:])) if set(b) - set(a))  # a pass that adds lines
         self.write("keys.html", html.replace("</body>", KEYS.replace("DIFF", str(len(texts) + 1 + adds))))
         dom = self.chromium("--window-size=1000,800", "--dump-dom", "file://" + self.path("keys.html"))
