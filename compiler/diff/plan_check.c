@@ -43,7 +43,7 @@ static const Wanted of_plan[] = {{"model", 's'},
                                  {"known", 'o'}};
 static const Wanted of_timeline[] = {{"seconds", 'p'}, {"kinds", 'a'},  {"lanes", 'a'},
                                      {"actions", 'a'}, {"slices", 'a'}, {"loops", 'a'},
-                                     {"shown", 'p'},   {"depth", 'n'}};
+                                     {"shown", 'p'},   {"depth", 'n'},  {"typical", 'n'}};
 
 enum { DEEPEST = 32 }; /* of loops: a page has a row for each */
 

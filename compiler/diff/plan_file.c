@@ -9,10 +9,6 @@
 #include "compiler/report/step_json.h"
 #include "plan/show.h"
 
-/* The first rank's, two iterations of each loop: enough to draw a step, and little beside the rest.
- */
-static const TraceScope told = {.rank = 0, .iterations = 2, .phases = 1024};
-
 static json_t *step_of(const Plan *p)
 {
     const Module *m = p->module;
@@ -69,7 +65,10 @@ json_t *plan_file_json(Session *s, const Compiled *c)
     json_object_set_new(o, "offloaded", offloaded_of(p));
     json_object_set_new(o, "known", json_pack("{s:s, s:s}", "step", time.word, "by", time.why));
     json_object_set_new(o, "numbers", numbers_json(p, s->arena));
-    step_json(p, told, false, s->arena, timeline);
+    /* One rank's, two iterations of each loop: enough to draw a step, and little beside the rest.
+     */
+    step_json(p, (TraceScope){.rank = trace_typical(p), .iterations = 2, .phases = 1024}, false,
+              s->arena, timeline);
     json_object_set_new(o, "timeline", timeline);
     return o;
 }
@@ -91,21 +90,21 @@ void plan_file_write(const json_t *plan, FILE *out)
     json_decref(rest);
 }
 
-json_t *plan_file_read(Session *s, const char *path)
+Exit plan_file_read(Session *s, const char *path, json_t **plan)
 {
     size_t size;
     json_error_t error;
     const uint32_t file = read_source(s, path);
     if (!file)
-        return NULL;
+        return EXIT_usage;
     const char *text = diag_text(s->diag, file, &size);
-    json_t *o = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    const char *wrong = o ? plan_file_wrong(o, s->arena)
-                          : arena_printf(s->arena, "no JSON: line %d: %s", error.line, error.text);
+    *plan = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    const char *wrong =
+        *plan ? plan_file_wrong(*plan, s->arena)
+              : arena_printf(s->arena, "no JSON: line %d: %s", error.line, error.text);
     if (!wrong)
-        return o;
+        return EXIT_done;
     diag_error(s->diag, (Span){0}, 660, "'%s' is no plan: %s", path, wrong);
     diag_help(s->diag, "mgc F.mg --plan=json >plan.json writes one; a model's name ends in .mg");
-    json_decref(o);
-    return NULL;
+    return EXIT_source;
 }

@@ -14,9 +14,9 @@ json_t *plan_file_json(Session *s, const Compiled *c);
 /* Line by line, but the timeline on one. */
 void plan_file_write(const json_t *plan, FILE *out);
 
-/* Reads a file, which is a plan of this format: NULL after telling why it is not (MG0560, MG0660).
- */
-json_t *plan_file_read(Session *s, const char *path);
+/* Reads a file, which is a plan of this format (EXIT_done, *plan is the caller's), or tells why it
+ * is not: MG0560, MG0660. */
+Exit plan_file_read(Session *s, const char *path, json_t **plan);
 
 /* plan_check.c: what a text that claims to be a plan lacks, or has that is none; NULL: nothing. In
  * the arena. */

@@ -319,12 +319,20 @@ static void add_splits(Diff *d, const json_t *x, const json_t *y)
     }
 }
 
-/* A field as it is in the file, for what is told of in few words there. */
+/* A field as it is in the file, without the marks of JSON: "forward pieces 2, turns true". */
 static const char *as_written(Arena *a, const json_t *plan, const char *name)
 {
     char *text = json_dumps(in(plan, name), JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_ENCODE_ANY |
                                                 JSON_REAL_PRECISION(4));
-    const char *copy = text && strcmp(text, "{}") != 0 ? arena_strdup(a, text) : "";
+    char *copy = arena_alloc(a, text ? 2 * strlen(text) + 1 : 1), *to = copy;
+    for (const char *c = text; c && *c; c++) {
+        if (strchr("{}\"[]", *c))
+            continue;
+        *to++ = *c == ':' ? ' ' : *c;
+        if (*c == ',')
+            *to++ = ' ';
+    }
+    *to = 0;
     free(text);
     return copy;
 }

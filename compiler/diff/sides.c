@@ -156,8 +156,7 @@ Exit side_read(Session *s, const char *name, const char *text, Side *side)
         return refuse(s, name, text, "a quote in it is not closed, or it is empty or too long");
     if (!is_model(word[0]))
         return n > 1 ? refuse(s, name, text, "a plan in a file takes no options")
-               : (side->plan = plan_file_read(s, word[0])) ? EXIT_done
-                                                           : EXIT_source;
+                     : plan_file_read(s, word[0], &side->plan);
     const Exit wrong = read_options(s, name, text, word, n, o);
     return wrong ? wrong : make_plan(s, name, o, side);
 }

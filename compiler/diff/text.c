@@ -6,7 +6,12 @@
 #include "base/diag.h"
 #include "compiler/diff/show.h"
 
-enum { NAME = 30, CELL = 27, LONG = 52 }; /* columns; a text that is longer has lines of its own */
+enum { CELL = 14, LONG = 44, SHORT = 26 }; /* columns; a text that is longer has lines of its own */
+
+/* Columns of the names, and of A and B. */
+typedef struct Columns {
+    int name, a, b;
+} Columns;
 
 /* Characters of a text in UTF-8. */
 static int width_of(const char *text)
@@ -36,22 +41,27 @@ static void put(FILE *out, Arena *a, const char *text, int column)
     fprintf(out, "%s%*s", safe, pad > 1 ? pad : 1, "");
 }
 
-static void put_row(FILE *out, Arena *a, const DiffRow *r)
+static bool is_long(const DiffRow *r)
 {
-    if (width_of(r->a) > LONG || width_of(r->b) > LONG) {
+    return width_of(r->a) > LONG || width_of(r->b) > LONG;
+}
+
+static void put_row(FILE *out, Arena *a, Columns c, const DiffRow *r)
+{
+    if (is_long(r)) {
         fprintf(out, "  %s\n    A  %s\n    B  %s\n", diff_shown(a, r->name), diff_shown(a, r->a),
                 diff_shown(a, r->b));
         return;
     }
     fputs("  ", out);
-    put(out, a, r->name, NAME);
-    put(out, a, r->a, CELL);
-    put(out, a, r->b, *r->by ? CELL : 0);
+    put(out, a, r->name, c.name);
+    put(out, a, r->a, c.a);
+    put(out, a, r->b, c.b);
     fprintf(out, "%s\n", r->by);
 }
 
 /* Rows that differ, and the names of the others. */
-static void put_part(FILE *out, Arena *a, const DiffPart *p)
+static void put_part(FILE *out, Arena *a, Columns c, const DiffPart *p)
 {
     const char *same = "";
     bool any = false;
@@ -61,14 +71,35 @@ static void put_part(FILE *out, Arena *a, const DiffPart *p)
     for (size_t i = 0; i < p->rows.n; i++) {
         const DiffRow *r = &p->rows.data[i];
         if (r->differs)
-            put_row(out, a, r);
+            put_row(out, a, c, r);
         else
-            same = arena_printf(a, "%s%s%s %s", same, *same ? ", " : "", diff_shown(a, r->name),
-                                diff_shown(a, r->a));
+            same = arena_printf(a, "%s%s%s%s%s", same, *same ? ", " : "", diff_shown(a, r->name),
+                                width_of(r->a) > SHORT ? "" : " ",
+                                width_of(r->a) > SHORT ? "" : diff_shown(a, r->a));
         any |= r->differs;
     }
     if (*same)
         fprintf(out, "  %s %s\n", any ? "the same:" : "all the same:", same);
+}
+
+static int wider(int n, const char *text)
+{
+    return width_of(text) + 2 > n ? width_of(text) + 2 : n;
+}
+
+static Columns columns_of(const Diff *d)
+{
+    Columns c = {CELL, CELL, CELL};
+    for (int k = 0; k < DIFF_PARTS; k++)
+        for (size_t i = 0; i < d->part[k].rows.n; i++) {
+            const DiffRow *r = &d->part[k].rows.data[i];
+            if (!r->differs || is_long(r))
+                continue;
+            c.name = wider(c.name, r->name);
+            c.a = wider(c.a, r->a);
+            c.b = wider(c.b, r->b);
+        }
+    return c;
 }
 
 static void put_side(FILE *out, Arena *a, char name, const Side *s)
@@ -86,8 +117,9 @@ void diff_print(const Diff *d, FILE *out)
     Arena *a = d->a;
     put_side(out, a, 'A', &d->side[0]);
     put_side(out, a, 'B', &d->side[1]);
-    fprintf(out, "%s\n\n  %-*s%-*s%-*s%s\n", d->verdict, NAME, "", CELL, "A", CELL, "B",
+    const Columns c = columns_of(d);
+    fprintf(out, "%s\n\n  %-*s%-*s%-*s%s\n", d->verdict, c.name, "", c.a, "A", c.b, "B",
             "B beside A");
     for (int k = 0; k < DIFF_PARTS; k++)
-        put_part(out, a, &d->part[k]);
+        put_part(out, a, c, &d->part[k]);
 }

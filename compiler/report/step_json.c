@@ -14,10 +14,10 @@ typedef struct Maker {
     uint32_t source;
     int kind[ACT_count]; /* number of a kind in the page, the costliest 0 */
     int *action;         /* per action of the step: its number in the page */
-    Interval *at;        /* ... when it first runs on the first rank */
+    Interval *at;        /* ... when it first runs on the typical rank */
     json_t *slices, *loops;
     TraceLanes lanes;
-    int depth;
+    int depth, typical;
 } Maker;
 
 uint32_t step_source(const Plan *p)
@@ -86,11 +86,11 @@ static void add_actions(Maker *m)
     json_object_set_new(m->to, "actions", all);
 }
 
-/* Notes when an action, or a loop by its two ends, first runs on the first rank. */
+/* Notes when an action, or a loop by its two ends, first runs on the typical rank. */
 static void note(Maker *m, const TraceSlice *s)
 {
     const size_t i = (size_t)(s->action - m->p->train->actions.data);
-    if (s->rank || m->at[i].begin >= 0)
+    if (s->rank != m->typical || m->at[i].begin >= 0)
         return;
     m->at[i] = (Interval){s->begin, s->begin + s->seconds};
     if (s->loop)
@@ -158,7 +158,12 @@ static void add_places(Maker *m)
 void step_json(const Plan *p, TraceScope scope, bool places, Arena *a, json_t *to)
 {
     const size_t n = p->train->actions.n;
-    Maker m = {.p = p, .a = a, .to = to, .source = step_source(p), .lanes = trace_lanes(p)};
+    Maker m = {.p = p,
+               .a = a,
+               .to = to,
+               .source = step_source(p),
+               .typical = trace_typical(p),
+               .lanes = trace_lanes(p)};
     m.action = NEW_ARRAY(a, int, n + 1);
     m.at = NEW_ARRAY(a, Interval, n + 1);
     m.slices = json_array();
@@ -173,6 +178,7 @@ void step_json(const Plan *p, TraceScope scope, bool places, Arena *a, json_t *t
     json_object_set_new(to, "loops", m.loops);
     json_object_set_new(to, "shown", json_integer(scope.iterations));
     json_object_set_new(to, "depth", json_integer(m.depth));
+    json_object_set_new(to, "typical", json_integer(m.typical));
     if (places)
         add_places(&m);
 }

@@ -393,7 +393,7 @@ function moveButtons(w) {
 
 /* A step with its buttons: two layers each way, or the whole. more(view, keys): further charts of the same time. */
 function stepView(T, {first, label, source, ranks, more}) {
-  const view = {T, label, source, model: stepModel(T, 0)};
+  const view = {T, label, source, model: stepModel(T, T.typical)};
   let folds = foldedScale(view.model);
   view.scale = first === "layers" && folds ? folds : wholeScale(T.seconds);
   view.w = windowOn(view.scale.all);
@@ -411,7 +411,7 @@ function stepView(T, {first, label, source, ranks, more}) {
   const keys = {"0": () => show(false), l: () => show(true)}, tell = el("div", {class: "tell", "aria-live": "polite"}, HINT);
   const charts = [lanesChart(view, tell, keys), ...(more ? more(view, keys, tell) : [])];
   const choice = ranks ? el("select", {"aria-label": "rank", onchange: () => { view.model = stepModel(T, +choice.value); folds = foldedScale(view.model); show(view.scale.pieces.length > 1); }},
-    ranks.map((name, i) => el("option", {value: i}, name))) : null;
+    ranks.map((name, i) => el("option", {value: i, selected: i === T.typical}, name))) : null;
   show(view.scale === folds);
   const marks = el("div", {class: "legend"}, T.kinds.map((n, i) => el("span", {}, el("i", {style: `background:var(--c${Math.min(i, 7)})`}), n)),
     T.actions.some(a => a.class) || ranks ? el("span", {}, el("i", {class: "stripes"}), "exposed: nothing computes meanwhile") : null);
@@ -425,7 +425,7 @@ function numbersOf(list) {
 }
 /* What the lanes show of two layers each way, or of all where nothing is folded, in words. */
 function layersTable(T) {
-  const m = stepModel(T, 0), folds = foldedScale(m), kept = folds ? folds.pieces.filter(p => p.layer).map(p => [p.t0, p.t1]) : [[0, m.seconds]];
+  const m = stepModel(T, T.typical), folds = foldedScale(m), kept = folds ? folds.pieces.filter(p => p.layer).map(p => [p.t0, p.t1]) : [[0, m.seconds]];
   const all = m.slices.filter(a => kept.some(([b, e]) => a.start >= b - 1e-12 && a.start < e)).slice(0, 300);
   const loop = a => { const l = folds && folds.layers.find(q => a.start >= q.span.start && a.start < q.span.start + q.span.time); return l ? l.title : ""; };
   return table(["action", "lane", "loop", "begins", "takes", "exposed"], all.map(a => [a.name, T.lanes[a.lane], loop(a), seconds(a.start), seconds(a.time), a.of.exposed > 0 ? seconds(a.of.exposed) : ""]), [3, 4, 5]);

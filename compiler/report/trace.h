@@ -30,6 +30,9 @@ extern const TraceScope trace_all;
 void trace_walk(const Plan *p, TraceScope scope, TraceFn *tell, void *ctx);
 /* Places along the axis of stages; 1 without a pipeline. */
 int trace_ranks(const Plan *p);
+/* One of them that does what most do: where there are three, the second, since the first and the
+ * last may have tables alone. */
+int trace_typical(const Plan *p);
 
 /* A lane of the timeline: what runs one after the other. Each stream that is used is one, but
  * transfers have one for each level of memory that they come from or go to. */

@@ -233,6 +233,11 @@ int trace_ranks(const Plan *p)
     return p->train->pipe ? p->train->pipe->ranks : 1;
 }
 
+int trace_typical(const Plan *p)
+{
+    return trace_ranks(p) > 2 ? 1 : 0;
+}
+
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
 /* A transfer is in its lane where the rest waits for it, too. */
