@@ -284,7 +284,12 @@ static const char *texts_of(Arena *a, const json_t *o)
     return text;
 }
 
-/* "dp: 12 tensors by their rule batch" is a row of its own: how many tensors are split so. */
+static const char *tensors_text(Arena *a, int n)
+{
+    return arena_printf(a, "%d tensor%s", n, n == 1 ? "" : "s");
+}
+
+/* The name of a row that says how many tensors are split so: "ffn over tp". */
 static const char *split_name(Arena *a, const json_t *split)
 {
     return arena_printf(a, "%s over %s", string(split, "dim"), string(split, "axis"));
@@ -312,8 +317,8 @@ static void add_splits(Diff *d, const json_t *x, const json_t *y)
             json_array_foreach(in(tensor, "split"), k, split) {
                 const char *name = split_name(d->a, split);
                 if (!has_row(&d->part[5], name))
-                    add_text(d, 5, name, arena_printf(d->a, "%d tensors", split_count(d, x, name)),
-                             arena_printf(d->a, "%d tensors", split_count(d, y, name)));
+                    add_text(d, 5, name, tensors_text(d->a, split_count(d, x, name)),
+                             tensors_text(d->a, split_count(d, y, name)));
             }
         }
     }

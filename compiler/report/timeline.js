@@ -426,7 +426,7 @@ function numbersOf(list) {
 /* What the lanes show of two layers each way, or of all where nothing is folded, in words. */
 function layersTable(T) {
   const m = stepModel(T, T.typical), folds = foldedScale(m), kept = folds ? folds.pieces.filter(p => p.layer).map(p => [p.t0, p.t1]) : [[0, m.seconds]];
-  const all = m.slices.filter(a => kept.some(([b, e]) => a.start >= b - 1e-12 && a.start < e)).slice(0, 300);
+  const all = m.slices.filter(a => kept.some(([b, e]) => a.start >= b - 1e-7 * m.seconds && a.start < e - 1e-7 * m.seconds)).slice(0, 300);
   const loop = a => { const l = folds && folds.layers.find(q => a.start >= q.span.start && a.start < q.span.start + q.span.time); return l ? l.title : ""; };
   return table(["action", "lane", "loop", "begins", "takes", "exposed"], all.map(a => [a.name, T.lanes[a.lane], loop(a), seconds(a.start), seconds(a.time), a.of.exposed > 0 ? seconds(a.of.exposed) : ""]), [3, 4, 5]);
 }
