@@ -32,6 +32,19 @@ function without(x, y) {
   }
   return out;
 }
+/* The number of rows that lie before a value: of rows in order, by `of`. */
+function before(rows, value, of) {
+  let a = 0, b = rows.length;
+  while (a < b) { const m = (a + b) >> 1; if (of(rows[m]) < value) a = m + 1; else b = m; }
+  return a;
+}
+/* Parts of a list that lie within [from, to]. */
+function cut(list, from, to) {
+  const out = [];
+  for (let i = before(list, from, p => p[1]); i < list.length && list[i][0] < to; i++)
+    if (Math.min(list[i][1], to) > Math.max(list[i][0], from)) out.push([Math.max(list[i][0], from), Math.min(list[i][1], to)]);
+  return out;
+}
 const total = list => list.reduce((sum, [a, b]) => sum + b - a, 0);
 
 /* ---- colours ------------------------------------------------------------------------------------ */
@@ -185,8 +198,7 @@ function stepModel(T, rank) {
     const each = s.time / s.iterations, shown = Math.min(s.iterations, T.shown);
     if (shown < s.iterations) rest.push({span: s, start: s.start + shown * each, time: (s.iterations - shown) * each, text: `${s.iterations - shown} more like these`});
     if (s.first < 0) {
-      let a = 0, b = starts.length;
-      while (a < b) { const m = (a + b) >> 1; if (starts[m] < s.start - 1e-9 * T.seconds) a = m + 1; else b = m; }
+      const a = before(starts, s.start - 1e-9 * T.seconds, v => v);
       if (!(starts[a] < s.start + s.time * 0.999)) rest.push({span: s, start: s.start, time: s.time, text: s.name});
     }
   }
@@ -196,7 +208,8 @@ function stepModel(T, rank) {
   const links = meet(gaps, of(1)), left = without(gaps, links), moves = meet(left, of(2)), idle = without(left, moves).filter(([a, b]) => b - a > little);
   const waits = [["links", links], ["transfers", moves], ["idle", idle]].flatMap(([why, list]) => list.map(([a, b]) => ({wait: why, name: why === "idle" ? "idle" : `waits for ${why}`, start: a, time: b - a, rank})));
   waits.sort((a, b) => a.start - b.start);
-  return {rank, spans, slices, rest, waits, exposed: [null, links, moves], seconds: T.seconds, items: spans.concat(slices, waits).sort((a, b) => a.start - b.start)};
+  const marks = [null, links, moves].flatMap((list, k) => list ? slices.filter(s => s.of.class === k).flatMap(s => cut(list, s.start, s.start + s.time).map(([a, b]) => ({lane: s.lane, start: a, time: b - a}))) : []);
+  return {rank, spans, slices, rest, waits, stripes: marks, seconds: T.seconds, items: spans.concat(slices, waits).sort((a, b) => a.start - b.start)};
 }
 
 /* The loops that most of the step is in, one forward and one backward, the first time that each comes: where other
@@ -316,7 +329,7 @@ function lanesChart(view, tell, keys) {
         c.fillRect(left, lanes + 7, right - left, BOX - 14);
         if (right - left > 70) textIn(c, a.text, left, lanes + 7, right - left, BOX - 14, shade("--text"));
       }
-      const few = m.slices.length < 20000, drawn = T.lanes.map(() => -1);
+      const few = m.slices.length < 3000, drawn = T.lanes.map(() => -1);
       for (const a of m.slices) {
         const [left, right] = at(a);
         if (right < 0 || left > width || (!few && right < drawn[a.lane] + 0.3)) continue;
@@ -326,15 +339,12 @@ function lanesChart(view, tell, keys) {
         c.fillRect(left, y(a), Math.max(0.6, right - left - (right - left > 3 ? 1 : 0)), BOX);
         if (right - left > 30) textIn(c, a.short, left, y(a), right - left, BOX, ink(fill));
       }
-      /* Stripes below what nothing hides, in its lane. */
-      for (const k of [1, 2])
-        for (const a of m.slices.filter(b => b.of.class === k))
-          for (const [b, e] of meet([[a.start, a.start + a.time]], m.exposed[k].filter(p => p[1] > a.start && p[0] < a.start + a.time))) {
-            const left = x(s.u(b)), right = x(s.u(e));
-            if (right < 0 || left > width) continue;
-            c.fillStyle = stripes(c);
-            c.fillRect(left, y(a) + BOX - 9, Math.max(0.6, right - left), 9);
-          }
+      for (const a of m.stripes) { /* below what nothing hides, in its lane */
+        const [left, right] = at(a);
+        if (right < 0 || left > width) continue;
+        c.fillStyle = stripes(c);
+        c.fillRect(left, lanes + a.lane * ROW + BOX - 9, Math.max(0.6, right - left), 9);
+      }
       for (const a of m.waits) {
         const [left, right] = at(a);
         if (right < 0 || left > width) continue;
