@@ -52,6 +52,8 @@ typedef struct Device {
     const char
         *processor; /* of the program, by --cpu's name; NULL: the machine's that compiles it */
     const char *measured; /* the GPU on which its numbers were measured, and when; NULL: no note */
+    const char *known; /* how its numbers are: "measured", "calibrated", "guessed"; and by which */
+    const char *known_by; /* evidence; NULL: the description does not say */
     int architecture;     /* cuda: compute capability, 89 for 8.9; 0: a program for all of them */
     bool warpgroups;      /* cuda: it has the tensor cores of sm_90 */
     int64_t memory;       /* bytes a rank may plan for */

@@ -334,6 +334,8 @@ static Exit write_gpu(const Calibration *c, const Measured *m, const ReportGpu *
             set_number(o, &k[i]);
     set_facts(o, gpu);
     json_object_set_new(o, "measured", json_string(text));
+    json_object_set_new(o, "known", json_string("measured"));
+    json_object_set_new(o, "known_by", json_string("mgc calibrate, on this GPU"));
     const char *wrong = description_wrong(s->arena, o);
     if (wrong) {
         diag_error(s->diag, (Span){0}, 547, "what was measured makes no description: %s", wrong);

@@ -21,7 +21,7 @@ typedef enum FieldKind {
 
 /* The fields of a description. An optional one that is left out is 0. */
 typedef struct Description {
-    const char *name, *target, *processor, *measured, *link;
+    const char *name, *target, *processor, *measured, *known, *known_by, *link;
     double memory, threads; /* or "host": what this machine has */
     double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16, flops_fp8;
     double product_share, product_share_f32, product_share_f64, product_share_tf32,
@@ -63,6 +63,8 @@ static const Field fields[] = {
     FIELD("target", text, target, 0, 0),
     OPTIONAL("processor", text, processor, 0, 0),
     OPTIONAL("measured", text, measured, 0, 0),
+    OPTIONAL("known", text, known, 0, 0), /* evident() */
+    OPTIONAL("known_by", text, known_by, 0, 0),
     OPTIONAL("architecture", whole, architecture, 80, 999),
     OPTIONAL("warpgroups", whole, warpgroups, 0, 1),
     FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
@@ -332,6 +334,18 @@ static Wrong powered(Arena *a, const json_t *root, const Description *d)
     return (Wrong){0};
 }
 
+static Wrong evident(const Description *d)
+{
+    if (d->known && !d->known_by)
+        return (Wrong){"'known_by' is missing, where there is 'known'", NULL, -1};
+    if (!d->known && d->known_by)
+        return (Wrong){"'known' is missing, where there is 'known_by'", NULL, -1};
+    if (d->known && strcmp(d->known, "measured") && strcmp(d->known, "calibrated") &&
+        strcmp(d->known, "guessed"))
+        return (Wrong){"is \"measured\", \"calibrated\" or \"guessed\"", "known", -1};
+    return (Wrong){0};
+}
+
 static Wrong read_all(Arena *a, json_t *root, Description *d)
 {
     const char *key;
@@ -371,9 +385,10 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
         return (Wrong){"'host_memory' is missing, where there is 'host_bandwidth'", NULL, -1};
     if (cuda && json_object_get(root, "disk_memory") && !json_object_get(root, "host_memory"))
         return (Wrong){"'host_memory' is missing: a GPU reaches a disk through its host", NULL, -1};
-    const Wrong wrong[] = {only_of(a, root, d),          whole_level(a, root, "host"),
-                           whole_level(a, root, "disk"), linked(root, d),
-                           placed(a, root, d),           powered(a, root, d)};
+    const Wrong wrong[] = {
+        only_of(a, root, d), whole_level(a, root, "host"), whole_level(a, root, "disk"),
+        linked(root, d),     placed(a, root, d),           powered(a, root, d),
+        evident(d)};
     size_t i = 0;
     while (i + 1 < sizeof wrong / sizeof *wrong && !wrong[i].text)
         i++;
@@ -405,6 +420,8 @@ static Device device_from(const Description *d)
                     .target = strcmp(d->target, "cuda") ? TARGET_host : TARGET_cuda,
                     .processor = d->processor,
                     .measured = d->measured,
+                    .known = d->known,
+                    .known_by = d->known_by,
                     .architecture = (int)d->architecture,
                     .warpgroups = d->warpgroups > 0,
                     .memory = (int64_t)d->memory,

@@ -1,5 +1,6 @@
 /* subcommands.c - mgc explain, fmt, import-hf, tune, tok, gguf, watch, board, pipeline and env:
  * what is no compile. */
+#include "compiler/diff/diff.h"
 #include "compiler/gguf/gguf.h"
 #include "compiler/session.h"
 #include "compiler/merge/merge.h"
@@ -204,6 +205,17 @@ static Exit command_boarding(Session *s)
                : command_board(s);
 }
 
+/* Options of the front are for those sides that are models. */
+static Exit command_differing(Session *s)
+{
+    Options rest = *s->o;
+    rest.report = NULL;
+    return s->o->words.n != 2 || s->o->check || !plain(&rest, true)
+               ? usage(s, "diff A B [options of a model] [--report page.html]; A and B are plans "
+                          "(--plan=json), or models, with options as one word: 'F.mg -D dp=2'")
+               : command_diff(s);
+}
+
 /* Of preflight and commbench. */
 static bool plain_hosts(const Options *o)
 {
@@ -241,6 +253,7 @@ Exit command_run(Session *s)
            : !strcmp(c, "import-ds")   ? command_deepspeed(s)
            : !strcmp(c, "import-yaml") ? command_factory(s)
            : !strcmp(c, "report")      ? command_measured(s)
+           : !strcmp(c, "diff")        ? command_differing(s)
            : !strcmp(c, "watch")       ? command_watching(s)
            : !strcmp(c, "board")       ? command_boarding(s)
            : !strcmp(c, "pipeline")    ? command_schedule(s)

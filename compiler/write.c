@@ -10,6 +10,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
 #include "codegen/emit/emit_c.h"
+#include "compiler/diff/plan_file.h"
 #include "plan/order/order.h"
 #include "plan/show.h"
 
@@ -144,10 +145,15 @@ static Exit write_memory(Session *s, const Plan *p)
 Exit write_outputs(Session *s, const Compiled *c)
 {
     const Options *o = s->o;
-    if (o->plan && c->module->adapter)
-        c->plan->unfrozen_bytes = unfrozen_bytes(s, c->plan);
-    if (o->plan)
-        (*o->plan ? plan_print_json : plan_print)(c->plan, stdout);
+    if (o->plan && *o->plan) {
+        json_t *plan = plan_file_json(s, c);
+        plan_file_write(plan, stdout);
+        json_decref(plan);
+    } else if (o->plan) {
+        if (c->module->adapter)
+            c->plan->unfrozen_bytes = unfrozen_bytes(s, c->plan);
+        plan_print(c->plan, stdout);
+    }
     if (o->schedule)
         plan_print_schedule(c->plan, stdout);
     if (o->schedule)

@@ -426,7 +426,7 @@ static json_t *levels_json(const Plan *p)
     return all;
 }
 
-void plan_print_json(const Plan *p, FILE *out)
+json_t *plan_json(const Plan *p)
 {
     const Module *m = p->module;
     json_t *memory = json_object(), *mesh = json_object();
@@ -471,9 +471,7 @@ void plan_print_json(const Plan *p, FILE *out)
     json_object_set_new(o, "kept", kept_json(m));
     json_object_set_new(o, "levels", levels_json(p));
     json_object_set_new(o, "checkpoint", plan_saving_json(p));
-    json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-    fputc('\n', out);
-    json_decref(o);
+    return o;
 }
 
 /* Of the step, program 0. Persistent buffers live throughout. A name may occur twice, so its number

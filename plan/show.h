@@ -4,9 +4,9 @@
 
 #include "plan/plan.h"
 
-const char *plan_owner(Owner o);                /* "activations" */
-void plan_print(const Plan *p, FILE *out);      /* --plan */
-void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
+const char *plan_owner(Owner o);           /* "activations" */
+void plan_print(const Plan *p, FILE *out); /* --plan */
+struct json_t *plan_json(const Plan *p);   /* of --plan=json, fields as in docs/plan.md */
 void plan_print_schedule(const Plan *p, FILE *out);
 void plan_print_layout(const Plan *p, FILE *out); /* what ranks send, and what each has */
 /* --memory, MiniMalloc's columns: of the arena of one level. */

@@ -1,10 +1,11 @@
 /* page.c - mgc --report: lib/mgc/report.html with what was compiled in it, as one JSON object.
  *
  * The page draws; here is only gathered: texts while the passes run, the rest from the plan. */
+#include "compiler/report/numbers.h"
 #include "compiler/report/page_pipe.h"
+#include "compiler/report/step_json.h"
 #include "compiler/report/template.h"
 #include "compiler/session.h"
-#include "compiler/report/trace.h"
 #include "plan/whole.h"
 
 #include <jansson.h>
@@ -66,106 +67,8 @@ typedef struct Maker {
     const Plan *p;
     Arena *a;
     json_t *root;
-    int kind[ACT_count];       /* number of a kind in the page, the costliest 0 */
-    double seconds[ACT_count]; /* of a step */
-    int *action;               /* per action of the step: its number in the page */
-    double *times;             /* ... how often it runs */
-    uint32_t file;             /* the source */
-    json_t *slices, *loops;
-    TraceLanes lanes;
-    int depth;
+    uint32_t file; /* the source */
 } Maker;
-
-static int line_of(const Maker *m, Span at)
-{
-    int line = 0, column;
-    if (at.file == m->file)
-        diag_locate(m->p->module->diag, at, &line, &column);
-    return line;
-}
-
-static void count(Maker *m)
-{
-    const Program *g = m->p->train;
-    for (size_t i = 0; i < g->actions.n; i++) {
-        const Action *a = &g->actions.data[i];
-        m->times[i] = a->times;
-        m->seconds[a->kind] += a->seconds * a->times;
-    }
-}
-
-static void number_kinds(Maker *m)
-{
-    json_t *names = json_array(), *time = json_array();
-    for (int k = 0; k < ACT_count; k++)
-        m->kind[k] = -1;
-    for (int n = 0;; n++) {
-        int best = -1;
-        for (int k = 0; k < ACT_count; k++)
-            if (m->kind[k] < 0 && m->seconds[k] > 0 &&
-                (best < 0 || m->seconds[k] > m->seconds[best]))
-                best = k;
-        if (best < 0)
-            break;
-        m->kind[best] = n;
-        json_array_append_new(names, json_string(action_info[best].name));
-        json_array_append_new(time, json_pack("[i, f]", n, m->seconds[best]));
-    }
-    json_object_set_new(m->root, "kinds", names);
-    json_object_set_new(m->root, "by_kind", time);
-}
-
-static void add_actions(Maker *m)
-{
-    const Program *g = m->p->train;
-    json_t *all = json_array();
-    for (size_t i = 0; i < g->actions.n; i++) {
-        const Action *a = &g->actions.data[i];
-        m->action[i] = (int)json_array_size(all);
-        if (action_is_mark(a))
-            continue;
-        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:b, s:b}",
-                                             "name", name_str(m->p->module->names, a->name), "kind",
-                                             m->kind[a->kind], "line", line_of(m, a->span), "times",
-                                             m->times[i], "time", a->seconds * m->times[i], "flops",
-                                             a->flops, "bytes", a->bytes_moved, "backward",
-                                             a->backward, "again", a->again));
-    }
-    json_object_set_new(m->root, "actions", all);
-}
-
-static void add_span(Maker *m, const char *name, const TraceSlice *s, int64_t iterations)
-{
-    json_array_append_new(m->loops, json_pack("[s, f, f, i, I, i]", name, s->begin, s->seconds,
-                                              s->depth, (json_int_t)iterations, s->rank));
-    m->depth = s->depth >= m->depth ? s->depth + 1 : m->depth;
-}
-
-static void add_slice(void *ctx, const TraceSlice *s)
-{
-    Maker *m = ctx;
-    if (s->rest || (s->of && !pipe_computes(s->of->kind)))
-        return;
-    if (s->of) {
-        add_span(m, pipe_name(*s->of).text, s, 1);
-        return;
-    }
-    if (s->loop) {
-        add_span(m, name_str(m->p->module->names, s->loop->dim.name), s, s->iterations);
-        return;
-    }
-    int number = m->action[s->action - m->p->train->actions.data];
-    json_array_append_new(m->slices, json_pack("[i, f, f, i, i]", number, s->begin, s->seconds,
-                                               trace_lane_of(&m->lanes, s->action), s->rank));
-}
-
-static void add_lanes(Maker *m)
-{
-    json_t *all = json_array();
-    for (int k = 0; k < m->lanes.n; k++)
-        json_array_append_new(all, json_string(trace_lane_name(&m->lanes.lane[k], m->a)));
-    json_object_set_new(m->root, "lanes", all);
-}
 
 /* The buffers of a level's arena; owner: numbers of owners in the page, -1: none yet. */
 static json_t *arena_json(const Plan *p, Level level, int owner[OWN_count], json_t *owner_names)
@@ -279,15 +182,44 @@ static json_t *text_json(const char *text)
     return json_string(text ? text : "");
 }
 
+/* Texts of passes as runs of lines: [first, how many, ...] of `lines`, of which each is there once,
+ * since a pass leaves most of them. */
+static json_t *runs_json(const char *text, Names *lines)
+{
+    json_t *runs = json_array();
+    json_int_t first = 0, n = 0;
+    for (bool more = true; more;) {
+        const size_t length = strcspn(text, "\n");
+        const json_int_t line = name_intern_n(lines, text, length);
+        if (!n || line != first + n) {
+            if (n)
+                json_array_append_new(runs, json_integer(n));
+            json_array_append_new(runs, json_integer(line));
+            first = line;
+            n = 0;
+        }
+        n++;
+        more = text[length];
+        text += length + more;
+    }
+    json_array_append_new(runs, json_integer(n));
+    return runs;
+}
+
 static void add_texts(Maker *m, const Page *page)
 {
-    json_t *passes = json_array();
+    json_t *passes = json_array(), *lines = json_array();
+    Names *names = names_new(m->a);
     size_t size;
     for (size_t i = 0; i < page->passes.n; i++)
-        json_array_append_new(passes, json_pack("{s:s, s:o}", "name", page->passes.data[i].name,
-                                                "text", text_json(page->passes.data[i].text)));
+        json_array_append_new(passes,
+                              json_pack("{s:s, s:o}", "name", page->passes.data[i].name, "runs",
+                                        runs_json(page->passes.data[i].text, names)));
     const Diag *d = m->p->module->diag;
     const char *path = m->file ? diag_path(d, m->file) : "", *base = strrchr(path, '/');
+    for (Name k = 0; k <= name_count(names); k++)
+        json_array_append_new(lines, json_string(name_str(names, k)));
+    json_object_set_new(m->root, "lines", lines);
     json_object_set_new(m->root, "passes", passes);
     json_object_set_new(m->root, "fusion", text_json(page->fusion.text));
     json_object_set_new(m->root, "recompute", text_json(page->frontier.text));
@@ -301,26 +233,11 @@ static void add_texts(Maker *m, const Page *page)
     json_object_set_new(m->root, "source", text_json(m->file ? diag_text(d, m->file, &size) : ""));
 }
 
-/* The file that most of the step comes from. */
-static uint32_t source_file(const Plan *p)
-{
-    for (size_t i = 0; i < p->module->tensors.n; i++)
-        if (p->module->tensors.data[i].span.file)
-            return p->module->tensors.data[i].span.file;
-    return 0;
-}
-
 static json_t *page_json(const Plan *p, const Page *page, Arena *a)
 {
     const Module *mod = p->module;
     const Program *g = p->train;
-    size_t n = g->actions.n;
-    Maker m = {
-        .p = p, .a = a, .root = json_object(), .file = source_file(p), .lanes = trace_lanes(p)};
-    m.action = NEW_ARRAY(a, int, n + 1);
-    m.times = NEW_ARRAY(a, double, n + 1);
-    m.slices = json_array();
-    m.loops = json_array();
+    Maker m = {.p = p, .a = a, .root = json_object(), .file = step_source(p)};
     const char *title =
         arena_printf(a, "%s on %s", name_str(mod->names, mod->name), p->device->name);
     json_object_set_new(m.root, "title", json_string(title));
@@ -330,24 +247,19 @@ static json_t *page_json(const Plan *p, const Page *page, Arena *a)
                                  name_str(mod->names, mod->layout.name),
                                  text_seconds(a, g->seconds), text_bytes(a, (double)plan_bytes(p)),
                                  text_bytes(a, (double)p->device->memory), MGC_VERSION)));
-    count(&m);
+    json_object_set_new(m.root, "numbers", numbers_json(p, a));
     add_summary(&m);
-    number_kinds(&m);
-    add_actions(&m);
-    trace_walk(p, add_slice, &m);
-    json_object_set_new(m.root, "slices", m.slices);
-    json_object_set_new(m.root, "loops", m.loops);
+    step_json(p, trace_all, true, a, m.root);
     json_t *pipeline = page_pipeline(p);
     if (pipeline)
         json_object_set_new(m.root, "pipeline", pipeline);
-    add_lanes(&m);
     add_arenas(&m);
     add_texts(&m, page);
     const Action *peak = &g->actions.data[g->peak_action];
-    json_t *rest = json_pack("{s:f, s:i, s:i, s:i, s:s, s:I, s:f, s:f}", "seconds", g->seconds,
-                             "depth", m.depth, "action_count", (int)n, "peak", g->peak_action,
-                             "peak_name", peak->name ? name_str(mod->names, peak->name) : "a loop",
-                             "live", (json_int_t)p->live_bound_bytes, "peak_flops",
+    json_t *rest = json_pack("{s:i, s:i, s:s, s:I, s:f, s:f}", "action_count", (int)g->actions.n,
+                             "peak", g->peak_action, "peak_name",
+                             peak->name ? name_str(mod->names, peak->name) : "a loop", "live",
+                             (json_int_t)p->live_bound_bytes, "peak_flops",
                              peak_flops(p->device, &mod->train), "bandwidth", p->device->bandwidth);
     json_object_update(m.root, rest);
     json_decref(rest);
@@ -367,7 +279,7 @@ Exit page_write(Session *s, const Compiled *c, const char *path)
     if (wrong)
         return wrong;
     json_t *o = page_json(c->plan, s->page, s->arena);
-    template_write(html, o, 6, "", out.file);
+    template_write(html, o, 8, "", out.file);
     json_decref(o);
     return output_close(s, &out, true);
 }

@@ -19,7 +19,14 @@ function seconds(s) {
 }
 function table(heads, rows, numbers) {
   const cls = i => numbers.includes(i) ? "n" : null;
-  return el("div", {class: "scroll"}, el("table", {},
-    el("thead", {}, el("tr", {}, heads.map((h, i) => el("th", {class: cls(i), scope: "col"}, h)))),
+  const scroll = el("div", {class: "scroll"}, el("table", {},
+    el("thead", {}, el("tr", {}, heads.map((h, i) => h ? el("th", {class: cls(i), scope: "col"}, h) : el("td", {})))),
     el("tbody", {}, rows.map(r => el("tr", {}, r.map((c, i) => el("td", {class: cls(i)}, c)))))));
+  /* One that is wider than its place is scrolled by keys, too. */
+  new ResizeObserver(() => {
+    const wide = scroll.scrollWidth > scroll.clientWidth;
+    for (const [k, v] of [["tabindex", "0"], ["role", "region"], ["aria-label", "table: " + heads.filter(h => h).join(", ")]])
+      if (wide) scroll.setAttribute(k, v); else scroll.removeAttribute(k);
+  }).observe(scroll);
+  return scroll;
 }

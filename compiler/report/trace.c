@@ -150,6 +150,6 @@ void trace_print(const Plan *p, FILE *out)
             name_rank(&t, rank);
         name_tracks(&t, rank);
     }
-    trace_walk(p, put_slice, &t);
+    trace_walk(p, trace_all, put_slice, &t);
     fputs("\n]}\n", out);
 }

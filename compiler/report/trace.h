@@ -17,10 +17,22 @@ typedef struct TraceSlice {
 } TraceSlice;
 typedef void TraceFn(void *ctx, const TraceSlice *s);
 
+/* How much of a step is told. */
+typedef struct TraceScope {
+    int rank;       /* along the axis of stages; -1: all of them */
+    int iterations; /* of a loop that are told one by one */
+    int phases;     /* of a pipeline: phases and messages of all these ranks, at most */
+} TraceScope;
+/* All ranks, four iterations of each loop, 65,536 phases. */
+extern const TraceScope trace_all;
+
 /* Tells each slice of the step; those of a rank on end, what is around others before them. */
-void trace_walk(const Plan *p, TraceFn *tell, void *ctx);
+void trace_walk(const Plan *p, TraceScope scope, TraceFn *tell, void *ctx);
 /* Places along the axis of stages; 1 without a pipeline. */
 int trace_ranks(const Plan *p);
+/* One of them that does what most do: where there are three, the second, since the first and the
+ * last may have tables alone. */
+int trace_typical(const Plan *p);
 
 /* A lane of the timeline: what runs one after the other. Each stream that is used is one, but
  * transfers have one for each level of memory that they come from or go to. */

@@ -6,22 +6,21 @@
  * With a pipeline each rank along the axis of stages has its own timeline: what comes before the
  * loop over microbatches, the phases and messages of its row at the times of the clock, and what
  * comes after. Inside a phase its actions are told for the first microbatch alone, and of at most
- * DETAILED stages; the phases and messages of all ranks together are at most PIPE_SHOWN, those that
- * end first, and one slice a rank stands for the others. */
+ * DETAILED stages; the phases and messages of all ranks together are at most TraceScope.phases,
+ * those that end first, and one slice a rank stands for the others. */
 #include "compiler/report/trace.h"
 #include "plan/order/pipe_time.h"
 
 #include <math.h>
 
-enum {
-    ITERATIONS = 4, /* of a loop that are shown one by one */
-    DETAILED = 16,
-    PIPE_SHOWN = 1 << 16
-};
+enum { DETAILED = 16 };
+
+const TraceScope trace_all = {-1, 4, 1 << 16};
 
 typedef struct Walker {
     const Plan *plan;
     const Program *program;
+    TraceScope scope;
     TraceFn *tell;
     void *ctx;
     int depth;                /* loops around */
@@ -62,14 +61,15 @@ static double walk_loop(Walker *w, const Loop *l, const Action *a, double begin)
                     .seconds = (double)iterations * l->seconds};
     tell(w, s);
     w->depth++;
-    for (int64_t i = 0; i < iterations && i < ITERATIONS; i++)
+    const int64_t shown = iterations < w->scope.iterations ? iterations : w->scope.iterations;
+    for (int64_t i = 0; i < shown; i++)
         walk(w, l->begin + 1, l->end, begin + (double)i * l->seconds);
     w->depth--;
-    if (iterations > ITERATIONS) {
-        s.iterations -= ITERATIONS;
+    if (iterations > shown) {
+        s.iterations -= shown;
         s.rest = true;
-        s.begin += ITERATIONS * l->seconds;
-        s.seconds -= ITERATIONS * l->seconds;
+        s.begin += (double)shown * l->seconds;
+        s.seconds -= (double)shown * l->seconds;
         tell(w, s);
     }
     return (double)iterations * l->seconds;
@@ -153,11 +153,13 @@ static void walk_beside(Walker *w, PipeAction of, double begin)
 }
 
 /* When the last is over of what is shown. */
-static double shown_until(const Pipe *pipe, const PipeClock *k)
+static double shown_until(const Pipe *pipe, const PipeClock *k, TraceScope scope)
 {
-    const size_t limit = (size_t)(PIPE_SHOWN / pipe->ranks);
+    const int from = scope.rank < 0 ? 0 : scope.rank;
+    const int to = scope.rank < 0 ? pipe->ranks : from + 1;
+    const size_t limit = (size_t)(scope.phases / (to - from));
     double until = k->step;
-    for (int rank = 0; rank < pipe->ranks; rank++) {
+    for (int rank = from; rank < to; rank++) {
         size_t told = 0;
         const PipeOps *ops = &pipe->program->rank[rank];
         for (size_t i = 0; i < ops->n; i++)
@@ -201,8 +203,11 @@ static void walk_pipeline(Walker *w, const PipeClock *k)
 {
     const Pipe *pipe = w->program->pipe;
     const Loop *micro = &w->program->loops.data[pipe->loop];
-    const double since = w->program->actions.data[micro->begin].begin, until = shown_until(pipe, k);
+    const double since = w->program->actions.data[micro->begin].begin,
+                 until = shown_until(pipe, k, w->scope);
     for (w->rank = 0; w->rank < pipe->ranks; w->rank++) {
+        if (w->scope.rank >= 0 && w->rank != w->scope.rank)
+            continue;
         walk(w, pipe->ahead, micro->begin, 0);
         walk_row(w, k, since, until);
         walk(w, pipe_behind(w->program), (int)w->program->actions.n,
@@ -210,9 +215,10 @@ static void walk_pipeline(Walker *w, const PipeClock *k)
     }
 }
 
-void trace_walk(const Plan *p, TraceFn *tell, void *ctx)
+void trace_walk(const Plan *p, TraceScope scope, TraceFn *tell, void *ctx)
 {
-    Walker w = {.plan = p, .program = p->train, .tell = tell, .ctx = ctx, .stage = -1};
+    Walker w = {
+        .plan = p, .program = p->train, .scope = scope, .tell = tell, .ctx = ctx, .stage = -1};
     Arena *tmp = arena_new();
     const PipeClock *k = p->train->pipe ? pipe_run(p, p->train, tmp) : NULL;
     if (k)
@@ -225,6 +231,11 @@ void trace_walk(const Plan *p, TraceFn *tell, void *ctx)
 int trace_ranks(const Plan *p)
 {
     return p->train->pipe ? p->train->pipe->ranks : 1;
+}
+
+int trace_typical(const Plan *p)
+{
+    return trace_ranks(p) > 2 ? 1 : 0;
 }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-"""Adding is what README says it is. On a copy of the tree: an operation, an optimizer, a collective and a pass are added
-as README's "To add" says, file by file (the .add files here); the copy is built, the tests that come from the tables
+"""Adding is what docs/house.md says it is. On a copy of the tree: an operation, an optimizer, a collective and a pass are added
+as its "To add" says, file by file (the .add files here); the copy is built, the tests that come from the tables
 see what was added, and two models train with it. Then each place is forgotten once, and each column of each row: the
 build has to fail, or a test where the place is a test or a document, and to name what is missing.
 
@@ -34,7 +34,7 @@ MADE = os.path.join(COPY, "build")
 sys.path.insert(0, os.path.join(SOURCE, "tests/parity"))
 from check import read_safetensors  # noqa: E402
 
-# At most so many files of the program each takes; and how README calls it.
+# At most so many files of the program each takes; and how docs/house.md calls it.
 KINDS = {"op": (1, "a pointwise operation"), "optimizer": (1, "an optimizer"),
          "collective": (5, "a collective"), "pass": (2, "a pass")}
 # Tests that see what was added, with the targets that they need.
@@ -187,7 +187,7 @@ class Additions(unittest.TestCase):
 
     def test_additions(self):
         began = time.monotonic()
-        self.said_in_readme()
+        self.said_in_house()
         self.add(self.places)
         self.configure()
         for targets in ["op-tables"], [*PROGRAMS, *sorted(set(TESTS.values()))]:
@@ -207,16 +207,16 @@ class Additions(unittest.TestCase):
     def files(self, kind, of):
         return sorted({p.file for p in self.places if p.kind == kind and p.of() == of})
 
-    def said_in_readme(self):
-        """README names every file that an addition touches."""
-        text = read("README.md")
+    def said_in_house(self):
+        """docs/house.md names every file that an addition touches."""
+        text = read("docs/house.md")
         text = text[text.index("## To add"):]
         for kind, (_, called) in KINDS.items():
             start = text.index(f"- **{called}**")
             said = text[start:text.index("\n- **", start)].replace("FOLDER/NAME", "spmd/pairs").replace("NAME", "pairs")
             for p in self.places:
                 if p.kind == kind:
-                    self.assertIn(f"`{p.file}`", said, f"README does not say that {called} is a change of {p.file}")
+                    self.assertIn(f"`{p.file}`", said, f"docs/house.md does not say that {called} is a change of {p.file}")
 
     def counts(self):
         for kind, (most, called) in KINDS.items():

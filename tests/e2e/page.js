@@ -16,6 +16,7 @@ class Element {
     if (name === "hidden") this.hidden = true;
     if (name === "value") this.value = String(value);
   }
+  removeAttribute(name) { delete this.at[name]; }
   append(...all) { this.inside.push(...all); }
   replaceChildren(...all) { this.inside = all; }
   get children() { return this.inside; }
@@ -62,20 +63,21 @@ if (part !== "Pipeline") {
   const all = [];
   section.find(e => { if (e.tag === "canvas" || e.at.class === "tell") all.push(e); return false; });
   const canvases = all.filter(e => e.tag === "canvas"), tells = all.filter(e => e.tag !== "canvas");
-  console.log(JSON.stringify(canvases.map((canvas, i) => {
+  const seen = JSON.stringify(canvases.map((canvas, i) => {
     drawn = [];
     canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "0"}));
     const texts = drawn.filter(d => d[0] === "fillText").map(d => d.slice(1)), boxes = drawn.filter(d => d[0] === "fillRect").map(d => d.slice(1));
     canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "p"}));
     canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "n"}));
     return {texts, boxes, told: tells[i].textContent};
-  })));
+  }));
+  for (let at = 0; at < seen.length; at += 4096) fs.writeSync(1, seen.slice(at, at + 4096));
   process.exit(0);
 }
 const canvas = section.find(e => e.tag === "canvas"), tell = section.find(e => e.at.class === "tell");
 const seen = {};
 const press = key => { drawn = []; canvas.dispatchEvent(new KeyboardEvent("keydown", {key})); return drawn; };
-const point = (type, offsetX, offsetY) => canvas.dispatchEvent({type, offsetX, offsetY, deltaY: -1, pointerId: 1, preventDefault() {}});
+const point = (type, offsetX, offsetY) => canvas.dispatchEvent({type, offsetX, offsetY, deltaY: -1, ctrlKey: true, pointerId: 1, preventDefault() {}});
 const cells = all => all.filter(d => d[0] === "fillRect" && d[4] > 2).map(d => d.slice(1));
 page.dispatchEvent(new KeyboardEvent("keydown", {key: "3"}));
 seen.shown = main.inside.filter(s => !s.hidden).map(s => s.at["aria-label"]);

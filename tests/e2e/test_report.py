@@ -8,6 +8,7 @@ import shutil
 import unittest
 
 import mgctest
+from browser import Browser
 from mgctest import model
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -91,6 +92,12 @@ def data_of(html):
     return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.DOTALL)[1])
 
 
+def lines_after(d, k):
+    """The program after a pass, of runs of lines that all passes share."""
+    runs = d["passes"][k]["runs"]
+    return [line for first, n in zip(runs[::2], runs[1::2]) for line in d["lines"][first:first + n]]
+
+
 class Page(mgctest.Case):
     def page(self, name, *options):
         self.compiles(model(name), *options, "--report", "r.html")
@@ -99,7 +106,7 @@ class Page(mgctest.Case):
     def test_says_what_the_plan_says(self):
         for name, options in (("llama7b.mg", ("--device", "h200")), ("gpt2_124m.mg", ()), ("mlp.mg", ())):
             html = self.page(name, *options)
-            self.assertLess(len(html.encode()), 5 << 20)
+            self.assertLess(len(html.encode()), 2 << 20)
             self.assertNotRegex(html.split('<script id="data"')[0] + html.rsplit("</script>", 1)[1], r"https?://|src=|@import|url\(")
             d = data_of(html)
             p = json.loads(self.compiles(model(name), *options, "--plan=json").out)
@@ -221,7 +228,8 @@ class Page(mgctest.Case):
     @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
     def test_by_keyboard(self):
         html = self.page("llama_mini.mg")
-        texts = [p["text"].splitlines() for p in data_of(html)["passes"]]
+        d = data_of(html)
+        texts = [lines_after(d, k) for k in range(len(d["passes"]))]
         adds = next(i for i, (a, b) in enumerate(zip(texts, texts[1:])) if set(b) - set(a))  # a pass that adds lines
         self.write("keys.html", html.replace("</body>", KEYS.replace("DIFF", str(len(texts) + 1 + adds))))
         dom = self.chromium("--window-size=1000,800", "--dump-dom", "file://" + self.path("keys.html"))
@@ -239,6 +247,56 @@ class Page(mgctest.Case):
         self.assertIsNotNone(seen, dom[-3000:])
         self.assertRegex(seen[1], r"^Pipeline\|F of stage 0, microbatch 0: [\d.]+ to [\d.]+ ms, idle [\d.]+%.*\|"
                                   r"F of stage 0, microbatch 1: .*\|zooms\|moves\|[FB] of stage [01], microbatch .*\|Program$")
+
+    @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
+    def test_opens_with_the_step(self):
+        """The first view: three numbers with how sure they are, two layers each way of the loop, the peak; the rest by keys."""
+        b = Browser()
+        self.addCleanup(b.close)
+        b.call("Page.addScriptToEvaluateOnNewDocument", source="window.drawn = []; const was = CanvasRenderingContext2D.prototype.fillText;"
+               "CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { window.drawn.push(text); return was.call(this, text, ...at); };")
+        for options, way, words in (((), "two layers", ("layers × 4, forward", "layers × 4, backward")),
+                                    (("-D", "pp=4", "--microbatch", "8"), "one phase", ("1F0, of 4 such phases", "1B0, of 4 such phases"))):
+            d = data_of(self.page("llama_mini.mg", *options))
+            b.size(1200, 900)
+            b.open("file://" + self.path("r.html"))
+            b.wait("window.drawn.length > 0")
+            texts = b.eval("window.drawn")
+            self.assertTrue(set(words) <= set(texts), texts)
+            self.assertEqual(sum(t.endswith(", " + way) for t in set(texts)), 2)
+            self.assertTrue(any(t.startswith("peak: ") for t in texts))
+            numbers = b.eval("[...document.querySelectorAll('.numbers li')].map(e => [e.querySelector('strong').textContent, e.querySelector('.sure').textContent])")
+            self.assertEqual(numbers, [[n["value"], n["sure"]] for n in d["numbers"]])
+            self.assertEqual([n[1] for n in numbers], ["calibrated", "proved", "calibrated"])
+            pressed = "[...document.querySelectorAll('.bar')[0].querySelectorAll('[aria-pressed]')].map(e => e.getAttribute('aria-pressed')).join()"
+            b.eval("document.querySelector('canvas').focus()")
+            seen = [b.eval(pressed)]
+            for key in "-", "l", "0", "l":
+                b.key(key)
+                seen.append(b.eval(pressed))
+            self.assertEqual(seen, ["true,false", "false,true", "true,false", "false,true", "true,false"])
+            b.eval("document.querySelector('summary').click()")
+            rows = b.eval("document.querySelectorAll('details tbody tr').length")
+            if not options:  # the actions of two layers each way
+                layers = [l for l in d["loops"] if l[4] == 4]
+                self.assertEqual(rows, sum(any(l[1] - 1e-8 <= s[1] < l[1] + l[2] / 2 - 1e-7 for l in layers) for s in d["slices"]))
+            self.assertGreater(rows, 10)
+        self.assertEqual(b.said, [])
+
+    def test_how_sure(self):
+        """A device of its own says how sure its numbers are, or that it does not."""
+        with open(os.path.join(mgctest.BUILD, "lib/mgc/devices/h100.json"), encoding="utf-8") as f:
+            device = json.load(f)
+        for known, sure, why in (({"known": "measured", "known_by": "a bench"}, "measured", "a bench"), ({}, "guessed", "does not say")):
+            self.write("d.json", json.dumps({**{k: v for k, v in device.items() if not k.startswith("known")}, **known}))
+            d = data_of(self.page("gpt2_124m.mg", "--device", "./d.json"))
+            self.assertEqual(d["numbers"][0]["sure"], sure)
+            self.assertIn(why, d["numbers"][0]["why"])
+        for wrong in {"known": "sure", "known_by": "x"}, {"known": "guessed"}:
+            self.write("d.json", json.dumps({**{k: v for k, v in device.items() if not k.startswith("known")}, **wrong}))
+            r = self.mgc(model("gpt2_124m.mg"), "--device", "./d.json", "--check")
+            self.assertNotEqual(r.returncode, 0)
+            self.assertIn("known", r.err)
 
     @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
     def test_light_and_dark(self):
