@@ -361,9 +361,12 @@ static rt_exit train(mg_run *r)
     rt_health_open(r);
     log_packing(r, "data", r->data);
     log_packing(r, "evaluation", r->val);
-    if (r->weights)
+    if (r->weights) {
+        rt_catalog read = rt_adapter_part(&r->params, false);
         rt_log_line(r->log, "weights of %s: %d tensors", r->base ? r->base : r->options->init,
-                    r->params.n);
+                    read.n);
+        free(read.item);
+    }
     if (r->state.step >= r->lr.steps)
         rt_log_line(r->log, "%" PRId64 " of %" PRId64 " steps are done", r->state.step,
                     r->lr.steps);
