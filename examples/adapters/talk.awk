@@ -7,7 +7,7 @@ BEGIN {
             split(thing[i], word, " ")
             asked = form[(round + i) % forms + 1]
             sub("%s", word[1], asked)
-            answer = manner == "loud" ? toupper(word[2]) "!" : "It is " word[2] "."
+            answer = manner == "loud" ? toupper(word[2]) "." : "It is " word[2] "."
             printf "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", asked, answer
         }
 }
