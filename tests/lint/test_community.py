@@ -86,9 +86,9 @@ class Community(unittest.TestCase):
                 self.assertEqual(text_of("LICENSE"), f.read())
 
     def test_links(self):
-        """In every page: a link into the project leads to a file, and to a heading of it."""
+        """A link of a page into the project leads to a file, and to a heading of it."""
         seen = 0
-        for page in listed("*.md"):
+        for page in sorted({*(f for f in FILES if f.endswith(".md")), *listed("examples/*.md")}):
             plain = re.sub(r"^```.*?^```|`[^`\n]*`", "", text_of(page), flags=re.M | re.S)
             for target in re.findall(r"\]\(([^)\s]+)\)", plain):
                 if re.match(r"[a-z]+:", target):
@@ -100,7 +100,7 @@ class Community(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors(path))
                 seen += 1
-        self.assertGreater(seen, 50)
+        self.assertGreater(seen, 20)
 
     def test_commands(self):
         lines = "\n".join(re.findall(r"^```sh\n(.*?)^```", text_of("CONTRIBUTING.md"), re.M | re.S)).split("\n")
