@@ -70,6 +70,11 @@ class Texts(mgctest.Case):
                 self.assertEqual(r.returncode, 69)
                 self.assertIn(b"there is no compiler at /nowhere/mgc", r.stderr)
                 self.assertFalse(os.path.exists(self.path("new")))
+                os.makedirs(self.path("scratch"), exist_ok=True)
+                r = self.run_program(run, env={"MGC": "/bin/false", "TMPDIR": self.path("scratch")})
+                self.assertNotEqual(r.returncode, 0)
+                self.assertIn(b"which is removed at the end", r.stdout)
+                self.assertEqual(os.listdir(self.path("scratch")), [])
 
 
 def tree():
