@@ -361,12 +361,20 @@ static rt_exit train(mg_run *r)
     rt_health_open(r);
     log_packing(r, "data", r->data);
     log_packing(r, "evaluation", r->val);
-    if (r->weights)
+    if (r->weights) {
+        rt_catalog read = rt_adapter_part(&r->params, false);
         rt_log_line(r->log, "weights of %s: %d tensors", r->base ? r->base : r->options->init,
-                    r->params.n);
+                    read.n);
+        free(read.item);
+    }
     if (r->state.step >= r->lr.steps)
         rt_log_line(r->log, "%" PRId64 " of %" PRId64 " steps are done", r->state.step,
                     r->lr.steps);
+    else if (r->lr.warmup >= r->lr.steps) /* the schedule is of longer runs */
+        rt_log_line(r->log,
+                    "the learning rate rises for %" PRId64 " steps, of which this run has %" PRId64
+                    ": it ends at %.3g instead of %.3g (`lr` in the train block)",
+                    r->lr.warmup, r->lr.steps, rt_lr(&r->lr, r->lr.steps - 1), r->lr.peak);
     if (r->options->max_time)
         r->deadline = r->started + (int64_t)(rt_duration(r->options->max_time) * 1e9);
     rt_saving_open(r);

@@ -181,6 +181,12 @@ static double tokens_per_s(const rt_log *l, double step_ms)
     return step_ms > 0 ? (double)tokens_per_step(l) / step_ms * 1e3 : 0;
 }
 
+/* Inputs by name have rows, which count as one token each. */
+static const char *unit(const rt_log *l)
+{
+    return l->run->program->seq > 1 ? "tok/s" : "rows/s";
+}
+
 /* "9.1235", or with an exponent if four decimals would show too little. */
 static rt_words loss_text(double loss)
 {
@@ -225,8 +231,8 @@ static void progress(rt_log *l, const rt_step_report *s)
         free(answers);
     }
     char *tail =
-        rt_printf("%s  lr %.1e  %s  %s tok/s  eta %s", norm, s->lr, rt_ms_text(s->step_ms).text,
-                  rt_count_text(tokens_per_s(l, s->step_ms)).text,
+        rt_printf("%s  lr %.1e  %s  %s %s  eta %s", norm, s->lr, rt_ms_text(s->step_ms).text,
+                  rt_count_text(tokens_per_s(l, s->step_ms)).text, unit(l),
                   rt_duration_text((double)(total - s->step) * l->mean_ms / 1e3).text);
     rt_words loss = loss_text(s->loss);
     int room = columns(l) - (int)strlen(head) - (int)strlen(loss.text);
@@ -538,12 +544,12 @@ static void print_summary(rt_log *l)
     const mg_run *r = l->run;
     int64_t done = r->state.step - l->resumed, n = l->times < TIMES ? l->times : TIMES;
     double ms = median(l), predicted = r->program->step.predicted_ms;
-    rt_log_line(l, "%" PRId64 " steps in %s, loss %s -> %s%s%s, %s tok/s", done,
+    rt_log_line(l, "%" PRId64 " steps in %s, loss %s -> %s%s%s, %s %s", done,
                 rt_duration_text((double)(rt_now_ns() - l->start_ns) / 1e9).text,
                 loss_text(l->first_loss).text, loss_text(l->last_loss).text,
                 isnan(l->val.loss) ? "" : ", val ",
                 isnan(l->val.loss) ? "" : loss_text(l->val.loss).text,
-                rt_count_text(tokens_per_s(l, ms)).text);
+                rt_count_text(tokens_per_s(l, ms)).text, unit(l));
     char *ratio =
         predicted > 0 ? rt_printf(" (%+.0f%%)", 100 * (ms / predicted - 1)) : rt_printf("%s", "");
     rt_log_line(l, "step time: predicted %s, measured %s%s, the median of %" PRId64 "; %s",

@@ -22,6 +22,7 @@ class Finetune(mgctest.Case):
         r = subprocess.run(["sh", "-c", script], cwd=self.dir, capture_output=True, text=True, timeout=500)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("2560 tokens learnt", r.stdout)
+        self.assertRegex(r.stdout, r"weights of \S*base_hf: 39 tensors")  # the base's, without those of the adapter
         with open(self.path("tuned/ckpt/step-00000200" if FULL else "tuned/ckpt/step-00000004") + "/adapter_config.json") as f:
             self.assertEqual(json.load(f)["r"], 8)
         losses = [x["loss"] for x in self.metrics("preferred") if "loss" in x]

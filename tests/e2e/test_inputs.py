@@ -75,7 +75,8 @@ class Inputs(mgctest.Case):
         self.write("a.safetensors", safetensors(classes(500, 1)))
         self.write("b.safetensors", safetensors(classes(140, 2, (4, 5), "U8", "B")))
         self.write("v.safetensors", safetensors(classes(101, 3)))
-        self.trains("./train", "--data", "?.safetensors", "--val", "v.safetensors", "--steps", 300, "--out", "r")
+        r = self.trains("./train", "--data", "?.safetensors", "--val", "v.safetensors", "--steps", 300, "--out", "r")
+        self.assertRegex(r.out, r"300 steps in .* rows/s\n")
         rows = self.metrics("r")
         val = [m["val_loss"] for m in rows if "val_loss" in m]
         self.assertLess(val[-1], 0.6)

@@ -37,6 +37,15 @@ class Run(mgctest.Case):
         r = self.trains("./train", "--resume", "--out", "run", "--sample", 200, "--prompt", "the ")
         self.assertGreater(len(r.out), 200)
 
+    def test_short_run(self):
+        """A run that ends within the warm-up of its schedule says what its rate comes to."""
+        self.compiles(self.write("tiny.mg", TINY), "-o", "train")
+        data = self.text(2000)
+        r = self.trains("./train", "--data", data, "--steps", 3, "--out", "short")
+        self.assertIn("the learning rate rises for 5 steps, of which this run has 3: it ends at 0.006 instead of 0.01", r.out)
+        self.assertAlmostEqual(self.metrics("short")[-1]["lr"], 0.006)
+        self.assertNotIn("rises", self.trains("./train", "--data", data, "--steps", 6, "--out", "run").out)
+
     def test_one_thread_or_two(self):
         """How many threads work changes no bit, nor does which run it is."""
         self.compiles(model("llama_mini.mg"), "-D", "layers=2", "-o", "train")
