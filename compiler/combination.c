@@ -1,5 +1,6 @@
 /* combination.c - options of a compile that mean nothing together, or belong to another command. */
 #include "compiler/session.h"
+#include "compiler/tok/tok_run.h"
 
 #include <string.h>
 
@@ -60,6 +61,17 @@ Exit combination_check(Session *s)
     if (o->packed)
         return usage(s, "--packed is an option of mgc import-hf",
                      "a model that takes packed documents says so: models/llama_packed.mg");
+    if (tok_options(o))
+        return usage(s,
+                     "--tokenizer and what follows it in --help under Tokenize are options of mgc "
+                     "tok",
+                     "mgc tok --tokenizer tokenizer.json -o OUT FILE...");
+    if (o->base || o->type)
+        return usage(s, "--base and --type are options of mgc merge and mgc gguf",
+                     "--precision says in which numbers a program computes");
+    if (o->allow_missing)
+        return usage(s, "--allow-missing is an option of mgc import-yaml and mgc import-ds",
+                     "leave it out");
     if (!o->from && o->words.n != 1)
         return o->words.n
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")

@@ -79,17 +79,17 @@ Exit command_tune(Session *s)
         given ? arena_printf(s->arena, "adapter %s(%s) on %s", kind, numbers, on) : NULL;
     Imported made;
     Options rest = *o;
-    Exit status = import_hf(s, o->words.data[0], !o->objective, o->objective, &made);
-    if (!status)
-        status = write_source(
-            s, path, line ? with_line(s, &made, adapter_lines(s, &made, line)) : made.text);
-    if (status)
-        return status;
     rest.command = rest.lora = rest.dora = rest.on = rest.objective = NULL;
     rest.packed = false; /* said by the text */
     rest.words = (Words){0};
     vec_push(s->arena, &rest.words, path);
     Session second = *s;
     second.o = &rest;
-    return compile(&second);
+    Exit status = combination_check(&second); /* before anything is written */
+    if (!status)
+        status = import_hf(s, o->words.data[0], !o->objective, o->objective, &made);
+    if (!status)
+        status = write_source(
+            s, path, line ? with_line(s, &made, adapter_lines(s, &made, line)) : made.text);
+    return status ? status : compile(&second);
 }

@@ -9,6 +9,7 @@
 #include "compiler/search/precisions.h"
 #include "compiler/search/scale.h"
 #include "compiler/search/searching.h"
+#include "compiler/tok/tok_run.h"
 
 bool search_options(const Options *o)
 {
@@ -73,12 +74,12 @@ static bool plain(const Options *o)
 {
     Options rest = *o;
     rest.ranks = NULL;
-    return !pipeline_options(&rest) && !o->emit && !o->check && !o->plan && !o->frontier &&
-           !o->fusion && !o->schedule && !o->trace && !o->memory && !o->print_after.n &&
-           !o->time_passes && !o->from && !o->generate && !o->sequences && !o->prefill &&
-           !o->choices && !o->with_kernels && !o->cpu && !o->lora && !o->dora && !o->on &&
-           !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type && !o->once &&
-           !o->serve && !o->bind && !o->launch && !o->elastic;
+    return !pipeline_options(&rest) && !tok_options(o) && !o->emit && !o->check && !o->plan &&
+           !o->frontier && !o->fusion && !o->schedule && !o->trace && !o->memory &&
+           !o->print_after.n && !o->time_passes && !o->from && !o->generate && !o->sequences &&
+           !o->prefill && !o->choices && !o->with_kernels && !o->cpu && !o->lora && !o->dora &&
+           !o->on && !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type &&
+           !o->once && !o->serve && !o->bind && !o->launch && !o->elastic;
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
