@@ -191,6 +191,10 @@ static Exit front(Session *s, const char *path, Compiled *c)
     e.device = o->device ? c->device.name : NULL;
     e.is_gpu = is_gpu;
     e.who = s;
+    if (s->seen) {
+        e.seen = s->seen->fn;
+        e.whom = s->seen->whom;
+    }
     e.adapter = o->adapter;
     e.precision = o->precision;
     e.recompute = o->recompute;

@@ -1,0 +1,2 @@
+" Files of mgc's language.
+autocmd BufRead,BufNewFile *.mg setfiletype mg
