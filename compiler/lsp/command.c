@@ -35,10 +35,13 @@ static bool take_options(Session *s, Options *o, const LspAsk *ask)
     return good;
 }
 
-/* The person may go on writing: plans, and trials of remedies, are for texts that rest. */
+/* The person may go on writing: plans, and trials of remedies, are for texts that rest, and others
+ * go before them. */
 static void rest(void)
 {
+    enum { LESS_URGENT = 5 };
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    (void)!nice(LESS_URGENT);
 }
 
 static Diag *listen(Heard *h)

@@ -4,6 +4,7 @@ and what no editor sends."""
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import unittest
@@ -194,6 +195,19 @@ class Diagnostics(Session):
             self.assertTrue(any("on h100" in one["command"]["title"] for one in lenses), lenses)
             self.assertIn("batch = 8", e.ask("textDocument/hover", e.at(self.path, "x @ head"))["contents"]["value"])
 
+    def test_compiler_that_fails(self):
+        """Its process is killed while it waits to plan: the session goes on, and the next text is looked at anew."""
+        self.e.open(self.path, TINY)
+        self.assertEqual(self.e.diagnostics(self.path), [])
+        with open(f"/proc/{self.e.process.pid}/task/{self.e.process.pid}/children", encoding="ascii") as f:
+            child, = f.read().split()
+        os.kill(int(child), signal.SIGKILL)
+        one, = self.e.diagnostics(self.path)
+        self.assertEqual(one["code"], "MG0657")
+        self.assertIn("value `x`", self.e.ask("textDocument/hover", self.e.at(self.path, "x @ head"))["contents"]["value"])
+        self.e.change(self.path, 0, 0, "#\n")
+        self.assertEqual(self.e.diagnostics(self.path), [])
+
     def test_closed_and_opened_again(self):
         self.e.open(self.path, TINY + "x")
         first = self.e.diagnostics(self.path)
@@ -276,6 +290,23 @@ class Knowledge(Session):
         self.e.replace(self.path, text)
         self.assertEqual(self.renamed("vocab = 256", "words"), text.replace("vocab", "words"))
         self.assertIn("keep [y]", self.renamed("x = tanh", "y"))
+
+    def test_rename_of_arguments(self):
+        text = """dim a = 2, n = 3
+block scaled(x, over d, by = 1, twice) {
+    return sum(x, over d) * by * (1 + twice)
+}
+block outer(x[n]) {
+    inner : block scaled
+    return inner(x, over n, by = 2, twice) + scaled(x, over n, by = a)
+}
+"""
+        self.e.replace(self.path, text)
+        self.assertEqual(self.renamed("by = 1", "times"), re.sub(r"\bby\b", "times", text))
+        self.assertEqual(self.renamed("twice)", "double"), text.replace("twice", "double"))
+        self.assertEqual(self.renamed("inner :", "one"), text.replace("inner", "one"))
+        self.assertEqual(self.renamed("scaled(x, over n, by", "made"), text.replace("scaled", "made"))
+        self.assertEqual(self.renamed("d, by = 1", "e"), text.replace("over d", "over e"))
 
     def labels(self, before, text=None):
         """What is offered behind a piece of a text."""

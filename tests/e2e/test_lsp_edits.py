@@ -7,12 +7,16 @@ MGC_LSP=PROGRAM is another server, such as one with sanitizers."""
 import os
 import random
 import re
+import subprocess
+import tempfile
 import unittest
 
 from editor import Editor, edited, place, uri_of
 from mgctest import FULL, MGC, MODELS, TURN, some
 
 NAMES = ("llama_mini.mg", "mixtral_mini.mg", "gpt2_124m.mg", "deepseek_v3.mg", "whisper.mg", "mamba2.mg", "dit.mg", "llama3_405b.mg")
+RENAMED = ("llama_mini.mg", "mixtral_mini.mg", "mlp.mg", "vit.mg", "dit.mg", "llama_packed.mg", "llama_56m.mg", "clip.mg", "whisper.mg",
+           "mamba2.mg")
 EDITS = 1000 if FULL else 200
 PIECES = ["{", "}", "(", ")", "[", "]", ",", "->", "=", " over ", "dim ", "repeat layers {", "\n", "\"", "# ", "é", "\U0001d538", "x", "1e9",
           "layout {", "return ", "@", "optimizer ", "\t", "0" * 200, "((((((((", "x = x\n" * 50]
@@ -98,6 +102,38 @@ class Edits(unittest.TestCase):
             e.ask("shutdown")
             e.tell("exit", {})
             self.assertEqual(e.process.wait(60), 0, e.process.stderr.read())
+
+    def summary(self, path):
+        """What mgc says of a program, which has the names of the model and the layout alone."""
+        r = subprocess.run([MGC, path, "--check"], capture_output=True, text=True, timeout=300, check=False)
+        return r.returncode, r.stderr if r.returncode else r.stdout
+
+    def test_renamed_programs(self):
+        """A name that is changed everywhere is that of the same program."""
+        with tempfile.TemporaryDirectory() as folder, Editor(os.environ.get("MGC_LSP", MGC)) as e:
+            for k, name in enumerate(some(RENAMED, 5)):
+                rng = random.Random(TURN + k)
+                with open(os.path.join(MODELS, name), encoding="utf-8") as f:
+                    text = f.read()
+                path = os.path.join(folder, name)
+                e.open(path, text)
+                outline = e.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri_of(path)}})
+                names = [s for s in outline if s["detail"] in ("dim", "const", "block", "optimizer")]
+                names += [c for s in outline if s["detail"] in ("block", "model") for c in s["children"] if c["name"] != "loss"]
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+                before, worked = self.summary(path), 0
+                self.assertEqual(before[0], 0, before)
+                for s in names if FULL else rng.sample(names, 6):
+                    with self.subTest(model=name, name=s["name"], seed=TURN + k):
+                        answer = e.answer(e.request("textDocument/rename", {
+                            "textDocument": {"uri": uri_of(path)}, "position": s["selectionRange"]["start"], "newName": "other_name"}))
+                        edits = answer.get("result", {}).get("changes", {}).get(uri_of(path), [])
+                        worked += bool(edits)
+                        with open(path, "w", encoding="utf-8") as f:
+                            f.write(edited(text, edits))
+                        self.assertEqual(self.summary(path), before)
+                self.assertGreaterEqual(worked, 4)
 
     def test_by_chance(self):
         names = some(NAMES, 4)

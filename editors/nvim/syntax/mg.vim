@@ -4,7 +4,7 @@ if exists('b:current_syntax')
 endif
 
 " words of the language (scripts/editors writes them)
-syn keyword mgKeyword dim const block model train layout config param metric repeat scan return as over along where to
+syn keyword mgKeyword dim const block model config param metric repeat scan return as over along where to
 syn keyword mgFunction stop abs sign exp log sqrt rsqrt tanh erf sigmoid sin cos pow max min ceil rounded sum mean
 syn keyword mgFunction select index valid pick last rotate join dropout uniform step expand next top dispatch combine
 syn keyword mgFunction grouped relu silu gelu gelu_tanh softmax rmsnorm layernorm rope rope_llama3 document_start
