@@ -15,6 +15,7 @@ typedef struct Session {
     const Options *o;
     struct Times *times;      /* NULL where nobody asks */
     struct Page *page;        /* likewise */
+    bool quick;               /* no layout is searched: what asks for it is compiled for one rank */
     bool trial;               /* of a remedy: nobody asks for others */
     const char *layout_text;  /* a layout in place of the file's; NULL: none */
     const char *layout_rules; /* lines that the chosen layout has, too; NULL: none */

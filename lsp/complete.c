@@ -186,16 +186,21 @@ static void offer_expression(Context *c)
 static void offer_parameters(Context *c, const Index *x, const Node *block)
 {
     bool behind = false; /* a dim or an option: bare names are flags there */
+    bool over = false, along = false;
     for (size_t i = 0; i < block->list.n; i++) {
         const Node *p = block->list.data[i];
         const char *name = index_text(x, p->name);
         behind |= p->kind != N_TENSOR;
         if (p->kind == N_OPTION)
             offer_option(c, name, p->a ? "has a default" : "has to be given");
-        else if (p->kind == N_ALONG || p->kind == N_OVER)
-            offer(c, p->kind == N_OVER ? "over" : "along", ITEM_keyword, name, NULL);
+        else if (p->kind == N_OVER && !over)
+            offer(c, "over", ITEM_keyword, name, NULL);
+        else if (p->kind == N_ALONG && !along)
+            offer(c, "along", ITEM_keyword, name, NULL);
         else if (behind && !p->flag && !p->a)
             offer(c, name, ITEM_property, "flag", NULL);
+        over |= p->kind == N_OVER;
+        along |= p->kind == N_ALONG;
     }
 }
 

@@ -170,13 +170,26 @@ static bool touches(const json_t *a, const json_t *b)
     return at[0] <= at[3] && at[2] <= at[1];
 }
 
+/* Does the client want fixes, or other actions alone? */
+static bool wants_fixes(const json_t *params)
+{
+    const json_t *only = json_object_get(json_object_get(params, "context"), "only"), *kind;
+    size_t i;
+    bool wants = !json_is_array(only);
+    json_array_foreach(only, i, kind) {
+        const char *name = json_string_value(kind);
+        wants |= name && (!strcmp(name, "quickfix") || !*name);
+    }
+    return wants;
+}
+
 json_t *code_actions(Server *s, Document *d, const json_t *params, Refusal *r)
 {
     const json_t *range = json_object_get(params, "range"), *fix, *message;
     json_t *all = json_array();
     size_t i, k;
     (void)r;
-    if (!s->can_literal_actions)
+    if (!s->can_literal_actions || !wants_fixes(params))
         return all;
     json_array_foreach(json_object_get(d->facts.plan, "fixes"), i, fix) {
         json_array_foreach(messages_of(d), k, message) {

@@ -120,15 +120,19 @@ static const Node *bare(const Node *n)
  * there, if its name stands at `byte`; else that of the name. */
 static void say_name(Says *t, const Document *d, const Index *x, const Occurrence *o)
 {
+    enum { MANY = 50 };
     const Decl *decl = &x->decls.data[o->decl];
     const Node *n = decl->node;
     const bool assigns = n && (n->kind == N_ASSIGN || n->kind == N_BIND || n->kind == N_METRIC);
     say_values(t, d, o->at.begin);
     if (decl->kind == DECL_param)
         say_tensors(t, d, decl->at.begin);
-    for (size_t i = 0; !t->types && i < x->occurrences.n; i++) /* a use of it */
-        if (x->occurrences.data[i].decl == o->decl)
+    int uses = 0;
+    for (size_t i = 0; !t->types && i < x->occurrences.n && uses < MANY; i++)
+        if (x->occurrences.data[i].decl == o->decl) {
             say_values(t, d, x->occurrences.data[i].at.begin);
+            uses++;
+        }
     if (assigns && bare(n->a)) {
         if (!t->types)
             say_values(t, d, bare(n->a)->at.begin);

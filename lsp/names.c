@@ -368,7 +368,7 @@ static void train(Walk *w, const Node *n)
 /* Values by which a layout names what is kept: of whatever block. */
 static void kept(Walk *w, const Node *list)
 {
-    enum { MANY = 256 };
+    enum { MANY = 32 };
     for (size_t i = 0; i < list->list.n && i < MANY; i++) {
         const Node *n = list->list.data[i];
         for (size_t k = 0; n->kind == N_NAME && k < w->x->decls.n; k++) {

@@ -21,6 +21,35 @@ static bool ends_line(const Text *t, size_t i)
     return t->data[i] == '\n' || (t->data[i] == '\r' && t->data[i + 1] != '\n');
 }
 
+/* UTF-16 units of the character that begins with a byte; 0 inside of one. */
+static int units(char c)
+{
+    const unsigned char u = (unsigned char)c;
+    return (u & 0xC0) == 0x80 ? 0 : u >= 0xF0 ? 2 : 1;
+}
+
+static void count_units(Text *t)
+{
+    uint32_t n = 0;
+    t->units = need(realloc(t->units, (t->size / UNITS_STEP + 1) * sizeof *t->units));
+    for (size_t i = 0; i < t->size; i++) {
+        if (i % UNITS_STEP == 0)
+            t->units[i / UNITS_STEP] = n;
+        n += (uint32_t)units(t->data[i]);
+    }
+    if (t->size % UNITS_STEP == 0)
+        t->units[t->size / UNITS_STEP] = n;
+}
+
+/* Units before a byte. */
+static int64_t units_before(const Text *t, size_t byte)
+{
+    int64_t n = t->units[byte / UNITS_STEP];
+    for (size_t i = byte - byte % UNITS_STEP; i < byte; i++)
+        n += units(t->data[i]);
+    return n;
+}
+
 static void find_lines(Text *t)
 {
     size_t n = 1;
@@ -52,6 +81,7 @@ static bool join(Text *t, size_t from, size_t to, const char *with, size_t size)
     t->data = data;
     t->size = all;
     find_lines(t);
+    count_units(t);
     return true;
 }
 
@@ -70,14 +100,8 @@ void text_free(Text *t)
 {
     free(t->data);
     free(t->lines);
+    free(t->units);
     *t = (Text){0};
-}
-
-/* UTF-16 units of the character that begins with a byte; 0 inside of one. */
-static int units(char c)
-{
-    const unsigned char u = (unsigned char)c;
-    return (u & 0xC0) == 0x80 ? 0 : u >= 0xF0 ? 2 : 1;
 }
 
 size_t text_byte(const Text *t, Place p)
@@ -110,8 +134,5 @@ Place text_locate(const Text *t, size_t byte)
         else
             high = middle;
     }
-    Place p = {.line = (int64_t)low};
-    for (size_t i = t->lines[low]; i < byte; i++)
-        p.character += units(t->data[i]);
-    return p;
+    return (Place){(int64_t)low, units_before(t, byte) - units_before(t, t->lines[low])};
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { UNITS_STEP = 1024 };
 enum { TEXT_MAX = 64 << 20 }; /* bytes: no front end takes more */
 
 typedef struct Text {
@@ -14,6 +15,7 @@ typedef struct Text {
     size_t size;
     uint32_t *lines; /* where each begins; the first at 0 */
     size_t nlines;
+    uint32_t *units; /* of UTF-16 before each UNITS_STEP bytes, so that long lines cost nothing */
 } Text;
 
 typedef struct Place {

@@ -44,69 +44,80 @@ static void rest(void)
     (void)!nice(LESS_URGENT);
 }
 
-static Diag *listen(Heard *h)
+/* What is heard of one look at a text, from when it begins. */
+static void listen(Heard *h)
 {
     *h = (Heard){.arena = arena_new(),
                  .messages = json_array(),
                  .values = json_array(),
                  .tensors = json_array()};
     h->names = names_new(h->arena);
-    Diag *d = diag_heard(h->arena, ERRORS_MAX, heard_message, h);
-    h->diag = d;
-    return d;
+    h->diag = diag_heard(h->arena, ERRORS_MAX, heard_message, h);
 }
 
-/* Proposals against errors: found by compiling once more, and trying. */
-static void tell_proposals(const Options *o, FILE *out)
+/* Types, and what elaboration finds wrong. */
+static json_t *look_at_source(const Options *o, const char *path)
 {
     Heard h;
-    Diag *d = listen(&h);
-    Session s = {.arena = h.arena, .names = h.names, .diag = d, .o = o};
-    proposals_try(&s);
-    compile(&s);
-    write_part(out, json_pack("{s:s, s:o, s:o}", "part", "plan", "messages", h.messages, "fixes",
-                              facts_fixes(d)));
+    listen(&h);
+    const Seen seen = {heard_value, &h};
+    Session s = {
+        .arena = h.arena, .names = h.names, .diag = h.diag, .o = o, .seen = &seen, .quick = true};
+    Compiled c = {0};
+    if (!combination_check(&s) && !compile_front(&s, path, &c))
+        heard_tensors(&h, c.module);
+    return json_pack("{s:s, s:o, s:o, s:o}", "part", "source", "messages", h.messages, "values",
+                     h.values, "tensors", h.tensors);
 }
 
-static void tell_plan(Session *s, Compiled *c, Heard *h, FILE *out)
+/* The plan, and what works of what is proposed against errors. */
+static json_t *look_at_plan(const Options *o, const char *path)
 {
-    proposals_try(s);
-    compile_middle(s, c, NULL, NULL);
-    json_t *part = json_pack("{s:s, s:O, s:o}", "part", "plan", "messages", h->messages, "fixes",
-                             facts_fixes(s->diag));
-    if (c->plan)
-        facts_plan(s, c, h, part);
-    write_part(out, part);
+    Heard h;
+    listen(&h);
+    const Seen seen = {heard_value, &h};
+    Session s = {.arena = h.arena, .names = h.names, .diag = h.diag, .o = o, .seen = &seen};
+    Compiled c = {0};
+    proposals_try(&s);
+    if (!combination_check(&s) && !compile_front(&s, path, &c))
+        compile_middle(&s, &c, NULL, NULL);
+    json_t *part = json_pack("{s:s, s:O, s:o}", "part", "plan", "messages", h.messages, "fixes",
+                             facts_fixes(h.diag));
+    if (c.plan)
+        facts_plan(&s, &c, &h, part);
+    return part;
+}
+
+static json_t *wrong_options(Session *s, Options *o, const LspAsk *ask)
+{
+    Heard h;
+    listen(&h);
+    Session one = *s;
+    one.arena = h.arena;
+    one.diag = h.diag;
+    return take_options(&one, o, ask)
+               ? NULL
+               : json_pack("{s:s, s:O}", "part", "source", "messages", h.messages);
 }
 
 static void look(void *ctx, const LspAsk *ask, FILE *out)
 {
-    const Session *base = ctx;
-    Heard h;
-    Diag *d = listen(&h);
+    Session *base = ctx;
     Options o = *base->o;
-    Seen seen = {heard_value, &h};
-    Session s = {.arena = h.arena, .names = h.names, .diag = d, .o = &o, .seen = &seen};
-    Compiled c = {0};
     o.command = NULL;
     o.words = (Words){0};
     o.check = true;
-    vec_push(h.arena, &o.words, ask->path);
+    o.search_time = "20"; /* seconds */
+    vec_push(base->arena, &o.words, ask->path);
     o.held_path = ask->path;
     o.held_text = ask->text;
     o.held_size = ask->size;
-    const bool options = take_options(&s, &o, ask);
-    const bool good = options && !combination_check(&s) && !compile_front(&s, ask->path, &c);
-    if (good)
-        heard_tensors(&h, c.module);
-    write_part(out, json_pack("{s:s, s:O, s:o, s:o}", "part", "source", "messages", h.messages,
-                              "values", h.values, "tensors", h.tensors));
+    json_t *wrong = wrong_options(base, &o, ask);
+    write_part(out, wrong ? wrong : look_at_source(&o, ask->path));
+    if (wrong)
+        return;
     rest();
-    s.seen = NULL;
-    if (good)
-        tell_plan(&s, &c, &h, out);
-    else if (options)
-        tell_proposals(&o, out);
+    write_part(out, look_at_plan(&o, ask->path));
 }
 
 Exit command_lsp(Session *s)

@@ -11,7 +11,7 @@
 /* Messages as they are heard, and what expressions of the source are. */
 typedef struct Heard {
     Arena *arena;
-    const Diag *diag;
+    Diag *diag;
     json_t *messages;
     json_t *values, *tensors;
     VEC(Name) block_of; /* by Name of a path: the block that is called there, or 0 */

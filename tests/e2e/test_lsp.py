@@ -195,6 +195,14 @@ class Diagnostics(Session):
             self.assertTrue(any("on h100" in one["command"]["title"] for one in lenses), lenses)
             self.assertIn("batch = 8", e.ask("textDocument/hover", e.at(self.path, "x @ head"))["contents"]["value"])
 
+    def test_layout_that_is_searched(self):
+        text = TINY[:TINY.index("layout {")] + "layout auto {\n    device h100 x 2\n}\n"
+        self.e.open(self.path, text.replace("seq = 8", "seq = 64").replace("batch = 4", "batch = 16"))
+        self.assertEqual(self.e.diagnostics(self.path), [])  # types need no search
+        self.assertEqual(self.e.diagnostics(self.path), [])
+        lenses = self.e.ask("textDocument/codeLens", self.here())
+        self.assertTrue(any("2 ranks" in one["command"]["title"] for one in lenses), lenses)
+
     def test_compiler_that_fails(self):
         """Its process is killed while it waits to plan: the session goes on, and the next text is looked at anew."""
         self.e.open(self.path, TINY)
