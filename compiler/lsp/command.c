@@ -44,7 +44,7 @@ static void rest(void)
     (void)!nice(LESS_URGENT);
 }
 
-/* What is heard of one look at a text, from when it begins. */
+/* Begins a look at a text: nothing has been heard. */
 static void listen(Heard *h)
 {
     *h = (Heard){.arena = arena_new(),

@@ -299,6 +299,17 @@ class Knowledge(Session):
         self.assertEqual(self.renamed("vocab = 256", "words"), text.replace("vocab", "words"))
         self.assertIn("keep [y]", self.renamed("x = tanh", "y"))
 
+    def test_work_of_answers(self):
+        """Answers from the text are cheap: processor time of the server alone, many times what it takes."""
+        self.e.replace(self.path, model("llama3_405b.mg"))
+        self.e.diagnostics(self.path)
+        for _ in range(50):
+            for method in ("hover", "definition", "completion", "documentHighlight", "prepareRename"):
+                self.e.ask("textDocument/" + method, self.e.at(self.path, "wq over"))
+        with open(f"/proc/{self.e.process.pid}/stat", encoding="ascii") as f:
+            user, system = f.read().rsplit(")", 1)[1].split()[11:13]
+        self.assertLess((int(user) + int(system)) / os.sysconf("SC_CLK_TCK"), 10)
+
     def test_rename_of_arguments(self):
         text = """dim a = 2, n = 3
 block scaled(x, over d, by = 1, twice) {

@@ -99,6 +99,7 @@ class Edits(unittest.TestCase):
             e.open("/nowhere/other.mg", text)
             self.assertEqual(e.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri_of("/nowhere/other.mg")}}), outline)
             self.assertIsNone(e.process.poll())
+            self.assertNotIn("MG0657", repr(e.messages))  # no process of the compiler has failed
             e.ask("shutdown")
             e.tell("exit", {})
             self.assertEqual(e.process.wait(60), 0, e.process.stderr.read())
