@@ -25,6 +25,8 @@ struct Diag {
     const Remedy *edits;
     FoundFn found;
     void *found_ctx;
+    DiagHear hear;
+    void *hear_ctx;
 };
 
 Diag *diag_new(Arena *a, FILE *out, bool color)
@@ -45,6 +47,15 @@ Diag *diag_trial(Arena *a, const Remedy *edits, FoundFn found, void *ctx)
     d->edits = edits;
     d->found = found;
     d->found_ctx = ctx;
+    return d;
+}
+
+Diag *diag_heard(Arena *a, int limit, DiagHear hear, void *ctx)
+{
+    Diag *d = diag_new(a, NULL, false);
+    d->limit = limit;
+    d->hear = hear;
+    d->hear_ctx = ctx;
     return d;
 }
 
@@ -176,10 +187,25 @@ static void say(Diag *d, const char *fmt, va_list ap)
     fputc('\n', d->out);
 }
 
-static void message(Diag *d, Span s, const char *kind, const char *paint, int code, const char *fmt,
-                    va_list ap)
+/* Is there anybody whom a message would reach? */
+static bool told(const Diag *d)
+{
+    return d->out || d->hear;
+}
+
+static void heard(Diag *d, DiagKind kind, Span s, int code, const char *fmt, va_list ap)
+{
+    d->hear(d->hear_ctx, kind, s, code, arena_vprintf(d->arena, fmt, ap));
+}
+
+static void message(Diag *d, Span s, DiagKind is, const char *kind, const char *paint, int code,
+                    const char *fmt, va_list ap)
 {
     int line, column;
+    if (d->hear) {
+        heard(d, is, s, code, fmt, ap);
+        return;
+    }
     diag_locate(d, s, &line, &column);
     if (s.file) {
         diag_show(d->out, diag_path(d, s.file));
@@ -203,7 +229,7 @@ void diag_error(Diag *d, Span s, int code, const char *fmt, ...)
         Found f = diag_found(d, code, s);
         d->found(d->found_ctx, &f);
     }
-    d->muted = d->errors++ >= d->limit || !d->out;
+    d->muted = d->errors++ >= d->limit || !told(d);
     if (d->muted) {
         if (d->out && d->errors == d->limit + 1)
             fprintf(d->out, "mgc: more than %d errors: the rest is not shown\n", d->limit);
@@ -211,29 +237,33 @@ void diag_error(Diag *d, Span s, int code, const char *fmt, ...)
     }
     va_list ap;
     va_start(ap, fmt);
-    message(d, s, "error", "\033[1;31m", code, fmt, ap);
+    message(d, s, DIAG_error, "error", "\033[1;31m", code, fmt, ap);
     va_end(ap);
 }
 
 void diag_warning(Diag *d, Span s, int code, const char *fmt, ...)
 {
-    d->muted = !d->out;
+    d->muted = !told(d);
     if (d->muted)
         return;
     va_list ap;
     va_start(ap, fmt);
-    message(d, s, "warning", "\033[1;35m", code, fmt, ap);
+    message(d, s, DIAG_warning, "warning", "\033[1;35m", code, fmt, ap);
     va_end(ap);
 }
 
 void diag_notice(Diag *d, const char *fmt, ...)
 {
-    if (!d->out)
+    if (!told(d))
         return;
     va_list ap;
     va_start(ap, fmt);
-    fputs("note: ", d->out);
-    say(d, fmt, ap);
+    if (d->hear)
+        heard(d, DIAG_notice, (Span){0}, 0, fmt, ap);
+    else {
+        fputs("note: ", d->out);
+        say(d, fmt, ap);
+    }
     va_end(ap);
 }
 
@@ -243,8 +273,8 @@ void diag_note(Diag *d, Span s, const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    if (s.file)
-        message(d, s, "note", "\033[1;36m", 0, fmt, ap);
+    if (s.file || d->hear)
+        message(d, s, DIAG_note, "note", "\033[1;36m", 0, fmt, ap);
     else {
         fputs("note: ", d->out);
         say(d, fmt, ap);
@@ -258,8 +288,12 @@ void diag_help(Diag *d, const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    fputs(d->color ? "\033[1mhelp\033[0m: " : "help: ", d->out);
-    say(d, fmt, ap);
+    if (d->hear)
+        heard(d, DIAG_help, (Span){0}, 0, fmt, ap);
+    else {
+        fputs(d->color ? "\033[1mhelp\033[0m: " : "help: ", d->out);
+        say(d, fmt, ap);
+    }
     va_end(ap);
 }
 

@@ -30,6 +30,14 @@ Diag *diag_new(Arena *a, FILE *out, bool color);
 /* One of the same files that counts errors and prints nothing. */
 Diag *diag_silent(const Diag *d, Arena *a);
 
+/* The kind of a message. Notes and helps belong to the error or warning before them, but a notice
+ * stands by itself. */
+typedef enum DiagKind { DIAG_error, DIAG_warning, DIAG_note, DIAG_help, DIAG_notice } DiagKind;
+/* text lives as long as the arena of the Diag. */
+typedef void (*DiagHear)(void *ctx, DiagKind kind, Span at, int code, const char *text);
+/* One that prints nothing, and has each message heard; errors beyond `limit` are dropped. */
+Diag *diag_heard(Arena *a, int limit, DiagHear hear, void *ctx);
+
 /* Registers a text (not copied; NUL after its last byte) and returns its file number, from 1. */
 uint32_t diag_add_file(Diag *d, const char *path, const char *text, size_t size);
 /* `text` for a terminal: bytes that one acts on, and what is no UTF-8, as \xNN. Messages are

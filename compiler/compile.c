@@ -191,6 +191,10 @@ static Exit front(Session *s, const char *path, Compiled *c)
     e.device = o->device ? c->device.name : NULL;
     e.is_gpu = is_gpu;
     e.who = s;
+    if (s->seen) {
+        e.seen = s->seen->fn;
+        e.whom = s->seen->whom;
+    }
     e.adapter = o->adapter;
     e.precision = o->precision;
     e.recompute = o->recompute;
@@ -215,7 +219,7 @@ static Exit front(Session *s, const char *path, Compiled *c)
 Exit compile_front(Session *s, const char *path, Compiled *c)
 {
     Exit wrong = front(s, path, c);
-    if (wrong || s->layout_rules || !mesh_is_alone(c->module))
+    if (wrong || s->quick || s->layout_rules || !mesh_is_alone(c->module))
         return wrong;
     s->layout_rules = mesh_rules(s, path, c->module);
     return s->layout_rules ? front(s, path, c) : EXIT_done;

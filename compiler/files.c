@@ -27,6 +27,8 @@ static char *read_open(Arena *a, FILE *in, size_t *size)
 uint32_t read_source(Session *s, const char *path)
 {
     size_t size = 0;
+    if (s->o->held_path && !strcmp(s->o->held_path, path))
+        return diag_add_file(s->diag, path, s->o->held_text, s->o->held_size);
     FILE *in = open_file(path);
     char *text = in ? read_open(s->arena, in, &size) : NULL;
     int error = errno;

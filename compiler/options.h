@@ -30,6 +30,9 @@ typedef struct Options {
 #include "compiler/options.def"
     const char *command; /* "explain", "fmt", "env"; NULL: compile */
     Words words;         /* what is no option, without the command */
+    /* A file as an editor holds it, which is read in place of that of this path; NULL: none. */
+    const char *held_path, *held_text;
+    size_t held_size;
 } Options;
 
 /* Reads argv. False: told on err what is wrong (EXIT_usage). */

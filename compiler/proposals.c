@@ -20,8 +20,7 @@ static void merge(Arena *a, Options *o, const Options *more)
 #include "compiler/options.def"
 }
 
-/* "--microbatch 8": a name and a value, with a blank between. */
-static bool set_option(Arena *a, Options *o, const char *text)
+bool option_add(Arena *a, Options *o, const char *text)
 {
     char *word = arena_strdup(a, text), *blank = strchr(word, ' ');
     char *argv[3] = {"mgc", word, blank ? blank + 1 : NULL};
@@ -52,7 +51,7 @@ static void run(void *ctx, Diag *d, const Remedy *edits)
     Session s = {.arena = a, .names = names_new(a), .diag = d, .o = &o, .trial = true};
     only_check(&o);
     for (int i = 0; i < edits->n; i++)
-        if (!edits->edit[i].at.file && !set_option(a, &o, edits->edit[i].with))
+        if (!edits->edit[i].at.file && !option_add(a, &o, edits->edit[i].with))
             diag_error(d, (Span){0}, 0, "no option");
     if (diag_errors(d))
         return;

@@ -15,10 +15,19 @@ typedef struct Session {
     const Options *o;
     struct Times *times;      /* NULL where nobody asks */
     struct Page *page;        /* likewise */
+    bool quick;               /* no layout is searched: what asks for it is compiled for one rank */
     bool trial;               /* of a remedy: nobody asks for others */
     const char *layout_text;  /* a layout in place of the file's; NULL: none */
     const char *layout_rules; /* lines that the chosen layout has, too; NULL: none */
+    const struct Seen *seen;  /* who is told what expressions are; NULL: nobody */
 } Session;
+
+/* As ElaborateOptions has it. */
+typedef struct Seen {
+    void (*fn)(void *whom, Span at, const char *path, Name block, const Type *type,
+               const char *number);
+    void *whom;
+} Seen;
 
 /* times.c: --time-passes. A mark ends the part of that name, which began with the mark before. */
 typedef struct Times Times;
@@ -87,8 +96,13 @@ Exit command_board(Session *s);
 Exit command_pipeline(Session *s, const char *name);
 bool pipeline_options(const Options *o); /* whether any of its options is given */
 
+/* lsp/command.c: the server of editors. */
+Exit command_lsp(Session *s);
+
 /* subcommands.c */
 Exit command_run(Session *s);
+/* Is nothing given but options of a compile's front (compiles), or nothing at all? */
+bool options_plain(const Options *o, bool compiles);
 
 /* trace.c: the predicted timeline of one training step, as Chrome's trace JSON. */
 void trace_print(const Plan *p, FILE *out);
@@ -122,7 +136,10 @@ void remedies_tell(Session *s, const Plan *p, const char *missing);
  * cannot be planned. */
 int64_t unfrozen_bytes(Session *s, const Plan *p);
 
-/* proposals.c: remedies that messages propose are tried before they are told. */
+/* proposals.c: adds an option to *o as a message proposes it, "--microbatch 8"; false: it is none.
+ */
+bool option_add(Arena *a, Options *o, const char *text);
+/* ... remedies that messages propose are tried before they are told. */
 void proposals_try(Session *s);
 Exit proposals_write(Session *s, const char *path); /* --proposals: those that were told, as JSON */
 

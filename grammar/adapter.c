@@ -5,6 +5,7 @@
  * file may have adapters of several names, of which `--adapter` chooses one; lines without a name,
  * or of one name, are one adapter. Names, shapes and initial values are those of PEFT. */
 #include "grammar/adapter.h"
+#include "grammar/tokens.h"
 #include "ir/external.h"
 
 #include <math.h>
@@ -42,19 +43,21 @@ static bool settings(Elab *e, const Node *call, const Node *const *slot, Adapter
            read_base(e, slot[KEPT], l);
 }
 
+const char *const mg_adapters[] = {"lora", "dora", "whole", NULL};
+const char *const mg_adapter_options[] = {"rank",  "alpha", "dropout", "rank_stabilized",
+                                          "ratio", "base",  NULL};
+
 void read_adapter(Elab *e, const Node *n, const Goal *g)
 {
-    static const char *const kinds[] = {"lora", "dora", "whole", NULL};
-    static const char *const takes[] = {"rank",  "alpha", "dropout", "rank_stabilized",
-                                        "ratio", "base",  NULL};
     static const char *const nothing[] = {NULL};
     const Node *slot[SETTINGS];
     if (g != &e->module->train.goal[0]) {
         fail(e, n->at, 318, "an adapter stands in the train block without a name");
         return;
     }
-    const int kind = config_choice(e, n->a, "kind of adapter", kinds, 307);
-    if (kind < 0 || !config_args(e, n->a, kind == 2 ? nothing : takes, slot, NULL, 308))
+    const int kind = config_choice(e, n->a, "kind of adapter", mg_adapters, 307);
+    if (kind < 0 ||
+        !config_args(e, n->a, kind == 2 ? nothing : mg_adapter_options, slot, NULL, 308))
         return;
     for (size_t i = 0; i < n->more.n; i++)
         if (!check_selector(e, n->more.data[i]))

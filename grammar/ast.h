@@ -73,6 +73,10 @@ const Node *node_bare(const Node *n);
  * tree lives in `a` and points into the file's text. */
 Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file);
 
+/* The same, and after errors what could be read beside them, for editors; NULL: the text is too
+ * long. */
+Ast *mg_parse_rest(Arena *a, Names *names, Diag *d, uint32_t file);
+
 /* Reads a registered text that is one expression after `skip` bytes (the value of a -D); NULL after
  * errors. */
 const Node *parse_expression(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip);

@@ -1,6 +1,7 @@
 /* builtin.c - the functions of builtin.def. Each sees its arguments counted and of the right kinds.
  */
 #include "grammar/builtin.h"
+#include "grammar/tokens.h"
 
 #include <float.h>
 #include <math.h>
@@ -388,6 +389,19 @@ bool is_builtin(const char *name)
 {
     Builtin b;
     return find(name, &b);
+}
+
+const char *mg_function(size_t n)
+{
+    return builtin_name(n);
+}
+
+const char *mg_function_usage(const char *name, Arena *a)
+{
+    Builtin b;
+    if (!find(name, &b))
+        return NULL;
+    return b.fn ? b.usage : arena_printf(a, "%s(%s)", name, b.usage);
 }
 
 bool maps_numbers(const char *name)

@@ -363,6 +363,20 @@ static Val dispatch(Elab *e, const Node *n)
                           : fail(e, n->span, 222, "a list has no place here");
 }
 
+/* Tells an editor what an expression of the source is. */
+static void tell_seen(Elab *e, const Node *n, Val v)
+{
+    const ElaborateOptions *o = e->options;
+    if (!o->seen || e->mode != MODE_TRAIN || e->rule || n->span.file != e->ast->file)
+        return;
+    const char *path = e->frame && e->frame->path ? e->frame->path : "";
+    const Name block = e->frame && e->frame->block ? e->frame->block->name : 0;
+    if (v.kind == VAL_TENSOR)
+        o->seen(o->whom, n->at, path, block, type_of(e->module, v.value), NULL);
+    else if (v.kind == VAL_NUMBER)
+        o->seen(o->whom, n->at, path, block, NULL, number_text(e->arena, v.number));
+}
+
 Val several_expr(Elab *e, const Node *n)
 {
     if (diag_enough(e->diag))
@@ -384,6 +398,7 @@ Val several_expr(Elab *e, const Node *n)
         e->b.span = e->rule ? span : n->at; /* what updates a parameter is shown at its place */
     }
     Val v = dispatch(e, n);
+    tell_seen(e, n, v);
     e->b.span = span;
     e->at = at;
     e->nest--;

@@ -29,6 +29,11 @@ typedef struct ElaborateOptions {
     /* Is the device of that name (or in that file) a GPU? Asked with `who`; NULL: none is. */
     bool (*is_gpu)(void *who, const char *device);
     void *who;
+    /* NULL, or: told of each expression of the source, as @train has it, at the place of the name
+     * or operator that it is known by, in the call `path` of a block. type NULL: it is `number`. */
+    void (*seen)(void *whom, Span at, const char *path, Name block, const Type *type,
+                 const char *number);
+    void *whom;
 } ElaborateOptions;
 
 /* The logical program: functions train, eval and, where the loss is a cross-entropy over next(...),

@@ -4,6 +4,7 @@
  * axis replaces one of that name, a rule is added. One rank is built so far: a chosen layout that
  * needs more is refused, the others are only read. */
 #include "grammar/config.h"
+#include "grammar/tokens.h"
 #include "ir/propose.h"
 
 #include <string.h>
@@ -85,12 +86,13 @@ static void add_axes(Elab *e, const Node *setting, NodeList *axes)
     }
 }
 
+const char *const mg_layout_settings[] = {"device", "mesh", "microbatch", "recompute", "chunk",
+                                          "assert", "pad",  "offload",    "optimizer", NULL};
+
 static void add_setting(Elab *e, const Node *n, Spec *s)
 {
-    static const char *const names[] = {"device", "mesh", "microbatch", "recompute", "chunk",
-                                        "assert", "pad",  "offload",    "optimizer", NULL};
     int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at}, "setting",
-                              names, 301);
+                              mg_layout_settings, 301);
     const bool one = which == 0 || (which >= 2 && which <= 4) || which == 8;
     const Node *value = one ? config_value(e, n) : NULL;
     if (which == 0)
@@ -108,7 +110,7 @@ static void add_setting(Elab *e, const Node *n, Spec *s)
     else if (which == 8)
         s->optimizer = value;
     if (which >= 0 && which != 7 && n->more.n)
-        fail(e, n->more.data[0]->span, 302, "'%s' takes no '->'", names[which]);
+        fail(e, n->more.data[0]->span, 302, "'%s' takes no '->'", mg_layout_settings[which]);
     for (size_t i = 0; (which == 5 || which == 6) && i < n->list.n; i++)
         vec_push(e->arena, which == 5 ? &s->asserts : &s->pads, n->list.data[i]);
 }
@@ -152,12 +154,12 @@ static bool gather(Elab *e, const Node *n, Spec *s, int depth)
 
 /* ---- mesh and rules ----------------------------------------------------------------------- */
 
-static const char *const classes[] = {"state", "grads", "params", NULL};
+const char *const mg_state_classes[] = {"state", "grads", "params", NULL};
 
 static int class_of(const Elab *e, Name name)
 {
-    for (int i = 0; classes[i]; i++)
-        if (strcmp(classes[i], text(e, name)) == 0)
+    for (int i = 0; mg_state_classes[i]; i++)
+        if (strcmp(mg_state_classes[i], text(e, name)) == 0)
             return i;
     return -1;
 }
@@ -240,7 +242,7 @@ static void check_rule_dim(Elab *e, const Node *n)
         if (e->global_order.data[i]->kind == SYM_DIM)
             vec_push(e->arena, &near, text(e, e->global_order.data[i]->name));
     for (int i = 0; i < 3; i++)
-        vec_push(e->arena, &near, classes[i]);
+        vec_push(e->arena, &near, mg_state_classes[i]);
     suggest(e, text(e, n->name), near.data, near.n);
 }
 
@@ -298,11 +300,11 @@ static void check_classes(Elab *e, const Spec *s)
         }
         for (int c = 2; c > 0; c--)
             if (seen[c] && !seen[c - 1]) {
-                fail(e, seen[c]->at, 325, "'%s' is split on '%s' and '%s' is not", classes[c],
-                     text(e, s->axes.data[a]->name), classes[c - 1]);
+                fail(e, seen[c]->at, 325, "'%s' is split on '%s' and '%s' is not",
+                     mg_state_classes[c], text(e, s->axes.data[a]->name), mg_state_classes[c - 1]);
                 const char *lacks = c == 1 ? "state, " : seen[0] ? "grads, " : "state, grads, ";
                 Span before = {seen[c]->at.file, seen[c]->at.begin, seen[c]->at.begin};
-                remedy(e, before, lacks, "%s%s -> %s", lacks, classes[c],
+                remedy(e, before, lacks, "%s%s -> %s", lacks, mg_state_classes[c],
                        text(e, s->axes.data[a]->name));
                 break;
             }
@@ -324,19 +326,20 @@ static void check_rules(Elab *e, const Spec *s)
 
 /* ---- settings ----------------------------------------------------------------------------- */
 
+const char *const mg_devices[] = {
+    "cpu",      "cpus", "a100",    "h100",    "h200",      "b200",    "gb200",      "gh200",
+    "h100_nvl", "l40s", "rtx3090", "rtx4090", "rtx5060ti", "rtx5090", "rtxpro6000", NULL};
+
 static void device(Elab *e, const Spec *s, Layout *l)
 {
-    static const char *const known[] = {
-        "cpu",      "cpus", "a100",    "h100",    "h200",      "b200",    "gb200",      "gh200",
-        "h100_nvl", "l40s", "rtx3090", "rtx4090", "rtx5060ti", "rtx5090", "rtxpro6000", NULL};
     const Node *n = s->device;
     int64_t count = 1;
     if (n && n->kind == N_TIMES) {
         config_integer(e, n->b, 1, &count, 303);
         n = n->a;
     }
-    int which = n ? config_choice(e, n, "device", known, 307) : 0;
-    const char *name = which < 0 ? "cpu" : known[which];
+    int which = n ? config_choice(e, n, "device", mg_devices, 307) : 0;
+    const char *name = which < 0 ? "cpu" : mg_devices[which];
     if (s->chosen && e->options->device)
         name = e->options->device;
     l->device = name_intern(e->names, name);
@@ -418,10 +421,11 @@ static double unit_bytes(const char *unit)
     return 0;
 }
 
+const char *const mg_quantities[] = {"peak", "exposed_comm", "step", "host", "disk", NULL};
+
 static void assertion(Elab *e, const Node *n, Layout *l)
 {
     enum { PEAK, EXPOSED, STEP, HOST, DISK };
-    static const char *const names[] = {"peak", "exposed_comm", "step", "host", "disk", NULL};
     static const char *const examples[] = {"peak < 76 GB", "exposed_comm < 10%", "step < 500 ms",
                                            "host < 60 GB", "disk < 500 GB"};
     if (n->kind != N_BINARY || (n->op != B_LT && n->op != B_LE)) {
@@ -429,14 +433,14 @@ static void assertion(Elab *e, const Node *n, Layout *l)
         help(e, "assert peak < 76 GB");
         return;
     }
-    int which = config_choice(e, n->a, "quantity", names, 327);
+    int which = config_choice(e, n->a, "quantity", mg_quantities, 327);
     if (which < 0)
         return;
     bool fraction = n->b->kind == N_QUANTITY && strcmp(n->b->unit, "%") == 0;
     bool size = n->b->kind == N_QUANTITY && unit_bytes(n->b->unit) > 0;
     bool time = n->b->kind == N_QUANTITY && !fraction && !size;
     if (which == EXPOSED ? !fraction : which == STEP ? !time : !size) {
-        fail(e, n->b->span, 328, "'%s' is bounded by a %s", names[which],
+        fail(e, n->b->span, 328, "'%s' is bounded by a %s", mg_quantities[which],
              which == EXPOSED ? "percentage"
              : which == STEP  ? "time"
                               : "number of bytes");
@@ -472,27 +476,28 @@ static void kept_names(Elab *e, const Node *list, Layout *l)
     }
 }
 
+const char *const mg_recomputes[] = {"auto", "none", "all", "keep", NULL};
+
 static void recompute(Elab *e, const Spec *s, Layout *l)
 {
-    static const char *const names[] = {"auto", "none", "all", "keep", NULL};
     const Node *value = s->recompute, *list = NULL;
     if (value && value->kind == N_INDEX) {
         list = value;
         value = value->a;
     }
-    int which = value ? config_choice(e, value, "way to recompute", names, 307) : 0;
+    int which = value ? config_choice(e, value, "way to recompute", mg_recomputes, 307) : 0;
     if (which < 0)
         return;
     if ((which == RECOMPUTE_keep) != (list != NULL)) {
         fail(e, value->span, 307, list ? "'%s' takes no names" : "'%s' takes names of values",
-             names[which]);
+             mg_recomputes[which]);
         help(e, "recompute keep [q, gate]");
         return;
     }
     if (list)
         kept_names(e, list, l);
     if (s->chosen && e->options->recompute) {
-        for (which = 0; strcmp(names[which], e->options->recompute) != 0;)
+        for (which = 0; strcmp(mg_recomputes[which], e->options->recompute) != 0;)
             which++;
         l->keep.n = 0;
     }

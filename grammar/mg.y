@@ -8,6 +8,7 @@
  * After an error, parse.c skips to the next statement and hands out RESUME. */
 %code top {
 #include "grammar/parse.h"
+#include "grammar/tokens.h"
 }
 
 %define api.pure full
@@ -424,4 +425,19 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parse *p)
     }
     parse_unexpected(p, names, named <= MANY ? named : 0, over);
     return 0;
+}
+
+/* ---- words, for editors (tokens.h) -------------------------------------------------------- */
+
+const char *mg_keyword(size_t n)
+{
+    return n <= YYSYMBOL_TO - YYSYMBOL_DIM ? yysymbol_name((yysymbol_kind_t)(YYSYMBOL_DIM + n)) : NULL;
+}
+
+const char *mg_soft_keyword(size_t n)
+{
+    static const yysymbol_kind_t soft[] = {YYSYMBOL_OPTIMIZER, YYSYMBOL_SETTING, YYSYMBOL_STATE, YYSYMBOL_REST,
+                                           YYSYMBOL_ADAPTER, YYSYMBOL_ON, YYSYMBOL_TIMES, YYSYMBOL_AT,
+                                           YYSYMBOL_FOLLOWS};
+    return n < sizeof soft / sizeof *soft ? yysymbol_name(soft[n]) : NULL;
 }

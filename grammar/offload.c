@@ -1,9 +1,10 @@
 /* offload.c - the classes of tensors that a layout keeps on another level of memory. */
 #include "grammar/config.h"
+#include "grammar/tokens.h"
 
 #include <string.h>
 
-static const char *const open_ways[] = {"none", "auto", NULL};
+const char *const mg_offload_ways[] = {"none", "auto", NULL};
 
 /* `none`, or `auto`. */
 static void offload_way(Layout *l, bool chosen_later)
@@ -13,16 +14,18 @@ static void offload_way(Layout *l, bool chosen_later)
     l->offloads = chosen_later ? OFFLOADS_auto : OFFLOADS_as_given;
 }
 
+const char *const mg_levels[] = {"host", "disk", NULL};
+
 /* `offload state, masters -> host`, `offload auto` or `offload none`; a later line replaces what an
  * earlier one says of the same class. */
 void layout_offload(Elab *e, const Node *n, Layout *l)
 {
-    static const char *const to[] = {"host", "disk", NULL};
     const char *classes[OFFLOAD_count + 1] = {0};
     memcpy(classes, offload_names, sizeof offload_names);
     if (!n->more.n) {
         const Node *value = config_value(e, n);
-        const int which = value ? config_choice(e, value, "way to offload", open_ways, 346) : -1;
+        const int which =
+            value ? config_choice(e, value, "way to offload", mg_offload_ways, 346) : -1;
         if (which >= 0)
             offload_way(l, which == 1);
         l->offload_span = n->span;
@@ -31,7 +34,7 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
     const Node *where = n->more.data[0];
     const int level = config_choice(
         e, &(Node){.kind = N_NAME, .name = where->name, .at = where->at, .span = where->span},
-        "level of memory", to, 346);
+        "level of memory", mg_levels, 346);
     if (n->more.n > 1 || where->list.n)
         fail(e, n->more.data[n->more.n - 1]->span, 346,
              "a class lies on one level, which has no settings");
@@ -47,12 +50,14 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
     l->offload_span = n->span;
 }
 
+const char *const mg_optimizer_places[] = {"auto", "device", "host", NULL};
+
 /* `optimizer auto`, `device` or `host`. */
 void layout_optimizer(Elab *e, const Node *value, bool chosen, Layout *l)
 {
-    static const char *const places[] = {"auto", "device", "host", NULL};
     const char *given = chosen ? e->options->optimizer : NULL;
-    const int which = value ? config_choice(e, value, "place of the optimizer", places, 346) : -1;
+    const int which =
+        value ? config_choice(e, value, "place of the optimizer", mg_optimizer_places, 346) : -1;
     if (which >= 0)
         l->optimizer = (OptimizerAt)which;
     for (int k = 0; given && k < OPTIMIZER_count; k++)
@@ -69,5 +74,5 @@ void layout_optimizer(Elab *e, const Node *value, bool chosen, Layout *l)
 
 void override_offload(const Elab *e, Layout *l)
 {
-    offload_way(l, strcmp(e->options->offload, open_ways[1]) == 0);
+    offload_way(l, strcmp(e->options->offload, mg_offload_ways[1]) == 0);
 }

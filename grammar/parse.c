@@ -332,7 +332,8 @@ NodeList *list_add(Parse *p, NodeList *l, Node *n)
 
 /* ---- entry -------------------------------------------------------------------------------- */
 
-static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, int start)
+/* A copy of the text for the lexer: the last line gets its end, and it wants two NULs behind. */
+Parse *parse_open(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip)
 {
     size_t size;
     Parse *p = NEW(a, Parse);
@@ -351,29 +352,62 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
                    FILE_MAX);
         return NULL;
     }
-    /* Its own copy: the last line gets its end, and the lexer wants two NULs after the text. */
     char *copy = arena_alloc(a, size + 3);
     memcpy(copy, p->ast->text, size);
     copy[size] = '\n';
     memset(copy, ' ', skip);
-    int errors = diag_errors(d);
-    hand_back(p, (Token){.kind = start, .span = {file, 0, 0}});
     if (mgl_lex_init_extra(p, &p->scanner))
         parse_fatal("out of memory");
     mgl__scan_buffer(copy, size + 3, p->scanner);
-    int failed = mgy_parse(p);
+    return p;
+}
+
+void parse_close(Parse *p)
+{
     mgl_lex_destroy(p->scanner);
-    return failed || diag_errors(d) > errors ? NULL : p;
+}
+
+int parse_lex(Parse *p, Semantic *value, Span *span)
+{
+    const Token t = lex(p);
+    *value = t.value;
+    *span = t.span;
+    return t.kind;
+}
+
+/* whole: whether there was no error. */
+static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, int start,
+                  bool *whole)
+{
+    const int errors = diag_errors(d);
+    Parse *p = parse_open(a, names, d, file, skip);
+    *whole = false;
+    if (!p)
+        return NULL;
+    hand_back(p, (Token){.kind = start, .span = {file, 0, 0}});
+    const int failed = mgy_parse(p);
+    parse_close(p);
+    *whole = !failed && diag_errors(d) == errors;
+    return p;
 }
 
 Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file)
 {
-    Parse *p = run(a, names, d, file, 0, START_FILE);
+    bool whole;
+    Parse *p = run(a, names, d, file, 0, START_FILE, &whole);
+    return whole ? p->ast : NULL;
+}
+
+Ast *mg_parse_rest(Arena *a, Names *names, Diag *d, uint32_t file)
+{
+    bool whole;
+    Parse *p = run(a, names, d, file, 0, START_FILE, &whole);
     return p ? p->ast : NULL;
 }
 
 const Node *parse_expression(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip)
 {
-    Parse *p = run(a, names, d, file, skip, START_EXPRESSION);
-    return p ? p->expression : NULL;
+    bool whole;
+    Parse *p = run(a, names, d, file, skip, START_EXPRESSION, &whole);
+    return whole ? p->expression : NULL;
 }

@@ -47,6 +47,12 @@ typedef struct Parse {
     Node *expression; /* the result of START_EXPRESSION */
 } Parse;
 
+/* A registered text to be read, its first `skip` bytes as blanks; NULL after telling that it is too
+ * long. Then the next token as the lexer gives it, 0 at the end. */
+Parse *parse_open(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip);
+int parse_lex(Parse *p, Semantic *value, Span *span);
+void parse_close(Parse *p);
+
 /* For the lexer. */
 void parse_comment(Parse *p, Span at, const char *text, size_t n);
 const char *parse_string(Parse *p, Span at, const char *text, size_t n);

@@ -14,13 +14,14 @@
  * `reduce = tree` makes sums of gradients, of f32 or f64, in an order that no layout changes.
  * Without the setting a program for a GPU computes in bf16, and one for a processor in f32. */
 #include "grammar/config.h"
+#include "grammar/tokens.h"
 #include "ir/optimizers.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { F32, F64, TF32, BF16, F16, FP8, TREE, NEAREST };
-static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", NULL};
+const char *const mg_precisions[] = {"f32", "f64", "tf32", "bf16", "f16", "fp8", NULL};
 /* `reduce`: what sums of gradients are of, or the order in which they are made. */
 static const char *const sums[] = {"f32", "f64",  "tf32",         "bf16", "f16",
                                    "fp8", "tree", "bf16_nearest", NULL};
@@ -98,14 +99,15 @@ static const char *kind_of_scales(Elab *e, const Node *slot)
     return NULL;
 }
 
+const char *const mg_precision_options[] = {"master",     "reduce",    "scale",  "least", "window",
+                                            "hysteresis", "gradients", "scales", NULL};
+
 void read_precision(Elab *e, const Node *value, Train *t)
 {
     enum { MASTER, REDUCE, SCALE, GRADIENTS = 6, SCALES, ARGUMENTS };
-    static const char *const args[] = {"master",     "reduce",    "scale",  "least", "window",
-                                       "hysteresis", "gradients", "scales", NULL};
     const Node *slot[ARGUMENTS];
-    int which = config_choice(e, value, "precision", names, 307);
-    if (which < 0 || !config_args(e, value, args, slot, NULL, 308))
+    int which = config_choice(e, value, "precision", mg_precisions, 307);
+    if (which < 0 || !config_args(e, value, mg_precision_options, slot, NULL, 308))
         return;
     set(t, which);
     t->precision_by = PRECISION_by_source;
@@ -113,7 +115,8 @@ void read_precision(Elab *e, const Node *value, Train *t)
     int rest = which == F64 ? F64 : F32;
     for (int i = MASTER; i <= REDUCE; i++) {
         const Node *v = value_of(slot[i]);
-        int is = v ? config_choice(e, v, "precision", i == REDUCE ? sums : names, 307) : rest;
+        int is =
+            v ? config_choice(e, v, "precision", i == REDUCE ? sums : mg_precisions, 307) : rest;
         if (is == TREE) {
             t->tree = true;
             t->tree_span = slot[i]->span;
@@ -125,13 +128,15 @@ void read_precision(Elab *e, const Node *value, Train *t)
         } else if (i == REDUCE && v && is == F32 && t->half) {
             t->wide_partials = true;
         } else if (is >= 0 && is != rest) {
-            fail(e, v->span, 311, "%s = %s beside precision %s", args[i], sums[is], names[which]);
-            remedy(e, v->span, names[rest], "%s = %s", args[i], names[rest]);
+            fail(e, v->span, 311, "%s = %s beside precision %s", mg_precision_options[i], sums[is],
+                 mg_precisions[which]);
+            remedy(e, v->span, mg_precisions[rest], "%s = %s", mg_precision_options[i],
+                   mg_precisions[rest]);
         }
     }
     for (int i = SCALE; i < ARGUMENTS; i++)
         if (slot[i] && which != (i >= GRADIENTS ? FP8 : F16)) {
-            fail(e, slot[i]->span, 308, "precision %s has no %s", names[which],
+            fail(e, slot[i]->span, 308, "precision %s has no %s", mg_precisions[which],
                  i == GRADIENTS ? "gradients of fp8"
                  : i == SCALES  ? "scales of fp8"
                                 : "scale of the loss");
@@ -139,7 +144,7 @@ void read_precision(Elab *e, const Node *value, Train *t)
             if (meant)
                 remedy(e, slot[i]->span, meant, "%s", meant);
             else
-                remedy(e, value->span, names[which], "precision %s", names[which]);
+                remedy(e, value->span, mg_precisions[which], "precision %s", mg_precisions[which]);
             return;
         }
     if (slot[SCALES]) {
@@ -160,8 +165,8 @@ void read_precision(Elab *e, const Node *value, Train *t)
 void override_precision(const char *name, Train *t)
 {
     t->precision_by = PRECISION_by_option;
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(name, names[i]))
+    for (int i = 0; mg_precisions[i]; i++)
+        if (!strcmp(name, mg_precisions[i]))
             set(t, i);
 }
 

@@ -3,12 +3,13 @@
  * The dim of a rule is that of a `repeat`; its one axis is used by no other rule. Options of the
  * axis say in which order a rank computes. */
 #include "grammar/config.h"
+#include "grammar/tokens.h"
 #include "ir/propose.h"
 
 #include <string.h>
 
 enum { S_GPIPE, S_1F1B, S_INTERLEAVED, S_ZB_H1, S_TABLE };
-static const char *const schedules[] = {"1f1b", "gpipe", "interleaved", "zb-h1", NULL};
+const char *const mg_pipelines[] = {"1f1b", "gpipe", "interleaved", "zb-h1", NULL};
 static const int numbers[] = {S_1F1B, S_GPIPE, S_INTERLEAVED, S_ZB_H1};
 /* Those in which the first rank has the last stage, too. */
 static const char *const of_a_v[] = {"zb-v", "dualpipe-v", NULL};
@@ -38,8 +39,8 @@ static int schedule_of(Elab *e, const Node *n)
 {
     const char *word = word_of(e, n);
     size_t length = n->kind == N_STRING ? strlen(word) : 0;
-    for (int i = 0; word && schedules[i]; i++)
-        if (!strcmp(schedules[i], word))
+    for (int i = 0; word && mg_pipelines[i]; i++)
+        if (!strcmp(mg_pipelines[i], word))
             return numbers[i];
     for (int i = 0; word && of_a_v[i]; i++)
         if (!strcmp(of_a_v[i], word)) {
@@ -53,7 +54,7 @@ static int schedule_of(Elab *e, const Node *n)
         help(e, "a table of one is a file of the name \"....csv\": mgc pipeline writes them");
         return -1;
     }
-    return config_choice(e, n, "schedule", schedules, 324) < 0 ? -1 : S_1F1B;
+    return config_choice(e, n, "schedule", mg_pipelines, 324) < 0 ? -1 : S_1F1B;
 }
 
 static const Node *option(const Elab *e, const NodeList *options, const char *name)
@@ -166,22 +167,21 @@ static void check_rows(Elab *e, const Node *axis)
 
 /* Of the options of an axis: words, then those with a value, of which the last is a list. */
 enum { HEADS = 1, RING, ROWS, GATHER, WORDS, STAGES = WORDS + 5 };
-static const char *const axis_options[] = {"zigzag", "heads",    "ring",   "rows",
-                                           "gather", "schedule", "chunks", "group",
-                                           "bound",  "pairs",    "stages", NULL};
+const char *const mg_axis_options[] = {"zigzag", "heads", "ring",  "rows",  "gather", "schedule",
+                                       "chunks", "group", "bound", "pairs", "stages", NULL};
 
 /* Is an option's value there, and of its kind? Else told. */
 static bool check_value(Elab *e, const Node *o, int which)
 {
     static const char *const examples[] = {"1f1b", "2", "4", "1.5", "all", "[3, 2]"};
     if (which < WORDS && o->kind == N_NAMED)
-        fail(e, o->at, 324, "'%s' takes no value", axis_options[which]);
+        fail(e, o->at, 324, "'%s' takes no value", mg_axis_options[which]);
     else if (which >= WORDS && o->kind != N_NAMED)
-        fail(e, o->at, 324, "'%s' needs a value: %s = %s", axis_options[which], axis_options[which],
-             examples[which - WORDS]);
+        fail(e, o->at, 324, "'%s' needs a value: %s = %s", mg_axis_options[which],
+             mg_axis_options[which], examples[which - WORDS]);
     else if (which >= WORDS && (which == STAGES) != (o->a->kind == N_LIST))
-        fail(e, o->a->span, 324, "'%s' takes %s: %s = %s", axis_options[which],
-             which == STAGES ? "a list of numbers of layers" : "one value", axis_options[which],
+        fail(e, o->a->span, 324, "'%s' takes %s: %s = %s", mg_axis_options[which],
+             which == STAGES ? "a list of numbers of layers" : "one value", mg_axis_options[which],
              examples[which - WORDS]);
     else
         return true;
@@ -196,7 +196,7 @@ void check_axis_options(Elab *e, const Node *axis)
         const Node *o = axis->list.data[i];
         int which = config_choice(
             e, o->kind == N_NAMED ? &(Node){.kind = N_NAME, .name = o->name, .at = o->at} : o,
-            "option of a rule", axis_options, 324);
+            "option of a rule", mg_axis_options, 324);
         if (which < 0)
             return;
         if (which == HEADS)

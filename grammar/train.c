@@ -1,6 +1,7 @@
 /* train.c - the train block: optimizer, learning rate, clipping, precision; rules.c has what holds
  * for some parameters only. */
 #include "grammar/config.h"
+#include "grammar/tokens.h"
 #include "ir/optimizers.h"
 
 #include <string.h>
@@ -281,6 +282,16 @@ static const struct {
     [LR_warmup_cosine] = {true, 1e-4, 5, {PEAK, WARMUP, STEPS, FLOOR, LOG}},
 };
 
+const char *mg_schedule(size_t n)
+{
+    return n < LR_count ? schedule_names[n] : NULL;
+}
+
+const char *mg_schedule_option(size_t schedule, size_t n)
+{
+    return (int)n < schedule_of[schedule].n ? time_names[schedule_of[schedule].takes[n]] : NULL;
+}
+
 static bool time_of(Elab *e, Time which, const Node *n, Goal *t)
 {
     static const char *const shapes[] = {"linear", "cosine", "sqrt", NULL};
@@ -397,10 +408,11 @@ enum {
     SET_count
 };
 
+const char *const mg_update_times[] = {"together", "as_ready", NULL};
+
 static void setting(Elab *e, const Node *n, int which, Goal *g)
 {
     Train *t = &e->module->train;
-    static const char *const times[] = {"together", "as_ready", NULL};
     const Node *value = config_value(e, n);
     if (!value)
         return;
@@ -421,7 +433,7 @@ static void setting(Elab *e, const Node *n, int which, Goal *g)
     else if (which == SET_rollout)
         read_rollout(e, value, &t->rollout);
     else
-        t->as_ready = config_choice(e, value, "time of updates", times, 307) == 1;
+        t->as_ready = config_choice(e, value, "time of updates", mg_update_times, 307) == 1;
 }
 
 /* Updates as their gradients are ready know nothing of the others': neither the norm of all, nor
@@ -447,11 +459,12 @@ static void of_all(Elab *e, const Node *n, const Goal *g)
     help(e, "set it in the train block without a name, not in that of '%s'", text(e, g->loss));
 }
 
+const char *const mg_train_settings[] = {"optimizer", "lr",     "clip",    "average",
+                                         "precision", "update", "rollout", "decay",
+                                         "frozen",    "rate",   NULL};
+
 static void settings(Elab *e, const Node *train, Goal *g)
 {
-    static const char *const names[] = {"optimizer", "lr",     "clip",    "average",
-                                        "precision", "update", "rollout", "decay",
-                                        "frozen",    "rate",   NULL};
     static const RuleKind kinds[] = {RULE_decay, RULE_frozen, RULE_rate};
     const Node *seen[SET_count] = {NULL};
     bool unknown = false;
@@ -467,7 +480,7 @@ static void settings(Elab *e, const Node *train, Goal *g)
             continue;
         }
         int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at},
-                                  "setting", names, 301);
+                                  "setting", mg_train_settings, 301);
         if (which < 0) {
             unknown = true; /* what is missing may be what was misspelt */
             continue;
@@ -477,7 +490,7 @@ static void settings(Elab *e, const Node *train, Goal *g)
             continue;
         }
         if (seen[which]) {
-            fail(e, n->at, 302, "'%s' is set twice", names[which]);
+            fail(e, n->at, 302, "'%s' is set twice", mg_train_settings[which]);
             note(e, seen[which]->at, "here first");
             continue;
         }

@@ -297,6 +297,10 @@ static Exit search_auto(Session *s, const char *path, const Ast *ast, const char
     *text = NULL;
     if (!layout || strcmp(name, "auto") || (!s->o->layout && usual))
         return EXIT_done;
+    if (s->quick) {
+        *text = "layout auto {\n}\n";
+        return EXIT_done;
+    }
     if (found) {
         *text = found;
         return EXIT_done;
