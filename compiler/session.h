@@ -18,6 +18,7 @@ typedef struct Session {
     bool trial;               /* of a remedy: nobody asks for others */
     const char *layout_text;  /* a layout in place of the file's; NULL: none */
     const char *layout_rules; /* lines that the chosen layout has, too; NULL: none */
+    const char *precision;    /* that `layout auto` was found for; NULL: it names none */
 } Session;
 
 /* times.c: --time-passes. A mark ends the part of that name, which began with the mark before. */

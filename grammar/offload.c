@@ -1,9 +1,8 @@
 /* offload.c - the classes of tensors that a layout keeps on another level of memory. */
 #include "grammar/config.h"
+#include "grammar/words.h"
 
 #include <string.h>
-
-static const char *const open_ways[] = {"none", "auto", NULL};
 
 /* `none`, or `auto`. */
 static void offload_way(Layout *l, bool chosen_later)
@@ -22,9 +21,9 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
     memcpy(classes, offload_names, sizeof offload_names);
     if (!n->more.n) {
         const Node *value = config_value(e, n);
-        const int which = value ? config_choice(e, value, "way to offload", open_ways, 346) : -1;
+        const int which = value ? config_choice(e, value, "way to offload", offload_ways, 346) : -1;
         if (which >= 0)
-            offload_way(l, which == 1);
+            offload_way(l, which == OFFLOAD_WAY_auto);
         l->offload_span = n->span;
         return;
     }
@@ -69,5 +68,5 @@ void layout_optimizer(Elab *e, const Node *value, bool chosen, Layout *l)
 
 void override_offload(const Elab *e, Layout *l)
 {
-    offload_way(l, strcmp(e->options->offload, open_ways[1]) == 0);
+    offload_way(l, strcmp(e->options->offload, offload_ways[OFFLOAD_WAY_auto]) == 0);
 }

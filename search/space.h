@@ -12,16 +12,10 @@
 #include "base/device.h"
 #include "grammar/ast.h"
 #include "ir/ir.h"
+#include "pipeline/pipeline.h"
 
 /* Roles of axes, in the order in which a mesh has them where the template does not say. */
 typedef enum SearchRole { ROLE_pp, ROLE_dp, ROLE_ep, ROLE_cp, ROLE_tp, ROLE_count } SearchRole;
-
-typedef enum SearchSchedule {
-    SCHEDULE_1f1b,
-    SCHEDULE_interleaved,
-    SCHEDULE_zb_h1,
-    SCHEDULE_count
-} SearchSchedule;
 
 /* One axis of a rule, with its words in parentheses ("ring, zigzag"), or NULL. */
 typedef struct SpaceAxis {
@@ -59,7 +53,7 @@ typedef struct Point {
     int64_t size[ROLE_count]; /* ranks along each axis; 1: it is not there */
     int64_t microbatch;
     int chunks; /* stages a rank */
-    SearchSchedule schedule;
+    PipeSchedule schedule;
     int zero; /* ZeRO level: state, grads and params are split over the axes of data up to it */
     bool sequence; /* the optional rule is there */
     bool offload;  /* `offload auto`; else none */

@@ -110,7 +110,7 @@ static void progress(const Search *s, double left, bool better)
 /* ---- the model ------------------------------------------------------------------------------- */
 
 /* Reads the file, finds its template and plans the program of one rank. */
-Exit searching_begin(Searching *q, const Node *given)
+Exit searching_begin(Searching *q)
 {
     Session *s = q->s;
     q->space = space_new(s->arena, q->ast, q->from);
@@ -120,7 +120,7 @@ Exit searching_begin(Searching *q, const Node *given)
                            "seq] : token(vocab)) { ... }");
         return EXIT_source;
     }
-    const Node *wrong_line = given ? space_fix(q->space, q->ast, given) : NULL;
+    const Node *wrong_line = q->given ? space_fix(q->space, q->ast, q->given) : NULL;
     if (wrong_line) {
         diag_error(s->diag, wrong_line->span, 694,
                    "a layout that is searched gives whole numbers of axes that it may split on");
