@@ -2,12 +2,15 @@
 """What mgc search finds, beside the layouts that others published.
 
     bench/searched.py STATE.tsv [ROW...] [--mgc build/bin/mgc] [--minutes M] [--no-new] [--markdown]
+    bench/searched.py STATE.tsv [ROW...] --doubt
 
 For each row of bench/published/published.tsv, and a few models of models/ with a layout of their own file: the step of that
 layout, the fastest of its plans (as published; with mgc's own ways; and with `recompute auto`); what `mgc search` finds for that model,
 device and number of ranks; seconds of processors that the search takes, of all its processes. The text that is found is compiled by
 itself, and must have that step; no whole plan may be below its bound. STATE.tsv has a line for each row that is done, and a second run goes on
-behind it: a row that is in doubt, because its layout has more parts than others', comes first, and of rows that differ in the number of ranks alone the smallest.
+behind it: rows in the order in which they are named, or first those whose layout has most parts, and of rows that differ in the number of ranks alone the smallest.
+--doubt plans nothing but each row's one rank, and says where the published layout stands in the order of estimates, by which a search begins: a layout that is no point
+of the space cannot be found, and one that stands far behind may not be planned.
 Ends with a table; the exit code is 1 if anything found is slower than the published layout, or a plan is below its bound. The machine may do other things.
 """
 
@@ -34,7 +37,7 @@ OWN = {
     "gpt2_1_6b": ("models/gpt2_124m.mg", "-D layers=48 -D hidden=1600 -D heads=25 -D ffn=6400 -D vocab=50304 -D batch=1024 --precision bf16".split(), "h100", 8,
                   "mesh dp = 8\nbatch -> dp\nstate -> dp\nmicrobatch 16\nrecompute auto"),
     "llama3_70b": ("models/llama3_8b.mg", "-D layers=80 -D hidden=8192 -D group=8 -D ffn=28672 -D batch=128".split(), "h100", 64,
-                   "mesh pp = 4, dp = 2, cp = 2, tp = 4\nbatch -> dp\nseq -> cp (zigzag), tp\nkv_heads, ffn, vocab -> tp\n"
+                   "mesh pp = 4, dp = 2, cp = 2, tp = 4\nbatch -> dp\nkv_heads, ffn, vocab -> tp\nseq -> cp (zigzag)\nseq -> tp\n"
                    "layers -> pp (schedule = interleaved, chunks = 5)\nstate -> dp, cp\nmicrobatch 1\nrecompute auto"),
     "mixtral_8x7b": ("models/mixtral_8x7b.mg", [], "h100", 64, "node64"),
     "llama3_405b": ("models/llama3_405b.mg", [], "h100", 16384, "pod16k"),
@@ -51,7 +54,7 @@ def predict():
 def run(argv, expected=(0,)):
     """Of a command: what it wrote, and seconds of processors of it and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    r = subprocess.run(["nice", *argv], capture_output=True, text=True, check=False)
+    r = subprocess.run(argv, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if r.returncode not in expected:
         raise RuntimeError(f"{' '.join(argv)}\n{r.stderr}")
@@ -69,9 +72,8 @@ def label(row):
     return ", ".join([*axes, *[f"ZeRO {row['zero']}"] * (row["zero"] > 0), f"microbatch {row['microbatch']}", *["offload auto"] * (row["recompute"] == "offload")])
 
 
-def published_case(p, row, mgc, folder):
-    """The model's file, options, ranks, the layout's name, and the fastest of its plans."""
-    q = p.Predictor(folder, [])
+def published_steps(p, q, row):
+    """Of its plans: as published, with mgc's own ways, and with its choice of what is kept."""
     auto = ["recompute auto", "offload auto" if row["recompute"] == "offload" else "offload none"]
     steps = []
     for variant, chosen in ((row, None), (dict(row, streams=3, own=True), None), (dict(row, streams=3, own=True), auto)):
@@ -79,16 +81,35 @@ def published_case(p, row, mgc, folder):
             steps.append(q.plan(variant, row["batch"], chosen)["step_ms"] / 1e3)
         except p.Failed as failed:
             print(f"  one of its plans: {str(failed).splitlines()[0]}", file=sys.stderr)
+    return steps
+
+
+def published_case(p, q, row, folder):
+    """The model's file, options and ranks."""
     text, options = q.model(dict(row, streams=3), row["batch"])
     if "part=" in row["define"]:  # its experts have parts of a sequence over tp, which no other layout of the file says
         with open(text, encoding="utf-8") as file:
             source = file.read()
-        rules = [rule for rule in p.layout_rules(dict(row, own=True)) if not rule.startswith(("layers ->", "state"))]
+        rules = [rule for rule in p.layout_rules(dict(row, own=True)) if not rule.startswith(("layers ->", "state", "seq ->"))]
         text = os.path.join(folder, "parts.mg")
         with open(text, "w", encoding="utf-8") as file:
             file.write(source + "\nlayout parts {\n    " + "\n    ".join(rules) + "\n}\n")
         options = [*options, "--layout", "parts"]
-    return text, options, p.gpus_of(row), label(row), min(steps)
+    return text, options, p.gpus_of(row)
+
+
+def doubt(p, row, folder):
+    """Where its point stands by its estimate; None: nowhere."""
+    text, options, ranks = published_case(p, p.Predictor(folder, []), row, folder)
+    points = os.path.join(folder, "points.tsv")
+    run([p.MGC, "search", text, *options, "--ranks", str(ranks), "--search-time", "0.001", "--points", points], (5,))
+    with open(points, encoding="utf-8") as file:
+        every = sorted(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE), key=lambda x: float(x["expected_s"]))
+    mine = label(row).removesuffix(", offload auto")
+    if row["tp"] > 1:
+        mine = mine.replace(f"tp {row['tp']}", f"tp {row['tp']} with" + ("" if row["sp"] else "out") + " positions")
+    at = next((i for i, x in enumerate(every) if x["layout"].removesuffix(", offload auto") == mine), None)
+    return mine, len(every), at, at is not None and float(every[at]["expected_s"]) / float(every[0]["expected_s"])
 
 
 def own_case(name, mgc, folder):
@@ -173,6 +194,7 @@ def main():
     a.add_argument("--mgc", default=os.path.join(ROOT, "build", "bin", "mgc"))
     a.add_argument("--minutes", type=float, default=1e9)
     a.add_argument("--markdown", action="store_true")
+    a.add_argument("--doubt", action="store_true", help="where published layouts stand in the order of estimates")
     a.add_argument("--no-new", action="store_true", help="the table of what is done")
     o = a.parse_args()
     p = predict()
@@ -182,13 +204,24 @@ def main():
     unknown = [n for n in o.rows if n not in order]
     if unknown:
         sys.exit(f"no row {unknown[0]}: {', '.join(order)}")
+    for name in (o.rows or order) if o.doubt else []:
+        if name not in OWN:
+            with tempfile.TemporaryDirectory() as folder:
+                print(name, *doubt(p, table[name], folder), sep="\t", flush=True)
+    if o.doubt:
+        return 0
     done, end = done_rows(o.state), time.monotonic() + 60 * o.minutes
     with open(o.state, "a", encoding="utf-8") as out:
-        for name in [] if o.no_new else order:
-            if name in done or (o.rows and name not in o.rows) or time.monotonic() > end:
+        for name in [] if o.no_new else o.rows or order:
+            if name in done or time.monotonic() > end:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                text, options, ranks, layout, step = own_case(name, p.MGC, folder) if name in OWN else published_case(p, table[name], p.MGC, folder)
+                if name in OWN:
+                    text, options, ranks, layout, step = own_case(name, p.MGC, folder)
+                else:
+                    q, layout = p.Predictor(folder, []), label(table[name])
+                    step = min(published_steps(p, q, table[name]))
+                    text, options, ranks = published_case(p, q, table[name], folder)
                 line = [name, ranks, layout, step, *search(p.MGC, text, options, ranks, folder)]
             done[name] = dict(zip(COLUMNS, map(str, line)))
             print(*line, sep="\t", file=out, flush=True)

@@ -50,7 +50,7 @@ static bool cuts_well(const Space *s, int64_t pp, int chunks)
 {
     for (int64_t layers = s->nlayers; layers <= s->nlayers + 2; layers += 2) {
         const int64_t now = pp * chunks, fewer = now - pp;
-        if (now <= layers && (layers + now - 1) / now < (layers + fewer - 1) / fewer)
+        if ((layers + now - 1) / now < (layers + fewer - 1) / fewer)
             return true;
     }
     return false;

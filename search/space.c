@@ -458,7 +458,7 @@ void space_sizes(Space *s, const Module *m, const Device *d)
 {
     s->nbatch = m->batch.size;
     s->nseq = s->seq ? m->seq.size : 0;
-    s->nlayers = size_of(m, s->layers);
+    s->nlayers = size_of(m, s->cut ? s->cut : s->layers);
     s->nexperts = size_of(m, s->experts);
     s->node = d->node_ranks > 0 ? d->node_ranks : 1;
 }
