@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """What mgc search finds, beside the layouts that others published.
 
-    bench/searched.py STATE.tsv [ROW...] [--mgc build/bin/mgc] [--minutes M] [--no-new] [--markdown]
+    bench/searched.py STATE.tsv [ROW...] [--mgc build/bin/mgc] [--minutes M] [--enough] [--no-new] [--markdown]
     bench/searched.py STATE.tsv [ROW...] --doubt
 
 For each row of bench/published/published.tsv, and a few models of models/ with a layout of their own file: the step of that
-layout, the fastest of its plans (as published; with mgc's own ways; and with `recompute auto`); what `mgc search` finds for that model,
+layout by mgc's own plan of it, with what was kept and offloaded there, and with mgc's choice of that, the faster of both; what `mgc search` finds for that model,
 device and number of ranks; seconds of processors that the search takes, of all its processes. The text that is found is compiled by
 itself, and must have that step; no whole plan may be below its bound. STATE.tsv has a line for each row that is done, and a second run goes on
 behind it: rows in the order in which they are named, or first those whose layout has most parts, and of rows that differ in the number of ranks alone the smallest.
+--enough stops a search once what it has is faster than the published layout, which shows the same in less time (a later run without it searches to the end).
 --doubt plans nothing but each row's one rank, and says where the published layout stands in the order of estimates, by which a search begins: a layout that is no point
 of the space cannot be found, and one that stands far behind may not be planned.
 Ends with a table; the exit code is 1 if anything found is slower than the published layout, or a plan is below its bound. The machine may do other things.
@@ -22,6 +23,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +31,7 @@ import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 SAME = 1e-4  # of a step: as fast
-COLUMNS = ["row", "ranks", "layout", "layout_s", "found", "found_s", "processor_s", "layouts", "rough", "quick", "whole", "below_bound"]
+COLUMNS = ["row", "ranks", "layout", "layout_s", "found", "found_s", "processor_s", "layouts", "rough", "quick", "whole", "below_bound", "ended"]
 
 # Models with layouts of their own: file, options, device, ranks, the layout. The row of Llama 3 70B has gradients' sums in f32, where NeMo's are halves.
 OWN = {
@@ -51,20 +53,28 @@ def predict():
     return module
 
 
-def run(argv, expected=(0,)):
-    """Of a command: what it wrote, and seconds of processors of it and its children."""
+def run(argv, expected=(0,), enough=0):
+    """Of a command: its exit code, what it wrote, and seconds of processors of it and its children. A search is stopped when its best step is below `enough`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    r = subprocess.run(argv, capture_output=True, text=True, check=False)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+        told, stopped = [], False
+        for line in p.stderr if enough else []:
+            told.append(line)
+            step = re.search(r"([\d.]+) (us|ms|s) a step, ", line)
+            if step and not stopped and float(step[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1}[step[2]] < enough:
+                stopped = True
+                p.send_signal(signal.SIGINT)
+        out, err = p.communicate()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if r.returncode not in expected:
-        raise RuntimeError(f"{' '.join(argv)}\n{r.stderr}")
-    return r, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if p.returncode not in expected:
+        raise RuntimeError(f"{' '.join(argv)}\n{''.join(told)}{err}")
+    return p.returncode, out, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def step_of(mgc, text, options, layout):
     """Seconds of a step under a layout's lines, or a layout of the file; infinite if it is refused or does not fit."""
-    r, _ = run([mgc, text, *options, "--layout", layout, "--plan=json"], (0, 1, 3))
-    return json.loads(r.stdout)["step_ms"] / 1e3 if r.returncode == 0 else float("inf")
+    code, out, _ = run([mgc, text, *options, "--layout", layout, "--plan=json"], (0, 1, 3))
+    return json.loads(out)["step_ms"] / 1e3 if code == 0 else float("inf")
 
 
 def label(row):
@@ -73,12 +83,13 @@ def label(row):
 
 
 def published_steps(p, q, row):
-    """Of its plans: as published, with mgc's own ways, and with its choice of what is kept."""
+    """Of its plans with mgc's own ways: with what was kept and offloaded there, and with mgc's choice of that, too."""
+    own = dict(row, streams=3, own=True)
     auto = ["recompute auto", "offload auto" if row["recompute"] == "offload" else "offload none"]
     steps = []
-    for variant, chosen in ((row, None), (dict(row, streams=3, own=True), None), (dict(row, streams=3, own=True), auto)):
+    for chosen in [None] if row["recompute"] == "offload" else [auto] if row["recompute"] == "auto" else [None, auto]:
         try:
-            steps.append(q.plan(variant, row["batch"], chosen)["step_ms"] / 1e3)
+            steps.append(q.plan(own, row["batch"], chosen)["step_ms"] / 1e3)
         except p.Failed as failed:
             print(f"  one of its plans: {str(failed).splitlines()[0]}", file=sys.stderr)
     return steps
@@ -124,9 +135,9 @@ def own_case(name, mgc, folder):
     return text, options, ranks, f"`{layout}`", step_of(mgc, text, options, where)
 
 
-def search(mgc, text, options, ranks, folder):
+def search(mgc, text, options, ranks, enough, folder):
     found, points = os.path.join(folder, "found.mg"), os.path.join(folder, "points.tsv")
-    _, seconds = run([mgc, "search", text, *options, "--ranks", str(ranks), "-o", found, "--points", points])
+    code, _, seconds = run([mgc, "search", text, *options, "--ranks", str(ranks), "-o", found, "--points", points], (0, 5), enough)
     with open(points, encoding="utf-8") as file:
         every = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     whole = [p for p in every if p["state"] == "whole plan"]
@@ -137,7 +148,7 @@ def search(mgc, text, options, ranks, folder):
         raise RuntimeError(f"{text}: the text that is found takes {step} s, and the search said {best['whole_s']}")
     below = sum(float(p["whole_s"]) < float(p["bound_s"]) * (1 - 1e-9) or int(p["whole_bytes"]) < float(p["bound_bytes"]) for p in whole)
     made = [sum(float(p[k]) > 0 for p in every) for k in ("rough_s", "quick_s", "whole_s")]
-    return [best["layout"], step, seconds, len(every), *made, below]
+    return [best["layout"], step, seconds, len(every), *made, below, int(code == 0)]
 
 
 def in_order(rows):
@@ -174,14 +185,14 @@ def tell(order, done, markdown):
         d = done[name]
         gain = float(d["layout_s"]) / float(d["found_s"]) - 1
         rows.append([f"`{name}`", d["ranks"], d["layout"], seconds_text(d["layout_s"]), d["found"], seconds_text(d["found_s"]), f"{100 * gain:+.1f}%",
-                     f"{float(d['processor_s']):.0f} s", f"{d['layouts']}: {d['rough']}, {d['quick']}, {d['whole']}"])
+                     f"{float(d['processor_s']):.0f} s" if d["ended"] == "1" else "stopped", f"{d['layouts']}: {d['rough']}, {d['quick']}, {d['whole']}"])
     if markdown:
         print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for r in rows:
         print("| " + " | ".join(r) + " |" if markdown else "  ".join(r))
     slower = [n for n, d in done.items() if float(d["found_s"]) > float(d["layout_s"]) * (1 + SAME)]
     below = [n for n, d in done.items() if int(d["below_bound"])]
-    cost = sorted(float(d["processor_s"]) for d in done.values())
+    cost = sorted(float(d["processor_s"]) for d in done.values() if d["ended"] == "1")
     print(f"\n{len(rows)} of {len(order)} rows; slower than the layout: {', '.join(slower) or 'none'}; with a plan below its bound: {', '.join(below) or 'none'}"
           + (f"; seconds of processors: median {cost[len(cost) // 2]:.0f}, most {cost[-1]:.0f}" if cost else ""))
     return not slower and not below
@@ -194,9 +205,10 @@ def main():
     a.add_argument("--mgc", default=os.path.join(ROOT, "build", "bin", "mgc"))
     a.add_argument("--minutes", type=float, default=1e9)
     a.add_argument("--markdown", action="store_true")
+    a.add_argument("--enough", action="store_true", help="a search ends when it is faster than the published layout")
     a.add_argument("--doubt", action="store_true", help="where published layouts stand in the order of estimates")
     a.add_argument("--no-new", action="store_true", help="the table of what is done")
-    o = a.parse_args()
+    o = a.parse_intermixed_args()
     p = predict()
     p.MGC = os.path.abspath(o.mgc)
     table = {row["name"]: row for row in p.table()}
@@ -213,7 +225,7 @@ def main():
     done, end = done_rows(o.state), time.monotonic() + 60 * o.minutes
     with open(o.state, "a", encoding="utf-8") as out:
         for name in [] if o.no_new else o.rows or order:
-            if name in done or time.monotonic() > end:
+            if (name in done and (o.enough or done[name]["ended"] == "1")) or time.monotonic() > end:
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 if name in OWN:
@@ -222,7 +234,7 @@ def main():
                     q, layout = p.Predictor(folder, []), label(table[name])
                     step = min(published_steps(p, q, table[name]))
                     text, options, ranks = published_case(p, q, table[name], folder)
-                line = [name, ranks, layout, step, *search(p.MGC, text, options, ranks, folder)]
+                line = [name, ranks, layout, step, *search(p.MGC, text, options, ranks, 0.994 * step if o.enough else 0, folder)]
             done[name] = dict(zip(COLUMNS, map(str, line)))
             print(*line, sep="\t", file=out, flush=True)
             print(name, f"{step:.6g} s, found {line[5]:.6g} s: {line[4]}; {line[6]:.0f} s of processors", flush=True)

@@ -36,10 +36,10 @@ typedef struct Space {
     VEC(SpaceRule) rules;         /* without those of classes and stages */
     const char *layers;           /* the dim of the rule that cuts stages; NULL: none */
     const char *cut; /* the dim that is cut: that one, or of the longest run of layers alike */
-    const char *batch, *seq;      /* dims of the inputs; seq NULL: they have no second one */
-    const char *experts;          /* NULL: none */
-    VEC(const char *) settings;   /* lines that all points have: "pad kv_heads to 16" */
-    const char *sequence; /* the axis and dims of the optional rule, for people; NULL: none */
+    const char *batch, *seq;    /* dims of the inputs; seq NULL: they have no second one */
+    const char *experts;        /* NULL: none */
+    VEC(const char *) settings; /* lines that all points have: "pad kv_heads to 16" */
+    const char *sequence;       /* the axis and dims of the optional rule, for people; NULL: none */
 
     /* Set by space_sizes. */
     int64_t nbatch, nseq, nlayers, nexperts; /* 0: it has none; nlayers: of `cut` */

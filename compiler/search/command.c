@@ -291,7 +291,7 @@ static Exit read_device(Session *s, const Ast *ast, const Node *layout, const ch
     return EXIT_done;
 }
 
-/* What was found, of this process, which compiles one model: also for its remedies. */
+/* The layout of this process, which compiles one model: also for its remedies. */
 typedef struct FoundLayout {
     char *text;
     const char *precision; /* NULL: the layout names none */
