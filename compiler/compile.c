@@ -196,7 +196,7 @@ static Exit front(Session *s, const char *path, Compiled *c)
         e.whom = s->seen->whom;
     }
     e.adapter = o->adapter;
-    e.precision = o->precision;
+    e.precision = o->precision ? o->precision : s->precision;
     e.recompute = o->recompute;
     e.offload = o->offload;
     e.optimizer = o->optimizer;

@@ -20,6 +20,7 @@ typedef struct Session {
     const char *layout_text;  /* a layout in place of the file's; NULL: none */
     const char *layout_rules; /* lines that the chosen layout has, too; NULL: none */
     const struct Seen *seen;  /* who is told what expressions are; NULL: nobody */
+    const char *precision;    /* that `layout auto` was found for; NULL: it names none */
 } Session;
 
 /* As ElaborateOptions has it. */

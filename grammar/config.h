@@ -22,6 +22,8 @@ bool config_args(Elab *e, const Node *value, const char *const *names, const Nod
 /* The setting `precision` (precision.c); and the name that the command line puts in its place. */
 void read_precision(Elab *e, const Node *value, Train *t);
 void override_precision(const char *name, Train *t);
+/* A layout's line `precision bf16, fp8`: those that a search may choose from (`layout auto`). */
+void check_precisions(Elab *e, const Node *setting, bool searched);
 /* rollout.c: the setting `rollout`. */
 void read_rollout(Elab *e, const Node *value, Rollout *o);
 /* The precision that nobody gave: bf16 on a GPU, f32 on a processor. To call after read_layout,

@@ -86,40 +86,39 @@ static void add_axes(Elab *e, const Node *setting, NodeList *axes)
     }
 }
 
-const char *const mg_layout_settings[] = {"device", "mesh", "microbatch", "recompute", "chunk",
-                                          "assert", "pad",  "offload",    "optimizer", NULL};
-
 static void add_setting(Elab *e, const Node *n, Spec *s)
 {
-    int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at}, "setting",
-                              mg_layout_settings, 301);
-    const bool one = which == 0 || (which >= 2 && which <= 4) || which == 8;
-    const Node *value = one ? config_value(e, n) : NULL;
-    if (which == 0)
-        s->device = value;
-    else if (which == 1)
+    const Node **const one[SETTING_count] = {[SETTING_device] = &s->device,
+                                             [SETTING_microbatch] = &s->microbatch,
+                                             [SETTING_recompute] = &s->recompute,
+                                             [SETTING_chunk] = &s->chunk,
+                                             [SETTING_optimizer] = &s->optimizer};
+    NodeList *const many[SETTING_count] = {
+        [SETTING_assert] = &s->asserts, [SETTING_pad] = &s->pads};
+    const int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at},
+                                    "setting", setting_names, 301);
+    if (which < 0)
+        return;
+    if (one[which])
+        *one[which] = config_value(e, n);
+    else if (which == SETTING_mesh)
         add_axes(e, n, &s->axes);
-    else if (which == 2)
-        s->microbatch = value;
-    else if (which == 3)
-        s->recompute = value;
-    else if (which == 4)
-        s->chunk = value;
-    else if (which == 7)
+    else if (which == SETTING_offload)
         vec_push(e->arena, &s->offloads, (Node *)n);
-    else if (which == 8)
-        s->optimizer = value;
-    if (which >= 0 && which != 7 && n->more.n)
-        fail(e, n->more.data[0]->span, 302, "'%s' takes no '->'", mg_layout_settings[which]);
-    for (size_t i = 0; (which == 5 || which == 6) && i < n->list.n; i++)
-        vec_push(e->arena, which == 5 ? &s->asserts : &s->pads, n->list.data[i]);
+    else if (which == SETTING_precision)
+        check_precisions(e, n, !strcmp(layout_name(e, s->node), "auto"));
+    if (which != SETTING_offload && n->more.n)
+        fail(e, n->more.data[0]->span, 302, "'%s' takes no '->'", setting_names[which]);
+    for (size_t i = 0; many[which] && i < n->list.n; i++)
+        vec_push(e->arena, many[which], n->list.data[i]);
 }
 
 static void set_twice(Elab *e, const Node *layout, size_t i)
 {
     const Node *n = layout->more.data[i];
     const char *name = text(e, n->name);
-    if (strcmp(name, "assert") == 0 || strcmp(name, "pad") == 0 || strcmp(name, "offload") == 0)
+    const LayoutSetting is = setting_named(name);
+    if (is == SETTING_assert || is == SETTING_pad || is == SETTING_offload)
         return;
     for (size_t k = 0; k < i; k++)
         if (layout->more.data[k]->kind == N_SETTING && layout->more.data[k]->name == n->name) {
@@ -154,14 +153,12 @@ static bool gather(Elab *e, const Node *n, Spec *s, int depth)
 
 /* ---- mesh and rules ----------------------------------------------------------------------- */
 
-const char *const mg_state_classes[] = {"state", "grads", "params", NULL};
-
-static int class_of(const Elab *e, Name name)
+static TensorClass class_of(const Elab *e, Name name)
 {
-    for (int i = 0; mg_state_classes[i]; i++)
-        if (strcmp(mg_state_classes[i], text(e, name)) == 0)
-            return i;
-    return -1;
+    for (int i = CLASS_none + 1; i < CLASS_count; i++)
+        if (strcmp(class_names[i], text(e, name)) == 0)
+            return (TensorClass)i;
+    return CLASS_none;
 }
 
 /* Axes of one rank are as if they were not there. */
@@ -199,11 +196,9 @@ static void keep_rules(Elab *e, const Spec *s, Layout *l)
         const Node *n = s->rules.data[r];
         for (size_t d = 0; d < n->list.n; d++) {
             LayoutRule rule = {.dim = n->list.data[d]->name, .span = n->list.data[d]->at};
-            int which = class_of(e, rule.dim);
-            if (which >= 0) {
+            rule.of = class_of(e, rule.dim);
+            if (rule.of)
                 rule.dim = 0;
-                rule.of = (TensorClass)(which + 1);
-            }
             for (size_t k = 0; k < n->more.n; k++)
                 for (size_t a = 0; a < l->mesh.n; a++) {
                     if (l->mesh.data[a].name != n->more.data[k]->name || rule.n == MAX_AXES)
@@ -233,7 +228,7 @@ static int axis_place(const Spec *s, Name name)
 static void check_rule_dim(Elab *e, const Node *n)
 {
     const Sym *s = map_find(&e->globals, n->name);
-    if (class_of(e, n->name) >= 0 || (s && s->kind == SYM_DIM))
+    if (class_of(e, n->name) || (s && s->kind == SYM_DIM))
         return;
     fail(e, n->at, 322, "a rule for '%s', which is neither a dim nor a class of tensors",
          text(e, n->name));
@@ -241,8 +236,8 @@ static void check_rule_dim(Elab *e, const Node *n)
     for (size_t i = 0; i < e->global_order.n; i++)
         if (e->global_order.data[i]->kind == SYM_DIM)
             vec_push(e->arena, &near, text(e, e->global_order.data[i]->name));
-    for (int i = 0; i < 3; i++)
-        vec_push(e->arena, &near, mg_state_classes[i]);
+    for (int i = CLASS_none + 1; i < CLASS_count; i++)
+        vec_push(e->arena, &near, class_names[i]);
     suggest(e, text(e, n->name), near.data, near.n);
 }
 
@@ -288,23 +283,24 @@ static void check_axis(Elab *e, const Spec *s, const Node *rule, size_t nth)
 static void check_classes(Elab *e, const Spec *s)
 {
     for (size_t a = 0; a < s->axes.n; a++) {
-        const Node *seen[3] = {NULL};
+        const Node *seen[CLASS_count] = {NULL};
         for (size_t r = 0; r < s->rules.n; r++) {
             const Node *rule = s->rules.data[r];
             bool here = false;
             for (size_t i = 0; i < rule->more.n; i++)
                 here |= rule->more.data[i]->name == s->axes.data[a]->name;
             for (size_t i = 0; here && i < rule->list.n; i++)
-                if (class_of(e, rule->list.data[i]->name) >= 0)
-                    seen[class_of(e, rule->list.data[i]->name)] = rule->list.data[i];
+                seen[class_of(e, rule->list.data[i]->name)] = rule->list.data[i];
         }
-        for (int c = 2; c > 0; c--)
+        for (int c = CLASS_params; c > CLASS_state; c--)
             if (seen[c] && !seen[c - 1]) {
-                fail(e, seen[c]->at, 325, "'%s' is split on '%s' and '%s' is not",
-                     mg_state_classes[c], text(e, s->axes.data[a]->name), mg_state_classes[c - 1]);
-                const char *lacks = c == 1 ? "state, " : seen[0] ? "grads, " : "state, grads, ";
+                fail(e, seen[c]->at, 325, "'%s' is split on '%s' and '%s' is not", class_names[c],
+                     text(e, s->axes.data[a]->name), class_names[c - 1]);
+                const char *lacks = "";
+                for (int k = c - 1; k > CLASS_none && !seen[k]; k--)
+                    lacks = arena_printf(e->arena, "%s, %s", class_names[k], lacks);
                 Span before = {seen[c]->at.file, seen[c]->at.begin, seen[c]->at.begin};
-                remedy(e, before, lacks, "%s%s -> %s", lacks, mg_state_classes[c],
+                remedy(e, before, lacks, "%s%s -> %s", lacks, class_names[c],
                        text(e, s->axes.data[a]->name));
                 break;
             }

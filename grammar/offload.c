@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-const char *const mg_offload_ways[] = {"none", "auto", NULL};
-
 /* `none`, or `auto`. */
 static void offload_way(Layout *l, bool chosen_later)
 {
@@ -24,10 +22,9 @@ void layout_offload(Elab *e, const Node *n, Layout *l)
     memcpy(classes, offload_names, sizeof offload_names);
     if (!n->more.n) {
         const Node *value = config_value(e, n);
-        const int which =
-            value ? config_choice(e, value, "way to offload", mg_offload_ways, 346) : -1;
+        const int which = value ? config_choice(e, value, "way to offload", offload_ways, 346) : -1;
         if (which >= 0)
-            offload_way(l, which == 1);
+            offload_way(l, which == OFFLOAD_WAY_auto);
         l->offload_span = n->span;
         return;
     }
@@ -74,5 +71,5 @@ void layout_optimizer(Elab *e, const Node *value, bool chosen, Layout *l)
 
 void override_offload(const Elab *e, Layout *l)
 {
-    offload_way(l, strcmp(e->options->offload, mg_offload_ways[1]) == 0);
+    offload_way(l, strcmp(e->options->offload, offload_ways[OFFLOAD_WAY_auto]) == 0);
 }

@@ -162,6 +162,27 @@ void read_precision(Elab *e, const Node *value, Train *t)
         loss_scale(e, slot + SCALE, t);
 }
 
+void check_precisions(Elab *e, const Node *setting, bool searched)
+{
+    bool seen[sizeof names / sizeof *names] = {false};
+    if (!searched) {
+        fail(e, setting->at, 357,
+             "a layout says nothing of precision: `layout auto` alone may say which are sought");
+        help(e, "`precision` of the train block says it, or --precision");
+    }
+    for (size_t i = 0; searched && i < setting->list.n; i++) {
+        const Node *n = setting->list.data[i];
+        const int which = config_choice(e, n, "precision", names, 307);
+        if (which >= 0 && n->kind != N_NAME)
+            fail(e, n->span, 357, "'%s' has arguments: a layout that is searched names it alone",
+                 names[which]);
+        else if (which >= 0 && seen[which])
+            fail(e, n->span, 357, "precision '%s' is there twice", names[which]);
+        if (which >= 0)
+            seen[which] = true;
+    }
+}
+
 void override_precision(const char *name, Train *t)
 {
     t->precision_by = PRECISION_by_option;

@@ -165,24 +165,21 @@ static void check_rows(Elab *e, const Node *axis)
     }
 }
 
-/* Of the options of an axis: words, then those with a value, of which the last is a list. */
-enum { HEADS = 1, RING, ROWS, GATHER, WORDS, STAGES = WORDS + 5 };
-const char *const mg_axis_options[] = {"zigzag", "heads", "ring",  "rows",  "gather", "schedule",
-                                       "chunks", "group", "bound", "pairs", "stages", NULL};
+enum { WORDS = AXIS_schedule }; /* options below have no value */
 
 /* Is an option's value there, and of its kind? Else told. */
 static bool check_value(Elab *e, const Node *o, int which)
 {
     static const char *const examples[] = {"1f1b", "2", "4", "1.5", "all", "[3, 2]"};
     if (which < WORDS && o->kind == N_NAMED)
-        fail(e, o->at, 324, "'%s' takes no value", mg_axis_options[which]);
+        fail(e, o->at, 324, "'%s' takes no value", axis_options[which]);
     else if (which >= WORDS && o->kind != N_NAMED)
-        fail(e, o->at, 324, "'%s' needs a value: %s = %s", mg_axis_options[which],
-             mg_axis_options[which], examples[which - WORDS]);
-    else if (which >= WORDS && (which == STAGES) != (o->a->kind == N_LIST))
-        fail(e, o->a->span, 324, "'%s' takes %s: %s = %s", mg_axis_options[which],
-             which == STAGES ? "a list of numbers of layers" : "one value", mg_axis_options[which],
+        fail(e, o->at, 324, "'%s' needs a value: %s = %s", axis_options[which], axis_options[which],
              examples[which - WORDS]);
+    else if (which >= WORDS && (which == AXIS_stages) != (o->a->kind == N_LIST))
+        fail(e, o->a->span, 324, "'%s' takes %s: %s = %s", axis_options[which],
+             which == AXIS_stages ? "a list of numbers of layers" : "one value",
+             axis_options[which], examples[which - WORDS]);
     else
         return true;
     return false;
@@ -196,12 +193,12 @@ void check_axis_options(Elab *e, const Node *axis)
         const Node *o = axis->list.data[i];
         int which = config_choice(
             e, o->kind == N_NAMED ? &(Node){.kind = N_NAME, .name = o->name, .at = o->at} : o,
-            "option of a rule", mg_axis_options, 324);
+            "option of a rule", axis_options, 324);
         if (which < 0)
             return;
-        if (which == HEADS)
+        if (which == AXIS_heads)
             heads = o;
-        else if (which <= RING)
+        else if (which <= AXIS_ring)
             other = o;
         if (!check_value(e, o, which))
             return;
@@ -228,18 +225,15 @@ void check_axis_options(Elab *e, const Node *axis)
 
 void read_axis_word(Elab *e, const Node *option, Axes axis, LayoutRule *rule)
 {
-    const char *word = option->kind == N_NAME ? text(e, option->name) : "";
-    if (!strcmp(word, "zigzag"))
-        rule->zigzag |= axis;
-    else if (!strcmp(word, "heads"))
-        rule->heads |= axis;
-    else if (!strcmp(word, "ring"))
-        rule->ring |= axis;
-    else if (!strcmp(word, "rows"))
-        rule->rows |= axis;
-    else if (!strcmp(word, "gather"))
-        rule->gather |= axis;
-    else if (option->kind == N_NAMED && !strcmp(text(e, option->name), "bound"))
+    Axes *const of[WORDS] = {[AXIS_zigzag] = &rule->zigzag,
+                             [AXIS_heads] = &rule->heads,
+                             [AXIS_ring] = &rule->ring,
+                             [AXIS_rows] = &rule->rows,
+                             [AXIS_gather] = &rule->gather};
+    for (int k = 0; k < WORDS; k++)
+        if (option->kind == N_NAME && !strcmp(text(e, option->name), axis_options[k]))
+            *of[k] |= axis;
+    if (option->kind == N_NAMED && !strcmp(text(e, option->name), axis_options[AXIS_bound]))
         config_real(e, option->a, &rule->bound);
 }
 

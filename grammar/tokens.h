@@ -5,6 +5,7 @@
 #define MGC_TOKENS_H
 
 #include "grammar/ast.h"
+#include "grammar/words.h"
 
 typedef enum TokenKind {
     TOKEN_keyword,
@@ -35,23 +36,22 @@ const char *mg_function_usage(const char *name, Arena *a);
 /* prelude.mg, which has the other functions and all optimizers. */
 extern const char prelude_text[];
 
-/* Words of settings; each list has NULL behind its last. */
-extern const char *const mg_train_settings[],
-    *const mg_layout_settings[],
-        *const mg_devices[],
-            *const mg_quantities[],
-                *const mg_recomputes[],
-                    *const mg_axis_options[],
-                        *const mg_pipelines[],
-                            *const mg_precisions[],
-                                *const mg_precision_options[],
-                                    *const mg_adapters[],
-                                        *const mg_adapter_options[],
-                                            *const mg_state_classes[],
-                                                *const mg_offload_ways[],
-                                                    *const mg_levels[],
-                                                        *const mg_optimizer_places[],
-                                                            *const mg_update_times[];
+/* Words of settings, beside those of words.h; each list has NULL behind its last. */
+#define MG_WORDS(name) extern const char *const name[]
+MG_WORDS(mg_train_settings);
+MG_WORDS(mg_devices);
+MG_WORDS(mg_quantities);
+MG_WORDS(mg_recomputes);
+MG_WORDS(mg_pipelines);
+MG_WORDS(mg_precisions);
+MG_WORDS(mg_precision_options);
+MG_WORDS(mg_adapters);
+MG_WORDS(mg_adapter_options);
+MG_WORDS(mg_levels);
+MG_WORDS(mg_optimizer_places);
+MG_WORDS(mg_update_times);
+#undef MG_WORDS
+
 /* The nth schedule of the learning rate, and its nth argument; NULL behind the last. */
 const char *mg_schedule(size_t n);
 const char *mg_schedule_option(size_t schedule, size_t n);

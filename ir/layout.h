@@ -63,7 +63,7 @@ typedef enum TensorClass {
     CLASS_params,
     CLASS_count
 } TensorClass;
-extern const char *const class_names[CLASS_count]; /* as in the text; [0]: "" */
+extern const char *const class_names[CLASS_count + 1]; /* as in the text; [0]: ""; the last: NULL */
 
 /* `dim -> axis, ...`: a dim, or a class, is split on these axes, in this order, where they are not
  * in use. */

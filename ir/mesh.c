@@ -2,7 +2,7 @@
 #include "ir/ir.h"
 #include "runtime/abi.h"
 
-const char *const class_names[CLASS_count] = {"", "state", "grads", "params"};
+const char *const class_names[CLASS_count + 1] = {"", "state", "grads", "params", NULL};
 
 int64_t mesh_size(const Module *m, Axes axes)
 {

@@ -325,11 +325,11 @@ static void in_train_call(Context *c, const char *name)
 static void in_layout(Context *c)
 {
     if (c->first || c->line >= c->n) {
-        offer_all(c, mg_layout_settings, ITEM_property);
+        offer_all(c, setting_names, ITEM_property);
         offer_dims(c);
-        offer_all(c, mg_state_classes, ITEM_value);
+        offer_all(c, class_names + 1, ITEM_value);
     } else if (is(c, c->line, "offload")) {
-        offer_all(c, behind_word(c, c->line, "->") ? mg_levels : mg_offload_ways, ITEM_value);
+        offer_all(c, behind_word(c, c->line, "->") ? mg_levels : offload_ways, ITEM_value);
         if (!behind_word(c, c->line, "->"))
             for (int k = 0; k < OFFLOAD_count; k++)
                 offer(c, offload_names[k], ITEM_value, NULL, NULL);
@@ -347,7 +347,7 @@ static void in_layout(Context *c)
         offer_numbers(c);
     } else {
         offer_dims(c);
-        offer_all(c, mg_state_classes, ITEM_value);
+        offer_all(c, class_names + 1, ITEM_value);
     }
 }
 
@@ -358,7 +358,7 @@ static void in_layout_call(Context *c)
     else if (is(c, c->n - 1, "="))
         offer_numbers(c);
     else
-        offer_all(c, mg_axis_options, ITEM_property);
+        offer_all(c, axis_options, ITEM_property);
 }
 
 static void in_body(Context *c)

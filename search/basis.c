@@ -152,7 +152,7 @@ double bound_seconds(const Basis *b, const Point *p, int64_t microbatches)
         ranks *= (double)p->size[r];
     const double even = b->flops / b->rate / (b->shared ? 1 : ranks);
     const double pp = (double)p->size[ROLE_pp], m = (double)microbatches;
-    if (p->size[ROLE_pp] == 1 || p->schedule != SCHEDULE_1f1b || b->shared)
+    if (p->size[ROLE_pp] == 1 || p->schedule != PIPE_1F1B || b->shared)
         return even;
     return even * pp / m / (1 - pow(1 - 1 / m, pp));
 }
@@ -222,6 +222,6 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
     waits += p->zero < 2
                  ? LATE * once
                  : fmax(0, each - computes) + LATE * each / micro + (p->zero == 2 ? half : 0);
-    const double chunks = p->schedule == SCHEDULE_zb_h1 ? ZB : p->chunks;
+    const double chunks = p->schedule == PIPE_ZB_H1 ? ZB : p->chunks;
     return computes * (1 + (pp - 1) / micro / chunks) + waits;
 }

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
+#include "grammar/words.h"
+
 enum {
     MICROBATCHES = 64, /* sequences at once, at most */
-    SMALL = 4,         /* of a microbatch: up to here every number, then powers of two alone */
     CONTEXT = 64       /* ranks that share a sequence, at most */
 };
 
@@ -17,11 +18,6 @@ int64_t point_data(const Point *p)
 int64_t point_microbatches(const Space *s, const Point *p)
 {
     return s->nbatch / (p->size[ROLE_dp] * p->size[ROLE_ep] * p->microbatch);
-}
-
-static bool power_of_two(int64_t n)
-{
-    return (n & (n - 1)) == 0;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -47,11 +43,17 @@ static bool may_have(const Space *s, SearchRole role, int64_t n)
            ((role != ROLE_ep || s->nexperts % n == 0) && (role != ROLE_cp || s->nseq % n == 0));
 }
 
-/* Stages that layers are cut into evenly, or but for two at the ends, which have the tables. */
-static bool cuts_evenly(const Space *s, int64_t stages)
+/* Are these the fewest stages, of `chunks` a rank, whose largest has so few layers? With the tables
+ * at the ends as a layer each, or without: more stages wait longer for each other, and have no less
+ * to do. */
+static bool cuts_well(const Space *s, int64_t pp, int chunks)
 {
-    return stages <= s->nlayers + 2 && stages <= MAX_STAGES &&
-           (s->nlayers % stages == 0 || (s->nlayers + 2) % stages == 0);
+    for (int64_t layers = s->nlayers; layers <= s->nlayers + 2; layers += 2) {
+        const int64_t now = pp * chunks, fewer = now - pp;
+        if ((layers + now - 1) / now < (layers + fewer - 1) / fewer)
+            return true;
+    }
+    return false;
 }
 
 typedef struct Maker {
@@ -73,18 +75,18 @@ static void with_zero(const Maker *k, Point p)
 static void with_schedule(const Maker *k, Point p)
 {
     const int64_t pp = p.size[ROLE_pp], micro = point_microbatches(k->s, &p);
-    p.schedule = SCHEDULE_1f1b;
+    p.schedule = PIPE_1F1B;
     p.chunks = 1;
     with_zero(k, p);
     if (pp == 1)
         return;
-    p.schedule = SCHEDULE_zb_h1;
+    p.schedule = PIPE_ZB_H1;
     with_zero(k, p);
-    p.schedule = SCHEDULE_interleaved; /* whose groups have as many microbatches as ranks */
+    p.schedule = PIPE_INTERLEAVED; /* whose groups have as many microbatches as ranks */
     for (p.chunks = 2;
          micro >= pp && p.chunks * pp <= k->s->nlayers + 2 && p.chunks * pp <= MAX_STAGES;
          p.chunks++)
-        if (cuts_evenly(k->s, p.chunks * pp))
+        if (cuts_well(k->s, pp, p.chunks))
             with_zero(k, p);
 }
 
@@ -96,7 +98,7 @@ static void with_microbatch(const Maker *k, Point p)
         return;
     const int64_t most = s->microbatch ? s->microbatch : MICROBATCHES;
     for (int64_t n = s->microbatch ? most : 1; n <= most && n <= s->nbatch / ranks; n++) {
-        if (s->nbatch / ranks % n || (!s->microbatch && n > SMALL && !power_of_two(n)))
+        if (s->nbatch / ranks % n)
             continue;
         p.microbatch = n;
         p.sequence = false;
@@ -131,8 +133,6 @@ void space_points(const Space *s, int64_t ranks, bool offload, Arena *a, Points 
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
-
-static const char *const schedule_words[SCHEDULE_count] = {"1f1b", "interleaved", "zb-h1"};
 
 static const char *mesh_text(const Space *s, const Point *p, Arena *a)
 {
@@ -174,26 +174,36 @@ static const char *data_axes(const Space *s, const Point *p, Arena *a)
 
 static const char *stages_text(const Space *s, const Point *p, Arena *a)
 {
-    const char *chunks = p->chunks > 1 ? arena_printf(a, ", chunks = %d", p->chunks) : "";
-    return arena_printf(a, "    %s -> %s (schedule = %s%s)\n", s->layers, s->axis[ROLE_pp],
-                        schedule_words[p->schedule], chunks);
+    const char *chunks =
+        p->chunks > 1 ? arena_printf(a, ", %s = %d", axis_options[AXIS_chunks], p->chunks) : "";
+    return arena_printf(a, "    %s -> %s (%s = %s%s)\n", s->layers, s->axis[ROLE_pp],
+                        axis_options[AXIS_schedule], pipe_schedule_name(p->schedule), chunks);
+}
+
+/* ZeRO's classes up to a level: "state, grads". */
+static const char *classes_text(int zero, Arena *a)
+{
+    const char *all = class_names[CLASS_state];
+    for (int k = CLASS_state + 1; k <= zero; k++)
+        all = arena_printf(a, "%s, %s", all, class_names[k]);
+    return all;
 }
 
 const char *point_text(const Space *s, const Point *p, const char *name, const char *device,
                        Arena *a)
 {
-    static const char *const classes[] = {"", "state", "state, grads", "state, grads, params"};
     const char *mesh = mesh_text(s, p, a);
     int64_t ranks = 1;
     for (int k = 0; k < ROLE_count; k++)
         ranks *= p->size[k];
     const char *all = arena_printf(a, "layout %s {\n", name);
-    if (device && ranks > 1)
-        all = arena_printf(a, "%s    device %s x %lld\n", all, device, (long long)ranks);
-    else if (device)
-        all = arena_printf(a, "%s    device %s\n", all, device);
+    if (device)
+        all = arena_printf(a, "%s    %s %s", all, setting_names[SETTING_device], device);
+    if (device)
+        all = ranks > 1 ? arena_printf(a, "%s x %lld\n", all, (long long)ranks)
+                        : arena_printf(a, "%s\n", all);
     if (*mesh)
-        all = arena_printf(a, "%s    mesh %s\n", all, mesh);
+        all = arena_printf(a, "%s    %s %s\n", all, setting_names[SETTING_mesh], mesh);
     for (size_t i = 0; i < s->rules.n; i++) {
         const SpaceRule *rule = &s->rules.data[i];
         const char *axes = axes_text(s, p, rule, a);
@@ -203,12 +213,20 @@ const char *point_text(const Space *s, const Point *p, const char *name, const c
     if (p->size[ROLE_pp] > 1)
         all = arena_printf(a, "%s%s", all, stages_text(s, p, a));
     if (p->zero)
-        all = arena_printf(a, "%s    %s -> %s\n", all, classes[p->zero], data_axes(s, p, a));
-    all = arena_printf(a, "%s    microbatch %lld\n    %s\n    %s\n", all, (long long)p->microbatch,
-                       s->recompute ? s->recompute : "recompute auto",
-                       s->offload   ? s->offload
-                       : p->offload ? "offload auto"
-                                    : "offload none");
+        all =
+            arena_printf(a, "%s    %s -> %s\n", all, classes_text(p->zero, a), data_axes(s, p, a));
+    all = arena_printf(a, "%s    %s %lld\n", all, setting_names[SETTING_microbatch],
+                       (long long)p->microbatch);
+    if (s->recompute)
+        all = arena_printf(a, "%s    %s\n", all, s->recompute);
+    else
+        all = arena_printf(a, "%s    %s %s\n", all, setting_names[SETTING_recompute],
+                           recompute_names[RECOMPUTE_auto]);
+    if (s->offload)
+        all = arena_printf(a, "%s    %s\n", all, s->offload);
+    else
+        all = arena_printf(a, "%s    %s %s\n", all, setting_names[SETTING_offload],
+                           offload_ways[p->offload ? OFFLOAD_WAY_auto : OFFLOAD_WAY_none]);
     for (size_t i = 0; i < s->settings.n; i++)
         all = arena_printf(a, "%s    %s\n", all, s->settings.data[i]);
     return arena_printf(a, "%s}\n", all);
@@ -225,13 +243,15 @@ const char *point_label(const Space *s, const Point *p, Arena *a)
                            (long long)p->size[r]);
         if (r == ROLE_pp && p->chunks > 1)
             all = arena_printf(a, "%s x %d", all, p->chunks);
-        if (r == ROLE_pp && p->schedule == SCHEDULE_zb_h1)
-            all = arena_printf(a, "%s zb-h1", all);
+        if (r == ROLE_pp && p->schedule == PIPE_ZB_H1)
+            all = arena_printf(a, "%s %s", all, pipe_schedule_name(p->schedule));
     }
     if (s->sequence && p->size[ROLE_tp] > 1)
         all = arena_printf(a, "%s%s", all, p->sequence ? " with positions" : " without positions");
     if (p->zero)
         all = arena_printf(a, "%s, ZeRO %d", all, p->zero);
     return arena_printf(a, "%s%smicrobatch %lld%s", all, *all ? ", " : "", (long long)p->microbatch,
-                        p->offload ? ", offload auto" : "");
+                        p->offload ? arena_printf(a, ", %s %s", setting_names[SETTING_offload],
+                                                  offload_ways[OFFLOAD_WAY_auto])
+                                   : "");
 }

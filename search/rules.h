@@ -18,7 +18,7 @@ typedef enum TokenKind {
 
 /* The left side of a rule, with the words behind its axis. */
 typedef struct Token {
-    const char *dim, *words; /* words: "zigzag", or NULL */
+    const char *dim, *words; /* words: axis_options[AXIS_zigzag], or NULL */
     TokenKind kind;
     int plain; /* the token of the same dim without words; its own number if it has none */
 } Token;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "grammar/words.h"
+
 static const char *const role_names[ROLE_count] = {"pp", "dp", "ep", "cp", "tp"};
 
 /* Names that the shipped models have for what tensor parallelism splits. */
@@ -114,7 +116,8 @@ static const char *source(const Reader *r, Span at)
 static void set_line(Reader *r, const Node *n)
 {
     const char *name = name_of(r->ast, n->name), *text = source(r, n->span);
-    const bool many = !strcmp(name, "pad") || !strcmp(name, "assert");
+    const LayoutSetting is = setting_named(name);
+    const bool many = is == SETTING_pad || is == SETTING_assert;
     for (size_t i = 0; i < r->s->settings.n; i++) {
         const char *there = r->s->settings.data[i];
         if (many ? strcmp(there, text) : strncmp(there, name, strlen(name)))
@@ -126,9 +129,15 @@ static void set_line(Reader *r, const Node *n)
 }
 
 /* Settings of the template that are no choice of a search. */
-static bool is_kept(const char *setting)
+static bool is_kept(LayoutSetting s)
 {
-    return !strcmp(setting, "pad") || !strcmp(setting, "chunk") || !strcmp(setting, "optimizer");
+    return s == SETTING_pad || s == SETTING_chunk || s == SETTING_optimizer;
+}
+
+/* SETTING_count: it is a rule. */
+static LayoutSetting setting_of(const Ast *ast, const Node *line)
+{
+    return line->kind == N_SETTING ? setting_named(name_of(ast, line->name)) : SETTING_count;
 }
 
 static void gather(Reader *r, const Node *layout, int depth)
@@ -141,9 +150,10 @@ static void gather(Reader *r, const Node *layout, int depth)
         Node *n = layout->more.data[i];
         if (n->kind == N_RULE)
             vec_push(r->s->arena, &r->rules, n);
-        if (n->kind == N_SETTING && is_kept(name_of(r->ast, n->name)))
+        const LayoutSetting is = setting_of(r->ast, n);
+        if (is_kept(is))
             set_line(r, n);
-        if (n->kind != N_SETTING || strcmp(name_of(r->ast, n->name), "mesh"))
+        if (is != SETTING_mesh)
             continue;
         for (size_t k = 0; k < n->list.n && r->axes.n < MAX_AXES; k++) {
             size_t at = 0;
@@ -157,13 +167,16 @@ static void gather(Reader *r, const Node *layout, int depth)
 
 static bool is_class(const char *dim)
 {
-    return !strcmp(dim, "state") || !strcmp(dim, "grads") || !strcmp(dim, "params");
+    for (int k = CLASS_none + 1; k < CLASS_count; k++)
+        if (!strcmp(dim, class_names[k]))
+            return true;
+    return false;
 }
 
-static bool has_word(const Reader *r, const Node *axis, const char *word)
+static bool has_word(const Reader *r, const Node *axis, AxisOption word)
 {
     for (size_t i = 0; i < axis->list.n; i++)
-        if (!strcmp(name_of(r->ast, axis->list.data[i]->name), word))
+        if (!strcmp(name_of(r->ast, axis->list.data[i]->name), axis_options[word]))
             return true;
     return false;
 }
@@ -183,7 +196,7 @@ static int role_of(const Reader *r, const Node *axis)
             const char *dim = name_of(r->ast, rule->list.data[d]->name);
             if (is_class(dim))
                 continue;
-            if (has_word(r, mine, "schedule") || repeats(r->ast, model_of(r->ast), dim))
+            if (has_word(r, mine, AXIS_schedule) || repeats(r->ast, model_of(r->ast), dim))
                 stages = true;
             else if (!strcmp(dim, r->s->batch))
                 batch = true;
@@ -191,8 +204,8 @@ static int role_of(const Reader *r, const Node *axis)
                 seq = true;
             else
                 other = true;
-            round |= has_word(r, mine, "zigzag") || has_word(r, mine, "ring") ||
-                     has_word(r, mine, "heads");
+            round |= has_word(r, mine, AXIS_zigzag) || has_word(r, mine, AXIS_ring) ||
+                     has_word(r, mine, AXIS_heads);
         }
     }
     if (stages || batch || seq || other)
@@ -303,7 +316,8 @@ static void by_convention(Reader *r)
     if (!s->seq)
         return;
     if (!ruled(s, ROLE_cp, NULL) && !ruled(s, ROLE_tp, s->seq))
-        add_axis(s, s->seq, ROLE_cp, model_calls(r->ast, "attention") ? "zigzag" : NULL);
+        add_axis(s, s->seq, ROLE_cp,
+                 model_calls(r->ast, "attention") ? axis_options[AXIS_zigzag] : NULL);
     if (!ruled(s, ROLE_tp, s->seq) && ruled(s, ROLE_tp, NULL)) {
         SpaceRule positions = {.dims = s->seq, .optional = true};
         vec_push(s->arena, &positions.axes, (SpaceAxis){ROLE_tp, NULL});
@@ -409,20 +423,20 @@ const Node *space_fix(Space *s, const Ast *ast, const Node *layout)
     const Node *wrong = NULL;
     for (size_t i = 0; i < layout->more.n && !wrong; i++) {
         const Node *n = layout->more.data[i];
-        const char *name = n->kind == N_SETTING ? name_of(ast, n->name) : "";
-        if (!strcmp(name, "mesh")) {
+        const LayoutSetting is = setting_of(ast, n);
+        if (is == SETTING_mesh) {
             wrong = fix_mesh(s, ast, n);
-        } else if (!strcmp(name, "microbatch")) {
+        } else if (is == SETTING_microbatch) {
             s->microbatch = n->list.n ? integer_of(n->list.data[0]) : 0;
             wrong = s->microbatch ? NULL : n;
-        } else if (!strcmp(name, "recompute")) {
+        } else if (is == SETTING_recompute) {
             s->recompute = source(&r, n->span);
-        } else if (!strcmp(name, "offload")) {
+        } else if (is == SETTING_offload) {
             s->offload = s->offload
                              ? arena_printf(s->arena, "%s\n    %s", s->offload, source(&r, n->span))
                              : source(&r, n->span);
-        } else if (*name && strcmp(name, "device")) {
-            set_line(&r, n);
+        } else if (n->kind == N_SETTING && is != SETTING_device && is != SETTING_precision) {
+            set_line(&r, n); /* what is no setting is refused where the text is read */
         }
     }
     return wrong;
@@ -444,7 +458,7 @@ void space_sizes(Space *s, const Module *m, const Device *d)
 {
     s->nbatch = m->batch.size;
     s->nseq = s->seq ? m->seq.size : 0;
-    s->nlayers = size_of(m, s->layers);
+    s->nlayers = size_of(m, s->cut ? s->cut : s->layers);
     s->nexperts = size_of(m, s->experts);
     s->node = d->node_ranks > 0 ? d->node_ranks : 1;
 }

@@ -12,16 +12,10 @@
 #include "base/device.h"
 #include "grammar/ast.h"
 #include "ir/ir.h"
+#include "pipeline/pipeline.h"
 
 /* Roles of axes, in the order in which a mesh has them where the template does not say. */
 typedef enum SearchRole { ROLE_pp, ROLE_dp, ROLE_ep, ROLE_cp, ROLE_tp, ROLE_count } SearchRole;
-
-typedef enum SearchSchedule {
-    SCHEDULE_1f1b,
-    SCHEDULE_interleaved,
-    SCHEDULE_zb_h1,
-    SCHEDULE_count
-} SearchSchedule;
 
 /* One axis of a rule, with its words in parentheses ("ring, zigzag"), or NULL. */
 typedef struct SpaceAxis {
@@ -40,14 +34,15 @@ typedef struct Space {
     const char *axis[ROLE_count]; /* its name; NULL: the model has nothing for it */
     SearchRole order[ROLE_count]; /* of the mesh, the outermost first; all roles */
     VEC(SpaceRule) rules;         /* without those of classes and stages */
-    const char *layers;           /* the dim that stages are cut of; NULL: none */
-    const char *batch, *seq;      /* dims of the inputs; seq NULL: they have no second one */
-    const char *experts;          /* NULL: none */
-    VEC(const char *) settings;   /* lines that all points have: "pad kv_heads to 16" */
-    const char *sequence; /* the axis and dims of the optional rule, for people; NULL: none */
+    const char *layers;           /* the dim of the rule that cuts stages; NULL: none */
+    const char *cut; /* the dim that is cut: that one, or of the longest run of layers alike */
+    const char *batch, *seq;    /* dims of the inputs; seq NULL: they have no second one */
+    const char *experts;        /* NULL: none */
+    VEC(const char *) settings; /* lines that all points have: "pad kv_heads to 16" */
+    const char *sequence;       /* the axis and dims of the optional rule, for people; NULL: none */
 
     /* Set by space_sizes. */
-    int64_t nbatch, nseq, nlayers, nexperts; /* 0: it has none */
+    int64_t nbatch, nseq, nlayers, nexperts; /* 0: it has none; nlayers: of `cut` */
     int64_t node;                            /* ranks of a node */
 
     /* Numbers that are given, and not chosen; 0: free. */
@@ -59,7 +54,7 @@ typedef struct Point {
     int64_t size[ROLE_count]; /* ranks along each axis; 1: it is not there */
     int64_t microbatch;
     int chunks; /* stages a rank */
-    SearchSchedule schedule;
+    PipeSchedule schedule;
     int zero; /* ZeRO level: state, grads and params are split over the axes of data up to it */
     bool sequence; /* the optional rule is there */
     bool offload;  /* `offload auto`; else none */

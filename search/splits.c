@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "grammar/words.h"
 #include "ir/cost.h"
 
 /* ---- dims and work --------------------------------------------------------------------------- */
@@ -123,14 +124,13 @@ static void add_zigzag(Reader *r)
         Token t = r->s->tokens.data[k];
         if (t.kind != TOKEN_data || r->s->tokens.n >= TOKENS_MAX - 3)
             continue;
-        t.words = "zigzag";
+        t.words = axis_options[AXIS_zigzag];
         vec_push(r->a, &r->s->tokens, t);
     }
 }
 
 void splits_of(Splits *s, const Module *m, Arena *a)
 {
-    static const char *const classes[] = {"state", "grads", "params"};
     Reader r = {.s = s, .m = m, .a = a};
     const Fn *f = module_fn(m, "train");
     memset(s, 0, sizeof *s);
@@ -141,8 +141,8 @@ void splits_of(Splits *s, const Module *m, Arena *a)
     read_region(&r, f->body, 1);
     merge_work(&r);
     add_zigzag(&r);
-    for (int k = 0; k < 3; k++) {
-        const Token t = {.dim = classes[k], .kind = TOKEN_class, .plain = (int)s->tokens.n};
+    for (int k = CLASS_none + 1; k < CLASS_count; k++) {
+        const Token t = {.dim = class_names[k], .kind = TOKEN_class, .plain = (int)s->tokens.n};
         vec_push(a, &s->tokens, t);
     }
 }

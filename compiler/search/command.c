@@ -10,6 +10,7 @@
 #include "compiler/search/scale.h"
 #include "compiler/search/searching.h"
 #include "compiler/tok/tok_run.h"
+#include "grammar/words.h"
 
 bool search_options(const Options *o)
 {
@@ -135,12 +136,14 @@ static Exit replaceable(Session *s)
     return wrong;
 }
 
-static Exit search_one(Searching *first, const Precisions *p, int64_t ranks, double tokens)
+static Exit search_one(Searching *first, Precisions *p, int64_t ranks, double tokens)
 {
     Session *s = first->s;
     Searching *q = first;
     Search r;
     Exit wrong = precisions_run(first, p, ranks, &q, &r);
+    if (!wrong && p->told)
+        printf("precision    %s\n", p->told);
     const Outputs w = {q, &r};
     if (!wrong)
         wrong = write_to(s, s->o->points, write_points, &w);
@@ -200,7 +203,7 @@ static Exit begin(Session *s, Searching *q, Precisions *p, const char *form, int
         return EXIT_source;
     }
     q->from = rules;
-    return searching_begin(q, NULL);
+    return searching_begin(q);
 }
 
 Exit command_search(Session *s)
@@ -269,7 +272,8 @@ static Exit read_device(Session *s, const Ast *ast, const Node *layout, const ch
     const Node *found = NULL;
     for (size_t i = 0; i < layout->more.n; i++) {
         const Node *n = layout->more.data[i];
-        if (n->kind == N_SETTING && !strcmp(name_str(ast->names, n->name), "device") && n->list.n)
+        if (n->kind == N_SETTING && n->list.n &&
+            setting_named(name_str(ast->names, n->name)) == SETTING_device)
             found = n->list.data[0];
     }
     const Node *times = found && found->kind == N_TIMES ? node_bare(found->b) : NULL;
@@ -288,10 +292,49 @@ static Exit read_device(Session *s, const Ast *ast, const Node *layout, const ch
     return EXIT_done;
 }
 
-/* *text: the layout that takes the place of `layout auto`; NULL: another is chosen. */
+/* The layout of this process, which compiles one model: also for its remedies. */
+typedef struct FoundLayout {
+    char *text;
+    const char *precision; /* NULL: the layout names none */
+} FoundLayout;
+
+/* *f: the layout that takes the place of `layout auto`. */
+static Exit find_layout(Session *s, const char *path, const Ast *ast, const Node *layout,
+                        FoundLayout *f)
+{
+    Searching q = {.s = s, .path = path, .ast = ast, .given = layout}, *of = &q;
+    Precisions p;
+    Search r;
+    int64_t ranks;
+    Exit wrong = read_device(s, ast, layout, &q.device, &ranks);
+    q.from = has_rules(layout) || layout->a ? layout : space_layout(ast, "default");
+    if (!wrong)
+        wrong = precisions_allowed(s, ast, layout, &p);
+    if (wrong)
+        return wrong;
+    q.precision = p.n ? p.name[0] : NULL;
+    wrong = searching_begin(&q);
+    if (!wrong)
+        wrong = precisions_run(&q, &p, ranks, &of, &r);
+    if (wrong)
+        return wrong;
+    if (r.best < 0)
+        return searching_none(of, &r);
+    const Candidate *best = &r.all.data[r.best];
+    f->text = strdup(point_text(of->space, &best->point, "auto", searching_device(of), s->arena));
+    f->precision = of->precision;
+    if (p.told)
+        fprintf(stderr, "note: layout auto: %s\n", p.told);
+    if (f->text)
+        fprintf(stderr, "note: layout auto: %s%s\n%s", search_counts(&r, s->arena),
+                r.stopped ? "; the search was stopped before its end" : "", f->text);
+    return f->text ? EXIT_done : EXIT_tool;
+}
+
+/* *text: that layout; NULL: another one is chosen. */
 static Exit search_auto(Session *s, const char *path, const Ast *ast, const char **text)
 {
-    static char *found; /* of this process, which compiles one model: also for its remedies */
+    static FoundLayout found;
     const char *name = s->o->layout ? s->o->layout : "auto";
     const Node *layout = space_layout(ast, "auto"), *usual = space_layout(ast, "default");
     *text = NULL;
@@ -301,27 +344,10 @@ static Exit search_auto(Session *s, const char *path, const Ast *ast, const char
         *text = "layout auto {\n}\n";
         return EXIT_done;
     }
-    if (found) {
-        *text = found;
-        return EXIT_done;
-    }
-    Searching q = {.s = s, .path = path, .ast = ast};
-    int64_t ranks;
-    Exit wrong = read_device(s, ast, layout, &q.device, &ranks);
-    q.from = has_rules(layout) || layout->a ? layout : usual;
-    if (!wrong)
-        wrong = searching_begin(&q, layout);
-    if (wrong)
-        return wrong;
-    const Search r = searching_run(&q, ranks);
-    if (r.best < 0)
-        return searching_none(&q, &r);
-    const Candidate *best = &r.all.data[r.best];
-    found = strdup(point_text(q.space, &best->point, "auto", searching_device(&q), s->arena));
-    *text = found;
-    fprintf(stderr, "note: layout auto: %s%s\n%s", search_counts(&r, s->arena),
-            r.stopped ? "; the search was stopped before its end" : "", found);
-    return found ? EXIT_done : EXIT_tool;
+    const Exit wrong = found.text ? EXIT_done : find_layout(s, path, ast, layout, &found);
+    *text = found.text;
+    s->precision = found.precision;
+    return wrong;
 }
 
 Exit search_layouts(Session *s, const char *path, const Ast *ast, Ast **layouts)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/quantity.h"
+#include "grammar/words.h"
 
 Exit precisions_read(Session *s, Precisions *p)
 {
@@ -33,12 +34,44 @@ Exit precisions_read(Session *s, Precisions *p)
     return EXIT_done;
 }
 
+Exit precisions_allowed(Session *s, const Ast *ast, const Node *layout, Precisions *p)
+{
+    const Node *line = NULL;
+    const char *only = s->o->precision, *all = "";
+    bool among = false;
+    *p = (Precisions){0};
+    for (size_t i = 0; i < layout->more.n; i++) {
+        const Node *n = layout->more.data[i];
+        if (n->kind == N_SETTING &&
+            setting_named(name_str(ast->names, n->name)) == SETTING_precision)
+            line = n;
+    }
+    for (size_t i = 0; line && i < line->list.n; i++) {
+        const Node *n = line->list.data[i];
+        const char *name = n->kind == N_NAME ? name_str(ast->names, n->name) : "";
+        if (p->n == PRECISIONS || !option_allows("precision", name))
+            continue;
+        among |= only && !strcmp(only, name);
+        all = arena_printf(s->arena, "%s%s%s", all, p->n ? ", " : "", name);
+        p->name[p->n++] = name;
+    }
+    if (!only || !p->n)
+        return EXIT_done;
+    if (among) {
+        *p = (Precisions){.n = 1, .name = {only}};
+        return EXIT_done;
+    }
+    diag_error(s->diag, line->span, 591, "--precision %s, and the layout allows %s", only, all);
+    diag_help(s->diag, "leave the option out, or add %s to the line", only);
+    return EXIT_source;
+}
+
 static double seconds_of(const Search *r)
 {
     return r->best < 0 ? INFINITY : r->all.data[r->best].tried[TRY_whole].seconds;
 }
 
-Exit precisions_run(Searching *q, const Precisions *p, int64_t ranks, Searching **chosen, Search *r)
+Exit precisions_run(Searching *q, Precisions *p, int64_t ranks, Searching **chosen, Search *r)
 {
     Arena *a = q->s->arena;
     const char *told = "";
@@ -49,7 +82,7 @@ Exit precisions_run(Searching *q, const Precisions *p, int64_t ranks, Searching 
             of = NEW(a, Searching);
             *of = *q;
             of->precision = p->name[k];
-            const Exit wrong = searching_begin(of, NULL);
+            const Exit wrong = searching_begin(of);
             if (wrong)
                 return wrong;
         }
@@ -67,6 +100,7 @@ Exit precisions_run(Searching *q, const Precisions *p, int64_t ranks, Searching 
     }
     r->stopped = stopped;
     if (p->n > 1 && r->best >= 0)
-        printf("precision    %s: the fastest is for --precision %s\n", told, (*chosen)->precision);
+        p->told =
+            arena_printf(a, "%s: the fastest is for --precision %s", told, (*chosen)->precision);
     return EXIT_done;
 }

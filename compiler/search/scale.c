@@ -60,7 +60,7 @@ static Exit with_batch(Searching *q, const Searching *as, int64_t batch)
 {
     *q = *as;
     q->define = arena_printf(q->s->arena, "%s=%lld", as->space->batch, (long long)batch);
-    return searching_begin(q, NULL);
+    return searching_begin(q);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -53,6 +53,25 @@ static Module *elaborate(void *ctx, const char *layout, Arena *a, Device *d, int
     return made.module;
 }
 
+/* The dim that a pipeline of the model cuts into stages; NULL: none can be. */
+static const char *dim_of_stages(const Searching *q)
+{
+    Arena *a = arena_new();
+    Device d;
+    int code = 0;
+    Point two = {.microbatch = 1, .chunks = 1, .schedule = PIPE_1F1B};
+    for (int r = 0; r < ROLE_count; r++)
+        two.size[r] = r == ROLE_pp ? 2 : 1;
+    const Module *m =
+        q->space->layers
+            ? elaborate((void *)q, point_text(q->space, &two, "two", NULL, a), a, &d, &code)
+            : NULL;
+    const Name dim = m && !code ? m->layout.pipeline.dim : 0;
+    const char *name = dim ? arena_strdup(q->s->arena, name_str(m->names, dim)) : NULL;
+    arena_free(a);
+    return name;
+}
+
 /* ---- signals --------------------------------------------------------------------------------- */
 
 static void on_signal(int number)
@@ -110,7 +129,7 @@ static void progress(const Search *s, double left, bool better)
 /* ---- the model ------------------------------------------------------------------------------- */
 
 /* Reads the file, finds its template and plans the program of one rank. */
-Exit searching_begin(Searching *q, const Node *given)
+Exit searching_begin(Searching *q)
 {
     Session *s = q->s;
     q->space = space_new(s->arena, q->ast, q->from);
@@ -120,7 +139,7 @@ Exit searching_begin(Searching *q, const Node *given)
                            "seq] : token(vocab)) { ... }");
         return EXIT_source;
     }
-    const Node *wrong_line = given ? space_fix(q->space, q->ast, given) : NULL;
+    const Node *wrong_line = q->given ? space_fix(q->space, q->ast, q->given) : NULL;
     if (wrong_line) {
         diag_error(s->diag, wrong_line->span, 694,
                    "a layout that is searched gives whole numbers of axes that it may split on");
@@ -140,6 +159,7 @@ Exit searching_begin(Searching *q, const Node *given)
     if (wrong)
         return wrong;
     q->one.module->diag = diag_silent(s->diag, s->arena);
+    q->space->cut = dim_of_stages(q);
     if (basis_make(&q->basis, q->space, q->one.module, &q->one.device, s->arena))
         return EXIT_done;
     diag_error(s->diag, (Span){0}, 692, "'%s' has no plan of one rank, which a search begins with",

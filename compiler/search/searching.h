@@ -11,6 +11,7 @@ typedef struct Searching {
     const char *path, *device; /* device: its name, or its file */
     const Ast *ast;
     const Node *from;      /* the layout whose rules the template has; NULL: by convention */
+    const Node *given;     /* a layout whose numbers are given; NULL: all are sought */
     const char *define;    /* one more -D; NULL: none */
     const char *precision; /* in place of the option's; NULL: that, or the file's */
     double seconds;        /* that a search may take; 0: as long as it does */
@@ -19,8 +20,8 @@ typedef struct Searching {
     Basis basis;
 } Searching;
 
-/* Plans the program of one rank. given: a layout whose numbers are given, or NULL. */
-Exit searching_begin(Searching *q, const Node *given);
+/* Plans the program of one rank. */
+Exit searching_begin(Searching *q);
 /* The fastest layout of so many ranks; with `offload auto` if none fits without. */
 Search searching_run(Searching *q, int64_t ranks);
 /* Tells why there is none. */

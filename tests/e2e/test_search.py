@@ -188,6 +188,52 @@ class Search(mgctest.Case):
         self.assertEqual(self.layout_of(r.err).count("offload"), 1)
         self.assertNotIn("layout auto", self.compiles("m.mg", "--check").err)  # the default is chosen
 
+    def test_auto_precisions(self):
+        """The precisions that `layout auto` allows: the program has the fastest of them, --precision takes one, and what is none is refused."""
+        layout = "\nlayout auto {\n    device h100 x 2\n    microbatch 4\n    precision "
+        self.write("m.mg", MODEL + layout + "f32, bf16\n}\n")
+        r = self.compiles("m.mg", "--plan=json")
+        self.assertRegex(r.err, r"note: layout auto: f32 [\d.]+ [mu]?s, bf16 [\d.]+ [mu]?s: the fastest is for --precision bf16\n")
+        self.assertNotIn("precision", self.layout_of(r.err))
+        self.write("found.mg", self.layout_of(r.err))
+        found = json.loads(r.out)["step_ms"]
+        self.assertAlmostEqual(self.step("--layout", "found.mg", "--precision", "bf16") * 1e3 / found, 1, delta=1e-6)
+        slow = self.compiles("m.mg", "--plan=json", "--precision", "f32")
+        self.assertNotIn("the fastest is", slow.err)
+        self.assertGreater(json.loads(slow.out)["step_ms"], found)
+        self.refused("MG0591", "m.mg", "--check", "--precision", "fp8", exit_code=1, said="--precision fp8, and the layout allows f32, bf16")
+        for line, said in (("bf16, fp7", "there is no precision 'fp7'"), ("bf16, bf16", "precision 'bf16' is there twice"),
+                           ("bf16 (master = bf16)", "'bf16' has arguments")):
+            self.write("m.mg", MODEL + layout + line + "\n}\n")
+            self.refused(said, "m.mg", "--check", exit_code=1, said="    precision " + line)
+        self.write("m.mg", MODEL + layout.replace("auto", "two") + "bf16\n}\n")
+        self.refused("MG0357", "m.mg", "--check", exit_code=1, said="`layout auto` alone")
+
+    def test_space(self):
+        """Points that published layouts have: stages of layers of several kinds, an uneven cut, each microbatch that divides."""
+        thin = """block thin(x[hidden]) {
+    gain : param[hidden] = 1 as "gain_proj.weight"
+    return x * gain
+}
+
+model mini("""
+        layers = 'select(l < 1, thin(norm(x) as "norm2") as "mlp", mlp(norm(x) as "norm2") as "mlp")'
+        kinds = MODEL.replace("model mini(", thin).replace('mlp(norm(x) as "norm2") as "mlp"', layers).replace("repeat layers as", "repeat layers at l as")
+        for model, options, there, missing in (
+                (kinds, ("-D", "layers=13"), {"pp 4 x 3, microbatch 1", "pp 8, microbatch 1", "pp 8 zb-h1, microbatch 1", "pp 2 x 6, dp 4, microbatch 2"},
+                 {"pp 4 x 4, microbatch 1"}),
+                (MODEL, ("-D", "layers=13"), {"pp 2 x 4, dp 4, microbatch 1", "pp 4 x 2, dp 2, microbatch 2", "pp 2 x 7, dp 4, microbatch 1"},
+                 {"pp 2 x 6, dp 4, microbatch 1"}),
+                (MODEL, ("-D", "batch=96"), {f"dp 8, microbatch {n}" for n in (1, 2, 3, 4, 6, 12)}, {"dp 8, microbatch 8", "dp 8, microbatch 5"})):
+            self.write("m.mg", model)
+            ranks = "4" if "pp 4 x 3, microbatch 1" in there else "8"
+            for n in {ranks, "8"}:
+                r = self.mgc("search", "m.mg", "--device", "h100", "--ranks", n, *options, "--search-time", "0.001", "--points", f"p{n}.tsv")
+                self.assertEqual(r.returncode, 5, r.err)
+            labels = {p["layout"] for n in {ranks, "8"} for p in self.points(f"p{n}.tsv")}
+            self.assertEqual(there - labels, set())
+            self.assertEqual(missing & labels, set())
+
     def test_scale(self):
         argv = ("m.mg", "--device", "h100", "--microbatch", "4", "--tokens", "1M")
         r = self.compiles("scale", *argv, "--ranks", "1..2")

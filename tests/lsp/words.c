@@ -36,7 +36,7 @@ int main(void)
         printf("function %s\n", mg_function(i));
     prelude();
     all("setting", mg_train_settings);
-    all("setting", mg_layout_settings);
+    all("setting", setting_names);
     for (size_t i = 0; mg_schedule(i); i++)
         printf("value %s\n", mg_schedule(i));
     all("value", mg_devices);
@@ -47,9 +47,9 @@ int main(void)
     all("value", mg_quantities);
     all("value", mg_update_times);
     all("value", mg_levels);
-    all("value", mg_offload_ways);
+    all("value", offload_ways);
     all("value", mg_optimizer_places);
-    all("value", mg_state_classes);
+    all("value", class_names + 1);
     for (int k = 0; k < OFFLOAD_count; k++)
         printf("value %s\n", offload_names[k]);
     return 0;
