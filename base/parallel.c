@@ -2,6 +2,8 @@
  * parallel.h. A process that ends has the number that it was at in memory that all share. */
 #include "base/parallel.h"
 
+#include "base/memo.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -166,6 +168,7 @@ static void call_apart(int most, int n, ParallelCall *f, void *ctx, Arena *a, Wr
         return;
     if (!depth && !in_a_call)
         outermost_next = &s->next;
+    memo_share();
     fflush(NULL); /* what exit() would write a second time */
     for (int p = 0; p < most; p++) {
         err[p] = died ? tmpfile() : NULL;

@@ -464,6 +464,7 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     KeepAsk nobody = {0};
     ask = ask ? ask : &nobody;
     ask->plan = NULL;
+    ask->settled = NULL;
     KeepFit *fit = &ask->fit;
     if (m->layout.pipeline.axis)
         return frontier_alike(m, d, a, fit);
@@ -472,7 +473,7 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     const bool offloads = m->layout.offload[OFFLOAD_kept] != LEVEL_device;
     *fit = frontier_fit(d, bytes, budget, persistent);
     if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda && !offloads) {
-        const KeepPlan *more = frontier_more(m, d, a);
+        const KeepPlan *more = frontier_more(m, d, a, &ask->settled);
         ask->plan = more ? NULL : ask->plan;
         return more;
     }

@@ -9,6 +9,7 @@
 #ifndef MGC_FRONTIER_H
 #define MGC_FRONTIER_H
 
+#include "decide/make.h"
 #include "passes/autodiff/recompute.h"
 #include "plan/plan.h"
 
@@ -95,6 +96,7 @@ typedef struct KeepAsk {
     Arena *a;      /* in: for `plan`; NULL: that is not wanted */
     KeepFit fit;   /* out */
     Plan *plan;    /* out: frontier_plan of what was chosen; NULL: it was not made */
+    const Settled *settled; /* out: what later decisions find then; NULL: they were not made */
 } KeepAsk;
 
 /* Chooses what the repeats of a module keep: the fastest choice that fits its device and its
@@ -105,11 +107,9 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
 /* frontier_alike.c: the same with a pipeline. */
 const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a, KeepFit *fit);
 /* keep_more.c: the default, and values beside it that make the step of a program in halves for a
- * GPU faster, if it fits with them. NULL: there are none. Without pipelines. */
-const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a);
-/* keep_more.c: seconds of a step with it, by the whole way: what memory is left goes to logits and
- * to collectives. -1: it does not fit. */
-double frontier_seconds(const Module *m, const Device *d, const KeepPlan *kept);
+ * GPU faster, if it fits with them. NULL: there are none. Without pipelines. *settled, in a: what
+ * later decisions find with them; NULL: they were not made. */
+const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a, const Settled **settled);
 /* keep_more.c: every repeat keeps what goes into an iteration, and nothing else; in a. */
 const KeepPlan *frontier_nothing(const Module *m, Arena *a);
 /* keep_bytes.c: what was found, as bytes. values: of the module whose values it tells of. */

@@ -6,6 +6,8 @@
  * part of as many microbatches. */
 #include "decide/frontier.h"
 
+#include <math.h>
+
 #include "plan/place/place.h"
 
 /* All loops of a program with a pipeline, with their options. */
@@ -47,6 +49,41 @@ static KeepPlan *alike_with(const Alike *s, int less, Arena *a)
     return plan;
 }
 
+/* Seconds of a step with it; INFINITY: there is no plan. */
+static double seconds_with(const Module *module, const Device *d, const KeepPlan *kept)
+{
+    Arena *tmp = arena_new();
+    Module *m = module_copy(module, "train", diag_silent(module->diag, tmp), tmp);
+    m->layout.plan = kept;
+    m->layout.overlap = true; /* collectives have the room to run beside the rest */
+    PlanJob job = plan_compared(m, d, tmp, "frontier");
+    job.rough = true;
+    const double seconds = plan_timed(&job) ? job.plan->train->seconds : INFINITY;
+    arena_free(tmp);
+    return seconds;
+}
+
+/* The fastest of those that keep at least `least` options less, which fits, until several in a row
+ * are slower: less is kept with each, and room that is left may save more than it costs. */
+static KeepPlan *fastest(const Module *m, const Device *d, const Alike *s, int least, Arena *a)
+{
+    enum { SLOWER = 3 };
+    KeepPlan *best = alike_with(s, least, a);
+    double seconds = seconds_with(m, d, best);
+    int64_t persistent;
+    for (int less = least + 1, slower = 0; less < s->most && slower < SLOWER; less++) {
+        KeepPlan *plan = alike_with(s, less, a);
+        const double with = seconds_with(m, d, plan);
+        slower++;
+        if (with >= seconds || frontier_bytes(m, d, plan, &persistent, NULL) > plan_budget(m, d))
+            continue;
+        best = plan;
+        seconds = with;
+        slower = 0;
+    }
+    return best;
+}
+
 const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a, KeepFit *fit)
 {
     int64_t budget = plan_budget(m, d), persistent = 0;
@@ -60,8 +97,10 @@ const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a, KeepF
         plan = alike_with(s, less, a);
         bytes = frontier_bytes(m, d, plan, &persistent, NULL);
         *fit = frontier_fit(d, bytes, budget, persistent);
-        if (bytes < 0 || bytes <= budget)
+        if (bytes < 0)
             break;
+        if (bytes <= budget)
+            return fastest(m, d, s, less, a);
     }
     return plan;
 }

@@ -11,23 +11,11 @@
  * the backward part gathers none. So the step is never slower than the default's. */
 #include "decide/frontier.h"
 
+#include <math.h>
 #include <string.h>
 
-#include "decide/make.h"
+#include "decide/settled.h"
 #include "plan/place/place.h"
-
-double frontier_seconds(const Module *module, const Device *d, const KeepPlan *kept)
-{
-    Arena *tmp = arena_new();
-    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
-    m->layout.plan = kept;
-    PlanJob job = plan_compared(m, d, tmp, "frontier");
-    job.upto = "timeline";
-    job.decided = false; /* of the way as a whole */
-    const double seconds = plan_make(&job) == PASS_ok ? job.plan->train->seconds : -1;
-    arena_free(tmp);
-    return seconds;
-}
 
 /* A gain of less is no reason to keep anything. */
 static const double WORTH = 0.001;
@@ -40,6 +28,7 @@ typedef struct More {
     const Ins *loop[KEEP_LOOPS];
     KeepOption kept[KEEP_LOOPS]; /* what is decided so far */
     double seconds;              /* of that */
+    WholeWay whole;              /* with that, once it was gone; else settled: NULL */
 } More;
 
 /* Every repeat keeps what is decided, and repeat l this option. */
@@ -107,6 +96,7 @@ static void add_best(More *f, int l, const KeepOption *option, int n)
         if (faster(f, seconds)) {
             f->kept[l] = o;
             f->seconds = seconds;
+            f->whole.settled = NULL;
         }
     }
 }
@@ -121,15 +111,21 @@ static void try_halves(More *f, int l, bool gathered)
     const double seconds = seconds_with(f, halves);
     if (!faster(f, seconds))
         return;
-    const double so_far = frontier_seconds(f->m, f->d, with(f, -1, NULL));
-    const double then = frontier_seconds(f->m, f->d, halves);
-    if (then < 0 || then >= so_far * (1 - WORTH))
+    Layout as[2] = {f->m->layout, f->m->layout};
+    WholeWay way[2] = {f->whole};
+    as[0].plan = with(f, -1, NULL);
+    as[1].plan = halves;
+    const int known = f->whole.settled != NULL;
+    whole_ways(f->m, f->d, "frontier", as + known, 2 - known, f->a, way + known);
+    f->whole = way[0];
+    if (isinf(way[1].seconds) || way[1].seconds >= way[0].seconds * (1 - WORTH))
         return;
     f->kept[l] = all;
     f->seconds = seconds;
+    f->whole = way[1];
 }
 
-const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a)
+const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a, const Settled **settled)
 {
     More f = {.m = m, .d = d, .a = a};
     KeepOption option[KEEP_LOOPS][KEEP_OPTIONS];
@@ -149,6 +145,7 @@ const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a)
         try_halves(&f, l, false);
         try_halves(&f, l, true);
     }
+    *settled = f.seconds < usual ? f.whole.settled : NULL;
     return f.seconds < usual ? with(&f, -1, NULL) : NULL;
 }
 

@@ -38,6 +38,7 @@
 #include "decide/overlap.h"
 #include "decide/pairs.h"
 #include "decide/pieces.h"
+#include "decide/settled.h"
 #include "decide/stages.h"
 #include "plan/asserts.h"
 #include "plan/check/check.h"
@@ -50,6 +51,13 @@
 #include <string.h>
 
 /* ---- decisions ------------------------------------------------------------------------------- */
+
+/* A decision has gone the rest of the way, and found this on it; NULL: it has not. */
+static void take_settled(PlanJob *j, const Settled *settled)
+{
+    if (settled)
+        j->settled = settled;
+}
 
 static PassStatus decide_chunks(PlanJob *j)
 {
@@ -77,19 +85,23 @@ static PassStatus decide_turns(PlanJob *j)
 
 static PassStatus decide_pairs(PlanJob *j)
 {
-    pairs_choose(j->m, j->d);
+    take_settled(j, pairs_choose(j->m, j->d, j->a));
     return PASS_ok;
 }
 
 static PassStatus decide_stages(PlanJob *j)
 {
-    stages_decide(j->m, j->d);
+    take_settled(j, stages_decide(j->m, j->d, j->a));
     return PASS_ok;
 }
 
 static PassStatus decide_offload(PlanJob *j)
 {
-    j->kept_known = offload_choose(j->m, j->d, j->a, &j->kept, &j->missing);
+    OffloadFound found = {0};
+    j->kept_known = offload_choose(j->m, j->d, j->a, &found);
+    j->kept = found.kept;
+    j->missing = found.missing;
+    take_settled(j, found.settled);
     return PASS_ok;
 }
 
@@ -98,8 +110,11 @@ static PassStatus decide_frontier(PlanJob *j)
 {
     if (j->kept_known)
         j->m->layout.plan = j->kept;
-    else if (j->m->layout.recompute == RECOMPUTE_auto && module_fn(j->m, "train"))
-        j->m->layout.plan = frontier_choose(j->m, j->d, j->a, NULL);
+    else if (j->m->layout.recompute == RECOMPUTE_auto && module_fn(j->m, "train")) {
+        KeepAsk ask = {0};
+        j->m->layout.plan = frontier_choose(j->m, j->d, j->a, &ask);
+        take_settled(j, ask.settled);
+    }
     return PASS_ok;
 }
 
@@ -117,7 +132,10 @@ static PassStatus decide_apart(PlanJob *j)
 
 static PassStatus decide_overlap(PlanJob *j)
 {
-    overlap_choose(j->m, j->d);
+    Module *fused = overlap_choose(j->m, j->d, j->compared && !j->done ? j->a : NULL);
+    if (fused)
+        j->m = fused;
+    j->fused = fused != NULL;
     return PASS_ok;
 }
 
@@ -268,10 +286,15 @@ static PassStatus run_passes(PlanJob *j, int first, int last)
 
 static PassStatus run_step(PlanJob *j, const StepInfo *s)
 {
+    const StepId row = (StepId)(s - step_info);
     if (s->decides && j->decided)
         return PASS_ok;
     j->at = s->name;
-    PassStatus status = s->run(j);
+    Module *const m = j->m; /* a decision may go on with another, behind passes */
+    const bool known = s->decides && j->settled && settled_take(j->settled, row, m);
+    const PassStatus status = known ? PASS_ok : s->run(j);
+    if (status == PASS_ok && s->decides && j->found)
+        settled_note(j->found, row, m, j->a);
     if (status == PASS_ok)
         tell_done(j, s->name);
     return status;
@@ -289,6 +312,17 @@ PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after)
                      .decided = true,
                      .compared = true,
                      .log = stderr};
+}
+
+PlanJob plan_onward(Module *m, const Device *d, Arena *a, const char *after, Settled *found)
+{
+    const OptimizerAt optimizer = m->layout.optimizer;
+    PlanJob job = plan_compared(m, d, a, after);
+    m->layout.optimizer = optimizer; /* which a decision of the way says */
+    job.upto = "timeline";
+    job.decided = false;
+    job.found = found;
+    return job;
 }
 
 const Program *plan_judged(const Plan *p)
@@ -327,7 +361,8 @@ PassStatus plan_make(PlanJob *j)
             first = after.pass + 1;
         if (i == upto.row && first >= 0)
             last = upto.pass;
-        const bool done = i < after.row || (i == after.row && (s->first < 0 || first > last));
+        const bool done = i < after.row || (i == after.row && (s->first < 0 || first > last)) ||
+                          (i == STEP_ID_fuse && j->fused);
         PassStatus status = PASS_ok;
         if (!done && s->needs & ~holds)
             status = pass_bug(&said, NULL, "'%s' runs before a step that it needs", s->name);

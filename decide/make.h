@@ -18,6 +18,9 @@ typedef enum StepId {
 
 typedef struct PlanJob PlanJob;
 
+/* What decisions found; settled.h. */
+typedef struct Settled Settled;
+
 typedef struct StepInfo {
     const char *name, *holds;
     unsigned needs, keeps;         /* bit per StepId */
@@ -48,6 +51,9 @@ struct PlanJob {
     const KeepPlan *kept; /* what decision `offload` found to be kept best; else NULL, ... */
     bool kept_known;      /* ... which may be what it found */
     const char *missing;  /* what decision `offload` found to lack, for people; NULL: nothing */
+    const Settled *settled; /* decisions that a whole way has made already; NULL: none */
+    Settled *found;         /* what decisions find is noted there, in a; NULL: nowhere */
+    bool fused;             /* decision `overlap` has made m what it is behind pass fuse */
     const char *at; /* the pass or step that ran last, which is the one that failed, if any did */
 };
 
@@ -55,7 +61,11 @@ struct PlanJob {
  * may change the module as it likes, and with no other decision made. */
 PlanJob plan_compared(Module *m, const Device *d, Arena *a, const char *after);
 
-/* Runs such a job, and its timeline whether it fits or not. False: there is no plan. */
+/* A job that plans a module to the end to compare it with others: from behind a decision, with all
+ * later ones, which are noted in *found (NULL: nowhere). The module's optimizer stays as it is. */
+PlanJob plan_onward(Module *m, const Device *d, Arena *a, const char *after, Settled *found);
+
+/* Runs a job of plan_compared, and its timeline whether it fits or not. False: there is no plan. */
 bool plan_timed(PlanJob *j);
 
 /* The program whose seconds count: a step, or a token of each text. */

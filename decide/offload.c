@@ -360,15 +360,16 @@ static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Ar
 /* ---- where nothing is said ------------------------------------------------------------------- */
 
 /* Does the program fit as it is? By what layers keep, and if that is too much, by the decisions
- * that are made later. kept: as offload_choose has it. */
-static bool fits_as_it_is(const Module *module, const Device *d, Arena *a, const KeepPlan **kept)
+ * that are made later. */
+static bool fits_as_it_is(const Module *module, const Device *d, Arena *a, OffloadFound *found)
 {
     Arena *tmp = arena_new();
     Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
     KeepAsk ask = {0};
     KeepFit fit;
     if (open_to_keep(m)) {
-        *kept = frontier_choose(m, d, a, &ask);
+        found->kept = frontier_choose(m, d, a, &ask);
+        found->settled = ask.settled;
         fit = ask.fit;
     } else {
         const Plan *p = frontier_plan(m, d, NULL, NULL, tmp);
@@ -377,12 +378,15 @@ static bool fits_as_it_is(const Module *module, const Device *d, Arena *a, const
                                                  : KEEP_too_large;
     }
     if (fit == KEEP_too_large) {
-        m->layout.plan = *kept;
-        PlanJob job = plan_compared(m, d, tmp, "frontier");
-        job.decided = false; /* by the decisions that come later */
+        Settled *later = NEW(tmp, Settled);
+        m->layout.plan = found->kept;
+        PlanJob job = plan_onward(m, d, tmp, "frontier", later);
+        job.upto = "place";
         plan_make(&job);
-        if (!job.plan || plan_bytes(job.plan) <= d->memory)
+        if (!job.plan || plan_bytes(job.plan) <= d->memory) {
             fit = KEEP_fits;
+            found->settled = settled_copy(later, a);
+        }
     }
     arena_free(tmp);
     return fit == KEEP_fits;
@@ -460,67 +464,50 @@ static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept, Aren
     return best;
 }
 
-/* Two ways to treat the layers of one way. */
-typedef struct Two {
-    const Module *m;
-    const Device *d;
-    const KeepPlan *kept[2];
-} Two;
-
-static void whole_way(void *ctx, int k, FILE *out)
-{
-    const Two *two = ctx;
-    const double seconds = frontier_seconds(two->m, two->d, two->kept[k]);
-    fwrite(&seconds, sizeof seconds, 1, out);
-}
-
 /* Prices of ranges of layers add up, and what transfers wait for does not; and memory that layers
  * leave goes to logits. So of the way that was taken it is tried whether layers that keep no more
- * than their input are faster, where they come near. */
+ * than their input are faster, where they come near. That makes all later decisions. */
 static void or_nothing(const Search *s, const Way *best, const Tried *least, Arena *a,
-                       const KeepPlan **kept, Arena *tmp)
+                       OffloadFound *found)
 {
     static const double NEAR = 1.03; /* logits may gain that much */
     if (!least->least || least->least > NEAR * least->seconds)
         return;
-    Module *m = module_copy(s->m, NULL, diag_silent(s->m->diag, tmp), tmp);
-    m->layout = with(s->m, best);
-    Two two = {m, s->d, {*kept, frontier_nothing(m, a)}};
-    Written w[2];
-    double seconds[2] = {-1, -1};
-    parallel_map(2, whole_way, &two, tmp, w);
-    for (int k = 0; k < 2; k++)
-        if (w[k].n == sizeof *seconds)
-            memcpy(&seconds[k], w[k].bytes, sizeof *seconds);
-    if (seconds[1] >= 0 && (seconds[0] < 0 || seconds[1] < seconds[0]))
-        *kept = two.kept[1];
+    Layout as[2] = {with(s->m, best), with(s->m, best)};
+    WholeWay way[2];
+    as[0].plan = found->kept;
+    as[1].plan = frontier_nothing(s->m, a);
+    whole_ways(s->m, s->d, "frontier", as, 2, a, way);
+    const int faster = way[1].seconds < way[0].seconds;
+    found->kept = as[faster].plan;
+    found->settled = way[faster].settled;
 }
 
-bool offload_choose(Module *m, const Device *d, Arena *a, const KeepPlan **kept,
-                    const char **missing)
+bool offload_choose(Module *m, const Device *d, Arena *a, OffloadFound *found)
 {
     const bool needed = m->layout.offloads == OFFLOADS_if_needed;
     Search s = {.m = m, .d = d, .to = levels_below(d, LEVEL_device)};
     s.below = s.to ? levels_below(d, s.to) : LEVEL_device;
     Way best = {0};
     bool fit = false;
-    *kept = NULL;
+    *found = (OffloadFound){0};
     if (m->layout.offloads == OFFLOADS_as_given || (needed && !(s.to && module_fn(m, "train"))))
         return false;
-    if (needed && fits_as_it_is(m, d, a, kept))
+    if (needed && fits_as_it_is(m, d, a, found))
         return open_to_keep(m);
+    found->settled = NULL;
     if (s.to) {
         Arena *tmp = arena_new();
-        const Tried nothing = needed ? try_kept(m, d, *kept) : try(m, d, &best, a, kept);
+        const Tried nothing = needed ? try_kept(m, d, found->kept) : try(m, d, &best, a, &found->kept);
         Tried least = nothing;
-        best = search(&s, &least, a, kept, tmp);
+        best = search(&s, &least, a, &found->kept, tmp);
         fit = least.fits;
         if (fit)
-            or_nothing(&s, &best, &least, a, kept, tmp);
+            or_nothing(&s, &best, &least, a, found);
         if (needed && fit)
             tell_needed(&s, &nothing, &best, tmp);
         if (!fit)
-            *missing = lacking(&s, a);
+            found->missing = lacking(&s, a);
         arena_free(tmp);
     }
     if (fit || !s.to)

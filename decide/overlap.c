@@ -12,6 +12,7 @@
  * The fastest that fits is taken, by times in which collectives take half as long again
  * (PLAN_LATE). So a program that fits does so still. */
 #include "decide/overlap.h"
+
 #include "decide/make.h"
 #include "ir/collective.h"
 #include "plan/levels.h"
@@ -28,11 +29,56 @@ static void collectives_are_late(Program *g)
             g->actions.data[i].seconds *= PLAN_LATE;
 }
 
-static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Arena *a)
+/* A way, and its module on the way: what differs later alone goes on from there. */
+typedef struct Way {
+    Layout as;
+    Module *assembled, *fused; /* behind those passes; NULL: they refuse it */
+} Way;
+
+/* What is tried, for whom. */
+typedef struct Tries {
+    Module *m;
+    const Device *d;
+    Arena *a;
+    double best; /* seconds of the best so far, whose layout is m's */
+    Way taken;   /* as m's layout is */
+} Tries;
+
+/* A copy of a module goes on through passes. NULL: they refuse it. */
+static Module *passed(const Tries *t, const Module *from, const Layout *as, const char *after,
+                      const char *upto)
 {
-    Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
-    m->layout = *as;
-    PlanJob job = plan_compared(m, d, a, "overlap");
+    if (!from)
+        return NULL;
+    Module *m = module_copy(from, NULL, diag_silent(from->diag, t->a), t->a);
+    if (as)
+        m->layout = *as;
+    PlanJob job = plan_compared(m, t->d, t->a, after);
+    job.upto = upto;
+    return plan_make(&job) == PASS_ok ? job.m : NULL;
+}
+
+static Module *fuse(const Tries *t, Module *assembled, double send_flops)
+{
+    if (assembled)
+        assembled->layout.send_flops = send_flops;
+    return passed(t, assembled, NULL, "assemble", "fuse");
+}
+
+static Way way_of(const Tries *t, const Layout *as)
+{
+    Way w = {*as, passed(t, t->m, as, "overlap", "assemble"), NULL};
+    w.fused = fuse(t, w.assembled, as->send_flops);
+    return w;
+}
+
+static Plan *plan_of(const Tries *t, const Way *w)
+{
+    if (!w->fused)
+        return NULL;
+    Module *m = module_copy(w->fused, NULL, diag_silent(w->fused->diag, t->a), t->a);
+    m->layout.overlap = w->as.overlap; /* which no pass reads */
+    PlanJob job = plan_compared(m, t->d, t->a, "fuse");
     job.rough = true;
     plan_make(&job); /* what does not fit is timed as well */
     if (!job.plan)
@@ -61,13 +107,14 @@ static void note_gathers(const Module *m, const Program *g, Layout *as)
             vec_push(m->arena, &as->ahead, g->actions.data[i].operand[1].value);
 }
 
-/* Takes the plan made with a layout if it is the fastest so far, and fits. */
-static bool is_better(Module *m, const Device *d, const Plan *p, const Layout *as, double *best)
+/* Takes a way if its plan is faster than `least`, and fits. */
+static bool is_better(Tries *t, const Plan *p, const Way *w, double least)
 {
-    if (!p || plan_judged(p)->seconds >= *best || plan_bytes(p) > plan_budget(m, d))
+    if (!p || plan_judged(p)->seconds >= least || plan_bytes(p) > plan_budget(t->m, t->d))
         return false;
-    m->layout = *as;
-    *best = plan_judged(p)->seconds;
+    t->m->layout = w->as;
+    t->taken = *w;
+    t->best = plan_judged(p)->seconds;
     return true;
 }
 
@@ -96,40 +143,67 @@ int64_t message_least(const Device *d)
     return 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
 }
 
-void overlap_choose(Module *m, const Device *d)
+/* The plan with what is waited for an iteration ahead, beside a way whose plan is p, if that is
+ * taken; else p. */
+static const Plan *with_ahead(Tries *t, const Way *w, const Plan *p)
+{
+    Layout as = w->as;
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        if (p->programs[k] != p->round)
+            note_gathers(t->m, p->programs[k], &as);
+    if (!as.ahead.n)
+        return p;
+    const Way ahead = way_of(t, &as);
+    const Plan *with = plan_of(t, &ahead);
+    return is_better(t, with, &ahead, t->best) ? with : p;
+}
+
+static void try_all(Tries *t)
 {
     /* Of a step has to be saved, for it may take as much memory as all gradients. */
     const double WORTH_MEMORY = 0.01;
-    if (!levels_used(m) && (d->streams < 2 || d->collectives_wait || !m->layout.mesh.n))
+    Way w = way_of(t, &t->m->layout);
+    const Plan *p = plan_of(t, &w), *with;
+    t->taken = w;
+    if (!p)
         return;
-    Arena *tmp = arena_new();
-    Layout as = m->layout;
-    Plan *p = plan_of(m, d, &as, tmp), *with;
-    double best = p ? plan_judged(p)->seconds : 0;
-    as.overlap = true;
-    p = p ? plan_of(m, d, &as, tmp) : NULL;
-    is_better(m, d, p, &as, &best);
-    Layout bucketed = as;
-    bucketed.bucket = message_least(d);
-    with = p && mesh_ranks(m) > 1 && d->streams > 1 ? plan_of(m, d, &bucketed, tmp) : NULL;
-    double least = (1 - WORTH_MEMORY) * best;
-    if (is_better(m, d, with, &bucketed, &least)) {
-        best = least;
-        p = with;
-        as = bucketed;
+    t->best = plan_judged(p)->seconds;
+    w.as.overlap = true;
+    p = plan_of(t, &w);
+    is_better(t, p, &w, t->best);
+    if (p && mesh_ranks(t->m) > 1 && t->d->streams > 1) {
+        Layout as = w.as;
+        as.bucket = message_least(t->d);
+        const Way bucketed = way_of(t, &as);
+        with = plan_of(t, &bucketed);
+        if (is_better(t, with, &bucketed, (1 - WORTH_MEMORY) * t->best)) {
+            p = with;
+            w = bucketed;
+        }
     }
-    if (p) {
-        for (int k = 0; k < PLAN_PROGRAMS; k++)
-            if (p->programs[k] != p->round)
-                note_gathers(m, p->programs[k], &as);
+    if (!p)
+        return;
+    p = with_ahead(t, &w, p);
+    Way sends = t->taken;
+    sends.as.send_flops = send_flops(plan_judged(p));
+    if (sends.as.send_flops > 0) {
+        sends.fused = fuse(t, sends.assembled, sends.as.send_flops);
+        is_better(t, plan_of(t, &sends), &sends, t->best);
     }
-    if (as.ahead.n && is_better(m, d, with = plan_of(m, d, &as, tmp), &as, &best))
-        p = with;
-    if (p) {
-        as = m->layout;
-        as.send_flops = send_flops(plan_judged(p));
-        if (as.send_flops > 0)
-            is_better(m, d, plan_of(m, d, &as, tmp), &as, &best);
+}
+
+Module *overlap_choose(Module *m, const Device *d, Arena *a)
+{
+    if (!levels_used(m) && (d->streams < 2 || d->collectives_wait || !m->layout.mesh.n))
+        return NULL;
+    Tries t = {.m = m, .d = d, .a = a ? a : arena_new()};
+    try_all(&t);
+    if (!a)
+        arena_free(t.a);
+    Module *fused = a ? t.taken.fused : NULL;
+    if (fused) {
+        fused->layout.overlap = m->layout.overlap;
+        fused->layout.optimizer = m->layout.optimizer; /* which is not decided yet */
     }
-    arena_free(tmp);
+    return fused;
 }

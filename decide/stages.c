@@ -117,17 +117,15 @@ static void say(Module *m, const int64_t *layers, int stages)
         vec_push(m->arena, &p->layers, layers[s]);
 }
 
-/* The plan of a cut with all that is decided later, in a. NULL: it does not fit. layers: NULL: as
- * the pass cuts. */
+/* The plan of a cut with all that is decided later, which is noted in *found, in a. NULL: it does
+ * not fit. layers: NULL: as the pass cuts. */
 static const Plan *planned(const Module *module, const Device *d, const int64_t *layers, int stages,
-                           Arena *a)
+                           Arena *a, Settled *found)
 {
     Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
     if (layers)
         say(m, layers, stages);
-    PlanJob job = plan_compared(m, d, a, "stages");
-    job.upto = "timeline";
-    job.decided = false; /* logits take what memory is left */
+    PlanJob job = plan_onward(m, d, a, "stages", found); /* logits take what memory is left */
     return plan_make(&job) == PASS_ok ? job.plan : NULL;
 }
 
@@ -159,24 +157,33 @@ static void take(Module *m, const int64_t *layers, int stages, const Plan *as_cu
     m->layout.pipeline.compared[1] = p->train->seconds;
 }
 
-void stages_decide(Module *m, const Device *d)
+const Settled *stages_decide(Module *m, const Device *d, Arena *result)
 {
     const Pipeline *l = &m->layout.pipeline;
     if (!l->axis || l->chunks < 2 || l->layers.n || !module_fn(m, "train"))
-        return;
+        return NULL;
     Arena *a = arena_new();
     Search s = {.ranks = (int)mesh_size(m, l->axis), .stages = mesh_stages(m)};
-    const Plan *as_cut = planned(m, d, NULL, s.stages, a);
+    Settled *later = NEW(a, Settled), *settled = NULL;
+    const Plan *as_cut = planned(m, d, NULL, s.stages, a, later);
     s.cuts = as_cut ? pipe_cuts(as_cut, a) : NULL;
     s.runs = CELLS / (s.stages * mesh_microbatches(m));
     Cut found[ROOMS + 1];
     const int n = s.cuts ? found_cuts(&s, &as_cut->module->layout.pipeline, found, a) : 0;
     for (int k = n - 1; k >= 0 && !l->layers.n; k--) {
         Arena *tmp = arena_new();
-        const Plan *p = planned(m, d, found[k].layers, s.stages, tmp);
-        if (p && p->train->seconds < (1 - WORTH) * as_cut->train->seconds)
+        Settled *with = NEW(tmp, Settled);
+        const Plan *p = planned(m, d, found[k].layers, s.stages, tmp, with);
+        if (p && p->train->seconds < (1 - WORTH) * as_cut->train->seconds) {
             take(m, found[k].layers, s.stages, as_cut, p);
+            settled = settled_copy(with, result);
+        }
         arena_free(tmp);
     }
+    if (as_cut && !l->layers.n)
+        settled = settled_copy(later, result);
+    if (settled)
+        settled_untold(settled, m);
     arena_free(a);
+    return settled;
 }

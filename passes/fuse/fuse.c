@@ -207,6 +207,17 @@ static void each_alone(Fuse *f)
     fuse_prune(f);
 }
 
+/* Which instructions are one kernel. */
+static void cluster(Fuse *f)
+{
+    each_alone(f);
+    fuse_columns(f);
+    fuse_chains(f);
+    fuse_siblings(f);
+    fuse_spare(f);
+    fuse_prune(f);
+}
+
 static void fuse_region(Module *m, const Fn *fn, Region *r, Arena *tmp, FILE *why)
 {
     fuse_prepare(m, r, tmp);
@@ -218,12 +229,14 @@ static void fuse_region(Module *m, const Fn *fn, Region *r, Arena *tmp, FILE *wh
               .depth = depth_dims(m)};
     index_region(&f);
     fuse_find_delays(&f);
-    each_alone(&f);
-    fuse_columns(&f);
-    fuse_chains(&f);
-    fuse_siblings(&f);
-    fuse_spare(&f);
-    fuse_prune(&f);
+    /* What is sent is not in the key, and what is not done again is not told. */
+    const bool known = !why && !f.delays;
+    const Digest key = known ? fuse_key(&f) : (Digest){{0}};
+    if (!known || !fuse_recall(&f, key)) {
+        cluster(&f);
+        if (known)
+            fuse_remember(&f, key);
+    }
     fuse_emit(&f);
     for (size_t i = 0; i < r->ins.n; i++)
         if (r->ins.data[i]->op == OP_repeat)

@@ -10,6 +10,7 @@
 #ifndef MGC_PASSES_FUSE_H
 #define MGC_PASSES_FUSE_H
 
+#include "base/memo.h"
 #include "ir/ir.h"
 
 typedef enum Kind { KIND_none, KIND_map, KIND_row, KIND_col } Kind;
@@ -90,6 +91,8 @@ void fuse_prune(Fuse *f);
 
 /* fuse_shape.c: fills c->shape; a and b as for cluster_gives */
 void shape_of(const Fuse *f, Cluster *c, const Cluster *a, const Cluster *b);
+/* The dim of the smallest stride of a tensor in memory; 0: all dims are of size 1. */
+Name fuse_innermost(const Fuse *f, Value v);
 double value_elements(const Fuse *f, Value v); /* an iteration of the loops it is stacked for */
 bool dims_equal(const DimList *a, const DimList *b); /* as sets */
 double dims_elements(const DimList *l);
@@ -107,6 +110,12 @@ bool fuse_path_between(Fuse *f, const Cluster *a, const Cluster *b);
  * late if two clusters were one. */
 void fuse_find_delays(Fuse *f);
 bool fuse_delays(const Fuse *f, const Cluster *a, const Cluster *b);
+
+/* fuse_memo.c: all that clusters of a region depend on, but for what is sent (f->delays), before
+ * there are any; they are remembered, and made again. False: they are not remembered. */
+Digest fuse_key(const Fuse *f);
+void fuse_remember(const Fuse *f, Digest key);
+bool fuse_recall(Fuse *f, Digest key);
 
 /* fuse_emit.c: writes the region anew */
 void fuse_emit(Fuse *f);

@@ -205,8 +205,7 @@ static const char *collect(Look *l, const Cluster *a, const Cluster *b)
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-/* The dim of the smallest stride of a tensor in memory; 0 if all dims are of size 1. */
-static Name innermost(const Fuse *f, Value v)
+Name fuse_innermost(const Fuse *f, Value v)
 {
     View w = view_of(f->m, v);
     const Type *t = type_of(f->m, v);
@@ -226,7 +225,7 @@ static bool rows_are_innermost(const Look *l)
     for (int k = 0; k < l->s->nin + l->s->nout; k++) {
         Value v = k < l->s->nin ? l->s->in[k] : l->s->out[k - l->s->nin];
         DimList d = dims_of(type_of(l->f->m, v));
-        Name last = innermost(l->f, v);
+        Name last = fuse_innermost(l->f, v);
         if (value_elements(l->f, v) > FUSE_ROW_ALONE && dims_within(&l->s->reduced, &d) && last &&
             !dims_have(&l->s->reduced, last))
             return false;
@@ -242,7 +241,7 @@ static bool columns_are_innermost(const Look *l)
     for (int k = 0; k < l->s->nin; k++) {
         DimList d = dims_of(type_of(l->f->m, l->s->in[k]));
         double n = value_elements(l->f, l->s->in[k]);
-        Name last = innermost(l->f, l->s->in[k]);
+        Name last = fuse_innermost(l->f, l->s->in[k]);
         if (dims_within(&l->s->reduced, &d) && n > max) {
             max = n;
             inner = last && dims_have(&l->s->reduced, last);

@@ -258,12 +258,12 @@ static void choice(void **state)
     d.link_bandwidth = 5e7;
     d.flops_f64 = d.flops_f32 = 1e9;
     assert_true(open_case(&c, 0));
-    overlap_choose(c.t.m, &d);
+    overlap_choose(c.t.m, &d, NULL);
     assert_true(c.t.m->layout.overlap && c.t.m->layout.bucket > 0);
     c.t.m->layout.overlap = false;
     c.t.m->layout.bucket = 0;
     d.collectives_wait = true;
-    overlap_choose(c.t.m, &d);
+    overlap_choose(c.t.m, &d, NULL);
     assert_true(!c.t.m->layout.overlap && !c.t.m->layout.bucket);
     close_case(&c);
 }

@@ -245,7 +245,7 @@ static const Plan *chosen(const Model *t, Model *copy, int64_t memory)
     d.memory = memory;
     *copy = *t;
     copy->m = module_copy(t->m, NULL, t->m->diag, t->a);
-    overlap_choose(copy->m, &d);
+    overlap_choose(copy->m, &d, NULL);
     lower_physical(copy);
     Device *kept = NEW(t->a, Device);
     *kept = d;
@@ -307,10 +307,10 @@ static void nothing_to_choose(void **state)
     one.streams = 1;
     open_reference(&r, &models[0], 4);
     assert_true(open_local(&t, &r, layouts[0], l));
-    overlap_choose(t.m, &one);
+    overlap_choose(t.m, &one, NULL);
     assert_true(!t.m->layout.overlap && !t.m->layout.ahead.n);
     model_close(&t);
-    overlap_choose(r.t.m, &test_device);
+    overlap_choose(r.t.m, &test_device, NULL);
     assert_true(!r.t.m->layout.overlap && !r.t.m->layout.ahead.n);
     model_close(&r.t);
 }
