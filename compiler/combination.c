@@ -35,11 +35,11 @@ Exit combination_check(Session *s)
 {
     const Options *o = s->o;
     if (pipeline_options(o))
-        return usage(
-            s,
-            "--ranks, --microbatches, --chunks, --group, --costs, --hidden, --comms and --grid are "
-            "options of mgc pipeline",
-            "-D NAME=VALUE sets a size of the model's mesh");
+        return usage(s,
+                     "--ranks, --microbatches, --chunks, --group, --pairs, --costs, --hidden, "
+                     "--comms and --grid are "
+                     "options of mgc pipeline",
+                     "-D NAME=VALUE sets a size of the model's mesh");
     if (o->exhaustive || o->thorough || o->precisions || o->points || o->tokens || o->budget)
         return usage(s,
                      "--exhaustive, --thorough, --precisions, --points, --tokens and --budget are "

@@ -11,7 +11,7 @@
 bool pipeline_options(const Options *o)
 {
     return o->ranks || o->microbatches || o->chunks || o->group || o->costs.n || o->hidden ||
-           o->comms || o->grid;
+           o->pairs || o->comms || o->grid;
 }
 
 static Exit usage(Session *s, const char *text, const char *help)
@@ -157,7 +157,7 @@ static Exit read_hidden(Session *s, const PipeTable *t, PipeCosts *c)
         return usage(
             s,
             arena_printf(s->arena, "--hidden is of pairs that overlap, and %s has none", t->name),
-            "dualpipe-v has pairs");
+            "--pairs, of 1f1b and interleaved; dualpipe-v has pairs, too");
     return hides_less(s, t, c, text);
 }
 
@@ -201,6 +201,12 @@ static Exit make_table(Session *s, PipeForm *f, const PipeTable **t)
                      arena_printf(s->arena, "%s needs --ranks and --microbatches",
                                   pipe_schedule_name(f->schedule)),
                      "--ranks=4 --microbatches=8");
+    f->pairs = s->o->pairs;
+    if (f->pairs && f->schedule != PIPE_1F1B && f->schedule != PIPE_INTERLEAVED)
+        return usage(s,
+                     arena_printf(s->arena, "--pairs is of 1f1b and interleaved, and not of %s",
+                                  pipe_schedule_name(f->schedule)),
+                     "leave it out, or --pairs with 1f1b");
     if (!f->chunks)
         f->chunks = pipe_schedule_chunks(f->schedule);
     *t = pipe_make(s->arena, s->diag, f);
@@ -224,6 +230,10 @@ static Exit read_table(Session *s, const char *path, const PipeForm *f, const Pi
 {
     if (f->group)
         return usage(s, "--group is for interleaved: a table says itself in which order",
+                     "leave it out");
+    if (s->o->pairs)
+        return usage(s,
+                     "--pairs is of 1f1b and interleaved: a table says itself what its pairs are",
                      "leave it out");
     uint32_t file = read_source(s, path);
     if (!file)

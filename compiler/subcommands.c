@@ -177,11 +177,11 @@ static Exit command_schedule(Session *s)
 {
     Options rest = *s->o;
     rest.out = rest.ranks = rest.microbatches = rest.chunks = rest.group = rest.hidden = NULL;
-    rest.comms = rest.grid = rest.schedule = false;
+    rest.comms = rest.grid = rest.schedule = rest.pairs = false;
     rest.costs.n = 0;
     return s->o->words.n != 1 || s->o->check || !options_plain(&rest, false)
                ? usage(s, "pipeline KIND|FILE [--ranks=P] [--microbatches=M] [--chunks=V] "
-                          "[--group=N] [--costs=[STAGE:]F,I,W[,SEND]] [--hidden=TIME] "
+                          "[--group=N] [--pairs] [--costs=[STAGE:]F,I,W[,SEND]] [--hidden=TIME] "
                           "[--comms|--grid|--schedule] "
                           "[-o FILE]")
                : command_pipeline(s, s->o->words.data[0]);

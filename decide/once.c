@@ -9,6 +9,7 @@
 #include "decide/once.h"
 
 #include "decide/make.h"
+#include "passes/spmd/by_chunk.h"
 #include "plan/levels.h"
 #include "plan/place/place.h"
 
@@ -16,6 +17,23 @@
 
 /* Of a step: what has to be saved. */
 static const double WORTH = 0.001;
+
+static bool of_layers(const Module *m, const Ins *i)
+{
+    return op_is(i->op, COMM) && type_find(type_of(m, i->in[0]), m->layout.pipeline.dim) >= 0;
+}
+
+bool once_has_phases(const Module *m)
+{
+    const Fn *train = m->layout.pipeline.axis ? module_fn((Module *)m, "train") : NULL;
+    for (size_t k = 0; train && k < train->body->ins.n; k++) {
+        const Ins *rounds = train->body->ins.data[k];
+        for (size_t i = 0; is_rounds(rounds) && i < rounds->body->ins.n; i++)
+            if (of_layers(m, rounds->body->ins.data[i]))
+                return false;
+    }
+    return true;
+}
 
 /* Seconds of a step; INFINITY: it does not fit. */
 static double seconds_with(const Module *module, const Device *d, bool once)
@@ -27,7 +45,7 @@ static double seconds_with(const Module *module, const Device *d, bool once)
     PlanJob job = plan_compared(m, d, tmp, "frontier");
     job.rough = true;
     double seconds = INFINITY;
-    if (plan_timed(&job) && plan_bytes(job.plan) <= plan_budget(m, d))
+    if (plan_timed(&job) && once_has_phases(job.m) && plan_bytes(job.plan) <= plan_budget(m, d))
         seconds = job.plan->train->seconds;
     arena_free(tmp);
     return seconds;

@@ -270,7 +270,8 @@ static void connect_unordered(const Plan *p, Axes axes, int how, mg_links *l)
         l->switched += ranks;
 }
 
-static mg_links links_of_collectives(const Plan *p)
+/* small: of those that are, or of all others. */
+static mg_links links_of_collectives(const Plan *p, bool small)
 {
     Program *const *const all = p->programs;
     struct {
@@ -279,12 +280,12 @@ static mg_links links_of_collectives(const Plan *p)
     } group[MG_GROUPS_MAX] = {0};
     int n = 0;
     const Axes every = ((Axes)1 << p->module->layout.mesh.n) - 1;
-    mg_links l = {.comms = 1}; /* that of all ranks is made in any case */
+    mg_links l = {.comms = !small, .small = small}; /* that of all ranks is made in any case */
     for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
             int g = 0;
-            if (!action_sends(a))
+            if (!action_sends(a) || a->comm.small != small)
                 continue;
             while (g < n && group[g].axes != a->comm.axes)
                 g++;
@@ -298,7 +299,7 @@ static mg_links links_of_collectives(const Plan *p)
         const int64_t peers = group[g].uses & USES_each   ? ranks - 1
                               : group[g].uses & USES_next ? 1
                                                           : 0;
-        l.comms += group[g].axes != every;
+        l.comms += small || group[g].axes != every;
         connect(p, group[g].axes, group[g].uses & USES_ring, peers, &l);
         if (p->device->collectives == COLLECTIVES_unordered)
             connect_unordered(p, group[g].axes, group[g].uses, &l);
@@ -367,10 +368,12 @@ void plan_outside(Plan *p)
     if (!ranks)
         return;
     o->piece = largest_piece(p);
-    o->links[OUT_comms] = links_of_collectives(p);
+    o->links[OUT_comms] = links_of_collectives(p, false);
+    o->links[OUT_small] = links_of_collectives(p, true);
     o->links[OUT_messages] = links_of_messages(p);
     for (int i = OUT_comms; i <= OUT_messages; i++)
-        o->bytes[i] = mg_links_bytes(&o->links[i], MG_NCCL_CHANNELS, MG_NCCL_BUFFER);
+        o->bytes[i] = mg_links_bytes(
+            &o->links[i], i == OUT_small ? MG_SMALL_CHANNELS : MG_NCCL_CHANNELS, MG_NCCL_BUFFER);
 }
 
 int64_t outside_bytes(const Plan *p)
@@ -405,6 +408,8 @@ const char *outside_name(OutsideItem i)
         return "CUDA graphs";
     case OUT_comms:
         return "communicators of NCCL";
+    case OUT_small:
+        return "communicators of small collectives";
     case OUT_messages:
         return "messages between stages";
     case OUT_count:

@@ -16,8 +16,9 @@
  *       the other in its stream, or waits for it; loops' begin and end, the guard and the last
  *       action of a program come after everything before them, and everything after them after them
  *   P7  collectives come one after the other, in the order of the program, which is that of all
- *       ranks: each waits for the one before it, whatever the axes; but those beside a pipeline's
- *       table are along axes that nothing else is along meanwhile, one after the other by
+ *       ranks: each waits for the one before it, whatever the axes, small ones for the small one
+ *       before them; those have few bytes, and communicators of their own; and those beside a
+ * pipeline's table are along axes that nothing else is along meanwhile, one after the other by
  *       themselves
  *   P8  in a pipeline nothing but what has slots is handed from one phase of a microbatch to the
  *       next, a phase touches of what it changes the layers of its stage alone, no two stages and
@@ -356,6 +357,7 @@ typedef enum OutsideItem {
     OUT_products, /* work space of products */
     OUT_graphs,   /* nodes of the CUDA graphs */
     OUT_comms,    /* communicators of collectives, and their connections */
+    OUT_small,    /* ... of small ones */
     OUT_messages, /* the communicator of messages between stages, and its connections */
     OUT_count
 } OutsideItem;

@@ -14,7 +14,7 @@
 
 #include "abi_types.h"
 
-#define MG_ABI      41
+#define MG_ABI      42
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
@@ -252,6 +252,7 @@ typedef struct mg_program {
     uint32_t groups[MG_GROUPS_MAX];
     uint64_t by_copies; /* bit k: groups[k] has collectives by copies */
     int64_t piece;      /* ... of so many bytes at most; 0: the program has none */
+    uint64_t small;     /* bit k: groups[k] has small collectives, and a communicator for them */
     mg_stages stages;
     mg_saving saving;
     const mg_outside *outside;
@@ -492,6 +493,8 @@ typedef struct mg_comm_desc {
     int root;      /* broadcast */
     int64_t piece; /* of a GPU: it is made by copies through the memory of the host that the ranks
                     * share, of so many bytes at most; 0: by NCCL */
+    bool small;    /* of a GPU: of MG_SMALL_BYTES at most, with a communicator of its own, so that
+                    * it may run beside a longer one of any axes (mg_program.small) */
 } mg_comm_desc;
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work);
 

@@ -260,6 +260,7 @@ static inline int mg_stage_of_rank(mg_placement placement, int n, int rank, int 
  * messages to other nodes; ranks of nodes whose links' switch adds up for a communicator. */
 typedef struct mg_links {
     int64_t comms, near, far, pools, switched;
+    bool small; /* each has MG_SMALL_CHANNELS */
 } mg_links;
 
 /* An offset into the arena, or into that of another level of memory: the host's, of a GPU; a
@@ -284,7 +285,8 @@ enum {
     MG_STREAM_FETCHES,
     MG_STREAM_OFFLOADS,
     MG_STREAM_HOST,
-    MG_STREAM_BESIDE /* what a step gathers and reduces once, beside a pipeline's table */
+    MG_STREAM_BESIDE, /* what a step gathers and reduces once, beside a pipeline's table */
+    MG_STREAM_SMALL   /* small collectives, of communicators of their own */
 };
 
 /* Actions [from, to), by their index in mg_program.actions. */

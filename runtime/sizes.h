@@ -388,6 +388,16 @@ static inline bool mg_copies_may(const mg_comm_desc *d)
     const bool equal = does & MG_CUTS || d->outer * d->size * d->inner % d->n == 0;
     return does & MG_COPIED && (!(does & MG_SUMS) || (adds && equal));
 }
+/* Bytes of a small collective at most, and blocks of a GPU that its kernel takes (its
+ * communicator's channels): one block is free soon, and so few bytes need no more. */
+#define MG_SMALL_BYTES    4096
+#define MG_SMALL_CHANNELS 1
+/* True of collectives that may be small: the largest of some numbers. */
+static inline bool mg_small_may(const mg_comm_desc *d)
+{
+    return d->kind == MG_ALL_REDUCE && d->max &&
+           d->outer * d->size * d->inner * mg_dtype_bytes(d->dtype) <= MG_SMALL_BYTES;
+}
 /* The share that a rank gives each other, or gets of it: `rows` runs of `row` bytes. */
 static inline mg_share mg_copies_share(const mg_comm_desc *d)
 {

@@ -249,6 +249,7 @@ static void desc_comm(const Emitter *e, const mg_comm_desc *d)
     emit_num(e, "root", d->root);
     emit_num(e, "piece", d->piece);
     flag(e, "max", d->max);
+    flag(e, "small", d->small);
     flag(e, "tree", d->tree);
     flag(e, "zigzag", d->zigzag);
     if (d->kind == MG_ALL_TO_ALL)

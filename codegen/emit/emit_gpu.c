@@ -20,13 +20,14 @@ void emit_groups(const Emitter *e)
 {
     Program *const *const all = e->p->programs;
     Axes groups[MG_GROUPS_MAX];
-    uint64_t copied = 0;
+    uint64_t copied = 0, small = 0;
     int n = 0;
     for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
             const int g = action_sends(a) ? add_axes(groups, &n, a->comm.axes) : -1;
             copied |= g >= 0 && a->comm.piece ? (uint64_t)1 << g : 0;
+            small |= g >= 0 && a->comm.small ? (uint64_t)1 << g : 0;
         }
     fprintf(e->out, "    .collectives = &mg_nccl,\n    .ngroups = %d,\n    .groups = {", n);
     for (int i = 0; i < n; i++)
@@ -37,6 +38,8 @@ void emit_groups(const Emitter *e)
     if (copied)
         fprintf(e->out, "    .by_copies = %llu, .piece = %lld,\n", (unsigned long long)copied,
                 (long long)e->p->outside.piece);
+    if (small)
+        fprintf(e->out, "    .small = %llu,\n", (unsigned long long)small);
 }
 
 /* The memory beside the arena, by what takes it. */
@@ -49,10 +52,11 @@ void emit_outside(const Emitter *e)
         const mg_links *l = &o->links[i];
         if (!o->bytes[i])
             continue;
-        fprintf(e->out, "    {\"%s\", %lld, %s, {%lld, %lld, %lld, %lld, %lld}},\n",
+        fprintf(e->out, "    {\"%s\", %lld, %s, {%lld, %lld, %lld, %lld, %lld, %s}},\n",
                 outside_name((OutsideItem)i), (long long)o->bytes[i],
                 i == OUT_context ? "true" : "false", (long long)l->comms, (long long)l->near,
-                (long long)l->far, (long long)l->pools, (long long)l->switched);
+                (long long)l->far, (long long)l->pools, (long long)l->switched,
+                l->small ? "true" : "false");
     }
     fputs("};\n\n", e->out);
 }

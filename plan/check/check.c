@@ -346,6 +346,7 @@ int plan_check(const Plan *p, FILE *out)
         c.broken = 0;
         check_outside(&c);
         check_copies(&c);
+        check_small(&c);
         broken_in_all += c.broken;
     }
     return broken_in_all;

@@ -62,6 +62,12 @@ static bool is_on(StageSet on, int at, int n)
     return on & (here ? here : AT_MIDDLE);
 }
 
+/* By the communicator of these axes? Small collectives have others. */
+static bool goes_along(const Action *b, Axes axes)
+{
+    return action_sends(b) && b->comm.axes == axes && !b->comm.small;
+}
+
 /* On a rank: what the phases of other chunks touch, and send. */
 static bool check_phases(Check *c, const Action *a, int rank)
 {
@@ -78,7 +84,7 @@ static bool check_phases(Check *c, const Action *a, int rank)
                        i, (long long)byte);
                 return false;
             }
-            if (action_sends(b) && b->comm.axes == a->comm.axes) {
+            if (goes_along(b, a->comm.axes)) {
                 broken(c, 7, "action %d is beside it, along the same axes", i);
                 return false;
             }
@@ -106,7 +112,7 @@ static bool check_others(Check *c, int at, int rank)
             broken(c, 6, "action %d is beside it, and both touch byte %lld", i, (long long)byte);
             return false;
         }
-        if (gathers && action_sends(b) && b->comm.axes == a->comm.axes) {
+        if (gathers && goes_along(b, a->comm.axes)) {
             broken(c, 7, "action %d is beside it, along the same axes", i);
             return false;
         }
@@ -133,7 +139,7 @@ static bool is_sound(Check *c, const Action *a)
     bool waits = false;
     for (int s = 0; s < MAX_STREAMS; s++)
         waits |= a->wait[s] != 0;
-    if (!action_sends(a) || a->around >= 0 || a->chunk > p->stages / p->ranks ||
+    if (!action_sends(a) || a->comm.small || a->around >= 0 || a->chunk > p->stages / p->ranks ||
         (a->comm.axes & p->axis))
         broken(c, 8, "it is no collective that may be beside the table");
     else if (waits || a->stream != (gpu ? MG_STREAM_BESIDE : MG_STREAM_REST))

@@ -224,13 +224,13 @@ typedef struct Sent {
     bool any, ring, next, each, twice;
 } Sent;
 
-static Sent sent_along(const Plan *p, Axes axes)
+static Sent sent_along(const Plan *p, Axes axes, bool small)
 {
     Sent s = {0};
     for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; p->programs[k] && i < p->programs[k]->actions.n; i++) {
             const Action *a = &p->programs[k]->actions.data[i];
-            if (!action_sends(a) || a->comm.axes != axes)
+            if (!action_sends(a) || a->comm.axes != axes || a->comm.small != small)
                 continue;
             const SendWay way = collective_of_kind(a->comm.kind)->sends;
             const bool each = way == SEND_exchange || a->comm.tree;
@@ -270,20 +270,21 @@ static void add_others(const Check *c, Axes axes, const Sent *s, mg_links *l)
         l->switched += n;
 }
 
-static int64_t collectives(const Check *c)
+/* Small ones have communicators beside those of all others, also that of all ranks. */
+static int64_t collectives(const Check *c, bool small)
 {
     const Axes every = ((Axes)1 << c->m->layout.mesh.n) - 1;
-    mg_links l = {.comms = 1};
+    mg_links l = {.comms = small ? 0 : 1};
     for (Axes axes = 1; axes <= every; axes++) {
-        const Sent s = sent_along(c->p, axes);
+        const Sent s = sent_along(c->p, axes, small);
         if (!s.any)
             continue;
-        l.comms += axes != every;
+        l.comms += small || axes != every;
         add_links(c, axes, s.ring, s.each ? mesh_size(c->m, axes) - 1 : s.next, &l);
         if (c->p->device->collectives == COLLECTIVES_unordered)
             add_others(c, axes, &s, &l);
     }
-    return mg_links_bytes(&l, MG_NCCL_CHANNELS, MG_NCCL_BUFFER);
+    return mg_links_bytes(&l, small ? MG_SMALL_CHANNELS : MG_NCCL_CHANNELS, MG_NCCL_BUFFER);
 }
 
 static int64_t stages(const Check *c)
@@ -315,8 +316,8 @@ static int streams_with_products(const Plan *p)
 
 static void check_item(Check *c, OutsideItem i, int64_t needs)
 {
-    static const char *const names[OUT_count] = {"the context", "code",          "products",
-                                                 "graphs",      "communicators", "messages"};
+    static const char *const names[OUT_count] = {
+        "the context", "code", "products", "graphs", "communicators", "small ones", "messages"};
     if (c->p->outside.bytes[i] < needs)
         broken(c, 9, "it counts %lld bytes beside the arena for %s, which take %lld",
                (long long)c->p->outside.bytes[i], names[i], (long long)needs);
@@ -338,6 +339,7 @@ void check_outside(Check *c)
                    (works ? MG_CODE_CUBLASLT : 0) + (ranks ? MG_CODE_NCCL : 0));
     check_item(c, OUT_products, MG_PRODUCT_WORK * works);
     check_item(c, OUT_graphs, nodes * MG_NODE_BYTES);
-    check_item(c, OUT_comms, ranks ? collectives(c) : 0);
+    check_item(c, OUT_comms, ranks ? collectives(c, false) : 0);
+    check_item(c, OUT_small, ranks ? collectives(c, true) : 0);
     check_item(c, OUT_messages, ranks ? stages(c) : 0);
 }

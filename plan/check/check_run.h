@@ -131,5 +131,6 @@ void check_peak(Check *c);
 /* check_outside.c: P9, of a plan for a GPU. */
 void check_outside(Check *c);
 void check_copies(Check *c); /* check_copies.c */
+void check_small(Check *c);  /* check_small.c */
 
 #endif

@@ -218,7 +218,7 @@ typedef struct State {
  * taken to be in one stream, as most of it is. */
 static Resource unit_of(const Stretch *s, const Node *v)
 {
-    return v->sends ? RESOURCE_links : s->sends ? RESOURCE_arithmetic : resource_of(v->a);
+    return v->sends ? resource_of(v->a) : s->sends ? RESOURCE_arithmetic : resource_of(v->a);
 }
 
 /* A collective stands behind what runs when it begins. */

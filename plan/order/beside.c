@@ -86,7 +86,7 @@ static bool axes_are_used(const Beside *s, const Action *of, int from, int to)
 {
     for (int i = from; i < to; i++) {
         const Action *a = &s->g->actions.data[i];
-        if (action_sends(a) && !a->chunk && a->comm.axes == of->comm.axes)
+        if (action_sends(a) && !a->chunk && !a->comm.small && a->comm.axes == of->comm.axes)
             return true;
     }
     return false;

@@ -233,6 +233,24 @@ static void tell_exposed(Program *g, const PipeGraph *graph, PipeCosts c, Arena 
     }
 }
 
+/* In layers of a pair what is waited for is that of their order (join.c), in all others that of
+ * their phase. */
+static void tell_joined(Program *g)
+{
+    const PipeJoin *j = g->pipe->join;
+    double all = 0, paired = 0;
+    for (int rank = 0; j && rank < g->pipe->ranks; rank++)
+        for (const mg_pipe_op *o = g->pipe->ops[rank]; o->step; o++) {
+            all += o->step == MG_PIPE_F;
+            paired += o->step == MG_PIPE_F && o->with;
+        }
+    for (size_t i = 0; all > 0 && i < j->body->actions.n; i++) {
+        Action *a = j->from[i] >= 0 ? &g->actions.data[j->from[i]] : NULL;
+        if (a)
+            a->exposed += paired / all * (j->body->actions.data[i].exposed - a->exposed);
+    }
+}
+
 void pipe_time(Plan *p, Program *g)
 {
     const Loop *micro = &g->loops.data[g->pipe->loop];
@@ -246,6 +264,7 @@ void pipe_time(Plan *p, Program *g)
         tell_times(g->pipe, k, g->actions.data[micro->begin].begin);
         g->seconds += k->step - (double)micro->dim.size * micro->seconds;
         tell_exposed(g, c->graph, c->costs, tmp);
+        tell_joined(g);
     }
     arena_free(tmp);
 }

@@ -8,6 +8,7 @@
  *   4  offloads     to it
  *   5  host         kernels that run on the host of a GPU
  *   6  beside       what a step gathers and reduces once, beside a pipeline's table (beside.c)
+ *   7  small        collectives of a few bytes, of communicators of their own (small.c)
  *
  * Gradients of weights are needed at the end of an iteration, those of activations at once: while a
  * product of the first kind computes, kernels that only move bytes run beside it. A collective uses
@@ -21,7 +22,7 @@
  * There is one stream of collectives for all sets of axes: the links are one resource, so that
  * collectives side by side would only share what one alone has, and each comes after the one before
  * it, as on all other ranks, which run the same text. Libraries of several communicators promise
- * nothing for any other order.
+ * nothing for any other order. Small ones, which the links are nothing to, have the other stream.
  *
  * check_streams.c proves the result, and shares nothing with this file but plan/plan.h. */
 #include "plan/order/streams.h"
@@ -40,6 +41,7 @@ enum {
     FETCHES = MG_STREAM_FETCHES,
     OFFLOADS = MG_STREAM_OFFLOADS,
     HOST = MG_STREAM_HOST,
+    SMALL = MG_STREAM_SMALL,
     USED
 };
 
@@ -81,6 +83,7 @@ bool meets_all(const Action *a)
 Resource resource_of(const Action *a)
 {
     return a->kind == ACT_comm && !action_sends(a) ? RESOURCE_bandwidth
+           : a->kind == ACT_comm && a->comm.small  ? RESOURCE_small
            : action_on_host(a)                     ? RESOURCE_host
                                                    : action_info[a->kind].resource;
 }
@@ -104,13 +107,13 @@ bool conflict(const Plan *plan, const Program *g, const Action *a, const Action 
 
 bool needs_links(const Action *a)
 {
-    return resource_of(a) == RESOURCE_links;
+    return resource_of(a) == RESOURCE_links || resource_of(a) == RESOURCE_small;
 }
 
 bool in_order(const Plan *p, const Program *g, size_t x, size_t y)
 {
     const Action *a = &g->actions.data[x], *b = &g->actions.data[y];
-    return (needs_links(a) && needs_links(b)) || conflict(p, g, a, b, true);
+    return (needs_links(a) && resource_of(a) == resource_of(b)) || conflict(p, g, a, b, true);
 }
 
 /* ---- which stream --------------------------------------------------------------------------- */
@@ -135,7 +138,7 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
         return PRODUCTS;
     if (needs_links(a) && d->streams > 1 && !d->collectives_wait &&
         (!seen || a->exposed <= (1 - WORTH) * a->seconds))
-        return COLLECTIVES;
+        return a->comm.small ? SMALL : COLLECTIVES;
     if (a->kind == ACT_fetch)
         return FETCHES;
     if (action_on_host(a))

@@ -87,12 +87,15 @@ static bool transfers(const Clock *c)
     return c->running[RESOURCE_fetches] >= 0 || c->running[RESOURCE_offloads] >= 0;
 }
 
-/* How many times as long what runs on a resource takes beside what runs on the links. */
+/* How many times as long what runs on a resource takes beside what runs on the links. Of two
+ * messages on one link each has half of it, until the small one is through: a guess. */
 static double beside_links(const Clock *c, const Device *d, int r)
 {
     const bool transfer = r == RESOURCE_fetches || r == RESOURCE_offloads;
     if (c->running[RESOURCE_links] < 0)
         return 1;
+    if (r == RESOURCE_small)
+        return 2;
     if (!is_copied(c))
         return r == RESOURCE_links ? 1 : d->link_slowdown;
     return transfer || (r == RESOURCE_links && transfers(c)) ? 2 : 1;
@@ -103,24 +106,24 @@ static void advance(Clock *c, const Device *d)
 {
     const double both = both_ways(d, c);
     double lasts[RESOURCE_count], least = INFINITY;
-    const bool links = c->running[RESOURCE_links] >= 0;
-    bool alone = links, computes = false;
+    const bool links = c->running[RESOURCE_links] >= 0, small = c->running[RESOURCE_small] >= 0;
+    bool alone = links || small, computes = false;
     for (int r = 0; r < RESOURCE_count; r++) {
         double pace = beside_links(c, d, r);
         pace *= r == RESOURCE_fetches || r == RESOURCE_offloads ? both : 1;
         lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
-        alone &= r == RESOURCE_links || c->running[r] < 0;
+        alone &= r == RESOURCE_links || r == RESOURCE_small || c->running[r] < 0;
         least = fmin(least, lasts[r]);
         computes |= c->running[r] >= 0 &&
                     (r == RESOURCE_arithmetic || r == RESOURCE_bandwidth || r == RESOURCE_host);
     }
-    for (int r = RESOURCE_fetches; r <= RESOURCE_offloads && !computes && !links; r++)
+    for (int r = RESOURCE_fetches; r <= RESOURCE_offloads && !computes && !links && !small; r++)
         if (c->running[r] >= 0) { /* the time of both ways counts once */
             c->act[c->running[r]].exposed += least;
             break;
         }
     if (alone)
-        c->act[c->running[RESOURCE_links]].exposed += least;
+        c->act[c->running[links ? RESOURCE_links : RESOURCE_small]].exposed += least;
     c->now += least;
     for (int r = 0; r < RESOURCE_count; r++) {
         if (c->running[r] < 0)

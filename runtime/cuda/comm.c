@@ -1,5 +1,6 @@
 /* comm.c - runs collectives of GPU ranks with NCCL: one communicator for each set of axes that a
- * collective uses, all made at the start, together with that of pipe.c.
+ * collective uses, and another one for its small collectives, all made at the start, together with
+ * that of pipe.c.
  *
  * NCCL sends contiguous memory. A share that is not contiguous in its tensor is packed before, or
  * unpacked after, in the action's work space (kernels/cuda/shares.h). Sums are made by NCCL, in an
@@ -39,6 +40,29 @@ static void settle(const mg_program *p)
     setenv("NCCL_RUNTIME_CONNECT", "1", 0);
 }
 
+/* The communicator of the k-th group of axes. */
+static ncclComm_t split(const mg_run *r, int k, ncclConfig_t *config)
+{
+    const mg_program *p = r->program;
+    const uint32_t every = ((uint32_t)1 << p->naxes) - 1;
+    ncclComm_t comm;
+    rt_nccl_must(ncclCommSplit(r->cuda->comms->all, rt_place_of(p, r->rank, every & ~p->groups[k]),
+                               rt_place_of(p, r->rank, p->groups[k]), &comm, config),
+                 "meeting the ranks along some axes");
+    return comm;
+}
+
+/* Those of small collectives take one block of the GPU, so that there is room for them beside all
+ * else that is sent. */
+static void open_small(mg_run *r)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.maxCTAs = MG_SMALL_CHANNELS;
+    for (int k = 0; k < r->program->ngroups; k++)
+        if (r->program->small >> k & 1)
+            r->cuda->comms->small[k] = split(r, k, &config);
+}
+
 static void open_comms(mg_run *r)
 {
     const mg_program *p = r->program;
@@ -55,12 +79,8 @@ static void open_comms(mg_run *r)
     rt_nccl_must(ncclCommInitRankConfig(&c->all, r->ranks->n, id, r->rank, &config),
                  "meeting the ranks");
     for (int i = 0; i < p->ngroups; i++)
-        if (p->groups[i] == every)
-            c->of[i] = c->all;
-        else
-            rt_nccl_must(ncclCommSplit(c->all, rt_place_of(p, r->rank, every & ~p->groups[i]),
-                                       rt_place_of(p, r->rank, p->groups[i]), &c->of[i], NULL),
-                         "meeting the ranks along some axes");
+        c->of[i] = p->groups[i] == every ? c->all : split(r, i, NULL);
+    open_small(r);
     c->pipe = rt_nccl_pipe_open(r);
     rt_wait_ends(r);
     r->cuda->copies = rt_copies_open(r);
@@ -73,9 +93,12 @@ static void close_comms(mg_run *r)
     rt_copies_close(r->cuda->copies);
     r->cuda->copies = NULL;
     rt_nccl_pipe_close(c->pipe);
-    for (int i = 0; i < r->program->ngroups; i++)
+    for (int i = 0; i < r->program->ngroups; i++) {
+        if (c->small[i])
+            ncclCommAbort(c->small[i]);
         if (c->of[i] && c->of[i] != c->all)
             ncclCommAbort(c->of[i]);
+    }
     if (c->all)
         ncclCommAbort(c->all);
     free(c);
@@ -116,12 +139,14 @@ typedef struct call {
     char *came; /* work space behind the data to send */
 } call;
 
-static ncclComm_t comm_of(const mg_run *r, uint32_t axes)
+static ncclComm_t comm_of(const mg_run *r, const mg_comm_desc *d)
 {
+    const rt_comms *c = r->cuda->comms;
     for (int i = 0; i < r->program->ngroups; i++)
-        if (r->program->groups[i] == axes)
-            return r->cuda->comms->of[i];
-    rt_die(RT_MISFIT, "the program has no group along axes %#x: compile it again", axes);
+        if (r->program->groups[i] == d->axes && (!d->small || c->small[i]))
+            return d->small ? c->small[i] : c->of[i];
+    rt_die(RT_MISFIT, "the program has no group along axes %#x%s: compile it again", d->axes,
+           d->small ? " for small collectives" : "");
 }
 
 static ncclDataType_t number(mg_dtype t)
@@ -362,7 +387,7 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
         const mg_share s = mg_share_cut(d);
         lay(&c, &s, c.me, 1, true, y, x);
     } else {
-        c.comm = comm_of(r, d->axes);
+        c.comm = comm_of(r, d);
         rt_cuda_enter(r, action);
         rt_wait_begins(r, RT_AWAITS_RANKS); /* NCCL may wait in its first call */
         together(&c, x, y, work);

@@ -9,8 +9,9 @@
 
 typedef struct rt_comms {
     ncclComm_t all;
-    ncclComm_t of[MG_GROUPS_MAX]; /* by index in mg_program.groups */
-    struct rt_pipe *pipe;         /* pipe.c; NULL: no stages */
+    ncclComm_t of[MG_GROUPS_MAX];    /* by index in mg_program.groups */
+    ncclComm_t small[MG_GROUPS_MAX]; /* ... of small collectives; NULL: the group has none */
+    struct rt_pipe *pipe;            /* pipe.c; NULL: no stages */
 } rt_comms;
 
 /* Ends the program with a message that names `what`, unless e is success or in progress. */

@@ -21,8 +21,9 @@ static int64_t bytes_of(const mg_outside *o)
 {
     if (!o->links.comms)
         return o->bytes;
-    return mg_links_bytes(&o->links, setting("NCCL_MAX_CTAS", MG_NCCL_CHANNELS),
-                          setting("NCCL_BUFFSIZE", MG_NCCL_BUFFER));
+    return mg_links_bytes(
+        &o->links, setting("NCCL_MAX_CTAS", o->links.small ? MG_SMALL_CHANNELS : MG_NCCL_CHANNELS),
+        setting("NCCL_BUFFSIZE", MG_NCCL_BUFFER));
 }
 
 int64_t rt_outside_bytes(const mg_program *p, bool early)

@@ -113,6 +113,29 @@ class CudaFp8(shim.Case):
             runs.append(self.losses("./gpu", "--steps", 3, SHIM_GPUS="8"))
         self.assertEqual(*runs)
 
+    def test_small(self):
+        """The largest numbers have a stream and communicators of their own, beside what is sent to experts and in pairs of a pipeline: the
+        same bits in any order of the streams, and the numbers of a program in which each collective is waited for (whose norm adds up
+        kernels of other cuts). Of one plan with that stream and without plan_small compares bits."""
+        self.text(6000)
+        source = self.source("mixtral_small.mg", "fp8", "m")
+        cases = (("ep = 2, tp = 2", ("experts -> ep", "kv_heads, ffn, vocab -> tp", "seq -> tp")),
+                 ("dp = 2, ep = 2", ("experts -> ep", "state -> dp")),
+                 ("pp = 2, ep = 2", ("experts -> ep", "layers -> pp (schedule = 1f1b, pairs = all)")))
+        for mesh, rules in some(cases, 2):
+            with self.subTest(mesh=mesh):
+                over = [a for a in ("dp", "ep") if a in mesh]
+                self.write("small.mg", "\n    ".join(("layout small {", "device h200", f"mesh {mesh}", f"batch -> {', '.join(over)}", *rules, "microbatch 1\n}\n")))
+                how = ("-D", "batch=8", "--layout", "./small.mg", "--pieces=none")
+                runs = []
+                for overlap in (True, False):
+                    self.gpu(source, *how, *(() if overlap else ("--overlap=none",)), device=())
+                    text = self.read("program.c")
+                    self.assertEqual((b".small = true" in text, b"mg_stream(r, 7);" in text, re.search(rb"\.small = [1-9]", text) is not None), (overlap,) * 3)
+                    runs += [self.losses("./gpu", "--steps", 3, SHIM_GPUS="8", seed=seed) for seed in ((1, TURN + 2) if overlap else (1,))]
+                self.assertEqual(runs[0], runs[1])
+                self.near(runs[2], runs[0], 1e-9)
+
     def test_tiles(self):
         """Scales of tiles: as far apart as with those of tensors. A term is rounded elsewhere than in the processor's emulation."""
         self.text(6000)

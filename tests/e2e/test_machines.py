@@ -1,6 +1,7 @@
 """Random layouts on (pretended) machines against one rank, in double precision: what is sent beside what computes, and
 from one collective to the next, over TCP and MPI. The full run has 300 of them."""
 
+import collections
 import os
 import random
 import shutil
@@ -11,19 +12,20 @@ import test_launch
 from mgctest import FULL, TURN
 from random_layouts import Dims
 
-MODELS = {"dense": test_launch.MODEL, "experts": test_launch.EXPERTS}
+MODELS = {"dense": test_launch.MODEL, "experts": test_launch.EXPERTS, "rows": "rows.mg"}
 HEADS = "kv_heads, ffn, vocab"
-DIMS = {"dense": Dims([HEADS], "seq", zigzag=True, layers=("layers",)),
-        "experts": Dims(["experts", HEADS], "seq", zigzag=True, layers=("layers",))}
+ANY = {"seq": "seq", "zigzag": True, "heads": True, "layers": ("layers",), "two_axes": 0.2, "pads": {"kv_heads": 2}, "thirds": ("dp", "cp", "tp")}
+DIMS = {"dense": Dims([HEADS], **ANY), "experts": Dims(["experts", HEADS], **ANY, most_rules=2), "rows": Dims(["experts", HEADS], **ANY, most_rules=2, rows="experts")}
 CASES = 300 if FULL else 4
+FEWEST = 10  # layouts of all that have a way
 
 
 def draw(seed):
     """The model, the number of ranks, the layout's lines and the number of machines."""
     r = random.Random(seed)
-    kind = r.choice(("dense", "dense", "experts"))
-    n, lines = random_layouts.draw(r, DIMS[kind], ranks=(2, 3, 4, 4))
-    return kind, n, lines, r.choice((2, 4)) if n == 4 else n
+    kind = r.choice(("dense", "dense", "experts", "rows"))
+    n, lines = random_layouts.draw(r, DIMS[kind], ranks=(2, 3, 4, 4, 8), stages=0.4)
+    return kind, n, lines, r.choice((2, 4)) if n in (4, 8) else n
 
 
 class Machines(mgctest.Case):
@@ -45,6 +47,9 @@ class Machines(mgctest.Case):
         return self.losses("run")
 
     def one_rank(self, kind):
+        if kind == "rows":
+            with open(test_launch.EXPERTS, encoding="utf-8") as f:
+                self.write("rows.mg", mgctest.dropless(f.read()))
         self.compiles(MODELS[kind], "-D", "batch=24", "--precision", "f64", "-o", "one")
         self.run_it(self.argv("one", "run"))
         return self.losses("run")
@@ -111,22 +116,31 @@ class Machines(mgctest.Case):
         self.text(6000)
         want = {kind: self.one_rank(kind) for kind in MODELS}
         carriers = ["tcp", *(k for k in test_launch.MPIS if shutil.which(test_launch.MPIS[k][0]))]
-        ran, refused, seed = 0, 0, TURN * 1000
+        ran, refused, seed, had = 0, 0, TURN * 100000, collections.Counter()
         while ran < CASES:
             self.assertLess(refused, 20 + 2 * ran, "most layouts are refused")
+            wanted = list(random_layouts.WAYS)[(TURN * CASES + ran) % len(random_layouts.WAYS)]
             seed += 1
             kind, n, lines, hosts = draw(seed)
+            if wanted not in random_layouts.ways_of(lines):
+                continue
+            pieces = random.Random(seed).choice(((), (), ("--pieces=2",), ("--pieces=4",)))
             self.write("it.mg", random_layouts.text(lines, device="cpus"))
-            r = self.mgc(MODELS[kind], "--layout", "./it.mg", "-D", "batch=24", "--precision", "f64", "-o", "many")
+            r = self.mgc(MODELS[kind], "--layout", "./it.mg", "-D", "batch=24", "--precision", "f64", *pieces, "-o", "many")
             if r.returncode:
                 self.assertEqual(r.returncode, 1, (lines, r.err))
                 refused += 1
                 continue
             carrier = carriers[ran % len(carriers)]
             have = self.run_on(carrier, n, hosts)
-            self.follows(have, want[kind], (seed, kind, carrier, hosts, lines))
+            self.follows(have, want[kind], (seed, kind, carrier, hosts, lines, pieces))
             ran += 1
+            had.update(random_layouts.ways_of(lines))
+            had.update({"pieces"} if pieces and "MG0558" not in r.err else ())
         print(f"{ran} layouts follow one rank, {refused} refused", flush=True)
+        for way in (*random_layouts.WAYS, "pieces"):
+            print(f"{had[way]:6}  {way}", flush=True)
+            self.assertTrue(not FULL or had[way] >= FEWEST, f"{had[way]} of {ran} layouts: {way}")
 
 
 if __name__ == "__main__":

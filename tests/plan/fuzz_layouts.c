@@ -1,5 +1,6 @@
 /* fuzz_layouts.c - random layouts of a model against one rank: fuzz-layouts N SEED F.mg
- * [NAME=VALUE]...
+ * [NAME=VALUE]...; or one that is given, as it was printed: fuzz-layouts "dp=2; batch dp" AT_ONCE
+ * ..., and precision=bf16, f16, e4m3 or e5m2 beside the sizes.
  *
  * The model is made small, and easy to split: every dim that its file gives as a number
  * above 3 is a power of 2, at most 8, or 3 where it counts the iterations of a repeat; NAME=VALUE
@@ -16,12 +17,14 @@
 #include <cmocka.h>
 
 #include "grammar/ast.h"
-#include "tests/plan/sharded.h"
+#include "tests/plan/random_layout.h"
 
 typedef struct Fuzz {
+    const char *layout; /* NULL: drawn */
     int layouts;
     uint64_t seed;
     Small small;
+    DType half;
 } Fuzz;
 
 static bool repeats(const NodeList *l, Name dim)
@@ -113,7 +116,7 @@ static void fuzz(void **state)
     Fuzz *job = *state;
     Model t;
     Reference r;
-    int follow = 0;
+    int follow = 0, had[WAY_count] = {0};
     uint64_t rng = job->seed;
     model_open(&t);
     make_small(&t, &job->small);
@@ -124,21 +127,39 @@ static void fuzz(void **state)
     open_elaborated(&whole, &job->small);
     int64_t batch = whole.m->batch.size;
     model_close(&whole);
-    open_reference(&r, &job->small, batch);
+    open_reference_in(&r, &job->small, job->layout ? (int64_t)job->seed : batch, job->half);
     must_matter(&r);
     for (int k = 0; k < job->layouts; k++) {
-        const char *spec = random_layout(&r, r.t.a, &rng);
-        printf("%s", spec);
+        Drawn d = {.r = r, .spec = job->layout, .ways = ~(WAY(bound) | WAY(ahead))};
+        if (!d.spec)
+            d.spec = random_layout(&r, r.t.a, &rng, &d.ways);
+        if (d.ways & WAY(bound)) /* which one rank has only where it is told */
+            continue;
+        printf("%s", d.spec);
         fflush(stdout);
-        bool follows = layout_follows(&r, spec);
-        follow += follows && ranks_of(spec) > 1;
+        bool follows = follow_layout(&d, &test_device, &rng);
+        follow += follows && ranks_of(d.spec) > 1;
+        for (int w = 0; w < WAY_count && follows; w++)
+            had[w] += (int)(d.ways >> w & 1);
         printf("%s\n", follows ? "" : ": refused");
     }
+    for (int w = 0; w < WAY_count; w++)
+        if (had[w])
+            printf("%6d  %s\n", had[w], way_says[w]);
     printf("fuzz-layouts: %d follow, %d refused\n", follow, job->layouts - follow);
     model_close(&r.t);
     model_close(&t);
     if (!follow)
         fail_msg("nothing could differ: no layout of several ranks follows");
+}
+
+static DType half_named(const char *name)
+{
+    static const DType all[] = {DT_bf16, DT_f16, DT_e4m3, DT_e5m2};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (!strcmp(dtype_name(all[k]), name))
+            return all[k];
+    return DT_none;
 }
 
 int main(int argc, char **argv)
@@ -147,9 +168,16 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: fuzz-layouts N SEED F.mg [NAME=VALUE]...\n");
         return 64;
     }
-    Fuzz job = {atoi(argv[1]), strtoull(argv[2], NULL, 10), {.file = argv[3]}};
-    for (int k = 4; k < argc && k - 4 < SMALL_DEFINES; k++)
-        job.small.define[k - 4] = argv[k];
+    const bool given = strchr(argv[1], '=') != NULL;
+    Fuzz job = {.layout = given ? argv[1] : NULL,
+                .layouts = given ? 1 : atoi(argv[1]),
+                .seed = strtoull(argv[2], NULL, 10),
+                .small = {.file = argv[3]}};
+    for (int k = 4, n = 0; k < argc && n < SMALL_DEFINES; k++)
+        if (!strncmp(argv[k], "precision=", 10))
+            job.half = half_named(argv[k] + 10);
+        else
+            job.small.define[n++] = argv[k];
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(fuzz, &job)};
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -76,8 +76,14 @@ void lay_out(Model *t, const char *spec)
             }
             continue;
         }
-        if (!strcmp(part, "once")) {
-            l->once = true;
+        if (!strncmp(part, "schedule ", 9)) {
+            l->pipeline.schedule = name_intern(m->names, part + 9);
+            continue;
+        }
+        if (!strcmp(part, "once") || !strcmp(part, "pairs") || !strcmp(part, "buckets")) {
+            l->once |= *part == 'o';
+            l->pipeline.pairs = *part == 'p' ? PAIRS_all : l->pipeline.pairs;
+            l->bucket = *part == 'b' ? 1 : l->bucket;
             continue;
         }
         size_t n = strcspn(part, " ");
@@ -119,7 +125,7 @@ void lay_out(Model *t, const char *spec)
 
 /* In double precision, without the layout of its file; with halves as the interpreter has them,
  * which rounds nothing. */
-static void open_step(Model *t, const Small *s, DType half, Scales scales)
+void open_step(Model *t, const Small *s, DType half, Scales scales)
 {
     open_elaborated(t, s);
     t->m->layout.mesh.n = t->m->layout.rules.n = 0;
@@ -133,7 +139,7 @@ static void open_step(Model *t, const Small *s, DType half, Scales scales)
 }
 
 /* keep: as Reference has it. */
-static void to_update(Model *t, uint64_t keep)
+void to_update(Model *t, uint64_t keep)
 {
     must_make(t, NULL, "evaluate", "precision");
     if (keep)
@@ -141,7 +147,7 @@ static void to_update(Model *t, uint64_t keep)
     must_make(t, NULL, "precision", "quantize");
 }
 
-static Tensor64 *arguments(Model *t, const Fn *fn)
+Tensor64 *step_arguments(Model *t, const Fn *fn)
 {
     Tensor64 *args = inputs_for(t, fn, 5, -1, 1);
     uint64_t rng = 77;
@@ -160,8 +166,8 @@ static int64_t place_of(const Module *m, int64_t rank, Dim d, int64_t i)
 
 /* A rank's shard of a whole tensor. The shard may have a dim more, of size 1, in front. room: the
  * value of elements in the room that stages leave, and in padding. */
-static Tensor64 part_of(const Module *m, const Tensor64 *whole, const Type *t, int64_t rank,
-                        double room, Arena *a)
+Tensor64 shard_of(const Module *m, const Tensor64 *whole, const Type *t, int64_t rank, double room,
+                  Arena *a)
 {
     Tensor64 part = {.type = *t, .data = NEW_ARRAY(a, double, type_elements(t))};
     const int more = t->rank - whole->type.rank;
@@ -219,7 +225,7 @@ static Compared compare(const Model *one, Model *many, const Fn *fn, const Lies 
                 continue;
             FnResult res = fn->results.data[k];
             bool state = res.role == RES_update && m->tensors.data[res.tensor].slot;
-            Tensor64 y = part_of(m, &want[k], &l->result[k], r, state ? NAN : 0, many->a);
+            Tensor64 y = shard_of(m, &want[k], &l->result[k], r, state ? NAN : 0, many->a);
             double size = l->size ? l->size[k] : 1e-30, off = 0;
             for (int64_t e = 0; e < type_elements(&want[k].type); e++)
                 size = fmax(size, fabs(want[k].data[e]));
@@ -244,7 +250,7 @@ static Tensor64 *parts_of(Model *many, const Fn *fn, const Tensor64 *args, const
         for (size_t k = 0; k < fn->args.n; k++) {
             Tensor64 *to = &parts[(size_t)r * fn->args.n + k];
             if (k < l->args) {
-                *to = part_of(many->m, &args[k], &l->arg[k], r, 0, many->a);
+                *to = shard_of(many->m, &args[k], &l->arg[k], r, 0, many->a);
             } else { /* ARG_place */
                 *to = (Tensor64){.type = {.dtype = DT_i32}, .data = NEW(many->a, double)};
                 to->data[0] = (double)mesh_place(many->m, r, fn->args.data[k].tensor);
@@ -322,7 +328,7 @@ static void run_reference(Reference *r)
         const Fn *fn = module_fn(r->t.m, sharded_functions[f]);
         if (!fn)
             continue;
-        r->args[f] = arguments(&r->t, fn);
+        r->args[f] = step_arguments(&r->t, fn);
         r->want[f] = run_fn(&r->t, fn, r->args[f]);
     }
 }
@@ -359,7 +365,16 @@ void open_reference_as(Reference *r, const Small *s, int64_t at_once, const char
 /* As pass shard leaves it. */
 static bool open_sharded(Model *t, const Reference *r, const char *spec)
 {
-    open_step(t, r->small, r->half, r->scales);
+    Small many = *r->small;
+    int n = 0;
+    while (many.define[n] && strcmp(many.define[n], AS_READY))
+        n++;
+    if (r->padded) {
+        many.define[n + 1] = many.define[n];
+        many.define[n] = r->padded;
+    }
+    open_step(t, &many, r->half, r->scales);
+    t->m->train.wide_partials = r->wide;
     lay_out(t, spec);
     int64_t ranks = mesh_batch_ranks(t->m);
     if (r->at_once % ranks)
@@ -378,8 +393,7 @@ bool open_many(Model *t, const Reference *r, const char *spec)
     return true;
 }
 
-static void compare_all(const Reference *r, Model *t, const Lies *l, const char *spec,
-                        const char *when)
+void compare_all(const Reference *r, Model *t, const Lies *l, const char *spec, const char *when)
 {
     for (int f = 0; f < SHARDED; f++) {
         if (!r->want[f])
@@ -433,6 +447,17 @@ bool open_local(Model *t, const Reference *r, const char *spec, Lies *l)
     return true;
 }
 
+bool refused_for_sizes(Model *t, const char *spec)
+{
+    static const char *const known[] = {"error[MG0332]", "error[MG0333]", "error[MG0345]",
+                                        "error[MG0347]", "error[MG0343]", "error[MG0344]"};
+    const char *why = strstr(model_messages(t), "error[");
+    bool expected = !why; /* the batch is too small */
+    for (int k = 0; k < (strstr(spec, "pp=") ? 6 : 4) && why; k++)
+        expected |= strncmp(why, known[k], strlen(known[k])) == 0;
+    return expected;
+}
+
 bool layout_follows(const Reference *r, const char *spec)
 {
     Model t;
@@ -457,271 +482,9 @@ bool layout_follows(const Reference *r, const char *spec)
             must_pass(&t, pass_levels);
             compare_all(r, &t, l, spec, "levels");
         }
-    } else { /* without an error the batch is too small */
-        static const char *const known[] = {"error[MG0332]", "error[MG0333]", "error[MG0345]",
-                                            "error[MG0347]", "error[MG0343]", "error[MG0344]"};
-        const char *why = strstr(model_messages(&t), "error[");
-        bool expected = !why;
-        for (int k = 0; k < (strstr(spec, "pp=") ? 6 : 4) && why; k++)
-            expected |= strncmp(why, known[k], strlen(known[k])) == 0;
-        if (!expected)
-            fail_msg("layout %s: %s", spec, model_messages(&t));
+    } else if (!refused_for_sizes(&t, spec)) {
+        fail_msg("layout %s: %s", spec, model_messages(&t));
     }
     model_close(&t);
     return runs;
-}
-
-/* ---- random layouts -------------------------------------------------------------------------- */
-
-typedef VEC(Name) NameList;
-
-static void add_dims(const Model *t, const Type *type, int from, NameList *to)
-{
-    for (int i = from; i < type->rank; i++) {
-        bool known = false;
-        for (size_t k = 0; k < to->n; k++)
-            known |= to->data[k] == type->dims[i].name;
-        if (!known)
-            vec_push(t->a, to, type->dims[i].name);
-    }
-}
-
-/* The dims of inputs, parameters and slots of experts, those of repeats left out. */
-static NameList dims_of(const Model *t)
-{
-    NameList l = {0};
-    const Fn *fn = module_fn(t->m, "train");
-    for (size_t k = 0; k < fn->args.n; k++) {
-        const Type *type = type_of(t->m, fn->body->args.data[k]);
-        int batch = type_find(type, t->m->batch.name); /* before it: the microbatches */
-        if (batch >= 0)
-            add_dims(t, type, batch, &l);
-    }
-    for (size_t k = 0; k < t->m->tensors.n; k++) {
-        const Tensor *p = &t->m->tensors.data[k];
-        add_dims(t, &p->type, p->stacked - p->numbered, &l);
-    }
-    for (size_t v = 1; v < t->m->values.n; v++) {
-        const Ins *def = t->m->values.data[v].def;
-        if (def && def->op == OP_dispatch)
-            add_dims(t, type_of(t->m, def->out[0]), 0, &l);
-    }
-    return l;
-}
-
-static void note_attention(void *found, Ins *i)
-{
-    *(bool *)found |= i->op == OP_attention;
-}
-
-static bool has_attention(const Reference *r)
-{
-    bool found = false;
-    each_ins(module_fn(r->t.m, "train")->body, note_attention, &found);
-    return found;
-}
-
-/* Are grouped products' matrices along this dim? */
-static bool multiplies_rows(const Region *r, Name experts)
-{
-    for (size_t k = 0; k < r->ins.n; k++) {
-        const Ins *i = r->ins.data[k];
-        if ((i->op == OP_grouped && i->attrs.dim.name == experts) ||
-            (i->body && multiplies_rows(i->body, experts)))
-            return true;
-    }
-    return false;
-}
-
-/* The dim of the layers that parameters are stacked along, if there is one. */
-static const char *layers_of(const Reference *r)
-{
-    for (size_t k = 0; k < r->t.m->tensors.n; k++) {
-        const Tensor *t = &r->t.m->tensors.data[k];
-        if (t->stacked > t->numbered)
-            return name_str(r->t.m->names, t->type.dims[0].name);
-    }
-    return NULL;
-}
-
-/* "=1,3,0,2": the layers, each in some stage. */
-static const char *random_cut(const Reference *r, Arena *a, int stages, uint64_t *rng)
-{
-    enum { MOST = 16 };
-    int64_t of[MOST] = {0};
-    const char *s = "";
-    for (size_t k = 0; k < r->t.m->tensors.n; k++) {
-        const Tensor *t = &r->t.m->tensors.data[k];
-        if (t->stacked <= t->numbered)
-            continue;
-        for (int64_t n = 0; n < t->type.dims[0].size; n++)
-            of[draw_int(rng, stages)]++;
-        break;
-    }
-    for (int k = 0; k < stages; k++)
-        s = arena_printf(a, "%s%c%lld", s, k ? ',' : '=', (long long)of[k]);
-    return s;
-}
-
-const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
-{
-    static const char *const axes[] = {"dp", "cp", "tp"};
-    static const char *const classes[] = {"state", "grads", "params"};
-    NameList dims = dims_of(&r->t);
-    int n = 1 + draw_int(rng, 3), first = draw_int(rng, 3), pieces = 0;
-    int used = 0;   /* axes that rules have */
-    int thirds = 0; /* axes of 3 ranks, which few dims divide: classes are padded */
-    int64_t ranks = 1;
-    const char *s = "";
-    for (int i = 0; i < n; i++) {
-        int size = draw_int(rng, 6) == 0 ? 3 : ranks <= 16 && draw_int(rng, 3) == 0 ? 4 : 2;
-        thirds |= size == 3 ? 1 << i : 0;
-        ranks *= size;
-        s = arena_printf(a, "%s%s%s=%d", s, i ? " " : "", axes[(first + i) % 3], size);
-    }
-    const char *layers = ranks <= 16 && draw_int(rng, 3) == 0 ? layers_of(r) : NULL;
-    if (layers) {
-        int stages = draw_int(rng, 3) ? 2 : 4, chunks = 1 + draw_int(rng, 2);
-        s = draw_int(rng, 2) ? arena_printf(a, "pp=%d %s", stages, s)
-                             : arena_printf(a, "%s pp=%d", s, stages);
-        s = arena_printf(a, "%s; %s pp:%d%s", s, layers, chunks,
-                         draw_int(rng, 2) ? "" : random_cut(r, a, stages * chunks, rng));
-    }
-    for (size_t i = 0; i < dims.n; i++) {
-        size_t k = (size_t)draw_int(rng, (int)i + 1);
-        Name at = dims.data[i];
-        dims.data[i] = dims.data[k];
-        dims.data[k] = at;
-    }
-    for (size_t i = 0; i < dims.n; i++) {
-        if (draw_int(rng, 3) == 0)
-            continue;
-        int one = draw_int(rng, n), two = draw_int(rng, n);
-        if ((thirds >> one & 1) || (two > one && thirds >> two & 1))
-            continue;
-        const bool attends = dims.data[i] == r->t.m->seq.name && has_attention(r);
-        const bool zigzag = attends && draw_int(rng, 2), heads = attends && draw_int(rng, 3) == 0;
-        const char *order = zigzag ? "~" : "", *last = heads ? "^" : order;
-        const bool also = two > one && zigzag && draw_int(rng, 4) == 0;
-        const bool sent = two <= one && !(used >> one & 1) && draw_int(rng, 2) &&
-                          multiplies_rows(module_fn(r->t.m, "train")->body, dims.data[i]);
-        used |= 1 << one | (two > one ? 1 << two : 0);
-        s = arena_printf(a, "%s; %s %s%s%s", s, name_str(r->t.m->names, dims.data[i]),
-                         axes[(first + one) % 3], two > one ? order : last, sent ? ">" : "");
-        if (two > one)
-            s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3],
-                             heads  ? "^"
-                             : also ? "~"
-                                    : "");
-        if (!sent && !heads && (two > one ? !also : !zigzag) && draw_int(rng, 3) == 0) {
-            pieces = 1 + pieces;
-            s = arena_printf(a, "%s/2", s);
-        }
-    }
-    if (pieces || draw_int(rng, 3) == 0)
-        s = arena_printf(a, "%s; pieces 2%s 2%s", s, draw_int(rng, 2) ? "t" : "",
-                         draw_int(rng, 2) ? "t" : "");
-    int max = draw_int(rng, 4), axis = draw_int(rng, n);
-    for (int c = 0; c < max; c++)
-        s = arena_printf(a, "%s; %s %s", s, classes[c], axes[(first + axis) % 3]);
-    return draw_int(rng, 3) ? s : arena_printf(a, "%s; offload %d", s, 1 + draw_int(rng, 63));
-}
-
-/* ---- reduce = tree --------------------------------------------------------------------------- */
-
-void open_gradients(Model *t, const Small *s, int64_t microbatch, bool tree)
-{
-    open_step(t, s, DT_none, SCALES_tensor);
-    t->m->layout.microbatch = microbatch;
-    t->m->train.tree = tree;
-    must_make(t, NULL, "evaluate", "microbatch");
-}
-
-/* The inputs of one rank, whose sequences follow each other, as those of all ranks. Their batch is
- * [microbatches, ranks * microbatch, ...], where rank r has them from r / ranks of the batch on,
- * microbatch by microbatch. */
-static void deal_out(const Model *t, Tensor64 *x, const Type *type, int64_t microbatch)
-{
-    const Module *m = t->m;
-    int64_t all = m->batch.size, ranks = mesh_batch_ranks(m),
-            microbatches = all / ranks / microbatch;
-    int64_t row = type_elements(type) / all;
-    double *to = NEW_ARRAY(t->a, double, type_elements(type));
-    for (int64_t b = 0; b < all; b++) {
-        int64_t s = b / microbatch, at = s;
-        if (!mesh_tree_each_microbatch(m))
-            at = s % microbatches * ranks + s / microbatches;
-        memcpy(to + (at * microbatch + b % microbatch) * row, x->data + b * row,
-               (size_t)row * sizeof *to);
-    }
-    *x = (Tensor64){*type, to};
-}
-
-/* Puts a result together from the ranks' shards; all ranks with the same shard agree. */
-static Tensor64 put_together(Model *t, const Type *type, const Tensor64 *got, size_t apart)
-{
-    const Module *m = t->m;
-    Tensor64 whole = {.type = *type};
-    for (int i = 0; i < type->rank; i++)
-        whole.type.dims[i].size *= mesh_size(m, type->dims[i].axes);
-    int64_t n = type_elements(&whole.type);
-    whole.data = NEW_ARRAY(t->a, double, n);
-    bool *known = NEW_ARRAY(t->a, bool, n);
-    Tensor64 number = {.type = whole.type, .data = NEW_ARRAY(t->a, double, n)};
-    for (int64_t e = 0; e < n; e++)
-        number.data[e] = (double)e;
-    for (int64_t r = 0; r < mesh_ranks(m); r++) {
-        Tensor64 place = part_of(m, &number, type, r, 0, t->a);
-        for (int64_t e = 0; e < type_elements(type); e++) {
-            int64_t at = (int64_t)place.data[e];
-            double x = got[(size_t)r * apart].data[e];
-            assert_true(!known[at] || !memcmp(&whole.data[at], &x, sizeof x));
-            whole.data[at] = x;
-            known[at] = true;
-        }
-    }
-    return whole;
-}
-
-void run_tree(TreeRun *r, const Small *s, const char *spec, int64_t microbatch, bool local)
-{
-    Model *t = &r->t;
-    *r = (TreeRun){0};
-    open_step(t, s, DT_none, SCALES_tensor);
-    lay_out(t, spec);
-    t->m->layout.microbatch = microbatch;
-    t->m->train.tree = true;
-    t->m->train.goal[0].clip = 0.5;
-    to_update(t, 0);
-    r->fn = module_fn(t->m, "train");
-    Tensor64 *args = arguments(t, r->fn);
-    if (try_pass(t, pass_shard) != PASS_ok)
-        return;
-    must_pass(t, pass_simplify);
-    Lies l = lies(t, "train");
-    if (local)
-        must_pass(t, pass_local);
-    int64_t ranks = mesh_ranks(t->m);
-    Tensor64 *parts = NEW_ARRAY(t->a, Tensor64, (size_t)ranks * r->fn->args.n);
-    Tensor64 *got = NEW_ARRAY(t->a, Tensor64, (size_t)ranks * r->fn->results.n);
-    for (size_t k = 0; k < l.args; k++)
-        if (r->fn->args.data[k].role == ARG_tokens) {
-            Type type = args[k].type;
-            deal_out(t, &args[k], &type, microbatch);
-        }
-    for (int64_t k = 0; k < ranks; k++)
-        for (size_t i = 0; i < r->fn->args.n; i++) {
-            Tensor64 *to = &parts[(size_t)k * r->fn->args.n + i];
-            if (i < l.args) {
-                *to = part_of(t->m, &args[i], &l.arg[i], k, 0, t->a);
-                continue;
-            }
-            *to = (Tensor64){.type = {.dtype = DT_i32}, .data = NEW(t->a, double)};
-            to->data[0] = (double)mesh_place(t->m, k, r->fn->args.data[i].tensor);
-        }
-    ir_interpret_ranks(t->m, r->fn, parts, got, t->a);
-    r->whole = NEW_ARRAY(t->a, Tensor64, r->fn->results.n);
-    for (size_t k = 0; k < r->fn->results.n; k++)
-        r->whole[k] = put_together(t, &l.result[k], &got[k], r->fn->results.n);
-    r->ran = true;
 }

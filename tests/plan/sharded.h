@@ -4,8 +4,10 @@
  * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "dp=2|":
  * largest numbers are found along dp apart of the axes behind it; "seq cp~": in zigzag order; "seq
  * cp^": heads are exchanged; "experts ep>": their rows are sent, "experts ep>1.5" up to a bound;
- * "offload 2": what offload_some does with that number; "once": a step gathers layers once. Axes
- * that are not in the mesh are left out of rules, as axes of one rank are. */
+ * "offload 2": what offload_some does with that number; "once": a step gathers layers once;
+ * "schedule 1f1b", behind the rule for layers; "pairs": each F of it is beside the B behind it;
+ * "buckets": gradients are reduced in the iterations that make them. Axes that are not in the mesh
+ * are left out of rules, as axes of one rank are. */
 #ifndef MGC_TESTS_SHARDED_H
 #define MGC_TESTS_SHARDED_H
 
@@ -21,6 +23,8 @@ typedef struct Reference {
     uint64_t keep;   /* not 0: what many ranks keep of repeats is drawn from it */
     DType half;      /* DT_none: the program has no halves; fp8: what gradients are, beside bf16 */
     Scales scales;   /* of fp8 */
+    bool wide;       /* ranks add up in f32 what they have parts of, though it is of halves */
+    const char *padded; /* -D of many ranks alone: a dim is stored larger; or NULL */
     Tensor64 *args[SHARDED], *want[SHARDED]; /* per function; NULL where there is none */
 } Reference;
 
@@ -50,12 +54,19 @@ bool layout_follows(const Reference *r, const char *spec);
  * simplified in between. The layout is one that is not refused. */
 double layout_error(const Reference *r, const char *spec);
 
-/* A mesh of up to three axes and 64 ranks, sometimes with pipeline stages beside them; rules for
- * some of the model's dims, in any order; classes each with those before it; a third offloads. */
-const char *random_layout(const Reference *r, Arena *a, uint64_t *rng);
-
 /* ---- what tests that damage a program need ----------------------------------------------------
  */
+
+/* The program of one rank, without the layout of its file, up to what is elaborated; then up to the
+ * update. keep: as Reference has it. */
+void open_step(Model *t, const Small *s, DType half, Scales scales);
+void to_update(Model *t, uint64_t keep);
+/* Arguments of a function, whole; and a rank's shard of a whole tensor, which may have a dim more,
+ * of size 1, in front. room: the value of elements in the room that stages leave, and in padding.
+ */
+Tensor64 *step_arguments(Model *t, const Fn *fn);
+Tensor64 shard_of(const Module *m, const Tensor64 *whole, const Type *t, int64_t rank, double room,
+                  Arena *a);
 
 /* The program of all ranks after pass shard; false: refused. To be closed either way. */
 bool open_many(Model *t, const Reference *r, const char *spec);
@@ -77,6 +88,13 @@ typedef struct Compared {
     double worst; /* relative to the result's largest element */
     const char *where;
 } Compared;
+/* Fails the test unless each function of all ranks gives what one rank gives, within SHARD_BOUND.
+ * when: said where it does not. */
+void compare_all(const Reference *r, Model *t, const Lies *l, const char *spec, const char *when);
+/* Whether a layout is refused for what it is: a size that does not come out even, an axis that
+ * splits nothing, or, without a message, a batch that is too small. */
+bool refused_for_sizes(Model *t, const char *spec);
+
 Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
                   const char *name, const Lies *l);
 
@@ -87,23 +105,5 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
 /* ... and what it gives: the results of one rank behind those of another. */
 Tensor64 *run_ranks_planned(const Tensor64 *args, Model *many, const Plan *p, const char *name,
                             const Lies *l, uint64_t *order);
-
-/* ---- reduce = tree ----------------------------------------------------------------------------
- */
-
-/* A step of all ranks with `reduce = tree`, in double precision: what each result is, whole. Rank
- * and microbatch have the sequences that the runtime would give them. */
-typedef struct TreeRun {
-    Model t;
-    const Fn *fn;
-    Tensor64 *whole; /* per result */
-    bool ran;        /* false: the layout is refused */
-} TreeRun;
-
-/* local: after pass local. To be closed by model_close(&r->t). */
-void run_tree(TreeRun *r, const Small *s, const char *spec, int64_t microbatch, bool local);
-
-/* The program up to the gradients, of one rank: loss and RES_grads. */
-void open_gradients(Model *t, const Small *s, int64_t microbatch, bool tree);
 
 #endif

@@ -34,21 +34,39 @@ typedef struct Case {
 /* The links by hand: a ring is a pair of connections, near or far; who sends to each other rank has
  * a pair with each that is near. */
 static const Case cases[] = {
-    {&llama, NULL, "dp=2; batch dp", 2, 8, {1, 1, 0, 0, 0}, {0, 0, 0, 0, 0}},
-    {&llama, NULL, "dp=4; batch dp", 4, 2, {1, 0, 1, 0, 0}, {0, 0, 0, 0, 0}},
+    {&llama, NULL, "dp=2; batch dp", 2, 8, {1, 1, 0, 0, 0, false}, {0, 0, 0, 0, 0, false}},
+    {&llama, NULL, "dp=4; batch dp", 4, 2, {1, 0, 1, 0, 0, false}, {0, 0, 0, 0, 0, false}},
     {&llama,
      NULL,
      "dp=2 tp=2; batch dp; kv_heads tp; ffn tp; vocab tp",
      2,
      2,
-     {3, 1, 1, 0, 0},
+     {3, 1, 1, 0, 0, false},
      {0}},
-    {&llama, NULL, "cp=4; seq cp~", 1, 8, {1, 2, 0, 0, 0}, {0, 0, 0, 0, 0}},
-    {&llama, "1f1b", "pp=4; layers pp", 1, 8, {1, 1, 0, 0, 0}, {1, 2, 0, 0, 0}},
-    {&llama, "zb-h1", "pp=2; layers pp", 1, 1, {1, 0, 1, 0, 0}, {1, 0, 0, 1, 0}},
-    {&llama, "interleaved", "pp=2; layers pp:2", 1, 8, {1, 1, 0, 0, 0}, {1, 1, 0, 0, 0}},
-    {&mixtral, NULL, "ep=4; experts ep; batch ep", 4, 8, {1, 4, 0, 0, 0}, {0, 0, 0, 0, 0}},
-    {&mixtral, NULL, "ep=4; experts ep; batch ep", 4, 2, {1, 1, 1, 1, 0}, {0, 0, 0, 0, 0}},
+    {&llama, NULL, "cp=4; seq cp~", 1, 8, {1, 2, 0, 0, 0, false}, {0, 0, 0, 0, 0, false}},
+    {&llama, "1f1b", "pp=4; layers pp", 1, 8, {1, 1, 0, 0, 0, false}, {1, 2, 0, 0, 0, false}},
+    {&llama, "zb-h1", "pp=2; layers pp", 1, 1, {1, 0, 1, 0, 0, false}, {1, 0, 0, 1, 0, false}},
+    {&llama,
+     "interleaved",
+     "pp=2; layers pp:2",
+     1,
+     8,
+     {1, 1, 0, 0, 0, false},
+     {1, 1, 0, 0, 0, false}},
+    {&mixtral,
+     NULL,
+     "ep=4; experts ep; batch ep",
+     4,
+     8,
+     {1, 4, 0, 0, 0, false},
+     {0, 0, 0, 0, 0, false}},
+    {&mixtral,
+     NULL,
+     "ep=4; experts ep; batch ep",
+     4,
+     2,
+     {1, 1, 1, 1, 0, false},
+     {0, 0, 0, 0, 0, false}},
 };
 
 static int broken_in(const Plan *p)
@@ -142,11 +160,11 @@ static void layouts(void **state)
 static void in_any_order(void **state)
 {
     static const Case any[] = {
-        {&llama, NULL, "dp=2; batch dp", 2, 8, {1, 2, 0, 0, 2}, {0}},
-        {&llama, NULL, "dp=4; batch dp", 4, 8, {1, 3, 0, 0, 4}, {0}},
-        {&llama, NULL, "dp=4; batch dp", 4, 2, {1, 1, 4, 0, 0}, {0}},
-        {&llama, NULL, "dp=4; batch dp", 4, 1, {1, 0, 4, 0, 0}, {0}},
-        {&llama, NULL, "cp=4; seq cp~", 1, 8, {1, 4, 0, 0, 4}, {0}},
+        {&llama, NULL, "dp=2; batch dp", 2, 8, {1, 2, 0, 0, 2, false}, {0}},
+        {&llama, NULL, "dp=4; batch dp", 4, 8, {1, 3, 0, 0, 4, false}, {0}},
+        {&llama, NULL, "dp=4; batch dp", 4, 2, {1, 1, 4, 0, 0, false}, {0}},
+        {&llama, NULL, "dp=4; batch dp", 4, 1, {1, 0, 4, 0, 0, false}, {0}},
+        {&llama, NULL, "cp=4; seq cp~", 1, 8, {1, 4, 0, 0, 4, false}, {0}},
     };
     (void)state;
     for (size_t k = 0; k < sizeof any / sizeof *any; k++)

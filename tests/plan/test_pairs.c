@@ -114,6 +114,48 @@ static void hides(void **state)
     }
 }
 
+/* Seconds of a step in which ranks wait for collectives of layers. */
+static double waits_of(const Made *x)
+{
+    const Program *g = x->p->train;
+    double all = 0;
+    for (size_t i = 0; i < g->actions.n; i++)
+        all += g->actions.data[i].around >= 0 ? g->actions.data[i].exposed * g->actions.data[i].times
+                                              : 0;
+    return all;
+}
+
+/* What is waited for is that of the order that runs: less than one after the other, and in each
+ * layer of all pairs no more than its own order has, if the share of F in pairs is taken of it. */
+static void waits(void **state)
+{
+    (void)state;
+    int less = 0;
+    for (int k = 0; k < CASES; k++) {
+        Made x, apart;
+        make(&apart, k, PAIRS_none);
+        const PipeJoin *join = make(&x, k, PAIRS_all);
+        const Pipe *pipe = x.p->train->pipe;
+        double f = 0, paired = 0;
+        for (int rank = 0; rank < pipe->ranks; rank++)
+            for (const mg_pipe_op *o = pipe->ops[rank]; o->step; o++) {
+                f += o->step == MG_PIPE_F;
+                paired += o->step == MG_PIPE_F && o->with;
+            }
+        assert_true(paired > 0 && paired < f);
+        for (size_t i = 0; i < join->body->actions.n; i++) {
+            const Action *b = &join->body->actions.data[i];
+            const Action *a = join->from[i] < 0 ? b : &x.p->train->actions.data[join->from[i]];
+            assert_true(a->exposed >= paired / f * b->exposed - 1e-12);
+            assert_true(a->exposed <= (1 - paired / f) * a->seconds + b->exposed + 1e-12);
+        }
+        less += waits_of(&x) < waits_of(&apart);
+        close(&x);
+        close(&apart);
+    }
+    assert_true(less >= CASES - 1);
+}
+
 /* Changes one thing of what is beside each other; false: there is nothing of the kind there. */
 static bool damage(Made *x, PipeJoin *j, int kind, uint64_t *rng)
 {
@@ -210,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(beside),
         cmocka_unit_test(hides),
+        cmocka_unit_test(waits),
         cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

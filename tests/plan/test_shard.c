@@ -1,6 +1,6 @@
-/* Programs of several ranks against those of one, in the interpreter: named layouts and random ones
- * over small models. Loss, norm, every new parameter and state of a step; and each collective of
- * some of them left out or changed. */
+/* Programs of several ranks against those of one, in the interpreter: named layouts of small models
+ * (random ones: test_layouts.c). Loss, norm, every new parameter and state of a step; and each
+ * collective of some of them left out or changed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -317,24 +317,6 @@ static void scans_send_little(void **state)
     assert_true(bytes[0] == bytes[1]);
 }
 
-static void any_layout(void **state)
-{
-    (void)state;
-    uint64_t rng = 31 * sample_turn() + 7;
-    /* A fifth of the drawn layouts are legal: a short row of draws may have none of them, so it
-     * goes on until enough have run. */
-    const int samples = sample_full() ? 600 : SANITIZED ? 20 : 40, enough = samples / 10 + 1;
-    int drawn = 0, ran = 0;
-    for (; drawn < samples || (ran < enough && drawn < 10 * samples); drawn++) {
-        Reference r;
-        open_reference(&r, &models[drawn % MODELS], draw_int(&rng, 2) ? 16 : 8);
-        ran += layout_follows(&r, random_layout(&r, r.t.a, &rng));
-        model_close(&r.t);
-    }
-    print_message("%d layouts follow, %d are refused\n", ran, drawn - ran);
-    assert_true(ran >= enough);
-}
-
 /* ---- faults -----------------------------------------------------------------------------------
  */
 
@@ -515,12 +497,17 @@ static void exchange_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(named),          cmocka_unit_test(kinds_of_rings),
-        cmocka_unit_test(kinds_of_scans), cmocka_unit_test(scans_send_little),
-        cmocka_unit_test(any_layout),     cmocka_unit_test(faults),
-        cmocka_unit_test(ring_faults),    cmocka_unit_test(exchange_faults),
-        cmocka_unit_test(not_of_all),     cmocka_unit_test(bounds),
-        cmocka_unit_test(sent),           cmocka_unit_test(sparse_as_published),
+        cmocka_unit_test(named),
+        cmocka_unit_test(kinds_of_rings),
+        cmocka_unit_test(kinds_of_scans),
+        cmocka_unit_test(scans_send_little),
+        cmocka_unit_test(faults),
+        cmocka_unit_test(ring_faults),
+        cmocka_unit_test(exchange_faults),
+        cmocka_unit_test(not_of_all),
+        cmocka_unit_test(bounds),
+        cmocka_unit_test(sent),
+        cmocka_unit_test(sparse_as_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

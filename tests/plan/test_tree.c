@@ -11,7 +11,7 @@
 
 #include "passes/passes.h"
 #include "passes/walk.h"
-#include "tests/plan/sharded.h"
+#include "tests/plan/tree_run.h"
 
 #define SIZES "layers=2", "hidden=32", "head=8", "ffn=64", "vocab=64", "seq=4", "batch=16"
 static const Small models[] = {
