@@ -54,7 +54,8 @@ class Tables(mgctest.Case):
         """Of each command and option: mgc refuses the command line as such, or gets as far as its input. In turns; all in the full run."""
         os.mkdir(self.path("d"))
         commands = list(TABLES["takes"])
-        self.assertEqual(set(commands), {""} | {c["name"] for c in TABLES["commands"]})
+        self.assertEqual(set(commands), {""} | {c["name"] for c in TABLES["commands"]}, "docs/manual/manual.def has a TAKES row for each command")
+        self.assertEqual(set(commands), set(BASE), "BASE above says what each command needs beside an option")
         wrong, tried = [], 0
         for command in commands if FULL else mgctest.some(commands, 7):
             for o in TABLES["mgc"]:

@@ -31,6 +31,17 @@ class Site(unittest.TestCase):
         with open(os.path.join(BUILD, "share/manual.json"), encoding="utf-8") as f:
             cls.tables = json.load(f)
 
+    def test_folders_of_others_stay(self):
+        other = os.path.join(self.folder.name, "other")
+        os.mkdir(other)
+        with open(os.path.join(other, "precious"), "w", encoding="utf-8"):
+            pass
+        for argv, words in (["--to", other], "is no site"), (["--build", other], "there is no"):
+            r = subprocess.run([os.path.join(SOURCE, "scripts/site"), *(["--build", BUILD] if "--build" not in argv else []), *argv],
+                               capture_output=True, text=True, check=False)
+            self.assertEqual((r.returncode, words in r.stderr), (1, True), r.stderr)
+        self.assertEqual(os.listdir(other), ["precious"])
+
     def html(self):
         return [os.path.relpath(os.path.join(d, f), self.site) for d, _, names in os.walk(self.site) for f in names
                 if f.endswith(".html") and not d.startswith(os.path.join(self.site, "_"))]
