@@ -47,6 +47,27 @@ class Packages(unittest.TestCase):
         with open(self.root.path(f"work/{run}/metrics.jsonl"), encoding="utf-8") as f:
             return [line["loss"] for line in map(json.loads, f) if "loss" in line]
 
+    @unittest.skipUnless(shutil.which("buildah"), "buildah is not installed")
+    def test_container(self):
+        """The image of packaging/Containerfile, on this Debian as its base: built, and mgc in it plans and compiles."""
+        def buildah(*words):
+            r = subprocess.run(["buildah", "--root", f"{self.folder}/images", "--runroot", f"{self.folder}/run", "--storage-driver", "vfs", *words],
+                               capture_output=True, text=True, check=False)
+            self.assertEqual(r.returncode, 0, r.stdout[-2000:] + r.stderr[-2000:])
+            return r.stdout.strip()
+        context = os.path.join(self.folder, "context")
+        os.mkdir(context)
+        shutil.copy(self.deb, context)
+        base = buildah("from", "scratch")
+        buildah("copy", "-q", base, self.root.folder, "/")
+        buildah("commit", "-q", base, "localhost/debian:12")
+        buildah("build", "--isolation", "chroot", "--pull-never", "--build-arg", "BASE=localhost/debian:12", "-t", "mgc",
+                "-f", os.path.join(SOURCE, "packaging/Containerfile"), context)
+        inside = buildah("from", "--pull-never", "localhost/mgc")
+        self.assertEqual(buildah("inspect", "--format", "{{.OCIv1.Config.Entrypoint}}", inside), "[mgc]")
+        self.assertIn("llama: 1 rank", buildah("run", "--isolation", "chroot", inside, "--", "mgc", "models/llama_mini.mg", "-o", "train"))
+        self.assertIn("--data", buildah("run", "--isolation", "chroot", inside, "--", "./train", "--help"))
+
     def test_deb(self):
         """From nothing to a trained llama_mini by three commands."""
         r, before = self.root, self.root.files()
