@@ -56,7 +56,8 @@ const char *processor_cc_help(const Plan *p)
                                "set MGC_CC to a C compiler for %s; Debian's is the package "
                                "gcc-%s-linux-gnu",
                                arch, !strcmp(arch, "x86_64") ? "x86-64" : arch)
-                : "set MGC_CC to a C compiler that works";
+                : "on Debian: apt-get install gcc libc6-dev; or set MGC_CC to a C compiler that "
+                  "works; --emit=c needs none";
 }
 
 const char *processor_library(const Plan *p, const char *lib_dir, const char *name)

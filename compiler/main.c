@@ -5,7 +5,19 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+/* The first word, where it is the file of a model. */
+static void find_model(Session *s, Options *o)
+{
+    static const char *const commands[] = {"explain", "search", "scale"};
+    bool reads = !o->command;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        reads |= o->command && !strcmp(o->command, commands[i]);
+    if (reads && o->words.n)
+        o->words.data[0] = model_path(s, o->words.data[0]);
+}
 
 static Exit run(Session *s)
 {
@@ -45,6 +57,7 @@ int main(int argc, char **argv)
         bool color = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
         Session s = {
             .arena = a, .names = names_new(a), .diag = diag_new(a, stderr, color), .o = &o};
+        find_model(&s, &o);
         proposals_try(&s);
         status = run(&s);
     }

@@ -123,6 +123,9 @@ void print_summary(const Session *s, const Compiled *c, FILE *out);
 /* home.c: where runtime and device descriptions lie: $MGC_HOME, or lib/mgc beside the folder that
  * the executable really stands in. */
 const char *home_dir(Arena *a);
+/* The path of a model: as given, or, of a models/NAME.mg that the working folder does not have, the
+ * one that mgc comes with (share/mgc/models), which a notice says. */
+const char *model_path(Session *s, const char *path);
 
 /* device.c: reads a description by name, or the file itself if it ends in ".json". */
 Exit device_load(Session *s, const char *name, Device *d);

@@ -12,10 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MG_ABI 43
 #include "abi_types.h"
-
-#define MG_ABI      42
-#define MG_RANK_MAX 8 /* dims of a tensor */
 
 /* ---- the data of a program --------------------------------------------------------------- */
 
@@ -199,6 +197,7 @@ typedef struct mg_outside {
 
 typedef struct mg_program {
     uint32_t abi;
+    const int *runtime;                            /* &MG_ABI_OBJECT */
     const char *name, *source, *compiler, *layout; /* "llama", "llama.mg", "mgc 0.1.0", "default" */
     uint64_t fingerprint;     /* hash of tensors, shapes, optimizer: a checkpoint must match it */
     const char *cpu_features; /* comma-separated, as in LLVM's "+avx512f": what the kernels need */

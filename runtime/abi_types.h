@@ -7,6 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* An object that the runtime of this ABI (MG_ABI of abi.h) alone defines. Programs refer to it, so
+ * that a program and a runtime of two ABIs are not linked: the linker misses mg_runtime_abi_N. */
+#define MG_ABI_PREFIX       "mg_runtime_abi_"
+#define MG_ABI_JOINED(n)    mg_runtime_abi_##n
+#define MG_ABI_OBJECT_OF(n) MG_ABI_JOINED(n)
+#define MG_ABI_OBJECT       MG_ABI_OBJECT_OF(MG_ABI)
+extern const int MG_ABI_OBJECT;
+
+#define MG_RANK_MAX 8 /* dims of a tensor */
+
 typedef enum mg_dtype {
     MG_F32 = 1,
     MG_F64,

@@ -503,7 +503,7 @@ void emit_program(Emitter *e)
         emit_classes(e);
     }
     const bool alike = emit_alike(e), held = emit_held(e);
-    fputs("const mg_program mg_main = {\n    .abi = MG_ABI,\n", out);
+    fputs("const mg_program mg_main = {\n    .abi = MG_ABI, .runtime = &MG_ABI_OBJECT,\n", out);
     named(e, "name", str(e, e->m->name));
     named(e, "source", e->m->source);
     fputs("    .compiler = \"mgc " MGC_VERSION "\", .layout = ", out);

@@ -84,13 +84,20 @@ bool run_tool(const Plan *p, const char *const *argv, const char *help)
 bool library_is_there(const Plan *p, const char *path)
 {
     const char *arch = processor_foreign(p);
-    if (!arch || access(path, R_OK) == 0)
+    if (access(path, R_OK) == 0)
         return true;
-    diag_error(p->module->diag, (Span){0}, 542, "'%s' is missing: this mgc has no runtime for %s",
-               path, arch);
-    diag_help(p->module->diag,
-              "build mgc where %s-linux-gnu-gcc is, or compile the model on a machine of that kind",
-              arch);
+    if (arch) {
+        diag_error(p->module->diag, (Span){0}, 542,
+                   "'%s' is missing: this mgc has no runtime for %s", path, arch);
+        diag_help(p->module->diag,
+                  "build mgc where %s-linux-gnu-gcc is, or compile the model on a machine of that "
+                  "kind",
+                  arch);
+        return false;
+    }
+    diag_error(p->module->diag, (Span){0}, 542, "'%s' is missing: programs are linked with it",
+               path);
+    diag_help(p->module->diag, "install mgc again, or set MGC_HOME to the lib/mgc that has it");
     return false;
 }
 
@@ -98,7 +105,7 @@ static bool compile(const Plan *p, const char *dir, const char *lib_dir, const c
 {
     Arena *a = p->module->arena;
     const char *runtime = processor_library(p, lib_dir, "libmgrt.a");
-    if (!library_is_there(p, runtime))
+    if (!library_is_there(p, runtime) || !runtime_is_ours(p, lib_dir, runtime))
         return false;
     const char *argv[] = {processor_cc(p),
                           "-std=c17",
@@ -116,7 +123,7 @@ static bool compile(const Plan *p, const char *dir, const char *lib_dir, const c
                           "-o",
                           to,
                           NULL};
-    return run_tool(p, argv, processor_cc_help(p));
+    return run_cc(p, argv);
 }
 
 static bool host_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir,

@@ -50,9 +50,14 @@ bool cuda_nvcc_suffices(const Plan *p);
  * told, and nothing is left. `kernels` is for plans of the processor. */
 bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
 
-/* codegen/link/link.c: the library of another architecture's programs; false: told that it is
- * missing. */
+/* codegen/link/link.c: the library that programs are linked with; false: told that it is missing.
+ */
 bool library_is_there(const Plan *p, const char *path);
+/* codegen/link/abi.c: whether a library and the header in lib_dir are of the ABI that programs are
+ * emitted for; false: told whose is not. */
+bool runtime_is_ours(const Plan *p, const char *lib_dir, const char *library);
+/* codegen/link/cc.c: runs the C compiler, argv[0]; false: told what failed, or what it lacks. */
+bool run_cc(const Plan *p, const char *const *argv);
 /* codegen/link/link.c: runs a program found in PATH and waits. quiet: without its standard output.
  * Returns its exit status, 128 plus the signal that killed it, or -1 with errno. */
 int run_program(const char *const *argv, bool quiet);

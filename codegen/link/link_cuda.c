@@ -120,7 +120,7 @@ const char *cuda_runtime(const Plan *p, const char *lib_dir)
         return NULL;
     }
     if (access(runtime, R_OK) == 0)
-        return runtime;
+        return runtime_is_ours(p, lib_dir, runtime) ? runtime : NULL;
     const char *arch = processor_foreign(p);
     diag_error(p->module->diag, (Span){0}, 542, "%s is missing", runtime);
     diag_help(p->module->diag,
@@ -167,7 +167,7 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
                           "-o",
                           to,
                           NULL};
-    return run_tool(p, argv, processor_cc_help(p));
+    return run_cc(p, argv);
 }
 
 bool cuda_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir,

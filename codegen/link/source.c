@@ -97,7 +97,7 @@ static bool fill(const Plan *p, KernelsFn *kernels, const char *lib_dir, const c
     const char *features = "", *runtime = processor_library(p, lib_dir, "libmgrt.a");
     if (p->device->target == TARGET_cuda)
         return fill_cuda(p, kernels, lib_dir, dir);
-    if (!library_is_there(p, runtime) ||
+    if (!library_is_there(p, runtime) || !runtime_is_ours(p, lib_dir, runtime) ||
         !kernels(p, KERNEL_assembly, arena_printf(a, "%s/kernels.s", dir), &features))
         return false;
     errno = 0;

@@ -76,16 +76,22 @@ static void count_narrow(LLVMDiagnosticInfoRef d, void *ctx)
     LLVMDisposeMessage(text);
 }
 
+/* The architectures of processor.h alone: a library that is linked from LLVM's archives has no
+ * others in it. */
 static void initialise(bool foreign)
 {
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     if (!foreign)
         return;
-    LLVMInitializeAllTargetInfos();
-    LLVMInitializeAllTargets();
-    LLVMInitializeAllTargetMCs();
-    LLVMInitializeAllAsmPrinters();
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
 }
 
 static LLVMTargetMachineRef target_machine(const Plan *p, const Processor *of, char **error)

@@ -1,6 +1,6 @@
 """The pages of docs/ and README.md as tests read them: blocks with what is said of them, headings, links.
 
-A block has a kind behind its ```: `sh` commands, `mg` a source, `mg part` a part of one, or `text`, `c`, `json`: not run. Comments right before a
+A block has a kind behind its ```: `sh` commands, `mg` a source, `mg part` a part of one, or `text`, `c`, `json`, `python`: not run. Comments right before a
 block say how it is tested:
 
     <!-- not run: WHY -->               sh: and text that shows commands
@@ -23,7 +23,7 @@ import subprocess
 
 from mgctest import SOURCE
 
-KINDS = {"sh", "mg", "mg part", "text", "c", "json"}
+KINDS = {"sh", "mg", "mg part", "text", "c", "json", "python"}
 SAYS = {"not run", "not checked", "setup", "run all but lines with", "exit", "in", "file", "around", "in the train block of", "beside"}
 
 

@@ -24,7 +24,7 @@
 # CHECK: PARAM(OF_embed, P_embed, MG_INIT_NORMAL, 0, 0.1),
 # CHECK: static const mg_action actions[] = {
 # CHECK: const mg_program mg_main = {
-# CHECK-NEXT: .abi = MG_ABI,
+# CHECK-NEXT: .abi = MG_ABI, .runtime = &MG_ABI_OBJECT,
 # CHECK-NEXT: .name = "line",
 dim hidden = 4, vocab = 8, seq = 3, batch = 2
 
