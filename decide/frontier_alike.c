@@ -1,9 +1,9 @@
 /* frontier_alike.c - what repeats keep for the backward part in a pipeline.
  *
- * All stages keep the same values, for all ranks run one text: the most that fits of what is worth
- * keeping, or else the least. Layers of several kinds are several loops, each of which keeps less
- * than before; so do layers before and behind the pipeline's, whose values wait for the backward
- * part of as many microbatches. */
+ * All stages keep the same values, for all ranks run one text: the default if it fits; else the
+ * fastest of what fits, from the most that does on; else the least. Layers of several kinds are
+ * several loops, each of which keeps less than before; so do layers before and behind the
+ * pipeline's, whose values wait for the backward part of as many microbatches. */
 #include "decide/frontier.h"
 
 #include <math.h>

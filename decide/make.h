@@ -47,10 +47,10 @@ struct PlanJob {
     void (*done)(void *ctx, const char *step, const PlanJob *j);
     void *ctx;
 
-    Plan *plan;           /* what `schedule` made, and the steps after it go on with */
-    const KeepPlan *kept; /* what decision `offload` found to be kept best; else NULL, ... */
-    bool kept_known;      /* ... which may be what it found */
-    const char *missing;  /* what decision `offload` found to lack, for people; NULL: nothing */
+    Plan *plan;             /* what `schedule` made, and the steps after it go on with */
+    const KeepPlan *kept;   /* what decision `offload` found to be kept best; else NULL, ... */
+    bool kept_known;        /* ... which may be what it found */
+    const char *missing;    /* what decision `offload` found to lack, for people; NULL: nothing */
     const Settled *settled; /* decisions that a whole way has made already; NULL: none */
     Settled *found;         /* what decisions find is noted there, in a; NULL: nowhere */
     bool fused;             /* decision `overlap` has made m what it is behind pass fuse */

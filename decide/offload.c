@@ -498,7 +498,8 @@ bool offload_choose(Module *m, const Device *d, Arena *a, OffloadFound *found)
     found->settled = NULL;
     if (s.to) {
         Arena *tmp = arena_new();
-        const Tried nothing = needed ? try_kept(m, d, found->kept) : try(m, d, &best, a, &found->kept);
+        const Tried nothing =
+            needed ? try_kept(m, d, found->kept) : try(m, d, &best, a, &found->kept);
         Tried least = nothing;
         best = search(&s, &least, a, &found->kept, tmp);
         fit = least.fits;

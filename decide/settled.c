@@ -67,9 +67,9 @@ static void of_logits(Layout *to, const Layout *from, Arena *a)
 }
 
 static Fields *const fields[STEP_count] = {
-    [STEP_ID_stages] = of_stages,       [STEP_ID_offload] = of_offload,
-    [STEP_ID_frontier] = of_frontier,   [STEP_ID_once] = of_once,
-    [STEP_ID_overlap] = of_overlap,     [STEP_ID_optimizer] = of_optimizer,
+    [STEP_ID_stages] = of_stages,     [STEP_ID_offload] = of_offload,
+    [STEP_ID_frontier] = of_frontier, [STEP_ID_once] = of_once,
+    [STEP_ID_overlap] = of_overlap,   [STEP_ID_optimizer] = of_optimizer,
     [STEP_ID_logits] = of_logits,
 };
 

@@ -164,7 +164,7 @@ void read_precision(Elab *e, const Node *value, Train *t)
 
 void check_precisions(Elab *e, const Node *setting, bool searched)
 {
-    bool seen[sizeof names / sizeof *names] = {false};
+    bool seen[sizeof mg_precisions / sizeof *mg_precisions] = {false};
     if (!searched) {
         fail(e, setting->at, 357,
              "a layout says nothing of precision: `layout auto` alone may say which are sought");
@@ -172,12 +172,12 @@ void check_precisions(Elab *e, const Node *setting, bool searched)
     }
     for (size_t i = 0; searched && i < setting->list.n; i++) {
         const Node *n = setting->list.data[i];
-        const int which = config_choice(e, n, "precision", names, 307);
+        const int which = config_choice(e, n, "precision", mg_precisions, 307);
         if (which >= 0 && n->kind != N_NAME)
-            fail(e, n->span, 357, "'%s' has arguments: a layout that is searched names it alone",
-                 names[which]);
+            fail(e, n->span, 357, "'%s' has arguments: a layout that is searched mg_precisions it alone",
+                 mg_precisions[which]);
         else if (which >= 0 && seen[which])
-            fail(e, n->span, 357, "precision '%s' is there twice", names[which]);
+            fail(e, n->span, 357, "precision '%s' is there twice", mg_precisions[which]);
         if (which >= 0)
             seen[which] = true;
     }

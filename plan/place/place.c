@@ -90,13 +90,11 @@ static int64_t slack(const Plan *p, int64_t bound)
     int64_t left =
         plan_budget(p->module, p->device) - outside_bytes(p) - p->persistent_bytes - bound;
     int64_t close = bound / 1000;
-    if (left < 0 && (p->rough || p->compared))
-        return INT64_MAX / 4;
     if (p->rough)
-        return left;
-    if (!p->module->layout.overlap || left < 0)
+        return left < 0 ? INT64_MAX / 4 : left;
+    if (!p->module->layout.overlap || (left < 0 && !p->compared))
         return 0;
-    return left < close ? left : close;
+    return left >= 0 && left < close ? left : close;
 }
 
 static void place_program(Plan *p, Program *prog, int number, Arena *a)

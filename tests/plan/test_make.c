@@ -1,6 +1,6 @@
 /* The whole way as a table (decide/steps.def): what it says is what runs, from anywhere to
  * anywhere, and however it is cut the plan is the same. */
-#include "decide/make.h"
+#include "decide/settled.h"
 #include "plan/place/place.h"
 #include "tests/plan/sharded.h"
 
@@ -252,10 +252,86 @@ static void no_such_step(void **state)
     model_close(&t);
 }
 
+/* What the decisions of a whole way found is what they find when they are made: the plan is the
+ * same with it. */
+static void settled_ways(void **state)
+{
+    (void)state;
+    for (int l = 0; l < 2; l++) {
+        const bool small = l == 0; /* too little memory for what is kept by default */
+        Model t;
+        Way ran = {0};
+        Device d = device_of(1 << 30);
+        open_whole(&t, layouts[l]);
+        PlanJob job = job_of(&t, &d, &ran);
+        job.upto = "pairs";
+        assert_int_equal(plan_make(&job), PASS_ok);
+        Module *before = module_copy(job.m, NULL, t.m->diag, t.a);
+        Module *again = module_copy(job.m, NULL, t.m->diag, t.a);
+        job.done = NULL;
+        job.after = "pairs";
+        job.upto = "timeline";
+        if (small) {
+            PlanJob with = job;
+            with.m = module_copy(before, NULL, t.m->diag, t.a);
+            assert_int_equal(plan_make(&with), PASS_ok);
+            d.memory = plan_bytes(with.plan) * 19 / 20;
+        }
+        WholeWay way;
+        whole_ways(before, &d, "pairs", &before->layout, 1, t.a, &way);
+        assert_non_null(way.settled);
+        for (int row = STEP_ID_stages; row <= STEP_ID_logits; row++)
+            assert_int_equal(way.settled->rows >> row & 1, step_info[row].decides);
+        assert_int_equal(!small, !way.settled->as.plan);
+        PlanJob taken = job;
+        taken.m = again;
+        taken.settled = settled_copy(way.settled, t.a);
+        assert_non_null(taken.settled);
+        assert_int_equal(plan_make(&job), PASS_ok);
+        assert_int_equal(plan_make(&taken), PASS_ok);
+        const Made x = made(job.plan), y = made(taken.plan);
+        assert_true(x.bytes == y.bytes && x.train == y.train && x.eval == y.eval &&
+                    x.actions == y.actions);
+        model_close(&t);
+    }
+}
+
+/* Notes survive as bytes, whole or not at all. */
+static void notes_as_bytes(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    int64_t layers[] = {3, 1, 4};
+    Value ahead[] = {15, 9};
+    Settled s = {.rows = 1u << STEP_ID_stages | 1u << STEP_ID_overlap, .as = {.overlap = true}};
+    s.as.pipeline.layers.data = layers;
+    s.as.pipeline.layers.n = 3;
+    s.as.ahead.data = ahead;
+    s.as.ahead.n = 2;
+    char *bytes;
+    size_t n;
+    FILE *out = open_memstream(&bytes, &n);
+    settled_write(out, &s);
+    fclose(out);
+    for (size_t k = 0; k < n; k++)
+        assert_null(settled_read(bytes, k, a));
+    const Settled *r = settled_read(bytes, n, a);
+    assert_non_null(r);
+    assert_true(r->rows == s.rows && r->as.overlap && !r->as.plan);
+    assert_int_equal(r->as.pipeline.layers.n, 3);
+    assert_memory_equal(r->as.pipeline.layers.data, layers, sizeof layers);
+    assert_int_equal(r->as.ahead.n, 2);
+    assert_memory_equal(r->as.ahead.data, ahead, sizeof ahead);
+    free(bytes);
+    arena_free(a);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows),      cmocka_unit_test(in_order),
-                                       cmocka_unit_test(in_two),    cmocka_unit_test(too_large),
-                                       cmocka_unit_test(one_price), cmocka_unit_test(no_such_step)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows),         cmocka_unit_test(in_order),
+        cmocka_unit_test(in_two),       cmocka_unit_test(too_large),
+        cmocka_unit_test(one_price),    cmocka_unit_test(no_such_step),
+        cmocka_unit_test(settled_ways), cmocka_unit_test(notes_as_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
