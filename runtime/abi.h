@@ -249,9 +249,8 @@ typedef struct mg_program {
     const struct mg_collectives *collectives;
     int ngroups;
     uint32_t groups[MG_GROUPS_MAX];
-    uint64_t by_copies; /* bit k: groups[k] has collectives by copies */
-    int64_t piece;      /* ... of so many bytes at most; 0: the program has none */
-    uint64_t small;     /* bit k: groups[k] has small collectives, and a communicator for them */
+    uint64_t small, by_copies; /* bit k: groups[k] has small collectives; by copies */
+    int64_t piece;             /* ... of so many bytes at most; 0: the program has none */
     mg_stages stages;
     mg_saving saving;
     const mg_outside *outside;
@@ -484,7 +483,7 @@ typedef enum mg_comm_kind { MG_COLLECTIVES(MG_KIND) } mg_comm_kind;
 typedef struct mg_comm_desc {
     mg_comm_kind kind;
     mg_dtype dtype;
-    bool max;      /* all_reduce: the maximum */
+    bool max, small; /* all_reduce: the maximum; of a GPU, in mg_program.small's communicator */
     bool tree;     /* sums: not in rank order, but of neighbours first, then of those pairs, ... */
     bool zigzag;   /* reduce_scatter, all_gather, shard */
     uint32_t axes; /* bit k: axis k of mg_program.axes */
@@ -492,8 +491,6 @@ typedef struct mg_comm_desc {
     int root;      /* broadcast */
     int64_t piece; /* of a GPU: it is made by copies through the memory of the host that the ranks
                     * share, of so many bytes at most; 0: by NCCL */
-    bool small;    /* of a GPU: of MG_SMALL_BYTES at most, with a communicator of its own, so that
-                    * it may run beside a longer one of any axes (mg_program.small) */
 } mg_comm_desc;
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work);
 

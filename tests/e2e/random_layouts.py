@@ -111,7 +111,7 @@ def draw(r, dims, ranks=(2, 4, 4), stages=0.15):
     return n, [f"mesh {', '.join(f'{a} = {size}' for a, size in mesh.items())}", *lines]
 
 
-# What a layout may ask for, and the line that does. What is said of ranks of a device, or chosen by plans, is in no line.
+# Ways that a layout may ask for, and the line that does. Those that plans choose are in no line.
 WAYS = {"sequences on ranks": r"^batch ->", "a dim on two axes": r"^(?!mesh|state)\w.*-> [^,(]+(\([^)]*\))?, \w",
         "state in parts": r"^state ->", "state and gradients in parts": r"^state, grads ->",
         "state, gradients and parameters in parts": r"^state, grads, params ->", "three ranks on an axis": r"^mesh .*= 3", "a padded dim": r"^pad ",

@@ -211,7 +211,7 @@ static bool plan_it(Follow *f)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* What one rank makes of a bound depends on the layout. */
+/* One rank drops rows of a bound as the layout has it. */
 static bool open_bound(Drawn *d)
 {
     Model t;

@@ -18,7 +18,7 @@ const char *const way_says[WAY_count] = {
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* What a model can have. */
+/* Things that a model can have. */
 enum { ANY, ATTENDS = 1, SCANS = 2, LAYERS = 4, SLOTS = 8, ROWS = 16, PARTS = 32, PADS = 64 };
 
 typedef struct Source {

@@ -9,7 +9,7 @@
 
 #include "tests/plan/sharded.h"
 
-/* What a model has to have, and in what it is computed (PRECISIONS: any), for a way; as
+/* Ways: what a model has to have, and in what it is computed (PRECISIONS: any); as
  * random_layout.c has them. */
 #define WAYS(W)                                                                                    \
     W(batch, ANY, PRECISIONS, "sequences on ranks")                                                \

@@ -120,12 +120,13 @@ static double waits_of(const Made *x)
     const Program *g = x->p->train;
     double all = 0;
     for (size_t i = 0; i < g->actions.n; i++)
-        all += g->actions.data[i].around >= 0 ? g->actions.data[i].exposed * g->actions.data[i].times
-                                              : 0;
+        all += g->actions.data[i].around >= 0
+                   ? g->actions.data[i].exposed * g->actions.data[i].times
+                   : 0;
     return all;
 }
 
-/* What is waited for is that of the order that runs: less than one after the other, and in each
+/* Waits are those of the order that runs: less than one after the other, and in each
  * layer of all pairs no more than its own order has, if the share of F in pairs is taken of it. */
 static void waits(void **state)
 {

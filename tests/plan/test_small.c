@@ -207,7 +207,7 @@ static void each_wait(const Plan *p, Program *g, size_t i, Planted *n)
     }
 }
 
-/* What is small is so in all that makes it so, and nothing else is. */
+/* Small ones are so in all that makes them so, and nothing else is. */
 static void each_kind(const Plan *p, Program *g, size_t i, Planted *n)
 {
     Action *a = &g->actions.data[i];
