@@ -139,7 +139,7 @@ def main():
     build = os.path.abspath(words[0] if words else os.path.join(ROOT, "build"))
     mgc = os.path.join(build, "mgc")
     env = run(mgc, "env")
-    print("```\n" + re.sub(r"(?m)^home.*\n", "", env) + "```\n\n### Against PyTorch\n")
+    print("```text\n" + re.sub(r"(?m)^home.*\n", "", env) + "```\n\n### Against PyTorch\n")
     parity_table(build)
     print("\n### Compiling\n")
     compile_table(mgc)

@@ -7,13 +7,13 @@ import re
 import subprocess
 
 import mgctest
+import pages
 from mgctest import BUILD, FULL, SOURCE
 
 
 class Finetune(mgctest.Case):
     def test_page(self):
-        with open(os.path.join(SOURCE, "docs", "finetune.md"), encoding="utf-8") as f:
-            blocks = re.findall(r"^```sh\n(.*?)^```", f.read(), re.M | re.S)
+        blocks = [b.text for b in pages.blocks("docs/finetune.md") if b.kind == "sh" and "not run" not in b.says]
         self.assertGreater(len(blocks), 3)
         script = "set -eu\n" + "".join(blocks).replace("build/mgc ", os.path.join(BUILD, "mgc") + " ").replace(
             "examples/", os.path.join(SOURCE, "examples") + "/")

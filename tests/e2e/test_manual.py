@@ -217,7 +217,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
             self.assertEqual(self.run_program(*tmux, "send-keys", *what).returncode, 0)
 
         def tab(line, *words):
-            keys("C-c")
+            keys("C-u")  # not C-c, which takes with it what is typed right behind
             keys("C-l")
             wait("an empty screen", lambda screen: screen.strip() == ">")
             keys("-l", line)
