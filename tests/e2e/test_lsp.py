@@ -327,6 +327,29 @@ block outer(x[n]) {
         self.assertEqual(self.renamed("scaled(x, over n, by", "made"), text.replace("scaled", "made"))
         self.assertEqual(self.renamed("d, by = 1", "e"), text.replace("over d", "over e"))
 
+    def test_rename_of_settings(self):
+        text = """setting 0 <= rho < 1
+
+optimizer _heavy(rho = 0.9, centered = 0) {
+    state m
+    state v where centered != 0
+    m = rho * m + g
+    p = p - lr * m * (1 - centered)
+}
+
+train {
+    optimizer _heavy(rho = 0.5)
+}
+"""
+        self.e.replace(self.path, text)
+        self.assertEqual(self.renamed("rho = 0.9", "r"), re.sub(r"\brho\b", "r", text))
+        self.assertEqual(self.renamed("centered != 0", "c"), text.replace("centered", "c"))
+        self.assertEqual(self.renamed("_heavy(rho = 0.5", "light"), text.replace("_heavy", "light"))
+        self.assertEqual(self.renamed("m = rho", "mean"), re.sub(r"\bm\b", "mean", text))
+        for found, why in (("p = p", "changes"), ("g\n", "no name")):
+            with self.assertRaisesRegex(RuntimeError, why):
+                self.renamed(found, "q")
+
     def labels(self, before, text=None):
         """What is offered behind a piece of a text."""
         text = text or LLAMA
