@@ -27,7 +27,7 @@ class Install(mgctest.Case):
         perhaps = {f"lib/mgc/{f}" for f in ("libmgrt_cuda.a", "nccl", "aarch64/libmgrt.a", "aarch64/libmgrt_cuda.a", "aarch64/nccl")}
         self.assertEqual(files - perhaps,
                          {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/libmgc_watch.so", "lib/mgc/include/abi.h", "lib/mgc/include/abi_types.h", "lib/mgc/include/launches.h", "lib/mgc/include/half.h", "lib/mgc/include/fp8.h", "lib/mgc/include/dynamic8.h", "lib/mgc/include/nf4.h",
-                          "lib/mgc/calibrate.mg", "lib/mgc/calibrate_scan.mg", "lib/mgc/report.html", "lib/mgc/board.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
+                          "lib/mgc/prelude.mg", "lib/mgc/calibrate.mg", "lib/mgc/calibrate_scan.mg", "lib/mgc/report.html", "lib/mgc/board.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
                           *("lib/mgc/" + os.path.relpath(os.path.join(d, f), mgctest.MODELS) for d, _, names in os.walk(os.path.join(mgctest.MODELS, "hf")) for f in names),
                           *(f"lib/mgc/cuda/{f}" for f in os.listdir(os.path.join(mgctest.SOURCE, "kernels/cuda")) if f != "instances_some.h")})
 
