@@ -187,6 +187,15 @@ class Diagnostics(Session):
         self.assertEqual(self.e.diagnostics(self.path)[0]["code"], "MG0658")
         with self.assertRaises(RuntimeError):
             self.e.ask("workspace/executeCommand", {"command": "mgc.option", "arguments": []})
+        # an option that mgc proposes is one that the document is planned with
+        self.e.ask("workspace/executeCommand", {"command": "mgc.without", "arguments": [uri_of(self.path)]})
+        self.e.replace(self.path, TINY.replace("dp = 1", "dp = 3").replace("recompute  auto", "recompute  auto\n    batch -> dp"))
+        wrong = [d for d in self.e.diagnostics(self.path, times=2) if d["severity"] == 1][0]
+        fixes = self.e.ask("textDocument/codeAction", self.here(range=wrong["range"], context={"diagnostics": [wrong]}))
+        options = [f["command"] for f in fixes if "command" in f]
+        self.assertIn(f"plan with {options[0]['arguments'][1]}", [f["title"] for f in fixes])
+        self.e.ask("workspace/executeCommand", {"command": options[0]["command"], "arguments": options[0]["arguments"]})
+        self.assertEqual([d for d in self.e.diagnostics(self.path) if d["severity"] == 1], [])
         with Editor(MGC, ["--device", "h100"], options=["-D batch=8"]) as e:
             e.open(self.path, TINY)
             e.diagnostics(self.path)
