@@ -20,7 +20,7 @@ static Exit usage(Session *s, const char *form)
 
 /* Options that a command does not take are refused: only --check of fmt and those of a compile's
  * front for explain mean anything. */
-bool options_plain(const Options *o, bool compiles)
+static bool plain(const Options *o, bool compiles)
 {
     bool front = o->define.n || o->layout || o->device || o->precision || o->adapter ||
                  o->microbatch || o->recompute || o->offload || o->optimizer || o->overlap ||
@@ -34,10 +34,15 @@ bool options_plain(const Options *o, bool compiles)
            !o->elastic && (compiles || !front);
 }
 
+bool options_plain(const Options *o, bool compiles)
+{
+    return plain(o, compiles);
+}
+
 static Exit command_explain(Session *s)
 {
     const Options *o = s->o;
-    if (o->check || o->words.n < 1 || o->words.n > 2 || !options_plain(o, o->words.n == 2))
+    if (o->check || o->words.n < 1 || o->words.n > 2 || !plain(o, o->words.n == 2))
         return usage(s, "explain CODE, or explain F.mg NAME [-D NAME=VALUE] [--layout NAME]");
     return o->words.n == 1 ? explain_code(s, o->words.data[0])
                            : explain_name(s, o->words.data[0], o->words.data[1]);
@@ -48,7 +53,7 @@ static Exit command_explain(Session *s)
 static Exit command_fmt(Session *s)
 {
     const Options *o = s->o;
-    if (o->words.n != 1 || !options_plain(o, false))
+    if (o->words.n != 1 || !plain(o, false))
         return usage(s, "fmt [--check] F.mg");
     const char *path = o->words.data[0];
     uint32_t file = read_source(s, path);
@@ -82,8 +87,7 @@ static Exit command_fmt(Session *s)
 
 static Exit command_env(Session *s)
 {
-    return s->o->words.n || s->o->check || !options_plain(s->o, false) ? usage(s, "env")
-                                                                       : env_print(s);
+    return s->o->words.n || s->o->check || !plain(s->o, false) ? usage(s, "env") : env_print(s);
 }
 
 static Exit command_import(Session *s)
@@ -93,7 +97,7 @@ static Exit command_import(Session *s)
     rest.out = NULL;
     rest.packed = false;
     rest.objective = NULL;
-    if (o->words.n != 1 || o->check || (o->packed && o->objective) || !options_plain(&rest, false))
+    if (o->words.n != 1 || o->check || (o->packed && o->objective) || !plain(&rest, false))
         return usage(s, "import-hf [--packed | --objective NAME] DIR [-o F.mg]");
     return command_import_hf(s, o->words.data[0]);
 }
@@ -104,7 +108,7 @@ static bool plain_recipe(const Options *o)
     Options rest = *o;
     rest.out = rest.device = rest.ranks = NULL;
     rest.allow_missing = false;
-    return !o->check && options_plain(&rest, false);
+    return !o->check && plain(&rest, false);
 }
 
 static Exit command_deepspeed(Session *s)
@@ -127,7 +131,7 @@ static Exit command_merging(Session *s)
     const Options *o = s->o;
     Options rest = *o;
     rest.out = rest.base = rest.type = NULL;
-    return o->words.n < 1 || !o->base || !o->out || o->check || !options_plain(&rest, false)
+    return o->words.n < 1 || !o->base || !o->out || o->check || !plain(&rest, false)
                ? usage(s, "merge ADAPTER[=WEIGHT]... --base DIR [--type bf16|f32|f16] -o OUT")
                : command_merge(s);
 }
@@ -138,7 +142,7 @@ static Exit command_tokenize(Session *s)
     rest.out = rest.tokenizer = rest.json_key = rest.json_prompt = rest.eod = rest.format = NULL;
     rest.chat_template = rest.template_name = rest.train_on = rest.max_length = rest.too_long =
         NULL;
-    return s->o->check || !options_plain(&rest, false)
+    return s->o->check || !plain(&rest, false)
                ? usage(s, "tok --tokenizer tokenizer.json -o OUT FILE...")
                : command_tok(s);
 }
@@ -147,14 +151,14 @@ static Exit command_file(Session *s)
 {
     Options rest = *s->o;
     rest.out = rest.type = NULL;
-    return s->o->words.n != 1 || !s->o->out || s->o->check || !options_plain(&rest, false)
+    return s->o->words.n != 1 || !s->o->out || s->o->check || !plain(&rest, false)
                ? usage(s, "gguf DIR -o F.gguf [--type f32|f16|bf16|q8_0]")
                : command_gguf(s);
 }
 
 static Exit command_measured(Session *s)
 {
-    return s->o->words.n != 1 || s->o->check || !options_plain(s->o, false)
+    return s->o->words.n != 1 || s->o->check || !plain(s->o, false)
                ? usage(s, "report RUN/trace.json")
                : command_report(s, s->o->words.data[0]);
 }
@@ -167,7 +171,7 @@ static Exit command_measure(Session *s)
     rest.define.n = 0;
     if (source)
         rest.emit = NULL;
-    return s->o->words.n || s->o->check || !options_plain(&rest, false)
+    return s->o->words.n || s->o->check || !plain(&rest, false)
                ? usage(s, "calibrate [-o cpu.json]; or calibrate --device NAME [-D NAME=VALUE] "
                           "[-o gpu.json | --emit=source -o DIR]")
                : command_calibrate(s);
@@ -179,7 +183,7 @@ static Exit command_schedule(Session *s)
     rest.out = rest.ranks = rest.microbatches = rest.chunks = rest.group = rest.hidden = NULL;
     rest.comms = rest.grid = rest.schedule = rest.pairs = false;
     rest.costs.n = 0;
-    return s->o->words.n != 1 || s->o->check || !options_plain(&rest, false)
+    return s->o->words.n != 1 || s->o->check || !plain(&rest, false)
                ? usage(s, "pipeline KIND|FILE [--ranks=P] [--microbatches=M] [--chunks=V] "
                           "[--group=N] [--pairs] [--costs=[STAGE:]F,I,W[,SEND]] [--hidden=TIME] "
                           "[--comms|--grid|--schedule] "
@@ -191,9 +195,8 @@ static Exit command_watching(Session *s)
 {
     Options rest = *s->o;
     rest.once = false;
-    return !s->o->words.n || s->o->check || !options_plain(&rest, false)
-               ? usage(s, "watch RUN... [--once]")
-               : command_watch(s);
+    return !s->o->words.n || s->o->check || !plain(&rest, false) ? usage(s, "watch RUN... [--once]")
+                                                                 : command_watch(s);
 }
 
 static Exit command_boarding(Session *s)
@@ -202,7 +205,7 @@ static Exit command_boarding(Session *s)
     Options rest = *o;
     rest.out = rest.serve = rest.bind = NULL;
     return !o->words.n || o->check || (o->out && o->serve) || (o->bind && !o->serve) ||
-                   !options_plain(&rest, false)
+                   !plain(&rest, false)
                ? usage(s, "board RUN... [-o page.html | --serve[=PORT] [--bind ADDRESS]]")
                : command_board(s);
 }
@@ -223,8 +226,7 @@ static bool plain_hosts(const Options *o)
 {
     Options rest = *o;
     rest.launch = NULL;
-    return o->words.n >= 1 && o->words.n <= (o->launch ? 1 : 2) && !o->check &&
-           options_plain(&rest, false);
+    return o->words.n >= 1 && o->words.n <= (o->launch ? 1 : 2) && !o->check && plain(&rest, false);
 }
 
 static Exit command_before(Session *s)
@@ -245,7 +247,7 @@ static Exit command_links(Session *s)
 
 static Exit command_serving(Session *s)
 {
-    return s->o->words.n || s->o->check || !options_plain(s->o, true)
+    return s->o->words.n || s->o->check || !plain(s->o, true)
                ? usage(s, "lsp [--device NAME] [--layout NAME] [-D NAME=VALUE]")
                : command_lsp(s);
 }

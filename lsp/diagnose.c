@@ -134,10 +134,12 @@ void publish(Server *s, Document *d)
 static json_t *action(Document *d, const json_t *fix, json_t *shown)
 {
     json_t *edits = json_array(), *command = NULL;
+    const char *added = NULL;
     const json_t *e;
     size_t i;
     json_array_foreach(json_object_get(fix, "edits"), i, e) {
         const char *option = text_of(e, "option");
+        added = added ? added : option;
         if (option)
             command = command ? command
                               : json_pack("{s:s, s:s, s:[s, s]}", "title", "plan with it",
@@ -148,9 +150,10 @@ static json_t *action(Document *d, const json_t *fix, json_t *shown)
                                                               (size_t)number_of(e, "end")),
                                                    "newText", json_object_get(e, "with")));
     }
-    json_t *a = json_pack("{s:o, s:s, s:[O], s:b}", "title",
-                          json_sprintf(command ? "plan with %s" : "%s", text_of(fix, "said")),
-                          "kind", "quickfix", "diagnostics", shown, "isPreferred", command == NULL);
+    json_t *a =
+        json_pack("{s:o, s:s, s:[O], s:b}", "title",
+                  json_sprintf(added ? "plan with %s" : "%s", added ? added : text_of(fix, "said")),
+                  "kind", "quickfix", "diagnostics", shown, "isPreferred", command == NULL);
     if (json_array_size(edits))
         json_object_set_new(a, "edit", json_pack("{s:{s:O}}", "changes", d->uri, edits));
     if (command)

@@ -97,10 +97,20 @@ static void declare(Walk *w, DeclKind kind, const Node *owner, Name name, Span a
     occurs(w, at, name, d, true);
 }
 
+/* The setting that a rule reads by its name; -1: it has none of that name. */
+static int setting_of(const Walk *w, Name name)
+{
+    for (size_t i = 0; w->owner && w->owner->kind == N_OPTIMIZER && i < w->owner->list.n; i++)
+        if (w->owner->list.data[i]->name == name)
+            return find_in(w->x, SPACE_setting, NULL, name);
+    return -1;
+}
+
 /* A use; names that are nowhere declared are none. */
 static void use(Walk *w, DeclKind kind, Span at, Name name)
 {
-    const int d = index_find(w->x, kind, w->owner, name);
+    const int setting = setting_of(w, name);
+    const int d = setting >= 0 ? setting : index_find(w->x, kind, w->owner, name);
     if (d >= 0)
         occurs(w, at, name, d, false);
 }

@@ -187,6 +187,15 @@ class Diagnostics(Session):
         self.assertEqual(self.e.diagnostics(self.path)[0]["code"], "MG0658")
         with self.assertRaises(RuntimeError):
             self.e.ask("workspace/executeCommand", {"command": "mgc.option", "arguments": []})
+        # an option that mgc proposes is one that the document is planned with
+        self.e.ask("workspace/executeCommand", {"command": "mgc.without", "arguments": [uri_of(self.path)]})
+        self.e.replace(self.path, TINY.replace("dp = 1", "dp = 3").replace("recompute  auto", "recompute  auto\n    batch -> dp"))
+        wrong = [d for d in self.e.diagnostics(self.path, times=2) if d["severity"] == 1][0]
+        fixes = self.e.ask("textDocument/codeAction", self.here(range=wrong["range"], context={"diagnostics": [wrong]}))
+        options = [f["command"] for f in fixes if "command" in f]
+        self.assertIn(f"plan with {options[0]['arguments'][1]}", [f["title"] for f in fixes])
+        self.e.ask("workspace/executeCommand", {"command": options[0]["command"], "arguments": options[0]["arguments"]})
+        self.assertEqual([d for d in self.e.diagnostics(self.path) if d["severity"] == 1], [])
         with Editor(MGC, ["--device", "h100"], options=["-D batch=8"]) as e:
             e.open(self.path, TINY)
             e.diagnostics(self.path)
@@ -326,6 +335,29 @@ block outer(x[n]) {
         self.assertEqual(self.renamed("inner :", "one"), text.replace("inner", "one"))
         self.assertEqual(self.renamed("scaled(x, over n, by", "made"), text.replace("scaled", "made"))
         self.assertEqual(self.renamed("d, by = 1", "e"), text.replace("over d", "over e"))
+
+    def test_rename_of_settings(self):
+        text = """setting 0 <= rho < 1
+
+optimizer _heavy(rho = 0.9, centered = 0) {
+    state m
+    state v where centered != 0
+    m = rho * m + g
+    p = p - lr * m * (1 - centered)
+}
+
+train {
+    optimizer _heavy(rho = 0.5)
+}
+"""
+        self.e.replace(self.path, text)
+        self.assertEqual(self.renamed("rho = 0.9", "r"), re.sub(r"\brho\b", "r", text))
+        self.assertEqual(self.renamed("centered != 0", "c"), text.replace("centered", "c"))
+        self.assertEqual(self.renamed("_heavy(rho = 0.5", "light"), text.replace("_heavy", "light"))
+        self.assertEqual(self.renamed("m = rho", "mean"), re.sub(r"\bm\b", "mean", text))
+        for found, why in (("p = p", "changes"), ("g\n", "no name")):
+            with self.assertRaisesRegex(RuntimeError, why):
+                self.renamed(found, "q")
 
     def labels(self, before, text=None):
         """What is offered behind a piece of a text."""

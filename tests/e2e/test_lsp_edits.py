@@ -12,11 +12,14 @@ import tempfile
 import unittest
 
 from editor import Editor, edited, place, uri_of
-from mgctest import FULL, MGC, MODELS, TURN, some
+from mgctest import FULL, MGC, MODELS, SOURCE, TURN, some
 
 NAMES = ("llama_mini.mg", "mixtral_mini.mg", "gpt2_124m.mg", "deepseek_v3.mg", "whisper.mg", "mamba2.mg", "dit.mg", "llama3_405b.mg")
 RENAMED = ("llama_mini.mg", "mixtral_mini.mg", "mlp.mg", "vit.mg", "dit.mg", "llama_packed.mg", "llama_56m.mg", "clip.mg", "whisper.mg",
            "mamba2.mg")
+PARITY = os.path.join(SOURCE, "tests/parity")
+ZOO = [os.path.join(PARITY, "optimizers.mg"), *(os.path.join(PARITY, "zoo", name) for name in sorted(os.listdir(os.path.join(PARITY, "zoo")))
+                                                if name.endswith(".mg"))]
 EDITS = 1000 if FULL else 200
 PIECES = ["{", "}", "(", ")", "[", "]", ",", "->", "=", " over ", "dim ", "repeat layers {", "\n", "\"", "# ", "é", "\U0001d538", "x", "1e9",
           "layout {", "return ", "@", "optimizer ", "\t", "0" * 200, "((((((((", "x = x\n" * 50]
@@ -135,6 +138,31 @@ class Edits(unittest.TestCase):
                             f.write(edited(text, edits))
                         self.assertEqual(self.summary(path), before)
                 self.assertGreaterEqual(worked, 4)
+
+    def test_renamed_sources(self):
+        """A name by chance, of models with all that the language has, changed everywhere: no error comes or goes."""
+        def errors(path):
+            return sum(d["severity"] == 1 for d in e.diagnostics(path))
+        with Editor(os.environ.get("MGC_LSP", MGC)) as e:
+            worked = 0
+            for k, path in enumerate(some(ZOO, 12)):
+                rng = random.Random(TURN + k)
+                with open(path, encoding="utf-8") as f:
+                    text = f.read()
+                e.open(path, text)
+                before = errors(path)
+                for m in rng.sample(list(re.finditer(r"[A-Za-z_]\w*", text)), 8):
+                    answer = e.answer(e.request("textDocument/rename", {
+                        "textDocument": {"uri": uri_of(path)}, "position": place(text, m.start()), "newName": "other_name"}))
+                    if "error" in answer:
+                        continue
+                    worked += 1
+                    e.replace(path, edited(text, answer["result"]["changes"][uri_of(path)]))
+                    self.assertEqual(errors(path), before, (path, m.group(), TURN + k))
+                    e.replace(path, text)
+                    errors(path)
+                e.close(path)
+            self.assertGreater(worked, 10)
 
     def test_by_chance(self):
         names = some(NAMES, 4)
