@@ -164,10 +164,12 @@ static Exit write_device(Session *s, const HostRuns *c)
     Numbers n = numbers_of(c);
     double t = c->c->threads;
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, "
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, "
+        "s:f, "
         "s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i}",
-        "name", "cpu", "target", "host", "memory", "host", "threads", "host",
-        "flops_f32_per_thread", calibrate_digits(n.flops / t), "flops_f64_per_thread",
+        "name", "cpu", "target", "host", "known", "measured", "known_by",
+        "mgc calibrate, on this machine; its network is guessed", "memory", "host", "threads",
+        "host", "flops_f32_per_thread", calibrate_digits(n.flops / t), "flops_f64_per_thread",
         calibrate_digits(n.flops_f64 / t), "flops_tf32_per_thread", calibrate_digits(n.flops / t),
         "flops_bf16_per_thread", calibrate_digits(n.flops_bf16 / t), "flops_f16_per_thread",
         calibrate_digits(n.flops_f16 / t), "product_share", calibrate_digits(n.share),
@@ -181,9 +183,6 @@ static Exit write_device(Session *s, const HostRuns *c)
         1.0,
         /* A guess: the network between machines is not measured. Ten gigabits of Ethernet. */
         "node_ranks", 256, "node_bandwidth", 1.1e9, "node_seconds", 3e-5, "streams", 1);
-    json_object_set_new(o, "known", json_string("measured"));
-    json_object_set_new(o, "known_by",
-                        json_string("mgc calibrate, on this machine; its network is guessed"));
     calibrate_disk(o);
     Output out;
     Exit status = output_open(s, &out, s->o->out);

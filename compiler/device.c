@@ -336,10 +336,8 @@ static Wrong powered(Arena *a, const json_t *root, const Description *d)
 
 static Wrong evident(const Description *d)
 {
-    if (d->known && !d->known_by)
-        return (Wrong){"'known_by' is missing, where there is 'known'", NULL, -1};
-    if (!d->known && d->known_by)
-        return (Wrong){"'known' is missing, where there is 'known_by'", NULL, -1};
+    if (!d->known != !d->known_by)
+        return (Wrong){d->known ? "'known_by' is missing" : "'known' is missing", NULL, -1};
     if (d->known && strcmp(d->known, "measured") && strcmp(d->known, "calibrated") &&
         strcmp(d->known, "guessed"))
         return (Wrong){"is \"measured\", \"calibrated\" or \"guessed\"", "known", -1};

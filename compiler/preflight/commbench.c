@@ -63,6 +63,11 @@ static void note(Session *s, json_t *d, const json_t *report)
             s->arena, "%s%slinks by mgc commbench, %lld ranks on %zu hosts, %s", had ? had : "",
             had ? "; " : "", (long long)json_integer_value(json_object_get(report, "ranks")),
             json_array_size(json_object_get(report, "hosts")), day)));
+    if (json_object_get(d, "known")) /* what it rested on may be a guess of the network */
+        json_object_set_new(
+            d, "known_by",
+            json_string(arena_printf(s->arena, "the numbers of %s, but for its links",
+                                     s->o->device ? s->o->device : "cpus")));
 }
 
 static Exit write_description(Session *s, json_t *d)
