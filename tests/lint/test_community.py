@@ -118,7 +118,7 @@ class Community(unittest.TestCase):
         self.assertGreater(len(rooms), 12)
         for room in [*rooms, "models", "examples"]:
             self.assertIn(f"`{room}/", table)
-        for path in re.findall(r"`([a-z][\w/]*/)`", table):
+        for path in re.findall(r"`([a-z]\w*/[a-z][\w/]*/)`", table):
             self.assertTrue(os.path.isdir(os.path.join(SOURCE, path)), path)
 
     def test_notices(self):
