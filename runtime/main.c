@@ -26,8 +26,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const int MG_ABI_OBJECT = MG_ABI;
-
 static void check_abi(const mg_program *p)
 {
     if (p->abi != MG_ABI)

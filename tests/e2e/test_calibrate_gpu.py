@@ -33,7 +33,7 @@ class OnTheShim(mgctest.Case):
         for name in os.listdir(real):
             if name not in ("libmgrt_cuda.a", "nccl"):
                 os.symlink(os.path.join(real, name), os.path.join(home, name))
-        self.write("home/libmgrt_cuda.a", "")
+        os.symlink(os.path.join(real, "libmgrt.a"), os.path.join(home, "libmgrt_cuda.a"))  # of this ABI
         self.write("home/nccl", "")
         self.write("slow.json", json.dumps({**SLOW, **HOST}))
 

@@ -28,7 +28,7 @@ class Toolkit(mgctest.Case):
         for name in os.listdir(real):
             if name != "libmgrt_cuda.a":
                 os.symlink(os.path.join(real, name), os.path.join(home, name))
-        self.write("home/libmgrt_cuda.a", "")
+        os.symlink(os.path.join(real, "libmgrt.a"), os.path.join(home, "libmgrt_cuda.a"))  # of this ABI
 
     def links(self, said, *options, code=4):
         os.chmod(self.write("nvcc", FAKE.format(said=said)), 0o755)
