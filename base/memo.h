@@ -1,7 +1,7 @@
 /* memo.h - results of functions that depend on nothing but their arguments, remembered as long as
  * the program runs: by all its processes (base/parallel.h) for each other.
  *
- * What is remembered is a matter of time alone: whoever does not find a result computes the same.
+ * Memory saves time and changes no result: whoever does not find a result computes the same.
  * So no lock is needed, and it does no harm that nothing is remembered once there is no room. */
 #ifndef MGC_BASE_MEMO_H
 #define MGC_BASE_MEMO_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a result is a function of, as 128 bits: two that differ have the same by no chance that
+/* Arguments as 128 bits: two that differ have the same by no chance that
  * counts. */
 typedef struct Digest {
     uint64_t half[2];

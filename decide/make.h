@@ -18,7 +18,7 @@ typedef enum StepId {
 
 typedef struct PlanJob PlanJob;
 
-/* What decisions found; settled.h. */
+/* Notes of what decisions found; settled.h. */
 typedef struct Settled Settled;
 
 typedef struct StepInfo {

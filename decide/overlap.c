@@ -35,7 +35,7 @@ typedef struct Way {
     Module *assembled, *fused; /* behind those passes; NULL: they refuse it */
 } Way;
 
-/* What is tried, for whom. */
+/* Ways that are tried, and for whom. */
 typedef struct Tries {
     Module *m;
     const Device *d;

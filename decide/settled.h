@@ -37,7 +37,7 @@ Settled *settled_copy(const Settled *s, Arena *a);
 
 /* ---- whole.c --------------------------------------------------------------------------------- */
 
-/* What plan_onward says of a way. */
+/* A way, as plan_onward says it. */
 typedef struct WholeWay {
     double seconds;   /* of a step; INFINITY: it does not fit */
     Settled *settled; /* NULL: it does not fit */

@@ -207,7 +207,7 @@ static void each_alone(Fuse *f)
     fuse_prune(f);
 }
 
-/* Which instructions are one kernel. */
+/* Instructions that are one kernel come together. */
 static void cluster(Fuse *f)
 {
     each_alone(f);
@@ -229,7 +229,7 @@ static void fuse_region(Module *m, const Fn *fn, Region *r, Arena *tmp, FILE *wh
               .depth = depth_dims(m)};
     index_region(&f);
     fuse_find_delays(&f);
-    /* What is sent is not in the key, and what is not done again is not told. */
+    /* Delays of what is sent are not in the key; and decisions that are recalled are not told. */
     const bool known = !why && !f.delays;
     const Digest key = known ? fuse_key(&f) : (Digest){{0}};
     if (!known || !fuse_recall(&f, key)) {

@@ -33,7 +33,7 @@ static void put_dims(Key *k, const Dim *dims, int n)
     }
 }
 
-/* What a value is. */
+/* A value's type and where it lies. */
 static void put_kind(Key *k, Value v)
 {
     const Type *t = type_of(k->f->m, v);

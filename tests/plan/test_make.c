@@ -252,7 +252,7 @@ static void no_such_step(void **state)
     model_close(&t);
 }
 
-/* What the decisions of a whole way found is what they find when they are made: the plan is the
+/* Decisions of a whole way found what they find when they are made: the plan is the
  * same with it. */
 static void settled_ways(void **state)
 {

@@ -1,5 +1,5 @@
-/* What is remembered: found by its key alone, also by processes that were begun before it was kept;
- * and regions that are fused from memory are those that are fused. */
+/* Results are remembered: found by their keys alone, also by processes that were begun before it
+ * was kept; and regions that are fused from memory are those that are fused. */
 #include "base/memo.h"
 #include "passes/fuse/fuse.h"
 #include "tests/plan/planned.h"
