@@ -146,7 +146,8 @@ def search(mgc, text, options, ranks, enough, folder):
     step = step_of(mgc, text, options[:at] + options[at + 2:], found)
     if abs(step / float(best["whole_s"]) - 1) > 1e-6:
         raise RuntimeError(f"{text}: the text that is found takes {step} s, and the search said {best['whole_s']}")
-    below = sum(float(p["whole_s"]) < float(p["bound_s"]) * (1 - 1e-9) or int(p["whole_bytes"]) < float(p["bound_bytes"]) for p in whole)
+    offloaded = ", offload auto"  # whose bytes of the device have no bound
+    below = sum(float(p["whole_s"]) < float(p["bound_s"]) * (1 - 1e-9) or (offloaded not in p["layout"] and int(p["whole_bytes"]) < float(p["bound_bytes"])) for p in whole)
     made = [sum(float(p[k]) > 0 for p in every) for k in ("rough_s", "quick_s", "whole_s")]
     return [best["layout"], step, seconds, len(every), *made, below, int(code == 0)]
 
