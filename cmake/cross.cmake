@@ -12,6 +12,7 @@ if(MGC_AARCH64_CC AND NOT CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
       -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER}
     STEP_TARGETS configure # of which a package takes the libraries alone (packaging)
     BUILD_ALWAYS ON
+    STEP_TARGETS configure # for packaging/, which builds its libraries alone
     INSTALL_COMMAND ""
     TEST_COMMAND "")
   install(DIRECTORY ${MGC_LIB}/aarch64 DESTINATION lib/mgc)

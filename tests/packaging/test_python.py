@@ -114,6 +114,9 @@ class Compile(Case):
     def test_version(self):
         with open(os.path.join(SOURCE, "CMakeLists.txt"), encoding="utf-8") as f:
             self.assertIn(f"project(mgc VERSION {mgc.version()} ", f.read())
+        with open(os.path.join(SOURCE, "CHANGELOG.md"), encoding="utf-8") as f:
+            newest = next(line for line in f if line.startswith("## [") and "[Unreleased]" not in line)
+        self.assertIn(f"## [{mgc.version()}]", newest)
 
     def test_as_a_command(self):
         env = {**os.environ, "PYTHONPATH": os.path.join(SOURCE, "python")}
