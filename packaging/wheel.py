@@ -156,12 +156,13 @@ def main():
     for name in os.listdir(module):
         if name.endswith((".py", ".typed")):
             files[f"mgc/{name}"] = (read(os.path.join(module, name)), False)
-    files[f"{info}/licenses/copyright"] = (read(os.path.join(SOURCE, "packaging/copyright")), False)
+    for name in "packaging/copyright", "LICENSE", "THIRD_PARTY_NOTICES.md":
+        files[f"{info}/licenses/{os.path.basename(name)}"] = (read(os.path.join(SOURCE, name)), False)
     for package, file in licences(inside).items():
         files[f"{info}/licenses/{package}"] = (read(file), False)
     about = read(os.path.join(SOURCE, "packaging/wheel.md")).decode()
     files[f"{info}/METADATA"] = ((f"Metadata-Version: 2.1\nName: {NAME.replace('_', '-')}\nVersion: {given.version}\n"
-                                  "Summary: static dataflow compiler for training\nRequires-Python: >=3.9\n"
+                                  "Summary: static dataflow compiler for training\nLicense: Apache-2.0\nRequires-Python: >=3.9\n"
                                   "Provides-Extra: numpy\nRequires-Dist: numpy; extra == \"numpy\"\n"
                                   f"Description-Content-Type: text/markdown\n\n{about}").encode(), False)
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: mgc {given.version}\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(), False)

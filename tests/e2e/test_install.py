@@ -32,7 +32,7 @@ class Install(mgctest.Case):
         perhaps |= {f"lib/mgc/{f}" for f in ("libmgrt_cuda.a", "nccl", "aarch64/libmgrt.a", "aarch64/libmgrt_cuda.a", "aarch64/nccl")}
         self.assertEqual(files - perhaps, manual |
                          {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/libmgc_watch.so", "lib/mgc/include/abi.h", "lib/mgc/include/abi_types.h", "lib/mgc/include/launches.h", "lib/mgc/include/half.h", "lib/mgc/include/fp8.h", "lib/mgc/include/dynamic8.h", "lib/mgc/include/nf4.h",
-                          "lib/mgc/installed.txt", "share/doc/mgc/README.md", "share/doc/mgc/CHANGELOG.md", "share/doc/mgc/copyright", "lib/mgc/prelude.mg",
+                          "lib/mgc/installed.txt", "share/doc/mgc/README.md", "share/doc/mgc/CHANGELOG.md", "share/doc/mgc/LICENSE", "share/doc/mgc/THIRD_PARTY_NOTICES.md", "share/doc/mgc/copyright", "lib/mgc/prelude.mg",
                           *("share/mgc/models/" + m for m in mgctest.SHIPPED),
                           *("share/doc/mgc/docs/" + os.path.relpath(os.path.join(d, f), os.path.join(mgctest.SOURCE, "docs"))
                             for d, _, names in os.walk(os.path.join(mgctest.SOURCE, "docs")) for f in names if f.endswith((".md", ".png", ".svg"))),

@@ -137,7 +137,7 @@ static bool lay_out_all(Follow *f)
     if (far)
         compare_here(f, "levels");
     if (asks(f, WAY(ahead)))
-        overlap_choose(f->t.m, f->device);
+        overlap_choose(f->t.m, f->device, NULL);
     seen(f, WAY(ahead), f->t.m->layout.ahead.n > 0);
     const bool moved = changes(f, "levels", "levels", "prefetch_gathers");
     seen(f, WAY(buckets), moved);
