@@ -37,20 +37,18 @@ const char *mg_function_usage(const char *name, Arena *a);
 extern const char prelude_text[];
 
 /* Words of settings, beside those of words.h; each list has NULL behind its last. */
-#define MG_WORDS(name) extern const char *const name[]
-MG_WORDS(mg_train_settings);
-MG_WORDS(mg_devices);
-MG_WORDS(mg_quantities);
-MG_WORDS(mg_recomputes);
-MG_WORDS(mg_pipelines);
-MG_WORDS(mg_precisions);
-MG_WORDS(mg_precision_options);
-MG_WORDS(mg_adapters);
-MG_WORDS(mg_adapter_options);
-MG_WORDS(mg_levels);
-MG_WORDS(mg_optimizer_places);
-MG_WORDS(mg_update_times);
-#undef MG_WORDS
+extern const char *const mg_train_settings[];
+extern const char *const mg_devices[];
+extern const char *const mg_quantities[];
+extern const char *const mg_recomputes[];
+extern const char *const mg_pipelines[];
+extern const char *const mg_precisions[];
+extern const char *const mg_precision_options[];
+extern const char *const mg_adapters[];
+extern const char *const mg_adapter_options[];
+extern const char *const mg_levels[];
+extern const char *const mg_optimizer_places[];
+extern const char *const mg_update_times[];
 
 /* The nth schedule of the learning rate, and its nth argument; NULL behind the last. */
 const char *mg_schedule(size_t n);
