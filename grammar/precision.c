@@ -174,8 +174,7 @@ void check_precisions(Elab *e, const Node *setting, bool searched)
         const Node *n = setting->list.data[i];
         const int which = config_choice(e, n, "precision", mg_precisions, 307);
         if (which >= 0 && n->kind != N_NAME)
-            fail(e, n->span, 357,
-                 "'%s' has arguments: a layout that is searched mg_precisions it alone",
+            fail(e, n->span, 357, "'%s' has arguments: a layout that is searched names it alone",
                  mg_precisions[which]);
         else if (which >= 0 && seen[which])
             fail(e, n->span, 357, "precision '%s' is there twice", mg_precisions[which]);

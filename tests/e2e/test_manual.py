@@ -24,7 +24,8 @@ BASE = {
     "merge": ["gone", "--base=none", "-o", "x"], "tok": ["gone.txt", "--tokenizer=none.json", "-o", "x"], "gguf": ["gone", "-o", "x"],
     "report": ["gone.json"], "watch": ["gone"], "board": ["gone"], "pipeline": ["gone.csv"],
     "search": ["gone.mg", "--device=cpu", "--ranks=2"], "scale": ["gone.mg", "--device=cpu", "--ranks=2"],
-    "calibrate": ["--device=./gone.json"], "preflight": ["./gone"], "commbench": ["./gone"], "env": [],
+    "calibrate": ["--device=./gone.json"], "preflight": ["./gone"], "commbench": ["./gone"], "diff": ["gone.mg", "gone.mg"], "lsp": [],
+    "env": [],
 }
 # Options that a command takes only with others, or whose meaning depends on them: the words that stand in place of BASE's.
 WITH = {
