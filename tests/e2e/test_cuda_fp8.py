@@ -115,8 +115,8 @@ class CudaFp8(shim.Case):
 
     def test_small(self):
         """The largest numbers have a stream and communicators of their own, beside what is sent to experts and in pairs of a pipeline: the
-        same bits in any order of the streams, and the numbers of a program in which each collective is waited for (whose norm adds up
-        kernels of other cuts). Of one plan with that stream and without plan_small compares bits."""
+        numbers of any order of the streams, and of a program in which each collective is waited for, but for the order in which NCCL
+        adds up gradients. Of one plan with that stream and without plan_small compares bits."""
         self.text(6000)
         source = self.source("mixtral_small.mg", "fp8", "m")
         cases = (("ep = 2, tp = 2", ("experts -> ep", "kv_heads, ffn, vocab -> tp", "seq -> tp")),
@@ -133,8 +133,8 @@ class CudaFp8(shim.Case):
                     text = self.read("program.c")
                     self.assertEqual((b".small = true" in text, b"mg_stream(r, 7);" in text, re.search(rb"\.small = [1-9]", text) is not None), (overlap,) * 3)
                     runs += [self.losses("./gpu", "--steps", 3, SHIM_GPUS="8", seed=seed) for seed in ((1, TURN + 2) if overlap else (1,))]
-                self.assertEqual(runs[0], runs[1])
-                self.near(runs[2], runs[0], 1e-9)
+                for other in runs[1:]:
+                    self.near(other, runs[0], 1e-9)
 
     def test_tiles(self):
         """Scales of tiles: as far apart as with those of tensors. A term is rounded elsewhere than in the processor's emulation."""
