@@ -163,7 +163,7 @@ class Runs(Case):
     def test_stop(self):
         """It saves, and the rest can be resumed."""
         train = self.program()
-        with train.run(data="text", steps=10**8, log_every=50) as run:
+        with train.run(data="text", steps=10**8, log_every=50, save_every=10**7) as run:
             for line in run:
                 if "loss" in line:
                     break
