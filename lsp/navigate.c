@@ -40,6 +40,12 @@ json_t *definition(Server *s, Document *d, const json_t *params, Refusal *r)
     return location_json(d, at.begin, at.end);
 }
 
+/* Is it the name at the cursor, by its declaration or, where it has none here, by its letters? */
+static bool is_same(const Occurrence *each, const Occurrence *o)
+{
+    return each->decl == o->decl && (o->decl >= 0 || each->name == o->name);
+}
+
 json_t *references(Server *s, Document *d, const json_t *params, Refusal *r)
 {
     (void)s;
@@ -52,9 +58,8 @@ json_t *references(Server *s, Document *d, const json_t *params, Refusal *r)
     const Index *x = document_index(d);
     for (size_t i = 0; o && i < x->occurrences.n; i++) {
         const Occurrence *each = &x->occurrences.data[i];
-        const bool same = each->decl == o->decl && (o->decl >= 0 || each->name == o->name);
         const bool first = o->decl >= 0 && each->at.begin == x->decls.data[o->decl].at.begin;
-        if (same && (declared || !first))
+        if (is_same(each, o) && (declared || !first))
             json_array_append_new(all, location_json(d, each->at.begin, each->at.end));
     }
     return all;
@@ -71,7 +76,7 @@ json_t *highlights(Server *s, Document *d, const json_t *params, Refusal *r)
     const Index *x = document_index(d);
     for (size_t i = 0; o && i < x->occurrences.n; i++) {
         const Occurrence *each = &x->occurrences.data[i];
-        if (each->decl == o->decl && (o->decl >= 0 || each->name == o->name))
+        if (is_same(each, o))
             json_array_append_new(all, json_pack("{s:o, s:i}", "range",
                                                  range_json(d, each->at.begin, each->at.end),
                                                  "kind", each->write ? WRITE : READ));

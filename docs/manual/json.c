@@ -20,24 +20,26 @@ static void key(FILE *out, const char *name, const char *value)
     text(out, value);
 }
 
+/* An object of a list, whose values lie behind their names. */
+static void object(FILE *out, bool first, const char *const *pair, size_t n)
+{
+    fputs(first ? "\n{" : ",\n{", out);
+    for (size_t k = 0; k < n; k++) {
+        fputs(k ? ", " : "", out);
+        key(out, pair[2 * k], pair[2 * k + 1]);
+    }
+}
+
 static void entries(FILE *out, const char *name, const Entry *e, size_t n)
 {
     static const char *const values[] = {"needs", "maybe", "flag"};
     fprintf(out, "\"%s\": [", name);
     for (size_t i = 0; i < n; i++) {
         const char letter[2] = {e[i].letter, 0};
-        fputs(i ? ",\n{" : "\n{", out);
-        key(out, "group", e[i].group);
-        fputs(", ", out);
-        key(out, "name", e[i].name);
-        fputs(", ", out);
-        key(out, "letter", letter);
-        fputs(", ", out);
-        key(out, "argument", e[i].argument);
-        fputs(", ", out);
-        key(out, "help", e[i].help);
-        fputs(", ", out);
-        key(out, "value", values[e[i].value]);
+        const char *const pairs[] = {"group",  e[i].group, "name",     e[i].name,
+                                     "letter", letter,     "argument", e[i].argument,
+                                     "help",   e[i].help,  "value",    values[e[i].value]};
+        object(out, !i, pairs, 6);
         fprintf(out, ", \"repeats\": %s}", e[i].repeats ? "true" : "false");
     }
     fputs("],\n", out);
@@ -47,12 +49,8 @@ static void notes(FILE *out, const char *name, const Note *n, size_t count, cons
 {
     fprintf(out, "\"%s\": [", name);
     for (size_t i = 0; i < count; i++) {
-        fputs(i ? ",\n{" : "\n{", out);
-        key(out, "of", n[i].of);
-        fputs(", ", out);
-        key(out, "name", n[i].name);
-        fputs(", ", out);
-        key(out, "text", n[i].text);
+        const char *const pairs[] = {"of", n[i].of, "name", n[i].name, "text", n[i].text};
+        object(out, !i, pairs, 3);
         fputc('}', out);
     }
     fprintf(out, "]%s\n", end);
@@ -65,12 +63,9 @@ bool write_tables(FILE *out)
     entries(out, "train", train_options, train_option_count);
     fputs("\"commands\": [", out);
     for (size_t i = 0; i < form_count; i++) {
-        fputs(i ? ",\n{" : "\n{", out);
-        key(out, "name", forms[i].name);
-        fputs(", ", out);
-        key(out, "arguments", forms[i].arguments);
-        fputs(", ", out);
-        key(out, "help", forms[i].help);
+        const char *const pairs[] = {"name", forms[i].name, "arguments", forms[i].arguments,
+                                     "help", forms[i].help};
+        object(out, !i, pairs, 3);
         fputc('}', out);
     }
     fputs("],\n\"takes\": {", out);
