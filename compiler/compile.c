@@ -425,7 +425,7 @@ static Exit check_precision(Session *s, const Compiled *c, const char *after)
         return EXIT_done;
     if (gpu && (why = lacks_products(s, t, d))) {
         const char *scales =
-            tiles ? arena_printf(s->arena, " (scales = %s)", scales_names[t->fp8_scales]) : "";
+            tiles ? arena_printf(s->arena, "(scales = %s)", scales_names[t->fp8_scales]) : "";
         const char *instead = d->flops_fp8 > 0 ? "fp8" : "bf16";
         diag_error(s->diag, option ? (Span){0} : t->precision_span, 311,
                    "precision fp8%s on %s, %s", scales, d->name, why);

@@ -220,6 +220,14 @@ Sym *find_local(const Frame *f, Name name)
     return f ? map_find(&f->syms, name) : NULL;
 }
 
+bool was_refused(const Frame *f, Name name)
+{
+    for (size_t i = 0; f && i < f->refused.n; i++)
+        if (f->refused.data[i] == name)
+            return true;
+    return false;
+}
+
 Sym *lookup(Elab *e, Name name)
 {
     Sym *s = find_local(e->frame, name);
@@ -292,6 +300,8 @@ Sym *declare(Elab *e, SymKind kind, Name name, Span at)
         if (old->span.file)
             note(e, old->span, "declared here");
         help(e, "dims, axes, constants, parameters and values share one namespace: choose another");
+        if (inside)
+            vec_push(e->arena, &e->frame->refused, name);
         return NULL;
     }
     Sym *s = NEW(e->arena, Sym);

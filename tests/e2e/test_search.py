@@ -203,7 +203,7 @@ class Search(mgctest.Case):
         self.assertGreater(json.loads(slow.out)["step_ms"], found)
         self.refused("MG0591", "m.mg", "--check", "--precision", "fp8", exit_code=1, said="--precision fp8, and the layout allows f32, bf16")
         for line, said in (("bf16, fp7", "there is no precision 'fp7'"), ("bf16, bf16", "precision 'bf16' is there twice"),
-                           ("bf16 (master = bf16)", "'bf16' has arguments")):
+                           ("bf16(master = bf16)", "'bf16' has arguments")):
             self.write("m.mg", MODEL + layout + line + "\n}\n")
             self.refused(said, "m.mg", "--check", exit_code=1, said="    precision " + line)
         self.write("m.mg", MODEL + layout.replace("auto", "two") + "bf16\n}\n")
