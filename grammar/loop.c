@@ -172,6 +172,9 @@ static bool check_iterations(Elab *e, const Node *n, const Loop *loop)
                  "iterations`",
                  (long long)loop->dim.size);
     }
+    if (!n->a)
+        help(e, "the part of an iteration: `repeat %s at l`, and in it `x[%s = l]`",
+             text(e, loop->dim.name), text(e, loop->dim.name));
     return false;
 }
 
