@@ -255,6 +255,38 @@ static void suggest_symbol(Elab *e, Name name, SymKind kind, bool any)
     suggest(e, text(e, name), near.data, near.n);
 }
 
+/* Where statements, or those of the repeats around the use, first give its name to something behind it. */
+static const Node *given_later(const NodeList *statements, const Node *use)
+{
+    for (size_t i = 0; i < statements->n; i++) {
+        const Node *s = statements->data[i], *found = NULL;
+        if (s->kind == N_DIMS || s->kind == N_SEVERAL)
+            found = given_later(&s->list, use);
+        else if (s->kind == N_REPEAT || s->kind == N_SCAN)
+            found = s->span.end > use->at.begin && s->span.begin < use->at.begin
+                        ? given_later(&s->more, use)
+                        : NULL;
+        else if (s->name == use->name && s->at.begin > use->at.begin)
+            found = s;
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+/* A body is read from top to bottom. */
+static bool note_later(Elab *e, const Node *n)
+{
+    const Node *body = e->frame ? e->frame->block : NULL;
+    const Node *s = body && !e->quiet && body->span.file == n->at.file ? given_later(&body->more, n) : NULL;
+    if (!s)
+        return false;
+    note(e, s->at, "it has this name only from here on");
+    help(e, "a body is read from top to bottom: put what gives '%s' before what reads it",
+         text(e, n->name));
+    return true;
+}
+
 Sym *lookup_or_fail(Elab *e, const Node *n)
 {
     Sym *s = lookup(e, n->name);
@@ -270,7 +302,7 @@ Sym *lookup_or_fail(Elab *e, const Node *n)
              text(e, n->name));
     } else if (map_find(&e->blocks, n->name)) {
         help(e, "'%s' is a block: write `%s(...)`", text(e, n->name), text(e, n->name));
-    } else {
+    } else if (!note_later(e, n)) {
         suggest_symbol(e, n->name, SYM_VALUE, true);
     }
     return NULL;
@@ -439,7 +471,8 @@ static bool resolve_into(Elab *e, const Node *n, DimList *out)
         if (e->rule)
             help(e, "rows and cols are a matrix's: `select(matrix, ..., ...)` chooses by the "
                     "parameter");
-        suggest_symbol(e, n->name, SYM_DIM, false);
+        if (!note_later(e, n))
+            suggest_symbol(e, n->name, SYM_DIM, false);
         return false;
     }
     if (s->kind != SYM_DIM) {
