@@ -269,7 +269,7 @@ static void wait_for_facts(Document *d, const Method *m, json_t *id, const json_
 static void run(Server *s, const Method *m, json_t *id, const json_t *params)
 {
     /* Seconds that a request waits for facts: longer where nothing is known of an earlier text. */
-    static const double patience = 0.04, first = 1;
+    static const double patience = 0.025, first = 1;
     Refusal r = {0};
     json_t *result = NULL;
     Document *d = m->document ? document_of(s, params, &r) : NULL;
