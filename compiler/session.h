@@ -102,8 +102,6 @@ Exit command_lsp(Session *s);
 
 /* subcommands.c */
 Exit command_run(Session *s);
-/* Is nothing given but options of a compile's front (compiles), or nothing at all? */
-bool options_plain(const Options *o, bool compiles);
 
 /* trace.c: the predicted timeline of one training step, as Chrome's trace JSON. */
 void trace_print(const Plan *p, FILE *out);
