@@ -163,8 +163,9 @@ double bound_seconds(const Basis *b, const Point *p, int64_t microbatches)
  * have no room. */
 static double with_less_kept(double lacks, double kept)
 {
-    const double FORWARD = 0.3; /* of a step, which is computed again if nothing is kept */
-    return lacks > 0 && kept > 0 ? 1 + FORWARD * fmin(1, lacks / kept) : 1;
+    const double FORWARD = 0.3, /* of a step, which is computed again if nothing is kept */
+        CHEAP_FIRST = 1.5;
+    return lacks > 0 && kept > 0 ? 1 + FORWARD * pow(fmin(1, lacks / kept), CHEAP_FIRST) : 1;
 }
 
 double expected_seconds(const Basis *b, const Tried *rough)

@@ -7,8 +7,9 @@
  * the most promising of those planned so far quickly, and the most promising of these as a whole,
  * so there is a best after one round, and a good one after three. It ends when all is planned, or
  * the rest is expected to be far slower, and those that a plan says are nearly as fast as the best
- * have the next better one. At last some that are slower, or no layouts at all, for want of memory
- * alone are tried with `offload auto`.
+ * have the next better one. Then the neighbours of the best are planned, whatever is expected of
+ * them, until none of them is better. At last some that are slower, or no layouts at all, for want
+ * of memory alone are tried with `offload auto`.
  *
  * Rounds are of one size whatever the number of processors, and nothing looks at a clock: what is
  * found depends on the input alone. */
@@ -316,19 +317,41 @@ static double fastest_of(const Search *s, TryDepth depth)
     return fastest;
 }
 
+/* Does a point differ from another in one step? In the ZeRO level and in the sequences at once, by
+ * a factor of two or less; or in the stages a rank and the schedule; or in positions along tp; or
+ * in the ranks of two axes, of which one has as many times more as the other has less. */
+static bool is_neighbour(const Point *p, const Point *q)
+{
+    int axes = 0;
+    for (int r = 0; r < ROLE_count; r++)
+        axes += p->size[r] != q->size[r];
+    const bool far = p->microbatch > 2 * q->microbatch || q->microbatch > 2 * p->microbatch;
+    const int steps = (p->zero != q->zero || p->microbatch != q->microbatch) +
+                      (p->schedule != q->schedule || p->chunks != q->chunks) +
+                      (p->sequence != q->sequence) + (axes > 0);
+    return p->offload == q->offload && steps == 1 && axes <= 2 && !far;
+}
+
+static bool is_around(const Search *s, const Candidate *c)
+{
+    return s->around >= 0 && is_neighbour(&s->all.data[s->around].point, &c->point);
+}
+
 /* How far above the fastest a candidate may be expected to be, and yet have a plan of a depth.
  * Rough: the further, the fewer plans there are of its family. Quick: where enough quick plans
  * say what such plans save at most, a little more than that. */
 static double reach(const Search *s, const Known *known, TryDepth depth, const Candidate *c)
 {
     enum { TELLING = 8 };
-    const double MORE = 1.02, UNSEEN = 1.6, FEW = 0.2;
+    const double MORE = 1.02, UNSEEN = 1.6, FEW = 0.2, AROUND[] = {INFINITY, 1.3, 1.02};
     const Depth *d = &depths[depth];
     const Savings *v = &known->savings;
     const int k = kind_of(&c->point), room = c->tried[TRY_rough].fits;
     const int alike = known->correction.n[family(&c->point)];
     if (s->thorough)
         return d->thorough;
+    if (is_around(s, c))
+        return AROUND[depth];
     if (depth == TRY_rough)
         return alike ? d->far + FEW / alike : UNSEEN;
     if (depth != TRY_quick || c->point.offload || v->n[k][room] < TELLING)
@@ -345,10 +368,13 @@ static size_t worth(const Search *s, const Known *known, TryDepth depth, Ranked 
     size_t k = 0;
     if (s->exhaustive)
         return n;
-    for (size_t i = 0; i < n && (s->thorough || made + (int)k < most); i++)
-        if (made + (int)k < d->least ||
-            of[i].seconds <= reach(s, known, depth, &s->all.data[of[i].number]) * fastest)
+    for (size_t i = 0; i < n; i++) {
+        const Candidate *c = &s->all.data[of[i].number];
+        const bool may = s->thorough || made + (int)k < most || is_around(s, c);
+        if (may &&
+            (made + (int)k < d->least || of[i].seconds <= reach(s, known, depth, c) * fastest))
             of[k++] = of[i];
+    }
     return k;
 }
 
@@ -444,7 +470,7 @@ static bool add_offloaded(Search *s, Ranked *scratch)
 void search_run(Search *s)
 {
     const double begin = now();
-    s->best = -1;
+    s->best = s->around = -1;
     make_candidates(s);
     Ranked *scratch = NEW_ARRAY(s->arena, Ranked, s->all.n + OFFLOADED + 1);
     Known *known = NEW(s->arena, Known);
@@ -453,6 +479,10 @@ void search_run(Search *s)
         expect(s, known);
         prune(s);
         const size_t left = next_round(s, known, scratch, &r);
+        if (!r.n && s->around != s->best && !s->exhaustive && !s->thorough) {
+            s->around = s->best;
+            continue;
+        }
         if (!r.n && add_offloaded(s, scratch))
             continue;
         if (!r.n)
