@@ -134,7 +134,7 @@ static Exit search_one(Searching *first, Precisions *p, int64_t ranks, double to
     const Tried *best = &r.all.data[r.best].tried[TRY_whole];
     search_show(&r, "found", searching_device(q), stdout);
     if (tokens)
-        printf("%.4g tokens: %s\n", tokens,
+        printf("%s tokens: %s\n", scale_count(s->arena, tokens),
                scale_hours(tokens, (double)q->basis.tokens / best->seconds, ranks,
                            scale_joules(&q->one.device, best, ranks) / (double)q->basis.tokens,
                            s->arena));
