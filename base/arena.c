@@ -80,6 +80,12 @@ void *arena_array(Arena *a, size_t count, size_t size)
     return arena_alloc(a, bytes);
 }
 
+void *arena_copy(Arena *a, const void *data, size_t size)
+{
+    void *p = take(a, size);
+    return size ? memcpy(p, data, size) : p;
+}
+
 void *arena_grow(Arena *a, void *data, size_t n, size_t *cap, size_t item)
 {
     size_t want = *cap ? *cap * 2 : 8;
@@ -89,7 +95,6 @@ void *arena_grow(Arena *a, void *data, size_t n, size_t *cap, size_t item)
     char *p = take(a, bytes);
     if (n)
         memcpy(p, data, n * item);
-    memset(p + n * item, 0, bytes - n * item);
     *cap = want;
     return p;
 }

@@ -321,9 +321,9 @@ Frontier *frontier_open(const Module *m, const Device *d)
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-/* The problem without the kinds for which the level of what is kept has too little room, if all
- * iterations were of it. number: of each kind that is left, in f. */
-static KeepProblem with_room(const Frontier *f, int *number[KEEP_LOOPS], Arena *tmp)
+/* The problem without the kinds for which the level of what is kept has too little room, so many
+ * bytes, if all iterations were of it. number: of each kind that is left, in f. */
+static KeepProblem with_room(const Frontier *f, int64_t room, int *number[KEEP_LOOPS], Arena *tmp)
 {
     KeepProblem p = f->problem;
     for (int l = 0; l < p.loops; l++) {
@@ -332,7 +332,7 @@ static KeepProblem with_room(const Frontier *f, int *number[KEEP_LOOPS], Arena *
         p.kinds[l] = 0;
         for (int k = 0; k < f->problem.kinds[l]; k++) {
             const KeepKind *kind = &f->kind[l][k];
-            if (kind->far && kind->far * p.iterations[l] > f->room)
+            if (kind->far && kind->far * p.iterations[l] > room)
                 continue;
             number[l][p.kinds[l]] = k;
             p.kind[l][p.kinds[l]++] = *kind;
@@ -342,14 +342,14 @@ static KeepProblem with_room(const Frontier *f, int *number[KEEP_LOOPS], Arena *
 }
 
 /* limit: bytes beside what is persistent. */
-static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
+static bool choose_within(Frontier *f, int64_t limit, int64_t room, KeepChoice *c)
 {
     if (limit < f->outside)
         return false;
     Arena *tmp = arena_new();
     int *number[KEEP_LOOPS];
     f->problem.limit = limit;
-    const KeepProblem p = with_room(f, number, tmp);
+    const KeepProblem p = with_room(f, room, number, tmp);
     bool found = keep_choose(&p, c, tmp);
     for (int r = 0; found && r < c->n; r++)
         c->range[r].kind = number[c->range[r].loop][c->range[r].kind];
@@ -357,6 +357,19 @@ static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
     if (found)
         c->peak = larger(c->peak, f->outside);
     return found;
+}
+
+static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
+{
+    return choose_within(f, limit, f->room, c);
+}
+
+/* Seconds less than a choice takes, had the level of what is kept any room. */
+static double gain_of_room(Frontier *f, int64_t limit, const KeepChoice *c)
+{
+    KeepChoice any;
+    return f->offloads && choose_within(f, limit, INT64_MAX / 4, &any) ? c->seconds - any.seconds
+                                                                        : 0;
 }
 
 /* The choice with the least memory, to a thousandth of it, or a byte. */
@@ -465,6 +478,7 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     ask = ask ? ask : &nobody;
     ask->plan = NULL;
     ask->settled = NULL;
+    ask->gain = 0;
     KeepFit *fit = &ask->fit;
     if (m->layout.pipeline.axis)
         return frontier_alike(m, d, a, fit);
@@ -500,8 +514,10 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
         kept = frontier_kept(f, &c, a);
         bytes = bytes_with(m, d, kept, &persistent, NULL, ask);
         *fit = frontier_fit(d, bytes, budget, persistent);
-        if (bytes < 0 || bytes <= budget)
+        if (bytes < 0 || bytes <= budget) {
+            ask->gain = gain_of_room(f, limit, &c);
             break;
+        }
         limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);
     }
     frontier_close(f);

@@ -12,6 +12,12 @@
  * which that has no room, or might have room for more of what layers keep, is tried with what moves
  * once a step on the disk, state before masters, or with all.
  *
+ * A way of which what layers keep may leave is planned first with layers that keep no more than
+ * their input. How fast it can be at most follows, and most ways are not priced any further:
+ *   - computing nothing again saves what computing all again takes, and waits for it;
+ *   - with something on the disk the same layers are as fast as without, but for what keeping no
+ *     more than their input says, and for what more room would save them, by their prices.
+ *
  * A layout that says nothing offloads nothing of a program that fits, however much that computes
  * again: only for one that does not fit ways are tried. */
 #include "decide/offload.h"
@@ -69,6 +75,7 @@ typedef struct Tried {
     bool fits;
     double seconds, again;
     double least;   /* seconds where layers keep no more than their input; 0: that was not tried */
+    double gain;    /* seconds less, by prices, had the level of what is kept any room */
     int64_t always; /* bytes that no way to recompute changes: parameters, state and gradients */
     int64_t of[OFFLOAD_count];  /* of those, of each class; what is kept is not counted */
     int64_t bytes[LEVEL_count]; /* on each level */
@@ -81,15 +88,26 @@ typedef struct Needs {
     int64_t of[LEVEL_count];
 } Needs;
 
+/* A way on the nearest level, and how it came out. */
+typedef struct Known {
+    unsigned which;
+    Tried t;
+} Known;
+
 /* The ways that are tried, in order. */
 typedef struct Search {
     const Module *m;
     const Device *d;
-    int n, first; /* ways, and of those that are being planned the first */
+    int n, next; /* ways, and the first of those that are not planned yet */
     unsigned which[WAYS];
     Way way[WAYS];
+    Tried least[WAYS]; /* where layers keep no more than their input, of those where that leaves */
+    bool measured;     /* these are planned */
+    int number[WAYS];  /* those that are being planned */
+    int nknown;
+    Known known[CLASSES]; /* those that fit on the nearest level */
     int nfit;
-    unsigned fit[CLASSES]; /* those that fit on the nearest level, and would not with more there */
+    unsigned fit[CLASSES]; /* those that fit there, and would not be faster with more room */
     Level to, below; /* the nearest level, and the one below it; LEVEL_device: there is none */
     Needs nearest;   /* of all ways: the one that lacks least */
 } Search;
@@ -169,26 +187,27 @@ static Tried try_best(const Module *m, const Device *d, Arena *a, const KeepPlan
         *kept = frontier_nothing(m, a);
         ask.plan = NULL;
     }
-    const Tried t = ask.plan ? judged(ask.plan, m, d) : try_kept(m, d, *kept);
+    Tried t = ask.plan ? judged(ask.plan, m, d) : try_kept(m, d, *kept);
+    t.gain = ask.gain;
     arena_free(tmp);
     return t;
 }
 
-/* kept: what the backward part keeps best then, in a. Where what is kept leaves, nothing needs less
- * than to keep no more than each layer's input. */
+static Module *module_with(const Module *module, const Way *w, Arena *a)
+{
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
+    m->layout = with(module, w);
+    return m;
+}
+
+/* kept: what the backward part keeps best then, in a. */
 static Tried try(const Module *module, const Device *d, const Way *w, Arena *a,
                  const KeepPlan **kept)
 {
     Arena *tmp = arena_new();
-    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
-    m->layout = with(module, w);
-    const bool open = open_to_keep(m);
-    Tried least = {.fits = true}, t;
+    Module *m = module_with(module, w, tmp);
     *kept = NULL;
-    if (open && w->level[OFFLOAD_kept])
-        least = try_kept(m, d, frontier_nothing(m, tmp));
-    t = !least.fits ? least : open ? try_best(m, d, a, kept) : try_kept(m, d, NULL);
-    t.least = least.seconds;
+    const Tried t = open_to_keep(m) ? try_best(m, d, a, kept) : try_kept(m, d, NULL);
     arena_free(tmp);
     return t;
 }
@@ -198,7 +217,9 @@ static void try_way(void *ctx, int k, FILE *out)
     const Search *s = ctx;
     Arena *tmp = arena_new();
     const KeepPlan *kept;
-    const Tried t = try(s->m, s->d, &s->way[s->first + k], tmp, &kept);
+    const int n = s->number[k];
+    Tried t = try(s->m, s->d, &s->way[n], tmp, &kept);
+    t.least = s->least[n].seconds;
     fwrite(&t, sizeof t, 1, out);
     keep_write(out, kept, s->m->values.n);
     arena_free(tmp);
@@ -313,13 +334,47 @@ static bool enough(const Search *s, int n, const Tried *least)
     return least->fits && (last || least->again <= LITTLE * least->seconds);
 }
 
-/* As many of the next ways as are planned at once: the last one waits for what the others give. */
-static int at_once(const Search *s, int n)
+/* Where what is kept may leave, nothing needs less than to keep no more than each layer's input. */
+static void try_least(void *ctx, int k, FILE *out)
 {
-    int count = 1;
-    while (count < parallel_most() && n + count < s->n && s->which[n + count] & KEPT)
-        count++;
-    return count;
+    const Search *s = ctx;
+    Arena *tmp = arena_new();
+    Module *m = module_with(s->m, &s->way[s->number[k]], tmp);
+    const Tried t = try_kept(m, s->d, frontier_nothing(m, tmp));
+    fwrite(&t, sizeof t, 1, out);
+    arena_free(tmp);
+}
+
+/* That of all ways from the next one on. */
+static void measure_least(Search *s)
+{
+    Arena *tmp = arena_new();
+    Written w[WAYS];
+    int n = 0;
+    for (int k = s->next; k < s->n; k++)
+        if (s->which[k] & KEPT)
+            s->number[n++] = k;
+    parallel_map(n, try_least, s, tmp, w);
+    for (int k = 0; k < n; k++)
+        if (w[k].n == sizeof *s->least)
+            memcpy(&s->least[s->number[k]], w[k].bytes, sizeof *s->least);
+    s->measured = true;
+    arena_free(tmp);
+}
+
+/* Seconds that a way takes at least, whatever layers keep. */
+static double bound_of(const Search *s, int n)
+{
+    static const double WAITS = 1.25; /* of what is computed again, with what waits for it */
+    const Tried *least = &s->least[n];
+    double bound = least->seconds - WAITS * least->again;
+    for (int k = 0; k < s->nknown; k++) {
+        const Tried *t = &s->known[k].t;
+        const double below = least->seconds - t->least; /* what the level below takes longer */
+        if (s->known[k].which == s->which[n] && t->seconds - t->gain + below > bound)
+            bound = t->seconds - t->gain + below;
+    }
+    return bound;
 }
 
 static Needs needs_of(const Tried *t)
@@ -335,6 +390,36 @@ static bool is_held_back(const Search *s, int n, const Tried *t)
     return s->which[n] & KEPT && t->bytes[s->to] > room(s, s->to) / 3 * 2;
 }
 
+/* Should a way be planned further? */
+static bool is_worth_it(Search *s, int n, const Tried *least)
+{
+    const Tried *t = &s->least[n];
+    if (!(s->which[n] & KEPT) || !open_to_keep(s->m))
+        return true;
+    if (!t->fits && t->planned)
+        note_needs(s, needs_of(t));
+    const bool beaten = t->fits && least->fits && bound_of(s, n) >= least->seconds;
+    if (beaten && s->nfit < CLASSES)
+        s->fit[s->nfit++] = s->which[n];
+    return t->fits && !beaten;
+}
+
+/* The next ways that are planned at once, as many as there are processors: one that lets what is
+ * kept leave does not wait for what others give. */
+static int next_ways(Search *s, const Tried *least)
+{
+    int n = 0;
+    bool kept = false;
+    for (int k = s->next; k < s->n && k < s->next + parallel_most(); k++)
+        kept |= (s->which[k] & KEPT) != 0;
+    if (kept && open_to_keep(s->m) && !s->measured)
+        measure_least(s);
+    for (; s->next < s->n && n < parallel_most() && (!n || s->which[s->next] & KEPT); s->next++)
+        if (is_worth_it(s, s->next, least))
+            s->number[n++] = s->next;
+    return n;
+}
+
 /* The faster of `least` and what was tried with a way. */
 static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Arena *a,
                  const KeepPlan **kept)
@@ -344,6 +429,8 @@ static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Ar
     if (w->n < sizeof t)
         return;
     memcpy(&t, w->bytes, sizeof t);
+    if (t.fits && t.least > 0 && s->nknown < CLASSES)
+        s->known[s->nknown++] = (Known){s->which[n], t};
     if (t.fits && !is_held_back(s, n, &t) && s->nfit < CLASSES)
         s->fit[s->nfit++] = s->which[n];
     if (!t.fits && t.planned)
@@ -440,12 +527,12 @@ static const char *lacking(const Search *s, Arena *a)
 static void try_listed(Search *s, Tried *least, Way *best, Arena *a, const KeepPlan **kept,
                        Arena *tmp)
 {
-    for (int count; s->first < s->n && !enough(s, s->first, least); s->first += count) {
+    while (s->next < s->n && !enough(s, s->next, least)) {
         Written w[WAYS];
-        count = at_once(s, s->first);
-        parallel_map(count, try_way, s, tmp, w);
-        for (int k = 0; k < count && !enough(s, s->first + k, least); k++)
-            take(s, s->first + k, &w[k], least, best, a, kept);
+        const int n = next_ways(s, least);
+        parallel_map(n, try_way, s, tmp, w);
+        for (int k = 0; k < n && !enough(s, s->number[k], least); k++)
+            take(s, s->number[k], &w[k], least, best, a, kept);
     }
 }
 
@@ -458,7 +545,8 @@ static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept, Aren
     try_listed(s, least, &best, a, kept, tmp);
     if (!s->below)
         return best;
-    s->n = s->first = 0;
+    s->n = s->next = 0;
+    s->measured = false;
     list_ways(s, &nothing, 1, LOWER);
     try_listed(s, least, &best, a, kept, tmp);
     return best;

@@ -348,7 +348,7 @@ static bool is_zero(const Sched *s, const Ins *i)
 {
     const Type *t = type_of(s->m, i->out[0]);
     if (i->nin || i->nout != 1 || type_elements(t) == 1 ||
-        !strides_are_dense(t, s->loc[i->out[0]].stride))
+        !strides_are_dense(t, loc_of(s, i->out[0])->stride))
         return false;
     for (size_t k = 0; k < i->body->ins.n; k++) {
         const Ins *b = i->body->ins.data[k];
