@@ -41,13 +41,15 @@ struct Frontier {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-static Plan *plan_of(const Module *module, const Device *d, const KeepPlan *kept, const char *fn,
-                     bool rough, Arena *a)
+/* A plan up to a step. */
+static Plan *plan_upto(const char *step, const Module *module, const Device *d,
+                       const KeepPlan *kept, const char *fn, bool rough, Arena *a)
 {
     Module *m = module_copy(module, fn, diag_silent(module->diag, a), a);
     m->layout.plan = kept;
     PlanJob job = plan_compared(m, d, a, "frontier");
     job.rough = rough;
+    job.upto = step;
     plan_make(&job); /* what does not fit has a plan as well */
     return job.plan;
 }
@@ -55,7 +57,7 @@ static Plan *plan_of(const Module *module, const Device *d, const KeepPlan *kept
 Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
                     Arena *a)
 {
-    return plan_of(m, d, kept, fn, true, a);
+    return plan_upto("place", m, d, kept, fn, true, a);
 }
 
 /* All iterations of one repeat take an option, in segments or not (an iteration that is left over
@@ -127,7 +129,7 @@ static void answer(void *ctx, int k, FILE *out)
     m->layout.overlap = f->offloads; /* transfers run beside the rest as far as there is room */
     /* Bytes are those of lifetimes; only what transfers wait for depends on the packing. No other
      * function than the step keeps anything. */
-    Plan *plan = plan_of(m, f->d, kept, "train", !f->offloads, tmp);
+    Plan *plan = plan_upto(f->offloads ? "place" : "order", m, f->d, kept, "train", false, tmp);
     if (plan && f->offloads) {
         plan_streams(plan);
         plan_timeline(plan);
@@ -478,7 +480,7 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     ask = ask ? ask : &nobody;
     ask->plan = NULL;
     ask->settled = NULL;
-    ask->gain = 0;
+    ask->gain_of_room = ask->gain_of_all = 0;
     KeepFit *fit = &ask->fit;
     if (m->layout.pipeline.axis)
         return frontier_alike(m, d, a, fit);
@@ -515,7 +517,8 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
         bytes = bytes_with(m, d, kept, &persistent, NULL, ask);
         *fit = frontier_fit(d, bytes, budget, persistent);
         if (bytes < 0 || bytes <= budget) {
-            ask->gain = gain_of_room(f, limit, &c);
+            ask->gain_of_room = gain_of_room(f, limit, &c);
+            ask->gain_of_all = c.seconds;
             break;
         }
         limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);

@@ -5,8 +5,8 @@
  * once a step leaves before what moves with each microbatch; of that, what is kept, of which the
  * frontier takes as many layers as it wants; then parameters, which only come; then gradients,
  * which come and go. The fastest that fits is taken. If nothing has to leave and next to nothing is
- * computed again, no other way is tried, for transfers only take time. As many ways are planned at
- * once as there are processors; what is taken is what one after the other would take.
+ * computed again, no other way is tried, for transfers only take time. Ways are tried one after the
+ * other, as each may rule out others; what a way needs is planned by all processors.
  *
  * All of a way lies on the nearest level, the host of a GPU. If there is a disk below, a way for
  * which that has no room, or might have room for more of what layers keep, is tried with what moves
@@ -15,13 +15,14 @@
  * A way of which what layers keep may leave is planned first with layers that keep no more than
  * their input. How fast it can be at most follows, and most ways are not priced any further:
  *   - computing nothing again saves what computing all again takes, and waits for it;
- *   - with something on the disk the same layers are as fast as without, but for what keeping no
- *     more than their input says, and for what more room would save them, by their prices.
+ *   - where more moves, or farther, the same layers take longer by what those take longer that keep
+ *     no more than their input; and what more room would save them is known by their prices.
  *
  * A layout that says nothing offloads nothing of a program that fits, however much that computes
  * again: only for one that does not fit ways are tried. */
 #include "decide/offload.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/parallel.h"
@@ -75,7 +76,7 @@ typedef struct Tried {
     bool fits;
     double seconds, again;
     double least;   /* seconds where layers keep no more than their input; 0: that was not tried */
-    double gain;    /* seconds less, by prices, had the level of what is kept any room */
+    double gain_of_room, gain_of_all; /* as KeepAsk has them */
     int64_t always; /* bytes that no way to recompute changes: parameters, state and gradients */
     int64_t of[OFFLOAD_count];  /* of those, of each class; what is kept is not counted */
     int64_t bytes[LEVEL_count]; /* on each level */
@@ -98,12 +99,12 @@ typedef struct Known {
 typedef struct Search {
     const Module *m;
     const Device *d;
-    int n, next; /* ways, and the first of those that are not planned yet */
+    int n;
     unsigned which[WAYS];
     Way way[WAYS];
     Tried least[WAYS]; /* where layers keep no more than their input, of those where that leaves */
-    bool measured;     /* these are planned */
-    int number[WAYS];  /* those that are being planned */
+    bool measured;     /* these are planned, ... */
+    int number[WAYS];  /* ... of ways with these numbers */
     int nknown;
     Known known[CLASSES]; /* those that fit on the nearest level */
     int nfit;
@@ -188,7 +189,8 @@ static Tried try_best(const Module *m, const Device *d, Arena *a, const KeepPlan
         ask.plan = NULL;
     }
     Tried t = ask.plan ? judged(ask.plan, m, d) : try_kept(m, d, *kept);
-    t.gain = ask.gain;
+    t.gain_of_room = ask.gain_of_room;
+    t.gain_of_all = ask.gain_of_all;
     arena_free(tmp);
     return t;
 }
@@ -210,19 +212,6 @@ static Tried try(const Module *module, const Device *d, const Way *w, Arena *a,
     const Tried t = open_to_keep(m) ? try_best(m, d, a, kept) : try_kept(m, d, NULL);
     arena_free(tmp);
     return t;
-}
-
-static void try_way(void *ctx, int k, FILE *out)
-{
-    const Search *s = ctx;
-    Arena *tmp = arena_new();
-    const KeepPlan *kept;
-    const int n = s->number[k];
-    Tried t = try(s->m, s->d, &s->way[n], tmp, &kept);
-    t.least = s->least[n].seconds;
-    fwrite(&t, sizeof t, 1, out);
-    keep_write(out, kept, s->m->values.n);
-    arena_free(tmp);
 }
 
 /* Bytes that there are of a level. */
@@ -345,13 +334,13 @@ static void try_least(void *ctx, int k, FILE *out)
     arena_free(tmp);
 }
 
-/* That of all ways from the next one on. */
-static void measure_least(Search *s)
+/* That of all ways from one on. */
+static void measure_least(Search *s, int from)
 {
     Arena *tmp = arena_new();
     Written w[WAYS];
     int n = 0;
-    for (int k = s->next; k < s->n; k++)
+    for (int k = from; k < s->n; k++)
         if (s->which[k] & KEPT)
             s->number[n++] = k;
     parallel_map(n, try_least, s, tmp, w);
@@ -362,18 +351,32 @@ static void measure_least(Search *s)
     arena_free(tmp);
 }
 
+/* Is something of a way on the level below the nearest? */
+static bool on_lower(const Search *s, int n)
+{
+    bool any = false;
+    for (int k = 0; k < OFFLOAD_count; k++)
+        any |= s->below && s->way[n].level[k] == s->below;
+    return any;
+}
+
+/* Seconds that a way takes at least, by another that moves the same, or less, to the nearest level.
+ */
+static double bound_by(const Search *s, int n, const Known *k)
+{
+    const bool same = k->which == s->which[n];
+    const double more = s->least[n].seconds - k->t.least; /* what moving more takes, or farther */
+    return k->t.seconds - (same ? k->t.gain_of_room : k->t.gain_of_all) + more;
+}
+
 /* Seconds that a way takes at least, whatever layers keep. */
 static double bound_of(const Search *s, int n)
 {
     static const double WAITS = 1.25; /* of what is computed again, with what waits for it */
-    const Tried *least = &s->least[n];
-    double bound = least->seconds - WAITS * least->again;
-    for (int k = 0; k < s->nknown; k++) {
-        const Tried *t = &s->known[k].t;
-        const double below = least->seconds - t->least; /* what the level below takes longer */
-        if (s->known[k].which == s->which[n] && t->seconds - t->gain + below > bound)
-            bound = t->seconds - t->gain + below;
-    }
+    double bound = s->least[n].seconds - WAITS * s->least[n].again;
+    for (int k = 0; k < s->nknown; k++)
+        if (!(s->known[k].which & ~s->which[n]))
+            bound = fmax(bound, bound_by(s, n, &s->known[k]));
     return bound;
 }
 
@@ -404,40 +407,19 @@ static bool is_worth_it(Search *s, int n, const Tried *least)
     return t->fits && !beaten;
 }
 
-/* The next ways that are planned at once, as many as there are processors: one that lets what is
- * kept leave does not wait for what others give. */
-static int next_ways(Search *s, const Tried *least)
+/* Tries a way, and takes it if it is faster than `least`. */
+static void try_way(Search *s, int n, Tried *least, Way *best, Arena *a, const KeepPlan **kept)
 {
-    int n = 0;
-    bool kept = false;
-    for (int k = s->next; k < s->n && k < s->next + parallel_most(); k++)
-        kept |= (s->which[k] & KEPT) != 0;
-    if (kept && open_to_keep(s->m) && !s->measured)
-        measure_least(s);
-    for (; s->next < s->n && n < parallel_most() && (!n || s->which[s->next] & KEPT); s->next++)
-        if (is_worth_it(s, s->next, least))
-            s->number[n++] = s->next;
-    return n;
-}
-
-/* The faster of `least` and what was tried with a way. */
-static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Arena *a,
-                 const KeepPlan **kept)
-{
-    Tried t;
     const KeepPlan *k;
-    if (w->n < sizeof t)
-        return;
-    memcpy(&t, w->bytes, sizeof t);
-    if (t.fits && t.least > 0 && s->nknown < CLASSES)
+    Tried t = try(s->m, s->d, &s->way[n], a, &k);
+    t.least = s->least[n].seconds;
+    if (t.fits && t.least > 0 && !on_lower(s, n) && s->nknown < CLASSES)
         s->known[s->nknown++] = (Known){s->which[n], t};
     if (t.fits && !is_held_back(s, n, &t) && s->nfit < CLASSES)
         s->fit[s->nfit++] = s->which[n];
     if (!t.fits && t.planned)
         note_needs(s, needs_of(&t));
     if (!t.fits || (least->fits && t.seconds >= least->seconds))
-        return;
-    if (!keep_read(w->bytes + sizeof t, w->n - sizeof t, s->m->values.n, a, &k))
         return;
     *least = t;
     *best = s->way[n];
@@ -524,31 +506,29 @@ static const char *lacking(const Search *s, Arena *a)
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Takes the best of the ways that are listed, or of those that are worth a try. */
-static void try_listed(Search *s, Tried *least, Way *best, Arena *a, const KeepPlan **kept,
-                       Arena *tmp)
+static void try_listed(Search *s, Tried *least, Way *best, Arena *a, const KeepPlan **kept)
 {
-    while (s->next < s->n && !enough(s, s->next, least)) {
-        Written w[WAYS];
-        const int n = next_ways(s, least);
-        parallel_map(n, try_way, s, tmp, w);
-        for (int k = 0; k < n && !enough(s, s->number[k], least); k++)
-            take(s, s->number[k], &w[k], least, best, a, kept);
+    for (int k = 0; k < s->n && !enough(s, k, least); k++) {
+        if (s->which[k] & KEPT && open_to_keep(s->m) && !s->measured)
+            measure_least(s, k);
+        if (is_worth_it(s, k, least))
+            try_way(s, k, least, best, a, kept);
     }
 }
 
 /* The best way; `least` is what nothing offloaded gives. */
-static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept, Arena *tmp)
+static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept)
 {
     const Tried nothing = *least;
     Way best = {0};
     list_ways(s, &nothing, 0, 1);
-    try_listed(s, least, &best, a, kept, tmp);
+    try_listed(s, least, &best, a, kept);
     if (!s->below)
         return best;
-    s->n = s->next = 0;
+    s->n = 0;
     s->measured = false;
     list_ways(s, &nothing, 1, LOWER);
-    try_listed(s, least, &best, a, kept, tmp);
+    try_listed(s, least, &best, a, kept);
     return best;
 }
 
@@ -589,7 +569,7 @@ bool offload_choose(Module *m, const Device *d, Arena *a, OffloadFound *found)
         const Tried nothing =
             needed ? try_kept(m, d, found->kept) : try(m, d, &best, a, &found->kept);
         Tried least = nothing;
-        best = search(&s, &least, a, &found->kept, tmp);
+        best = search(&s, &least, a, &found->kept);
         fit = least.fits;
         if (fit)
             or_nothing(&s, &best, &least, a, found);

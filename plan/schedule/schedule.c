@@ -462,11 +462,15 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     return p;
 }
 
+enum { KERNELS = 128 }; /* twice as many need no growth, which copies them */
+
 Plan *plan_schedule(Module *m, const Device *device, bool compared, Arena *a)
 {
     Plan *p = NEW(a, Plan);
     *p = (Plan){.module = m, .device = device, .compared = compared};
     Sched s = {.p = p, .m = m, .tmp = arena_new()};
+    p->kernels.cap = KERNELS;
+    p->kernels.data = arena_grow(m->arena, NULL, 0, &p->kernels.cap, sizeof(Kernel));
     s.loc = NEW_ARRAY(s.tmp, Loc *, m->values.n);
     s.want = NEW_ARRAY(s.tmp, Want *, m->values.n);
     s.number = NEW_ARRAY(s.tmp, uint32_t, m->values.n);
