@@ -276,7 +276,7 @@ void text_read_mesh(Reader *r)
         if (text_take_word(r, "bound"))
             rule.bound = text_want_real(r);
         if (text_take_word(r, "blocks"))
-            rule.blocks = text_want_int(r, 2, INT32_MAX);
+            rule.blocks = (uint16_t)text_want_int(r, 2, MAX_BLOCKS);
         rule.span = text_read_place(r);
         vec_push(r->m->arena, &l->rules, rule);
     }

@@ -119,7 +119,7 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
         item[i].at_peak = item[i].first <= prog->peak_action && item[i].last >= prog->peak_action;
     const int64_t loose = slack(p, kept + prog->live_bound);
     const int64_t more = joins ? busiest_pair(item, n, prog, a) - prog->live_bound : 0;
-    prog->peak = kept + pack_items(item, n, prog->live_bound,
+    prog->peak = kept + pack_remembered(item, n, prog->live_bound,
                                    prog->live_bound + (more > 0 ? more : 0) + loose, a);
     prog->live_bound += kept;
     for (size_t i = 0; i < n; i++)
