@@ -197,9 +197,10 @@ static void cost_attention(const Module *m, const Ins *i, Cost *c)
     const Attrs *a = &i->attrs;
     double seq = dim_size(m, i->in[1], attention_keys(a)), window = (double)a->window;
     /* Of a causal ring: ranks see half of all pairs on average, or, with a window, as few as all.
-     */
-    double ring = a->share > 0 && a->share < 0.5 ? a->share : a->share > 0 ? 0.5 : 0;
-    double part = ring > 0 ? ring : a->causal ? 0.5 : 1;
+     * Of a piece of the queries, whose keys are more, all ranks see as many. */
+    const bool piece = a->share > 0 && a->keys.name;
+    double ring = piece ? 0 : a->share > 0 && a->share < 0.5 ? a->share : a->share > 0 ? 0.5 : 0;
+    double part = piece ? a->share : ring > 0 ? ring : a->causal ? 0.5 : 1;
     if (window > 0 && window < seq)
         part = window / seq * (1 - 0.5 * window / seq);
     c->keys = 2 * part * seq;
@@ -207,7 +208,7 @@ static void cost_attention(const Module *m, const Ins *i, Cost *c)
     /* Of blocks that the mask cuts, at the end and with a window at the beginning, all is computed.
      */
     c->more =
-        a->causal ? ATTENTION_BLOCK / (2 * part * seq) * (window > 0 && window < seq ? 2 : 1) : 0;
+        a->causal || piece ? ATTENTION_BLOCK / (2 * part * seq) * (window > 0 && window < seq ? 2 : 1) : 0;
     const DimList values = attention_value_head(a, type_of(m, i->in[1]), type_of(m, i->in[2]));
     double head = over_size(m, i->in[0], &a->over), vhead = over_size(m, i->in[2], &values);
     double pairs = elements(m, i->in[0]) / head * seq * part;

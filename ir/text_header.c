@@ -176,6 +176,7 @@ void text_read_layout(Reader *r)
         }
     l->once = text_take_word(r, "once");
     l->overlap = text_take_word(r, "overlap");
+    l->one_line = text_take_word(r, "one_line");
     if (text_take_word(r, "send_flops"))
         l->send_flops = text_want_real(r);
     read_offload(r, l);

@@ -460,7 +460,7 @@ void call_comm(Sched *s, const Ins *i, int home)
     around(&op[0].type, i->attrs.dim.name, &d.outer, &d.size, &d.inner);
     around(&op[0].type, i->attrs.to.name, &d.to_outer, &d.to_size, &d.to_inner);
     copies_choose(s->m, s->p->device, &d);
-    small_choose(s->p->device, &d);
+    small_choose(s->m, s->p->device, &d);
     if (s->p->device->target == TARGET_cuda && mg_comm_work(&d))
         op[n++] = work_space(s, "shares", mg_comm_work(&d), home);
     Action *a = action_new(s, ACT_comm, i, n, op);
