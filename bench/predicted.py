@@ -7,7 +7,7 @@ Calibrates the machine, compiles three models at two sizes of batch for it, and 
 over. Prints the predicted step, and how far the measured one and its kinds above 1% of a step are off, in percent of
 what was predicted: medians. The machine must do nothing else.
 
---forms: the programs of attention.py, conv.py and recurrent.py instead, with two threads, without PyTorch. A machine that others
+--forms: the programs of attention.py, conv.py and recurrent.py instead, on the processors that this process may use, without PyTorch. A machine that others
 share changes its speed within minutes, so calibrations and programs take turns, and a program is
 predicted by the mean of what both its neighbours say.
 """
@@ -65,20 +65,21 @@ def measure(mgc, model, batch, steps):
 
 def forms(build):
     """Name, and how the program is made of a description and measured: milliseconds predicted and of each step."""
+    threads = len(os.sched_getaffinity(0))  # as many as a description has
     attention, conv, recurrent = (importlib.import_module(name) for name in ("attention", "conv", "recurrent"))
 
     def attend(case):
         def of(device):
-            options = argparse.Namespace(build=build, threads=2, cpu=False, device=device)
+            options = argparse.Namespace(build=build, threads=threads, cpu=False, device=device)
             return attention.Program(options, case, attention.CASES[case]["called"])
         return of, 8
 
     def images(device):
-        return conv.Program(argparse.Namespace(build=build, threads=2, batch=16, device=device))
+        return conv.Program(argparse.Namespace(build=build, threads=threads, batch=16, device=device))
 
     def scanned(gru):
         model = None if gru else recurrent.mamba(recurrent.LAYERS, recurrent.SEQ, recurrent.BATCH)
-        return (lambda device: recurrent.Program(build, model, 2, device)), 2
+        return (lambda device: recurrent.Program(build, model, threads, device)), 2
 
     return {"attention, " + case: attend(case) for case in attention.CASES} | {
         "convolutions": (images, 4), "Mamba 2": scanned(False), "GRU": scanned(True)}

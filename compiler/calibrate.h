@@ -22,7 +22,7 @@ typedef struct Way {
 
 typedef struct Calibration {
     Session *s;
-    const char *dir; /* of the programs, their runs and the tokens */
+    const char *dir;   /* of the programs, their runs and the tokens */
     int threads;       /* of the device, after calibrate_plan */
     double operations; /* ... and by what its kernels were priced */
 } Calibration;

@@ -27,8 +27,7 @@ static const struct Size {
       .precision = "f32",
       .steps = "3",
       .trace = "2:3",
-      .define = {"hidden=160", "kv_heads=5", "head=32", "ffn=432", "batch=8",
-                 "vocab=256"}},
+      .define = {"hidden=160", "kv_heads=5", "head=32", "ffn=432", "batch=8", "vocab=256"}},
      32,
      256},
     {{.name = "double", .precision = "f64", .steps = "2", .trace = "2:2", .define = {"batch=1"}},
@@ -183,7 +182,8 @@ static Numbers numbers_of(const HostRuns *c)
      * sizes; more: what is computed beside, as ir_cost has it. */
     const ReportLine *f = kind_of(large, ACT_attention), *g = kind_of(small, ACT_attention);
     double ef = f->flops / (4 * sizes[0].head), eg = g->flops / (4 * sizes[1].head);
-    double tf = arithmetic(f, &sizes[0], false, n.bandwidth), tg = arithmetic(g, &sizes[1], false, n.bandwidth);
+    double tf = arithmetic(f, &sizes[0], false, n.bandwidth),
+           tg = arithmetic(g, &sizes[1], false, n.bandwidth);
     double det = f->flops * eg - g->flops * ef;
     double x = (tf * eg - tg * ef) / det, y = (f->flops * tg - g->flops * tf) / det;
     n.attention = within(x > 0 ? 1 / x / n.flops : 1, 0.05, 1);
@@ -222,8 +222,8 @@ static Exit write_device(Session *s, const HostRuns *c)
         "product_rows", 0, "product_columns", 0, "attention_share", calibrate_digits(n.attention),
         "attention_grad_share", calibrate_digits(n.gradient), "exponentials_per_thread",
         calibrate_digits(n.exps / t), "operations_per_thread", calibrate_digits(n.operations / t),
-        "bandwidth_per_thread", calibrate_digits(n.bandwidth / t),
-        "bandwidth", calibrate_digits(n.bandwidth), "weights_share", calibrate_digits(n.weights),
+        "bandwidth_per_thread", calibrate_digits(n.bandwidth / t), "bandwidth",
+        calibrate_digits(n.bandwidth), "weights_share", calibrate_digits(n.weights),
         "launch_seconds", calibrate_digits(n.launch),
         /* Ranks of a processor send through its memory: a write and a read. */
         "link_bandwidth", calibrate_digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown",
@@ -271,7 +271,7 @@ static Exit run_rounds(HostRuns *h)
                 "mgc calibrate: %d rounds; the slow half took %.2f times as long as the fast one\n",
                 h->rounds, calibrate_scatter(h->seconds, h->rounds));
     for (int k = 0; k < SIZES && !wrong; k++)
-        h->run[k] = calibrate_typical(h->c->s->arena, h->round[k], h->rounds);
+        h->run[k] = calibrate_typical(h->c->s->arena, h->round[k], h->seconds, h->rounds);
     return wrong;
 }
 

@@ -8,9 +8,12 @@
 /* Rounds that a machine is measured in; more of them where they differ. */
 enum { CALIBRATE_ROUNDS = 5, CALIBRATE_MOST_ROUNDS = 9 };
 
-/* Of n runs of one program (n > 0) the one in which each action took its median of them; kinds are
- * the sums of their actions. In `a`. */
-Report calibrate_typical(Arena *a, const Report *run, int n);
+/* Does round k of n count, or did it take much longer than the others? seconds of each round. */
+bool calibrate_counts(const double *seconds, int n, int k);
+
+/* Of n runs of one program (n > 0) the one in which each action took the mean of the rounds that
+ * count; kinds are the sums of their actions. In `a`. */
+Report calibrate_typical(Arena *a, const Report *run, const double *seconds, int n);
 
 /* How much longer the rounds of the slow half took than those of the fast one: the ratio of the
  * medians of both halves, 1 where all took as long. n > 1; seconds of each round. */

@@ -443,7 +443,8 @@ static Device device_from(const Description *d)
                     .attention = d->attention,
                     .nattention = d->nattention,
                     .exponentials = d->threads * d->exponentials,
-                    .operations = d->threads * (d->operations > 0 ? d->operations : 0.2 * d->flops_f32),
+                    .operations =
+                        d->threads * (d->operations > 0 ? d->operations : 0.2 * d->flops_f32),
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,
                     .link_bandwidth = d->link_bandwidth,

@@ -25,7 +25,7 @@ static const struct {
     Op op;
     double additions;
 } functions[] = {
-    {OP_div, 9},   {OP_sqrt, 13}, {OP_exp, 14}, {OP_log, 15}, {OP_cos, 25},
+    {OP_div, 9},      {OP_sqrt, 13}, {OP_exp, 14},  {OP_log, 15}, {OP_cos, 25},
     {OP_sigmoid, 26}, {OP_sin, 29},  {OP_tanh, 31}, {OP_erf, 50}, {OP_pow, 130},
 };
 /* Numbers of 64 bits: half of the lanes. */

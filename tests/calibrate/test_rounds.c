@@ -39,18 +39,22 @@ static Report run_of(Arena *a, double by, double again)
     return r;
 }
 
-/* Two slow runs of five, and another in which one action alone was slow: none counts. */
+/* A run in which all was slow does not count; one in which one action was does, and its mean has
+ * that. */
 static void typical(void **state)
 {
     (void)state;
     Arena *a = arena_new();
-    const Report run[RUNS] = {run_of(a, 3, 1), run_of(a, 1, 1), run_of(a, 1, 50), run_of(a, 1, 1),
-                              run_of(a, 2, 1)};
-    const Report r = calibrate_typical(a, run, RUNS);
+    const Report run[RUNS] = {run_of(a, 3, 1), run_of(a, 1, 1), run_of(a, 1, 5), run_of(a, 1, 1),
+                              run_of(a, 1, 1)};
+    const double seconds[RUNS] = {3, 1, 1.2, 1, 1};
+    const Report r = calibrate_typical(a, run, seconds, RUNS);
+    for (int k = 0; k < RUNS; k++)
+        assert_true(calibrate_counts(seconds, RUNS, k) == (k > 0));
     assert_int_equal(r.actions.n, ACTIONS + 1);
     assert_true(near(r.actions.data[0].measured, 10) && near(r.actions.data[2].measured, 11));
     assert_null(r.actions.data[1].name);
-    assert_true(near(r.actions.data[3].measured, 24)); /* 12, 12, 24, 36, 600 */
+    assert_true(near(r.actions.data[3].measured, 24)); /* the mean of 12, 60, 12 and 12 */
     /* Kinds are the sums of their actions; what was said of them is that of one run. */
     assert_int_equal(r.kinds.n, 2);
     for (size_t k = 0; k < r.kinds.n; k++) {
@@ -62,8 +66,10 @@ static void typical(void **state)
     }
     /* The runs are as they were. */
     assert_true(near(run[0].actions.data[0].measured, 30) && run[0].kinds.n == 0);
-    /* Of an even number the mean of the two in the middle. */
-    assert_true(near(calibrate_typical(a, run, 2).actions.data[0].measured, 20));
+    /* Where all take as long all count, and one alone does. */
+    const double even[RUNS] = {1, 1, 1, 1, 1};
+    assert_true(near(calibrate_typical(a, run, even, 2).actions.data[0].measured, 20));
+    assert_true(near(calibrate_typical(a, run, seconds, 1).actions.data[0].measured, 30));
     arena_free(a);
 }
 
