@@ -98,7 +98,7 @@ static void share_device(const Session *s, Module *m, Device *d)
     d->memory /= n;
     d->threads = d->threads > n ? (int)(d->threads / n) : 1;
     double *const rates[] = {&d->flops_f32, &d->flops_f64,    &d->flops_tf32, &d->flops_bf16,
-                             &d->flops_f16, &d->exponentials, &d->bandwidth};
+                             &d->flops_f16, &d->exponentials, &d->operations, &d->bandwidth};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         *rates[i] /= (double)n;
 }

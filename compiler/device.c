@@ -26,7 +26,7 @@ typedef struct Description {
     double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16, flops_fp8;
     double product_share, product_share_f32, product_share_f64, product_share_tf32,
         product_share_fp8;
-    double attention_share, attention_grad_share, exponentials;
+    double attention_share, attention_grad_share, exponentials, operations;
     AttentionShare *attention;
     int nattention;
     double thread_bandwidth, bandwidth, weights_share;
@@ -86,6 +86,7 @@ static const Field fields[] = {
     OPTIONAL("attention_grad_share", real, attention_grad_share, 1e-3, 1),
     OPTIONAL("attention", table, attention, 0, 0),
     FIELD("exponentials_per_thread", real, exponentials, 1e3, 1e18),
+    OPTIONAL("operations_per_thread", real, operations, 1e6, 1e18), /* only_of() */
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
     OPTIONAL("weights_share", real, weights_share, 0.1, 10),
@@ -238,6 +239,9 @@ static Wrong only_of(Arena *a, const json_t *root, const Description *d)
     if (!cuda && d->flops_fp8 > 0)
         return (Wrong){"is of target \"cuda\": a host multiplies no fp8", "flops_fp8_per_thread",
                        -1};
+    if (cuda && d->operations > 0)
+        return (Wrong){"is of target \"host\": what a GPU's kernels compute is next to nothing",
+                       "operations_per_thread", -1};
     for (int i = 0; i < 2; i++) {
         const bool has = json_object_get(root, share[i]);
         if (cuda && has)
@@ -439,6 +443,8 @@ static Device device_from(const Description *d)
                     .attention = d->attention,
                     .nattention = d->nattention,
                     .exponentials = d->threads * d->exponentials,
+                    .operations =
+                        d->threads * (d->operations > 0 ? d->operations : 0.2 * d->flops_f32),
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,
                     .link_bandwidth = d->link_bandwidth,

@@ -62,18 +62,12 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
     return &s->prog->actions.data[s->prog->actions.n - 1];
 }
 
-/* Of a host's peak in f32, what its kernels compute at: functions (10 to 20 operations in ops.def)
- * are vector routines of libm. Measured on AVX-512: 1.3e9 exp a second and thread. */
-#define KERNEL_SHARE 0.1
-
 /* FLOP/s at which an action multiplies: a share of the peak. A host's attention computes in floats,
  * of halves too. */
 static double rate_of(const Device *d, const Train *t, const Action *a, double keys)
 {
     const ActionKind kind = a->kind;
     const bool attention = action_attends(a);
-    if (kind == ACT_kernel && d->target == TARGET_host)
-        return KERNEL_SHARE * d->flops_f32;
     if (attention && d->target == TARGET_cuda)
         return attention_rate(d, t, a, keys);
     if (kind == ACT_gemm && mg_dtype_is_fp8(a->gemm.dtype))
@@ -82,14 +76,23 @@ static double rate_of(const Device *d, const Train *t, const Action *a, double k
            (attention && t->half && d->target == TARGET_host ? d->flops_f32 : peak_flops(d, t));
 }
 
+/* Seconds of what a kernel computes. */
+static double kernel_seconds(const Sched *s, Cost c)
+{
+    const Device *d = s->p->device;
+    return d->target == TARGET_host ? c.operations / d->operations
+                                    : c.flops / product_flops(d, &s->m->train);
+}
+
 /* The roofline: arithmetic at a share of the peak, traffic at the memory's bandwidth, whichever
  * takes longer. On a host a product does one after the other: it packs, multiplies, writes;
  * and what is only written is read first. */
 void price(Sched *s, Action *a, Cost c)
 {
     const Device *d = s->p->device;
-    double compute = c.flops / rate_of(d, &s->m->train, a, c.keys);
-    double memory = (c.bytes + c.across) / d->bandwidth;
+    double compute = a->kind == ACT_kernel ? kernel_seconds(s, c)
+                                           : c.flops / rate_of(d, &s->m->train, a, c.keys);
+    double memory = (c.bytes + (d->target == TARGET_host ? c.across : 0)) / d->bandwidth;
     compute += c.exps / d->exponentials;
     compute *= c.slowest > 1 ? c.slowest : 1; /* all wait for it */
     a->flops = c.flops;
@@ -115,7 +118,7 @@ void price_on_host(Sched *s, Action *a, Cost c)
 void price_more(Sched *s, Action *a, Cost c)
 {
     const Device *d = s->p->device;
-    const double compute = c.flops / product_flops(d, &s->m->train);
+    const double compute = kernel_seconds(s, c);
     const double memory = c.bytes / d->bandwidth;
     a->flops += c.flops;
     a->bytes_moved += c.bytes;

@@ -5,6 +5,7 @@
 #include "passes/library/conv.h"
 #include "passes/library/product.h"
 #include "plan/copies.h"
+#include "plan/host_price.h"
 #include "plan/small.h"
 #include "passes/library/tiles.h"
 #include "plan/schedule/schedule.h"
@@ -124,7 +125,9 @@ void call_conv(Sched *s, const Ins *i, int home)
     Action *a = action_new(s, ACT_conv, i, work ? 4 : 3, op);
     a->conv = d;
     needs_scratch(s, mg_conv_scratch(&d));
-    priced(s, a, i);
+    Cost c = ir_cost(s->m, i);
+    c.across = host_packs(&d, c.flops);
+    price(s, a, c);
 }
 
 void require_dense(const Sched *s, const Ins *i, const Operand *o)

@@ -4,6 +4,7 @@
 #include "ir/level.h"
 #include "passes/view.h"
 #include "passes/walk.h"
+#include "plan/host_price.h"
 #include "plan/nest.h"
 
 #include <stdlib.h>
@@ -251,9 +252,20 @@ static double across(const Sched *s, const Kernel *k)
     return s->p->device->target == TARGET_host ? 1.2 * kernel_turns(s->m, k) : 0;
 }
 
+/* A sum of partial sums is additions alone. */
+static double operations(const Sched *s, const Kernel *k, double flops)
+{
+    return s->p->device->target != TARGET_host || k->phase == PHASE_combine
+               ? flops
+               : host_operations(s->m, k->ins);
+}
+
 static void launch(Sched *s, Kernel *k, double flops)
 {
-    const Cost cost = {.flops = flops, .bytes = moved(s->m, k), .across = across(s, k)};
+    const Cost cost = {.flops = flops,
+                       .bytes = moved(s->m, k),
+                       .across = across(s, k),
+                       .operations = operations(s, k, flops)};
     Action *product = k->phase == PHASE_whole && !k->level ? goes_on_with(s, k) : NULL;
     const uint32_t number = kernel_number(s, k);
     if (product) {

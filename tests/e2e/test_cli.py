@@ -78,7 +78,7 @@ class Options(mgctest.Case):
         ):
             self.write("d.json", json.dumps({**good, **change}))
             self.refused(f, "--check", "--device=d.json", says=says)
-        for key in good.keys() - {"weights_share"}:  # which may be left out
+        for key in good.keys() - {"weights_share", "operations_per_thread"}:  # which may be left out
             self.write("d.json", json.dumps({k: v for k, v in good.items() if k != key}))
             self.refused(f, "--check", "--device=d.json", says=f"'{key}' is missing")
         self.write("d.json", json.dumps(good)[:-1] + ', "memory": 5}')
