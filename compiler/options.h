@@ -36,6 +36,9 @@ typedef struct Options {
 } Options;
 
 /* Reads argv. False: told on err what is wrong (EXIT_usage). */
+/* The command that a word is nearly, or NULL. */
+const char *command_nearest(const char *word);
+
 bool options_parse(Options *o, int argc, char **argv, Arena *a, FILE *err);
 void options_help(FILE *out);
 /* Is a value one of those of an option that has a choice of them? */
