@@ -157,6 +157,14 @@ static bool take(Reader *r, const Option *o, const char *value)
     return set(r, o, value ? value : "");
 }
 
+const char *command_nearest(const char *word)
+{
+    const char *names[NCOMMANDS];
+    for (size_t i = 0; i < NCOMMANDS; i++)
+        names[i] = commands[i].name;
+    return name_nearest(word, names, NCOMMANDS);
+}
+
 static bool take_word(Reader *r, const char *word)
 {
     for (size_t i = 0; !r->o->command && !r->o->words.n && i < NCOMMANDS; i++)

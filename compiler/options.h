@@ -36,6 +36,9 @@ typedef struct Options {
 } Options;
 
 /* Reads argv. False: told on err what is wrong (EXIT_usage). */
+/* The command that a word is nearly, or NULL. */
+const char *command_nearest(const char *word);
+
 bool options_parse(Options *o, int argc, char **argv, Arena *a, FILE *err);
 void options_help(FILE *out);
 /* The first option given that a command ("" a compile, NULL one without any) does not take, by its

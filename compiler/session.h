@@ -60,6 +60,7 @@ Exit compile_middle(Session *s, Compiled *c, const char *from, const char *until
 
 /* explain.c */
 Exit explain_code(Session *s, const char *code);
+Exit explain_names(Session *s, const char *path); /* of all parameters, as selectors name them */
 Exit explain_name(Session *s, const char *path, const char *name);
 
 /* env.c: mgc and the machine, for a bug report. */

@@ -31,10 +31,13 @@ static Exit refuse_option(Session *s, const char *command, const char *option)
 static Exit command_explain(Session *s)
 {
     const Options *o = s->o;
-    if (o->words.n < 1 || o->words.n > 2 || (o->words.n == 1 && options_untaken(o, NULL)))
-        return usage(s, "explain CODE, or explain F.mg NAME [-D NAME=VALUE] [--layout NAME]");
-    return o->words.n == 1 ? explain_code(s, o->words.data[0])
-                           : explain_name(s, o->words.data[0], o->words.data[1]);
+    const char *end = o->words.n ? strrchr(o->words.data[0], '.') : NULL;
+    const bool model = o->words.n == 2 || (end && !strcmp(end, ".mg"));
+    if (o->words.n < 1 || o->words.n > 2 || (!model && options_untaken(o, NULL)))
+        return usage(s, "explain CODE, or explain F.mg [NAME] [-D NAME=VALUE] [--layout NAME]");
+    return !model            ? explain_code(s, o->words.data[0])
+           : o->words.n == 1 ? explain_names(s, o->words.data[0])
+                             : explain_name(s, o->words.data[0], o->words.data[1]);
 }
 
 /* ---- fmt ----------------------------------------------------------------------------------- */
