@@ -13,7 +13,7 @@ static const uint64_t ROOM = (uint64_t)64 << 20; /* bytes, of which pages are ta
 /* Its key's words follow, then its bytes, each from a whole grain on. */
 typedef struct Entry {
     uint64_t hash;
-    uint64_t next; /* grains from the table's begin; 0: none */
+    uint64_t next;     /* grains from the table's begin; 0: none */
     uint64_t words, n; /* n: bytes */
 } Entry;
 

@@ -371,7 +371,7 @@ static double gain_of_room(Frontier *f, int64_t limit, const KeepChoice *c)
 {
     KeepChoice any;
     return f->offloads && choose_within(f, limit, INT64_MAX / 4, &any) ? c->seconds - any.seconds
-                                                                        : 0;
+                                                                       : 0;
 }
 
 /* The choice with the least memory, to a thousandth of it, or a byte. */

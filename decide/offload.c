@@ -75,7 +75,7 @@ typedef struct Way {
 typedef struct Tried {
     bool fits;
     double seconds, again;
-    double least;   /* seconds where layers keep no more than their input; 0: that was not tried */
+    double least; /* seconds where layers keep no more than their input; 0: that was not tried */
     double gain_of_room, gain_of_all; /* as KeepAsk has them */
     int64_t always; /* bytes that no way to recompute changes: parameters, state and gradients */
     int64_t of[OFFLOAD_count];  /* of those, of each class; what is kept is not counted */

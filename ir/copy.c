@@ -50,8 +50,7 @@ Module *module_copy(const Module *m, const char *fn, Diag *d, Arena *a)
     COPY_VEC(a, &c->inputs, &m->inputs);
     COPY_VEC(a, &c->metrics, &m->metrics);
     c->values.cap = m->values.n; /* the first new one is to copy them no second time */
-    c->values.data =
-        arena_grow(a, m->values.data, m->values.n, &c->values.cap, sizeof(ValueInfo));
+    c->values.data = arena_grow(a, m->values.data, m->values.n, &c->values.cap, sizeof(ValueInfo));
     COPY_VEC(a, &c->tensors, &m->tensors);
     memset(&c->fns, 0, sizeof c->fns);
     for (size_t k = 0; k < m->fns.n; k++) {

@@ -86,7 +86,7 @@ typedef struct LayoutRule {
         bound; /* rows: a rank takes so many times the mean from each other; 0: all there may be */
     double sent[2]; /* seconds of a step with matrices gathered, and with rows sent, by the plans of
                        decision `experts`, for people; 0: it compared none */
-    uint16_t blocks; /* along the last, the innermost: see Dim; 0: of neighbours */
+    uint16_t blocks;    /* along the last, the innermost: see Dim; 0: of neighbours */
     double compared[2]; /* seconds of a step with a ring, and with an exchange of heads, by the
                            plans of decision `context`, for people; 0: it compared none */
     Span span;

@@ -163,10 +163,11 @@ static void fused_alike(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_by_key), cmocka_unit_test(words_count),
-        cmocka_unit_test(by_others),    cmocka_unit_test(fused_alike),
-        cmocka_unit_test(without_room), /* the last: nothing is remembered behind it */
-    };
+    const struct CMUnitTest tests[] =
+        {
+            cmocka_unit_test(found_by_key), cmocka_unit_test(words_count),
+            cmocka_unit_test(by_others),    cmocka_unit_test(fused_alike),
+            cmocka_unit_test(without_room), /* the last: nothing is remembered behind it */
+        };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
