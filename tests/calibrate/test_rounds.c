@@ -66,7 +66,7 @@ static void typical(void **state)
     }
     /* The runs are as they were. */
     assert_true(near(run[0].actions.data[0].measured, 30) && run[0].kinds.n == 0);
-    /* Where all take as long all count, and one alone does. */
+    /* All count where all take as long, and one alone does. */
     const double even[RUNS] = {1, 1, 1, 1, 1};
     assert_true(near(calibrate_typical(a, run, even, 2).actions.data[0].measured, 20));
     assert_true(near(calibrate_typical(a, run, seconds, 1).actions.data[0].measured, 30));
