@@ -121,7 +121,7 @@ static double weights_rate(const Report *r)
     return bytes / seconds;
 }
 
-/* What generated kernels compute, in additions a second: by how much those that compute much with
+/* Additions a second that generated kernels compute: by how much those that compute much with
  * what they read took longer than was said of them, each counting alike. priced: by what that was
  * said. */
 static double operations(const Report *r, double priced)

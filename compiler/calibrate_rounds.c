@@ -11,6 +11,7 @@
 #include <string.h>
 
 static const double SETTLED = 1.15; /* the slow half's median beside the fast half's */
+static const double LONG = 20;      /* seconds of traced steps, some ten times a quiet machine's */
 static const double SLOW = 1.4;     /* a round beside the median of all */
 
 static int ascending(const void *x, const void *y)
@@ -88,6 +89,9 @@ double calibrate_scatter(const double *seconds, int n)
 
 bool calibrate_settled(const double *seconds, int n)
 {
-    return n >= CALIBRATE_MOST_ROUNDS ||
+    double all = 0;
+    for (int k = 0; k < n; k++)
+        all += seconds[k];
+    return n >= CALIBRATE_MOST_ROUNDS || (n >= CALIBRATE_LEAST_ROUNDS && all > LONG) ||
            (n >= CALIBRATE_ROUNDS && calibrate_scatter(seconds, n) <= SETTLED);
 }

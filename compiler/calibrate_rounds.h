@@ -5,8 +5,9 @@
 
 #include "compiler/report/trace_report.h"
 
-/* Rounds that a machine is measured in; more of them where they differ. */
-enum { CALIBRATE_ROUNDS = 5, CALIBRATE_MOST_ROUNDS = 9 };
+/* Rounds that a machine is measured in; more of them where they differ, fewer where they are long.
+ */
+enum { CALIBRATE_LEAST_ROUNDS = 3, CALIBRATE_ROUNDS = 5, CALIBRATE_MOST_ROUNDS = 9 };
 
 /* Does round k of n count, or did it take much longer than the others? seconds of each round. */
 bool calibrate_counts(const double *seconds, int n, int k);

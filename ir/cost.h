@@ -26,7 +26,7 @@ typedef struct Cost {
 } Cost;
 Cost ir_cost(const Module *m, const Ins *i);
 
-/* What a host does for attention beside its pairs, as a share of these: rows and keys are packed,
+/* A share of attention's pairs: what a host does beside them. Rows and keys are packed,
  * blocks that a causal mask cuts are computed, and with a window those in which the first keys of
  * rows begin. Of a row it takes about as long as so many of its keys: measured on a Xeon with AMX,
  * heads of 32 to 128 and 256 to 2048 keys. keys: that a query sees on average. */

@@ -5,7 +5,7 @@
 
 #include "plan/plan.h"
 
-/* What a fused instruction computes, in additions (Device.operations). */
+/* Additions that a fused instruction computes (Device.operations). */
 double host_operations(const Module *m, const Ins *fused);
 /* Bytes more that a convolution of so many FLOP takes as long for: what its taps show of x is
  * packed. */

@@ -66,7 +66,7 @@ static void typical(void **state)
     }
     /* The runs are as they were. */
     assert_true(near(run[0].actions.data[0].measured, 30) && run[0].kinds.n == 0);
-    /* Where all take as long all count, and one alone does. */
+    /* All count where all take as long, and one alone does. */
     const double even[RUNS] = {1, 1, 1, 1, 1};
     assert_true(near(calibrate_typical(a, run, even, 2).actions.data[0].measured, 20));
     assert_true(near(calibrate_typical(a, run, seconds, 1).actions.data[0].measured, 30));
@@ -88,6 +88,11 @@ static void settled(void **state)
     for (int n = 0; n < CALIBRATE_MOST_ROUNDS; n++)
         assert_false(calibrate_settled(swings, n));
     assert_true(calibrate_settled(swings, CALIBRATE_MOST_ROUNDS)); /* it ends */
+    /* Where others have the machine it ends earlier. */
+    const double loaded[] = {9, 6, 8};
+    assert_false(calibrate_settled(loaded, CALIBRATE_LEAST_ROUNDS - 1));
+    assert_true(calibrate_settled(loaded, CALIBRATE_LEAST_ROUNDS));
+    assert_false(calibrate_settled(even, CALIBRATE_LEAST_ROUNDS));
     /* One slow round is one more question, no more. */
     assert_false(calibrate_settled(once, CALIBRATE_ROUNDS));
     assert_true(calibrate_settled(once, CALIBRATE_ROUNDS + 1));

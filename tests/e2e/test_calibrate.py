@@ -9,7 +9,7 @@ from mgctest import model
 
 class Calibrate(mgctest.Case):
     def test_calibrate(self):
-        self.compiles("calibrate", "-o", "cpu.json", timeout=300)
+        self.compiles("calibrate", "-o", "cpu.json", timeout=600)
         with open(self.path("cpu.json"), encoding="utf-8") as f:
             d = json.load(f)
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpu.json"), encoding="utf-8") as f:
