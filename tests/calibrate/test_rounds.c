@@ -88,7 +88,7 @@ static void settled(void **state)
     for (int n = 0; n < CALIBRATE_MOST_ROUNDS; n++)
         assert_false(calibrate_settled(swings, n));
     assert_true(calibrate_settled(swings, CALIBRATE_MOST_ROUNDS)); /* it ends */
-    /* Where others have the machine it ends earlier. */
+    /* It ends earlier where others have the machine. */
     const double loaded[] = {9, 6, 8};
     assert_false(calibrate_settled(loaded, CALIBRATE_LEAST_ROUNDS - 1));
     assert_true(calibrate_settled(loaded, CALIBRATE_LEAST_ROUNDS));
