@@ -5,6 +5,7 @@
  * ones the first comes first. So the same numbers give the same token anywhere. */
 #include "runtime/sample.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,14 +32,36 @@ static void penalize(double by, double *z, int64_t n, const rt_text *t)
     free(there);
 }
 
+/* The largest of n numbers, none of them a NaN: of some at once. */
+static double largest(const double *z, int64_t n)
+{
+    enum { LANES = 16 };
+    const int64_t whole = n / LANES * LANES;
+    double top[LANES];
+    for (int k = 0; k < LANES; k++)
+        top[k] = z[0];
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            top[k] = z[i + k] > top[k] ? z[i + k] : top[k];
+    for (int64_t k = 0; k < n - whole; k++)
+        top[k] = z[whole + k] > top[k] ? z[whole + k] : top[k];
+    for (int k = 1; k < LANES; k++)
+        top[0] = top[k] > top[0] ? top[k] : top[0];
+    return top[0];
+}
+
 static int64_t likeliest(const double *z, int64_t n)
 {
-    int64_t best = 0;
-    for (int64_t i = 0; i < n; i++) {
+    bool good = true;
+    for (int64_t i = 0; i < n; i++)
+        good &= fabs(z[i]) <= DBL_MAX;
+    for (int64_t i = 0; i < n && !good; i++)
         if (!isfinite(z[i]))
             rt_die(RT_FAILED, "--sample: the logit of token %lld is %g", (long long)i, z[i]);
-        best = z[i] > z[best] ? i : best;
-    }
+    const double top = largest(z, n);
+    int64_t best = 0;
+    while (z[best] < top)
+        best++;
     return best;
 }
 
@@ -83,6 +106,34 @@ static void divide(candidate *all, int64_t n, int64_t k)
             k -= i;
         }
     }
+}
+
+/* A number that at least k of n logits reach, and few others do, as a vocabulary is long: of some
+ * blocks of it, the largest of each is looked at, of which the k-th is such a number. */
+static double reached(const double *z, int64_t n, int64_t k, candidate *all)
+{
+    enum { BLOCK = 64 };
+    const int64_t blocks = n / BLOCK;
+    if (k > blocks)
+        return -INFINITY;
+    for (int64_t i = 0; i < blocks; i++)
+        all[i] = (candidate){largest(z + i * BLOCK, BLOCK), (int32_t)i};
+    divide(all, blocks, k);
+    double least = all[0].z;
+    for (int64_t i = 1; i < k; i++)
+        least = all[i].z < least ? all[i].z : least;
+    return least;
+}
+
+/* The k likeliest in front of `all`, in any order. */
+static void likeliest_of(const double *z, int64_t n, int64_t k, candidate *all)
+{
+    const double least = reached(z, n, k, all);
+    int64_t m = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (z[i] >= least)
+            all[m++] = (candidate){z[i], (int32_t)i};
+    divide(all, m, k);
 }
 
 /* The candidates whose probability beside that of the likeliest is at least `least`. */
@@ -139,9 +190,7 @@ static int32_t of_likeliest(const rt_choice *c, const double *z, int64_t n, int6
         total += p[i] = exp((z[i] - z[best]) / c->temperature);
     if (few) {
         m = c->top_k;
-        for (int64_t i = 0; i < n; i++)
-            all[i] = (candidate){z[i], (int32_t)i};
-        divide(all, n, m);
+        likeliest_of(z, n, m, all);
     } else {
         m = likely(c, z, n, p, all);
     }

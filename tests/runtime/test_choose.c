@@ -62,7 +62,8 @@ static void as_defined(void **state)
             z[i] = run % 4 ? wide * log(1 / (1 - uniform())) : floor(wide * uniform());
         rt_choice c = {.temperature = 0.2 + 2 * uniform(), .top_p = 1, .penalty = 1};
         if (run & 1)
-            c.top_k = 1 + (int)(uniform() * n * 1.2);
+            c.top_k =
+                1 + (int)(uniform() * (run & 32 ? 40 : n * 1.2)); /* of a long vocabulary, few */
         if (run & 2)
             c.top_p = run & 16 ? uniform() : 1 - exp(-12 * uniform());
         if (run & 4)
