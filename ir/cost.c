@@ -207,8 +207,9 @@ static void cost_attention(const Module *m, const Ins *i, Cost *c)
     c->slowest = ring > 0 ? a->share / ring : 0;
     /* Of blocks that the mask cuts, at the end and with a window at the beginning, all is computed.
      */
-    c->more =
-        a->causal || piece ? ATTENTION_BLOCK / (2 * part * seq) * (window > 0 && window < seq ? 2 : 1) : 0;
+    c->more = a->causal || piece
+                  ? ATTENTION_BLOCK / (2 * part * seq) * (window > 0 && window < seq ? 2 : 1)
+                  : 0;
     const DimList values = attention_value_head(a, type_of(m, i->in[1]), type_of(m, i->in[2]));
     double head = over_size(m, i->in[0], &a->over), vhead = over_size(m, i->in[2], &values);
     double pairs = elements(m, i->in[0]) / head * seq * part;
