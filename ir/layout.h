@@ -169,10 +169,10 @@ typedef struct Layout {
     VEC(KeptName) keep;     /* RECOMPUTE_keep */
     const KeepPlan *plan;   /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     LayoutPieces pieces[2]; /* of the forward and of the backward part */
-    bool once;    /* where the rules split state and not parameters: ranks have parts of the
-                     rounded copies of layers, which a step gathers once, in its first
-                     microbatch (passes/spmd/gather_once.c) */
-    bool overlap; /* collectives may take what memory is left, to run beside the rest */
+    bool once;     /* where the rules split state and not parameters: ranks have parts of the
+                      rounded copies of layers, which a step gathers once, in its first
+                      microbatch (passes/spmd/gather_once.c) */
+    bool overlap;  /* collectives may take what memory is left, to run beside the rest */
     bool one_line; /* small collectives stand in one line with all others (plan/small.c) */
     int64_t bucket, scatter; /* gradients of a layer are reduced, or scattered, in its iteration,
                                 from so many bytes on (passes/spmd/buckets.c); 0: none are */

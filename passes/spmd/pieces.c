@@ -14,10 +14,10 @@
  * computes several at once, or blocks of positions, where the layout deals these out in blocks
  * (mesh.h). Each element is computed and added up as before, in the same order.
  *
- * Where all that is computed takes turns, so does causal attention along the dim that is cut: the
- * first piece of queries needs the first piece of keys alone, so what follows it is on its way while
- * the others, which see keys up to their own positions, are computed. A score and a sum have the
- * same terms as before.
+ * Causal attention along the dim that is cut takes turns, too, where all that is computed does: the
+ * first piece of queries needs the first piece of keys alone, so what follows it is on its way
+ * while the others, which see keys up to their own positions, are computed. A score and a sum have
+ * the same terms as before.
  *
  * A sum of products, and what is pointwise of them, may be sent: then all of that is cut.
  * Parameters are not: those an iteration needs are gathered ahead of it (prefetch_gathers.c).
@@ -370,8 +370,8 @@ static void region(Pieces *p, Region *r)
             for (uint32_t x = 0; x < i->nin && !attends; x++)
                 in[x] = made ? made_part(p, &b, i, i->in[x], d, (int)c)
                              : part(p, &b, i, i->in[x], d, (int)c);
-            piece[c] = attends ? attention_piece(p, &b, i, d, (int)c)
-                               : built(p, &b, i, pieces, d, in);
+            piece[c] =
+                attends ? attention_piece(p, &b, i, d, (int)c) : built(p, &b, i, pieces, d, in);
             in_turn(p, stretch, c);
         }
         joined(p, &b, i, d, piece, map);

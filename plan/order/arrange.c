@@ -124,12 +124,11 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
     v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
     for (int k = 0; k < a->noperands; k++) {
         const Operand *o = &a->operand[k];
-        v->touch[v->ntouches++] =
-            (Touch){.buffer = s->placed ? 0 : o->at.buffer,
-                    .bytes = operand_bytes(s->p, g, o, s->placed),
-                    .now = bytes_now(s, g, o),
-                    .at = &o->at,
-                    .write = o->write};
+        v->touch[v->ntouches++] = (Touch){.buffer = s->placed ? 0 : o->at.buffer,
+                                          .bytes = operand_bytes(s->p, g, o, s->placed),
+                                          .now = bytes_now(s, g, o),
+                                          .at = &o->at,
+                                          .write = o->write};
         add_use(v, o->at.buffer);
     }
 }
