@@ -323,7 +323,8 @@ static bool enough(const Search *s, int n, const Tried *least)
     return least->fits && (last || least->again <= LITTLE * least->seconds);
 }
 
-/* Where what is kept may leave, nothing needs less than to keep no more than each layer's input. */
+/* Nothing needs less, where what is kept may leave, than to keep no more than each layer's input.
+ */
 static void try_least(void *ctx, int k, FILE *out)
 {
     const Search *s = ctx;

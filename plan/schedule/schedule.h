@@ -70,8 +70,8 @@ typedef struct Sched {
     bool failed;
 } Sched;
 
-/* Where a value is, and where it should be: at first neither is known. Most of a module's values
- * are of no function any more. */
+/* A value's place, and the place that it should have: at first neither is known. Most of a module's
+ * values are of no function any more, and have none. */
 static inline Loc *loc_of(const Sched *s, Value v)
 {
     return s->loc[v] ? s->loc[v] : (s->loc[v] = NEW(s->tmp, Loc));

@@ -1,5 +1,5 @@
-/* What the layers of a pipeline keep, which all keep the same (decide/frontier_alike.c), against
- * all there is to keep: it fits, and nothing that fits has a faster step. */
+/* A pipeline's layers all keep the same (decide/frontier_alike.c): what is chosen fits, and of all
+ * there is to keep, tried one after the other, nothing that fits has a faster step. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void open_case(Model *t, const Case *c)
     must_make(t, &test_device, NULL, "stages");
 }
 
-/* What a plan needs, and takes. */
+/* Bytes that a plan needs, and seconds of its step. */
 typedef struct Price {
     int64_t bytes;
     double seconds;

@@ -56,8 +56,8 @@ static void found_by_key(void **state)
         assert_int_equal(is_kept(k), k < MANY);
 }
 
-/* What is kept with each key is found with that key alone, whose words may differ from another's in
- * their order, their number or one bit; and with so many that lists have several, by words. */
+/* Keys that differ in the order of words, their number or one bit find what was kept with them, and
+ * nothing before. */
 static void words_count(void **state)
 {
     (void)state;
