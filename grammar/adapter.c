@@ -467,7 +467,8 @@ static void help_names(Elab *e)
         if (t->slot || !t->external || t->external_rank != 2)
             continue;
         if (shown < SHOWN)
-            names = arena_printf(e->arena, "%s%s%s", names, shown++ ? ", " : "", text(e, t->external));
+            names =
+                arena_printf(e->arena, "%s%s%s", names, shown++ ? ", " : "", text(e, t->external));
         else
             more++;
     }
