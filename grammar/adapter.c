@@ -456,7 +456,7 @@ static void write_config(Elab *e)
         modules(e, alpha_of), modules(e, NULL));
 }
 
-/* What a selector could have named: all matrices, as there may be many other parameters. */
+/* Names of all matrices, which a selector could have meant. */
 static void help_names(Elab *e)
 {
     enum { SHOWN = 12 };

@@ -247,8 +247,8 @@ static void suggest_symbol(Elab *e, Name name, SymKind kind, bool any)
     suggest(e, text(e, name), near.data, near.n);
 }
 
-/* Where statements, or those of the repeats around the use, first give its name to something behind
- * it. */
+/* The first of these statements, or of the repeats around the use, that gives its name to something
+ * behind it. */
 static const Node *given_later(const NodeList *statements, const Node *use)
 {
     for (size_t i = 0; i < statements->n; i++) {
