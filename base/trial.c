@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 enum { TRIALS_MAX = 64 };
-/* Of processors: how busy the machine is changes no message, as long as a trial has a fourth of one. */
+/* Of processors: how busy the machine is changes no message, as long as a trial has a fourth of
+ * one. */
 static const double seconds_max = 10, seconds_each = 4;
 enum { BUSY = 4 };
 

@@ -456,7 +456,7 @@ static void write_config(Elab *e)
         modules(e, alpha_of), modules(e, NULL));
 }
 
-/* What a selector could have named: all matrices, as there may be many other parameters. */
+/* Names of all matrices, which a selector could have meant. */
 static void help_names(Elab *e)
 {
     enum { SHOWN = 12 };
@@ -467,7 +467,8 @@ static void help_names(Elab *e)
         if (t->slot || !t->external || t->external_rank != 2)
             continue;
         if (shown < SHOWN)
-            names = arena_printf(e->arena, "%s%s%s", names, shown++ ? ", " : "", text(e, t->external));
+            names =
+                arena_printf(e->arena, "%s%s%s", names, shown++ ? ", " : "", text(e, t->external));
         else
             more++;
     }

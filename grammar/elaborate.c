@@ -256,7 +256,9 @@ static bool check_named(Elab *e, const Node *model, const Node *in)
 static bool check_named_inputs(Elab *e, const Node *model)
 {
     if (!model->list.n || model->list.n > MAX_INPUTS)
-        return bad_input(e, model, NULL, arena_printf(e->arena, "%zu inputs; a model has from 1 to %d", model->list.n, MAX_INPUTS));
+        return bad_input(e, model, NULL,
+                         arena_printf(e->arena, "%zu inputs; a model has from 1 to %d",
+                                      model->list.n, MAX_INPUTS));
     for (size_t i = 0; i < model->list.n; i++)
         if (!check_named(e, model, model->list.data[i]))
             return false;

@@ -48,13 +48,16 @@ static const char *of_words(const Parse *p)
         const char *words[6];
         const char *help;
     } habits[] = {
-        {{"if", "else", "elif", NULL}, "`select(condition, a, b)` chooses, of a number or of each element"},
+        {{"if", "else", "elif", NULL},
+         "`select(condition, a, b)` chooses, of a number or of each element"},
         {{"for", "while", NULL},
-         "`repeat layers { ... }` runs a body once for each index of a dim, `scan seq { ... }` along a "
+         "`repeat layers { ... }` runs a body once for each index of a dim, `scan seq { ... }` "
+         "along a "
          "sequence"},
         {{"and", "or", "not", NULL}, "of two conditions: `select(a, select(b, x, y), y)`"},
         {{"def", "class", "fn", "function", NULL}, "`block name(x[hidden]) { ... return y }`"},
-        {{"let", "var", "import", "from", NULL}, "a value is `name = ...`, and a file stands by itself"},
+        {{"let", "var", "import", "from", NULL},
+         "a value is `name = ...`, and a file stands by itself"},
     };
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
         if (is_one(p, &p->last, habits[i].words) ||
@@ -73,7 +76,8 @@ static const char *near_keyword(const Parse *p, const Token *t)
     if (t->kind != IDENT || !t->first || p->item == TRAIN || p->item == LAYOUT)
         return NULL;
     return name_nearest(name_str(p->ast->names, t->value.name), item ? items : statements,
-                        item ? sizeof items / sizeof *items : sizeof statements / sizeof *statements);
+                        item ? sizeof items / sizeof *items
+                             : sizeof statements / sizeof *statements);
 }
 
 void parse_habit(Parse *p)
@@ -85,7 +89,8 @@ void parse_habit(Parse *p)
         diag_help(p->diag, "%s", help);
         return;
     }
-    const char *near = near_keyword(p, p->last.kind == IDENT && p->last.first ? &p->last : &p->prior);
+    const char *near =
+        near_keyword(p, p->last.kind == IDENT && p->last.first ? &p->last : &p->prior);
     if (near)
         diag_help(p->diag, "did you mean '%s'?", near);
 }

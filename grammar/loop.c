@@ -305,7 +305,8 @@ static bool check_dim(Elab *e, const Node *n, Dim d)
              d.size > INT32_MAX ? "a %s of more than 2^31 - 1 iterations" : "a %s over the batch",
              word_of(n));
         if (d.name == e->module->batch.name)
-            help(e, "rows of the batch are computed at once: a %s goes along another dim", word_of(n));
+            help(e, "rows of the batch are computed at once: a %s goes along another dim",
+                 word_of(n));
         return false;
     }
     return true;

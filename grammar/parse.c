@@ -368,7 +368,8 @@ Parse *parse_open(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip)
         return NULL;
     }
     if (is_utf16(p->ast->text, size)) {
-        diag_error(d, (Span){file, 0, 2}, 101, "the file is UTF-16: every other byte of it means nothing here");
+        diag_error(d, (Span){file, 0, 2}, 101,
+                   "the file is UTF-16: every other byte of it means nothing here");
         diag_help(d, "save it as UTF-8 or ASCII");
         return NULL;
     }

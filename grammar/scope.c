@@ -255,7 +255,8 @@ static void suggest_symbol(Elab *e, Name name, SymKind kind, bool any)
     suggest(e, text(e, name), near.data, near.n);
 }
 
-/* Where statements, or those of the repeats around the use, first give its name to something behind it. */
+/* The first of these statements, or of the repeats around the use, that gives its name to something
+ * behind it. */
 static const Node *given_later(const NodeList *statements, const Node *use)
 {
     for (size_t i = 0; i < statements->n; i++) {
@@ -278,7 +279,8 @@ static const Node *given_later(const NodeList *statements, const Node *use)
 static bool note_later(Elab *e, const Node *n)
 {
     const Node *body = e->frame ? e->frame->block : NULL;
-    const Node *s = body && !e->quiet && body->span.file == n->at.file ? given_later(&body->more, n) : NULL;
+    const Node *s =
+        body && !e->quiet && body->span.file == n->at.file ? given_later(&body->more, n) : NULL;
     if (!s)
         return false;
     note(e, s->at, "it has this name only from here on");

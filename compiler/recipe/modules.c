@@ -1,4 +1,5 @@
-/* modules.c - the modules of a model that adapters may be for, by the names that PEFT gives them. */
+/* modules.c - the modules of a model that adapters may be for, by the names that PEFT gives them.
+ */
 #include "compiler/recipe/recipe.h"
 
 #include <string.h>

@@ -252,7 +252,8 @@ static Exit run(Run *r)
         diag_error(r->s->diag, (Span){0}, 574, "%s%s: no record, so there is nothing to learn",
                    r->o->words.data[0], r->o->words.n > 1 ? " and the others" : "");
         if (r->out.done.dropped)
-            diag_help(r->s->diag, "%" PRId64 " records were dropped: --max-length is below all of them",
+            diag_help(r->s->diag,
+                      "%" PRId64 " records were dropped: --max-length is below all of them",
                       r->out.done.dropped);
         status = EXIT_source;
     }
@@ -273,7 +274,8 @@ Exit command_tok(Session *s)
     }
     struct stat at;
     if (!stat(o->tokenizer, &at) && S_ISDIR(at.st_mode)) {
-        diag_error(s->diag, (Span){0}, 560, "'%s' is a directory; --tokenizer takes a file", o->tokenizer);
+        diag_error(s->diag, (Span){0}, 560, "'%s' is a directory; --tokenizer takes a file",
+                   o->tokenizer);
         diag_help(s->diag, "--tokenizer %s/tokenizer.json", o->tokenizer);
         return EXIT_source;
     }

@@ -255,7 +255,7 @@ static bool open_raw(rt_file *f, int64_t size)
     return true;
 }
 
-/* What to do with a file that is none of tokens, by its name. */
+/* The advice about a file that is none of tokens, by its name. */
 static const char *instead_of(const char *path)
 {
     const char *end = strrchr(path, '.');

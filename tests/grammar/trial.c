@@ -124,10 +124,8 @@ static void nobody_tries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_works),
-        cmocka_unit_test(what_does_not),
-        cmocka_unit_test(what_ends_badly),
-        cmocka_unit_test(what_waits),
+        cmocka_unit_test(what_works),      cmocka_unit_test(what_does_not),
+        cmocka_unit_test(what_ends_badly), cmocka_unit_test(what_waits),
         cmocka_unit_test(nobody_tries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
