@@ -96,4 +96,5 @@ class Something(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what runs ends, too
     mgctest.main()
