@@ -159,8 +159,8 @@ double bound_seconds(const Basis *b, const Point *p, int64_t microbatches)
     return even * pp / m / (1 - pow(1 - 1 / m, pp));
 }
 
-/* What a step takes, as a part of one without lack of memory, if so many bytes of the kept ones
- * have no room. */
+/* A step with so many bytes of the kept ones too many, as a part of one with room for all: those
+ * that cost least to compute are given up first. */
 static double with_less_kept(double lacks, double kept)
 {
     const double FORWARD = 0.3, /* of a step, which is computed again if nothing is kept */

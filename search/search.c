@@ -168,7 +168,7 @@ static Savings best_savings(const Search *s)
     return v;
 }
 
-/* What the plans so far say of the others. */
+/* Known: what the plans so far say of the others. */
 typedef struct Known {
     Correction correction;
     Savings savings;
