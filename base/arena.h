@@ -27,8 +27,11 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 #define NEW(arena, T)          ((T *)arena_alloc((arena), sizeof(T)))
 #define NEW_ARRAY(arena, T, n) ((T *)arena_array((arena), (size_t)(n), sizeof(T)))
 
+/* A copy of bytes, aligned for any type. */
+void *arena_copy(Arena *a, const void *data, size_t size);
+
 /* A growing array in an arena: declare `VEC(T) name;`, then vec_push(arena, &name, item). Growth
- * copies; the old storage stays in the arena. */
+ * copies; the old storage stays in the arena. What lies behind the last item is not set. */
 #define VEC(T)                                                                                     \
     struct {                                                                                       \
         T *data;                                                                                   \

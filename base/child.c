@@ -52,13 +52,39 @@ bool child_start(Child *c, ChildRun run, void *ctx)
     return true;
 }
 
+/* Those that were ended, and may not be gone yet: until then their numbers are nobody else's. */
+static struct {
+    pid_t pid[64];
+    int n;
+} ended;
+
+static bool is_gone(pid_t pid, bool wait)
+{
+    pid_t said;
+    while ((said = waitpid(pid, NULL, wait ? 0 : WNOHANG)) < 0 && errno == EINTR)
+        ;
+    return said != 0;
+}
+
+void child_reap(void)
+{
+    int n = 0;
+    for (int i = 0; i < ended.n; i++)
+        if (!is_gone(ended.pid[i], false))
+            ended.pid[n++] = ended.pid[i];
+    ended.n = n;
+}
+
 void child_end(Child *c)
 {
+    enum { MOST = sizeof ended.pid / sizeof *ended.pid };
     if (!c->pid)
         return;
     kill(-c->pid, SIGKILL);
-    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    child_reap();
+    if (ended.n == MOST && is_gone(ended.pid[0], true))
+        ended.pid[0] = ended.pid[--ended.n];
+    ended.pid[ended.n++] = c->pid;
     close(c->fd);
     *c = (Child){.fd = -1};
 }

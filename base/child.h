@@ -17,7 +17,10 @@ typedef void (*ChildRun)(void *ctx, FILE *out);
 
 /* False: there is no process to be had. */
 bool child_start(Child *c, ChildRun run, void *ctx);
-/* Ends it and what it started, at once, and closes fd. */
+/* Ends it and what it started, and closes fd. It does not wait until all of it is gone, which takes
+ * long where it had much memory. */
 void child_end(Child *c);
+/* Takes leave of those that were ended and are gone: to be called now and then. */
+void child_reap(void);
 
 #endif

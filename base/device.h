@@ -68,6 +68,7 @@ typedef struct Device {
     const AttentionShare *attention; /* cuda: the same; at least one row of each class it asks of */
     int nattention;
     double exponentials; /* a second, of attention and cross-entropy */
+    double operations;   /* host: additions a second in generated kernels, of numbers of 32 bits */
     /* Rows and columns of its result that a multiprocessor computes at a time; 0: in any shape. */
     int product_rows, product_columns;
     double bandwidth; /* bytes/s of streaming kernels */

@@ -3,16 +3,18 @@
 #include "base/memo.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { LISTS = 1 << 12, GRAIN = 16 };
 static const uint64_t ROOM = (uint64_t)64 << 20; /* bytes, of which pages are taken as needed */
 
+/* Its key's words follow, then its bytes, each from a whole grain on. */
 typedef struct Entry {
-    Digest key;
-    uint64_t next; /* grains from the table's begin; 0: none */
-    uint64_t n;    /* bytes, which follow */
+    uint64_t hash;
+    uint64_t next;     /* grains from the table's begin; 0: none */
+    uint64_t words, n; /* n: bytes */
 } Entry;
 
 typedef struct Table {
@@ -24,6 +26,11 @@ _Static_assert(sizeof(Entry) % GRAIN == 0, "what follows is aligned");
 
 static Table *_Atomic shared;
 
+static uint64_t whole_grains(uint64_t bytes)
+{
+    return (bytes + GRAIN - 1) / GRAIN * GRAIN;
+}
+
 /* The table; NULL: there is no memory for it. */
 static Table *table(void)
 {
@@ -33,7 +40,7 @@ static Table *table(void)
     t = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (t == MAP_FAILED)
         return NULL;
-    t->used = (sizeof *t + GRAIN - 1) / GRAIN * GRAIN;
+    t->used = whole_grains(sizeof *t);
     if (atomic_compare_exchange_strong(&shared, &none, t))
         return t;
     munmap(t, ROOM);
@@ -52,14 +59,13 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 33;
 }
 
-Digest memo_digest(const uint64_t *words, size_t n)
+/* Only says where to look: two keys may have the same. */
+static uint64_t hash_of(MemoKey key)
 {
-    uint64_t a = mixed(n + 1), b = mixed(~(uint64_t)n);
-    for (size_t k = 0; k < n; k++) {
-        a = mixed(a ^ words[k]) + b;
-        b = (b << 27 | b >> 37) * 0x9e3779b97f4a7c15U + mixed(words[k] + k);
-    }
-    return (Digest){{mixed(a ^ b << 1), mixed(b + a)}};
+    uint64_t h = mixed(key.n + 1);
+    for (size_t k = 0; k < key.n; k++)
+        h = (h << 27 | h >> 37) * 0x9e3779b97f4a7c15U + mixed(key.words[k] + k);
+    return mixed(h);
 }
 
 static Entry *entry_at(Table *t, uint64_t grains)
@@ -67,40 +73,51 @@ static Entry *entry_at(Table *t, uint64_t grains)
     return (Entry *)((unsigned char *)t + grains * GRAIN);
 }
 
-static _Atomic uint64_t *list_of(Table *t, Digest key)
+static _Atomic uint64_t *list_of(Table *t, uint64_t hash)
 {
-    return &t->list[key.half[0] % LISTS];
+    return &t->list[hash % LISTS];
 }
 
-const void *memo_find(Digest key, size_t *n)
+static bool has_key(const Entry *e, MemoKey key, uint64_t hash)
+{
+    return e->hash == hash && e->words == key.n &&
+           !memcmp(e + 1, key.words, key.n * sizeof *key.words);
+}
+
+const void *memo_find(MemoKey key, size_t *n)
 {
     Table *t = table();
     if (!t)
         return NULL;
-    for (uint64_t at = atomic_load(list_of(t, key)); at; at = entry_at(t, at)->next) {
+    const uint64_t hash = hash_of(key);
+    for (uint64_t at = atomic_load(list_of(t, hash)); at; at = entry_at(t, at)->next) {
         const Entry *e = entry_at(t, at);
-        if (memcmp(&e->key, &key, sizeof key) != 0)
+        if (!has_key(e, key, hash))
             continue;
         *n = e->n;
-        return e + 1;
+        return (const unsigned char *)(e + 1) + whole_grains(e->words * sizeof *key.words);
     }
     return NULL;
 }
 
-void memo_keep(Digest key, const void *bytes, size_t n)
+void memo_keep(MemoKey key, const void *bytes, size_t n)
 {
     Table *t = table();
-    if (!t || n > ROOM / 2 || atomic_load(&t->used) + sizeof(Entry) + n + GRAIN > ROOM)
+    if (!t || n > ROOM / 4 || key.n > ROOM / 4 / sizeof *key.words)
         return;
-    const uint64_t all = (sizeof(Entry) + n + GRAIN - 1) / GRAIN * GRAIN;
+    const uint64_t before = sizeof(Entry) + whole_grains(key.n * sizeof *key.words);
+    const uint64_t all = before + whole_grains(n);
+    if (atomic_load(&t->used) + all > ROOM)
+        return;
     const uint64_t at = atomic_fetch_add(&t->used, all);
     if (at + all > ROOM)
         return;
     Entry *e = entry_at(t, at / GRAIN);
-    *e = (Entry){.key = key, .n = n};
+    *e = (Entry){.hash = hash_of(key), .words = key.n, .n = n};
+    memcpy(e + 1, key.words, key.n * sizeof *key.words);
     if (n)
-        memcpy(e + 1, bytes, n);
-    e->next = atomic_load(list_of(t, key));
-    while (!atomic_compare_exchange_weak(list_of(t, key), &e->next, at / GRAIN))
+        memcpy((unsigned char *)e + before, bytes, n);
+    e->next = atomic_load(list_of(t, e->hash));
+    while (!atomic_compare_exchange_weak(list_of(t, e->hash), &e->next, at / GRAIN))
         ;
 }

@@ -9,18 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Arguments as 128 bits: two that differ have the same by no chance that
- * counts. */
-typedef struct Digest {
-    uint64_t half[2];
-} Digest;
-
-Digest memo_digest(const uint64_t *words, size_t n);
+/* All that a result depends on, as numbers; the first says whose result it is. Results are found by
+ * equal keys, word for word. */
+typedef struct MemoKey {
+    const uint64_t *words;
+    size_t n;
+} MemoKey;
 
 /* The bytes that were kept with a key, aligned as for any type; NULL: none are. */
-const void *memo_find(Digest key, size_t *n);
-/* Keeps a copy of n bytes, if there is room for it. */
-void memo_keep(Digest key, const void *bytes, size_t n);
+const void *memo_find(MemoKey key, size_t *n);
+/* Keeps a copy of the key and of n bytes, if there is room for them. */
+void memo_keep(MemoKey key, const void *bytes, size_t n);
 
 /* Before a process begins another: what one of them keeps the other finds. */
 void memo_share(void);

@@ -5,12 +5,16 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { TRIALS_MAX = 64 };
+/* Of processors: how busy the machine is changes no message, as long as a trial has a fourth of
+ * one. */
 static const double seconds_max = 10, seconds_each = 4;
+enum { BUSY = 4 };
 
 /* The findings of one trial: until its end, or until its time was over. */
 typedef struct Outcome {
@@ -25,7 +29,7 @@ typedef struct Trials {
     TrialRun run;
     void *ctx;
     int made;
-    double spent; /* seconds */
+    double spent, waited; /* seconds of processors, and of the clock */
     bool began;
     Outcome without; /* what is found as it is */
 } Trials;
@@ -35,6 +39,11 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double seconds_of(struct timeval t)
+{
+    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
 }
 
 /* ---- the child ------------------------------------------------------------------------------- */
@@ -52,6 +61,8 @@ static _Noreturn void child(const Trials *t, const Remedy *edits, int fd)
     for (int k = 0; k < 3 && nowhere >= 0; k++)
         dup2(nowhere, k);
     signal(SIGABRT, SIG_DFL);
+    const rlim_t most = (rlim_t)seconds_each;
+    setrlimit(RLIMIT_CPU, &(struct rlimit){most, most + 1});
     Arena *a = arena_new();
     t->run(t->ctx, diag_trial(a, edits, hand_on, &fd), edits);
     hand_on(&fd, &(Found){0}); /* the end */
@@ -97,7 +108,8 @@ static bool attempt(Trials *t, const Remedy *edits, Outcome *o)
 {
     int fd[2];
     double begin = now();
-    if (t->made++ >= TRIALS_MAX || t->spent >= seconds_max || pipe(fd))
+    if (t->made++ >= TRIALS_MAX || t->spent >= seconds_max || t->waited >= BUSY * seconds_max ||
+        pipe(fd))
         return false;
     pid_t pid = fork();
     if (!pid) {
@@ -106,13 +118,15 @@ static bool attempt(Trials *t, const Remedy *edits, Outcome *o)
     }
     close(fd[1]);
     if (pid > 0) {
-        double rest = seconds_max - t->spent;
-        listen(t, fd[0], begin + (rest < seconds_each ? rest : seconds_each), o);
+        double rest = seconds_max - t->waited / BUSY;
+        struct rusage used = {0};
+        listen(t, fd[0], begin + BUSY * (rest < seconds_each ? rest : seconds_each), o);
         kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
+        wait4(pid, NULL, 0, &used);
+        t->spent += seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
     }
     close(fd[0]);
-    t->spent += now() - begin;
+    t->waited += now() - begin;
     return pid > 0;
 }
 

@@ -50,6 +50,7 @@ def main():
             "hover": e.at(path, "q = rope"), "definition": e.at(path, "wq over"),
             "references": e.at(path, "hidden", context={"includeDeclaration": True}),
             "documentHighlight": e.at(path, "hidden"), "completion": e.at(path, "wq over hidden"),
+            "signatureHelp": e.at(path, "wq over hidden"), "semanticTokens/full": here,
             "rename": e.at(path, "hidden", newName="wide"), "documentSymbol": here, "codeLens": here,
             "formatting": {**here, "options": {}}, "codeAction": {**e.at(path, "hidden"), "range": {
                 "start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}, "context": {"diagnostics": []}}}

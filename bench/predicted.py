@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """What a step was said to cost beside what it did cost, by kinds of action.
 
-    bench/predicted.py [BUILD] [--rounds N] [--only MODEL] [--forms]
+    bench/predicted.py [BUILD] [--rounds N] [--only MODEL] [--forms] [--pause SECONDS]
 
 Calibrates the machine, compiles three models at two sizes of batch for it, and traces steps of each; that a few times
 over. Prints the predicted step, and how far the measured one and its kinds above 1% of a step are off, in percent of
 what was predicted: medians. The machine must do nothing else.
 
---forms: the programs of attention.py, conv.py and recurrent.py instead, with two threads, without PyTorch. A machine that others
-share changes its speed within minutes, so it is calibrated before and behind each program, and predicts by the mean of both.
+--forms: the programs of attention.py, conv.py and recurrent.py instead, on the processors that this process may use, without PyTorch. A machine that others
+share changes its speed within minutes, so calibrations and programs take turns, and a program is
+predicted by the mean of what both its neighbours say.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 # Model, sequences, steps that are traced: some eight seconds of them, as long as calibration takes.
@@ -63,49 +65,56 @@ def measure(mgc, model, batch, steps):
 
 def forms(build):
     """Name, and how the program is made of a description and measured: milliseconds predicted and of each step."""
+    threads = len(os.sched_getaffinity(0))  # as many as a description has
     attention, conv, recurrent = (importlib.import_module(name) for name in ("attention", "conv", "recurrent"))
 
     def attend(case):
         def of(device):
-            options = argparse.Namespace(build=build, threads=2, cpu=False, device=device)
+            options = argparse.Namespace(build=build, threads=threads, cpu=False, device=device)
             return attention.Program(options, case, attention.CASES[case]["called"])
-        return of, 8
+        return of, 16
 
     def images(device):
-        return conv.Program(argparse.Namespace(build=build, threads=2, batch=16, device=device))
+        return conv.Program(argparse.Namespace(build=build, threads=threads, batch=16, device=device))
 
     def scanned(gru):
         model = None if gru else recurrent.mamba(recurrent.LAYERS, recurrent.SEQ, recurrent.BATCH)
-        return (lambda device: recurrent.Program(build, model, 2, device)), 2
+        return (lambda device: recurrent.Program(build, model, threads, device)), 2
 
     return {"attention, " + case: attend(case) for case in attention.CASES} | {
-        "convolutions": (images, 4), "Mamba 2": scanned(False), "GRU": scanned(True)}
+        "convolutions": (images, 12), "Mamba 2": scanned(False), "GRU": scanned(True)}
 
 
-def of_form(mgc, make, steps):
-    """Predicted and measured milliseconds of a step; the description of the machine is of right before and right behind."""
-    run(mgc, "calibrate", "-o", "before.json")
-    program = make(os.path.abspath("before.json"))
-    if hasattr(program, "predicted"):
-        took = program.steps(steps)
-        took = statistics.median(took[0] if isinstance(took, tuple) else took)
-        said = [program.predicted]
-    else:
-        took, said = program.step(steps) * 1e3, [program.plan["step_ms"]]
-    run(mgc, "calibrate", "-o", "behind.json")
-    again = make(os.path.abspath("behind.json"))
-    said.append(again.predicted if hasattr(again, "predicted") else again.plan["step_ms"])
-    return said, took
+def said_of(program):
+    return program.predicted if hasattr(program, "predicted") else program.plan["step_ms"]
 
 
-def measure_forms(build, mgc, rounds):
-    programs, seen = forms(build), {}
+def took_of(program, steps):
+    """Milliseconds of a step: the mean, without steps that took much longer than the others, as a calibration has it."""
+    if not hasattr(program, "predicted"):
+        return program.step(steps) * 1e3
+    took = program.steps(steps)
+    took = took[0] if isinstance(took, tuple) else took
+    return statistics.mean(t for t in took if t <= 1.4 * statistics.median(took))
+
+
+def measure_forms(build, mgc, rounds, only, pause):
+    """Calibrations and programs take turns; a program is predicted by the mean of those right before and right behind."""
+    programs, seen = {n: p for n, p in forms(build).items() if only in (None, n)}, {}
     for _ in range(rounds):
+        run(mgc, "calibrate", "-o", "before.json")
         for name, (make, steps) in programs.items():
-            said, took = of_form(mgc, make, steps)
+            program = make(os.path.abspath("before.json"))
+            took = took_of(program, steps)
+            run(mgc, "calibrate", "-o", "behind.json")
+            said = [said_of(program), said_of(make(os.path.abspath("behind.json")))]
             off = statistics.mean(said) / took - 1
             seen.setdefault(name, []).append((took, off))
             print(f"{name}: predicted {said[0]:.0f} and {said[1]:.0f} ms, measured {took:.0f}: {off:+.0%}", flush=True)
+            os.replace("behind.json", "before.json")
+            if pause:
+                time.sleep(pause)
+                run(mgc, "calibrate", "-o", "before.json")
     for name, of in seen.items():
         off = [o for _, o in of]
         print(f"| {name} | {statistics.median(t for t, _ in of):.0f} ms | {statistics.median(off):+.0%} |"
@@ -116,8 +125,9 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--only", help="one of the models")
+    p.add_argument("--only", help="one of the models, or of the forms")
     p.add_argument("--forms", action="store_true")
+    p.add_argument("--pause", type=float, default=0, help="seconds for others between two forms")
     o = p.parse_args()
     build = os.path.abspath(o.build)
     mgc = os.path.join(build, "mgc")
@@ -125,7 +135,7 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         os.chdir(tmp)
         if o.forms:
-            measure_forms(build, mgc, o.rounds)
+            measure_forms(build, mgc, o.rounds, o.only, o.pause)
             return
         for _ in range(o.rounds):
             print(run(mgc, "calibrate", "-o", "cpu.json").strip(), flush=True)

@@ -9,6 +9,7 @@ layout by mgc's own plan of it, with what was kept and offloaded there, and with
 device and number of ranks; seconds of processors that the search takes, of all its processes. The text that is found is compiled by
 itself, and must have that step; no whole plan may be below its bound. STATE.tsv has a line for each row that is done, and a second run goes on
 behind it: rows in the order in which they are named, or first those whose layout has most parts, and of rows that differ in the number of ranks alone the smallest.
+Rows of the same model, device and number of ranks, which differ in the layout that was published alone, have one search.
 --enough stops a search once what it has is faster than the published layout, which shows the same in less time (a later run without it searches to the end).
 --doubt plans nothing but each row's one rank, and says where the published layout stands in the order of estimates, by which a search begins: a layout that is no point
 of the space cannot be found, and one that stands far behind may not be planned.
@@ -31,6 +32,7 @@ import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 SAME = 1e-4  # of a step: as fast
+ENOUGH = 0.994  # of the published layout's step: a search may stop
 COLUMNS = ["row", "ranks", "layout", "layout_s", "found", "found_s", "processor_s", "layouts", "rough", "quick", "whole", "below_bound", "ended"]
 
 # Models with layouts of their own: file, options, device, ranks, the layout. The row of Llama 3 70B has gradients' sums in f32, where NeMo's are halves.
@@ -109,6 +111,17 @@ def published_case(p, q, row, folder):
     return text, options, p.gpus_of(row)
 
 
+def same_space(p, row, done, table, step, enough):
+    """The row that is done and whose search is of the same layouts; None: there is none, or it was stopped at what is no faster than this row's layout."""
+    def key(r):
+        rules = tuple(p.layout_rules(dict(r, own=True))) if "part=" in r["define"] else ()
+        return r["model"], r["define"], r["device"], r["batch"], p.gpus_of(r), rules
+    for name, d in done.items():
+        if name in table and key(table[name]) == key(row) and (d["ended"] == "1" or (enough and float(d["found_s"]) < ENOUGH * step)):
+            return d
+    return None
+
+
 def doubt(p, row, folder):
     """Where its point stands by its estimate; None: nowhere."""
     text, options, ranks = published_case(p, p.Predictor(folder, []), row, folder)
@@ -175,6 +188,10 @@ def done_rows(path):
         return {r[0]: dict(zip(COLUMNS, r)) for r in csv.reader(file, delimiter="\t") if len(r) == len(COLUMNS) and r[0] != "row"}
 
 
+def is_number(text):
+    return re.fullmatch(r"[\d.e+-]+", text) is not None
+
+
 def seconds_text(s):
     return f"{float(s):.4g} s" if float(s) >= 1 else f"{1e3 * float(s):.4g} ms"
 
@@ -186,14 +203,14 @@ def tell(order, done, markdown):
         d = done[name]
         gain = float(d["layout_s"]) / float(d["found_s"]) - 1
         rows.append([f"`{name}`", d["ranks"], d["layout"], seconds_text(d["layout_s"]), d["found"], seconds_text(d["found_s"]), f"{100 * gain:+.1f}%",
-                     f"{float(d['processor_s']):.0f} s" if d["ended"] == "1" else "stopped", f"{d['layouts']}: {d['rough']}, {d['quick']}, {d['whole']}"])
+                     f"as `{d['processor_s']}`" if not is_number(d["processor_s"]) else f"{float(d['processor_s']):.0f} s" if d["ended"] == "1" else "stopped", f"{d['layouts']}: {d['rough']}, {d['quick']}, {d['whole']}"])
     if markdown:
         print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for r in rows:
         print("| " + " | ".join(r) + " |" if markdown else "  ".join(r))
     slower = [n for n, d in done.items() if float(d["found_s"]) > float(d["layout_s"]) * (1 + SAME)]
     below = [n for n, d in done.items() if int(d["below_bound"])]
-    cost = sorted(float(d["processor_s"]) for d in done.values() if d["ended"] == "1")
+    cost = sorted(float(d["processor_s"]) for d in done.values() if d["ended"] == "1" and is_number(d["processor_s"]))
     print(f"\n{len(rows)} of {len(order)} rows; slower than the layout: {', '.join(slower) or 'none'}; with a plan below its bound: {', '.join(below) or 'none'}"
           + (f"; seconds of processors: median {cost[len(cost) // 2]:.0f}, most {cost[-1]:.0f}" if cost else ""))
     return not slower and not below
@@ -228,6 +245,7 @@ def main():
         for name in [] if o.no_new else o.rows or order:
             if (name in done and (o.enough or done[name]["ended"] == "1")) or time.monotonic() > end:
                 continue
+            other = None
             with tempfile.TemporaryDirectory() as folder:
                 if name in OWN:
                     text, options, ranks, layout, step = own_case(name, p.MGC, folder)
@@ -235,10 +253,17 @@ def main():
                     q, layout = p.Predictor(folder, []), label(table[name])
                     step = min(published_steps(p, q, table[name]))
                     text, options, ranks = published_case(p, q, table[name], folder)
-                line = [name, ranks, layout, step, *search(p.MGC, text, options, ranks, 0.994 * step if o.enough else 0, folder)]
+                other = same_space(p, table[name], done, table, step, o.enough) if name in table else None
+                if other:
+                    found = [other[c] for c in COLUMNS[4:]]
+                    found[2] = other["processor_s"] if not is_number(other["processor_s"]) else other["row"]
+                else:
+                    found = search(p.MGC, text, options, ranks, ENOUGH * step if o.enough else 0, folder)
+                line = [name, ranks, layout, step, *found]
             done[name] = dict(zip(COLUMNS, map(str, line)))
             print(*line, sep="\t", file=out, flush=True)
-            print(name, f"{step:.6g} s, found {line[5]:.6g} s: {line[4]}; {line[6]:.0f} s of processors", flush=True)
+            spent = f"the search of {line[6]}" if other else f"{line[6]:.0f} s of processors"
+            print(name, f"{step:.6g} s, found {float(line[5]):.6g} s: {line[4]}; {spent}", flush=True)
     return 0 if tell(order, done, o.markdown) else 1
 
 

@@ -85,10 +85,24 @@ Plan *calibrate_plan(Calibration *c, const Way *w, Exit *wrong)
     if (!*wrong)
         *wrong = compile_middle(&one, all, NULL, NULL);
     c->threads = all->device.threads;
+    c->operations = all->device.operations;
     return *wrong ? NULL : all->plan;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
+
+Exit calibrate_make(Calibration *c, const Way *w)
+{
+    Arena *a = c->s->arena;
+    Exit wrong;
+    fprintf(stderr, "mgc calibrate: %s\n", w->name);
+    const Plan *p = calibrate_plan(c, w, &wrong);
+    if (wrong)
+        return wrong;
+    return codegen_build(p, llvm_kernels, home_dir(a), arena_printf(a, "%s/%s", c->dir, w->name))
+               ? EXIT_done
+               : EXIT_tool;
+}
 
 const char *calibrate_out(const Calibration *c, const Way *w)
 {
@@ -110,27 +124,26 @@ void calibrate_arguments(Arena *a, const Way *w, const char *dir,
     memcpy(argv, all, sizeof all);
 }
 
-Exit calibrate_way(Calibration *c, const Way *w, Report *r, int *status)
+Exit calibrate_run(Calibration *c, const Way *w, const char *out, Report *r, int *status)
 {
     Session *s = c->s;
     Arena *a = s->arena;
     const char *program = arena_printf(a, "%s/%s", c->dir, w->name);
-    const char *argv[CALIBRATE_ARGUMENTS + 4] = {program, "--out", calibrate_out(c, w)};
-    Exit wrong;
-    fprintf(stderr, "mgc calibrate: %s\n", w->name);
-    const Plan *p = calibrate_plan(c, w, &wrong);
-    *status = 0;
-    if (wrong)
-        return wrong;
-    if (!codegen_build(p, llvm_kernels, home_dir(a), program))
-        return EXIT_tool;
+    const char *argv[CALIBRATE_ARGUMENTS + 4] = {program, "--out", out};
     calibrate_arguments(a, w, c->dir, argv + 3);
     *status = run_program(argv, true);
     if (!*status)
-        return report_read(s, arena_printf(a, "%s/trace.json", calibrate_out(c, w)), r);
+        return report_read(s, arena_printf(a, "%s/trace.json", out), r);
     if (*status != CALIBRATE_NO_GPU)
         diag_error(s->diag, (Span){0}, 542, "'%s' failed with status %d", program, *status);
     return EXIT_tool;
+}
+
+Exit calibrate_way(Calibration *c, const Way *w, Report *r, int *status)
+{
+    const Exit wrong = calibrate_make(c, w);
+    *status = 0;
+    return wrong ? wrong : calibrate_run(c, w, calibrate_out(c, w), r, status);
 }
 
 Exit command_calibrate(Session *s)

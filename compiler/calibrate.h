@@ -22,15 +22,21 @@ typedef struct Way {
 
 typedef struct Calibration {
     Session *s;
-    const char *dir; /* of the programs, their runs and the tokens */
-    int threads;     /* of the device, after calibrate_way */
+    const char *dir;   /* of the programs, their runs and the tokens */
+    int threads;       /* of the device, after calibrate_plan */
+    double operations; /* ... and by what its kernels were priced */
 } Calibration;
 
 /* The plan of a way; definitions of the command line replace the way's. NULL: `*wrong` is why. */
 Plan *calibrate_plan(Calibration *c, const Way *w, Exit *wrong);
-/* Compiles a way, runs it and reads its trace. `*status` is the program's exit code. */
+/* Compiles a way. */
+Exit calibrate_make(Calibration *c, const Way *w);
+/* Runs what was compiled in the folder `out`, and reads its trace. `*status` is the program's exit
+ * code. */
+Exit calibrate_run(Calibration *c, const Way *w, const char *out, Report *r, int *status);
+/* Both, in calibrate_out. */
 Exit calibrate_way(Calibration *c, const Way *w, Report *r, int *status);
-/* The folder in which a way ran. */
+/* The folder in which calibrate_way runs one. */
 const char *calibrate_out(const Calibration *c, const Way *w);
 /* Arguments of a program, from `--data` on, for a folder with the tokens; up to a NULL. */
 enum { CALIBRATE_ARGUMENTS = 10 };

@@ -3,6 +3,7 @@
 #include "compiler/tok/tok_run.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "passes/passes.h"
 
@@ -31,9 +32,24 @@ static Exit unknown_pass(Session *s, const char *name)
 }
 
 /* Combinations that mean nothing are refused, not guessed at. */
+/* Is the first word neither a file nor a command? */
+static bool is_nothing(Session *s)
+{
+    const char *word = s->o->words.n ? s->o->words.data[0] : NULL;
+    if (!word || strchr(word, '.') || !access(word, F_OK))
+        return false;
+    const char *near = command_nearest(word);
+    usage(s, arena_printf(s->arena, "there is no command and no file '%s'", word),
+          near ? arena_printf(s->arena, "did you mean 'mgc %s'?", near)
+               : "mgc --help lists the commands");
+    return true;
+}
+
 Exit combination_check(Session *s)
 {
     const Options *o = s->o;
+    if (is_nothing(s))
+        return EXIT_usage;
     if (pipeline_options(o))
         return usage(s,
                      "--ranks, --microbatches, --chunks, --group, --pairs, --costs, --hidden, "

@@ -98,7 +98,7 @@ static void share_device(const Session *s, Module *m, Device *d)
     d->memory /= n;
     d->threads = d->threads > n ? (int)(d->threads / n) : 1;
     double *const rates[] = {&d->flops_f32, &d->flops_f64,    &d->flops_tf32, &d->flops_bf16,
-                             &d->flops_f16, &d->exponentials, &d->bandwidth};
+                             &d->flops_f16, &d->exponentials, &d->operations, &d->bandwidth};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         *rates[i] /= (double)n;
 }
@@ -425,7 +425,7 @@ static Exit check_precision(Session *s, const Compiled *c, const char *after)
         return EXIT_done;
     if (gpu && (why = lacks_products(s, t, d))) {
         const char *scales =
-            tiles ? arena_printf(s->arena, " (scales = %s)", scales_names[t->fp8_scales]) : "";
+            tiles ? arena_printf(s->arena, "(scales = %s)", scales_names[t->fp8_scales]) : "";
         const char *instead = d->flops_fp8 > 0 ? "fp8" : "bf16";
         diag_error(s->diag, option ? (Span){0} : t->precision_span, 311,
                    "precision fp8%s on %s, %s", scales, d->name, why);

@@ -26,7 +26,7 @@ typedef struct Description {
     double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16, flops_fp8;
     double product_share, product_share_f32, product_share_f64, product_share_tf32,
         product_share_fp8;
-    double attention_share, attention_grad_share, exponentials;
+    double attention_share, attention_grad_share, exponentials, operations;
     AttentionShare *attention;
     int nattention;
     double thread_bandwidth, bandwidth, weights_share;
@@ -86,6 +86,7 @@ static const Field fields[] = {
     OPTIONAL("attention_grad_share", real, attention_grad_share, 1e-3, 1),
     OPTIONAL("attention", table, attention, 0, 0),
     FIELD("exponentials_per_thread", real, exponentials, 1e3, 1e18),
+    OPTIONAL("operations_per_thread", real, operations, 1e6, 1e18), /* only_of() */
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
     OPTIONAL("weights_share", real, weights_share, 0.1, 10),
@@ -229,21 +230,20 @@ static const char *read_field(Arena *a, const Field *f, const json_t *v, Descrip
 /* A host has one class of kernels of attention, a GPU a table of them. */
 static Wrong only_of(Arena *a, const json_t *root, const Description *d)
 {
-    static const char *const share[] = {"attention_share", "attention_grad_share"};
+    static const char *const of_host[] = {"operations_per_thread", "attention_share",
+                                          "attention_grad_share"};
     const bool cuda = !strcmp(d->target, "cuda");
-    if (!cuda && d->attention)
-        return (Wrong){"is of target \"cuda\"; a host has 'attention_share'", "attention", -1};
+    if (!cuda && (d->attention || d->flops_fp8 > 0))
+        return (Wrong){"is of target \"cuda\"; a host has 'attention_share' and no fp8",
+                       d->attention ? "attention" : "flops_fp8_per_thread", -1};
     if (cuda && !d->attention)
         return (Wrong){"'attention' is missing: a list of rows", NULL, -1};
-    if (!cuda && d->flops_fp8 > 0)
-        return (Wrong){"is of target \"cuda\": a host multiplies no fp8", "flops_fp8_per_thread",
-                       -1};
-    for (int i = 0; i < 2; i++) {
-        const bool has = json_object_get(root, share[i]);
+    for (int i = 0; i < 3; i++) {
+        const bool has = json_object_get(root, of_host[i]);
         if (cuda && has)
-            return (Wrong){"is of target \"host\"; a GPU has 'attention'", share[i], -1};
-        if (!cuda && !has)
-            return (Wrong){arena_printf(a, "'%s' is missing", share[i]), NULL, -1};
+            return (Wrong){"is of target \"host\"; a GPU has 'attention'", of_host[i], -1};
+        if (!cuda && !has && i)
+            return (Wrong){arena_printf(a, "'%s' is missing", of_host[i]), NULL, -1};
     }
     return (Wrong){0};
 }
@@ -271,10 +271,8 @@ static Wrong linked(const json_t *root, const Description *d)
     if (d->link && strcmp(d->link, "own") && !host)
         return (Wrong){"is \"own\" or \"host\"", "link", -1};
     if (d->link && !cuda)
-        return (Wrong){
-            "is of target \"cuda\": ranks on processors have no links but memory and the "
-            "network",
-            "link", -1};
+        return (Wrong){"is of target \"cuda\": ranks on processors have memory and the network",
+                       "link", -1};
     if (host && !json_object_get(root, "host_memory"))
         return (Wrong){"is \"host\", and 'host_memory' and the host's rates are missing", "link",
                        -1};
@@ -383,6 +381,7 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
         return (Wrong){"'host_memory' is missing, where there is 'host_bandwidth'", NULL, -1};
     if (cuda && json_object_get(root, "disk_memory") && !json_object_get(root, "host_memory"))
         return (Wrong){"'host_memory' is missing: a GPU reaches a disk through its host", NULL, -1};
+    d->operations = d->operations > 0 || cuda ? d->operations : 0.2 * d->flops_f32;
     const Wrong wrong[] = {
         only_of(a, root, d), whole_level(a, root, "host"), whole_level(a, root, "disk"),
         linked(root, d),     placed(a, root, d),           powered(a, root, d),
@@ -439,6 +438,7 @@ static Device device_from(const Description *d)
                     .attention = d->attention,
                     .nattention = d->nattention,
                     .exponentials = d->threads * d->exponentials,
+                    .operations = d->threads * d->operations,
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,
                     .link_bandwidth = d->link_bandwidth,

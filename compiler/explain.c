@@ -331,6 +331,22 @@ static void search_plan(Search *q, const Plan *p)
     }
 }
 
+Exit explain_names(Session *s, const char *path)
+{
+    Compiled c = {0};
+    const Exit wrong = compile_front(s, path, &c);
+    if (wrong)
+        return wrong;
+    const Search q = {s, c.module, "", 0};
+    for (size_t i = 0; i < c.module->tensors.n; i++) {
+        const Tensor *t = &c.module->tensors.data[i];
+        if (!t->slot && t->external)
+            printf("%s [%s]  %s\n", name_str(c.module->names, t->external), external_shape(&q, t),
+                   place(&q, t->span));
+    }
+    return EXIT_done;
+}
+
 Exit explain_name(Session *s, const char *path, const char *name)
 {
     Compiled c = {0};

@@ -38,6 +38,13 @@ static const struct Command {
 };
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
+static const struct Takes {
+    const char *command, *options;
+} takes[] = {
+#define TAKES(command, options) {command, options},
+#include "compiler/takes.def"
+};
+
 /* The command line while it is read. */
 typedef struct Reader {
     Options *o;
@@ -77,15 +84,16 @@ static bool unknown(Reader *r, const char *word, size_t n)
     return false;
 }
 
-/* Whether `value` is one of the words of "a|b|c". */
-static bool among(const char *choices, const char *value)
+/* Is the word one of those of `list`, "a|b|c" with '|' between them? */
+static bool listed(const char *list, char between, const char *word)
 {
-    size_t n = strlen(value);
-    for (const char *p = choices; *p;) {
-        size_t k = strcspn(p, "|");
-        if (k == n && !memcmp(p, value, n))
+    const char separator[2] = {between, 0};
+    const size_t n = strlen(word);
+    for (const char *p = list; *p;) {
+        const size_t k = strcspn(p, separator);
+        if (k == n && !memcmp(p, word, n))
             return true;
-        p += k + (p[k] == '|');
+        p += k + (p[k] == between);
     }
     return false;
 }
@@ -93,7 +101,7 @@ static bool among(const char *choices, const char *value)
 bool option_allows(const char *name, const char *value)
 {
     const Option *o = find_long(name, strlen(name));
-    return o && o->kind == KIND_choice && among(o->argument, value);
+    return o && o->kind == KIND_choice && listed(o->argument, '|', value);
 }
 
 static bool set(Reader *r, const Option *o, const char *value)
@@ -101,7 +109,7 @@ static bool set(Reader *r, const Option *o, const char *value)
     void *field = (char *)r->o + o->field;
     bool choice = o->kind == KIND_choice || (o->kind == KIND_maybe && *value &&
                                              !(*o->argument >= 'A' && *o->argument <= 'Z'));
-    if (choice && !among(o->argument, value)) {
+    if (choice && !listed(o->argument, '|', value)) {
         fprintf(r->err, "mgc: error: --%s takes %s, not '%s'\n", o->name, o->argument, value);
         return false;
     }
@@ -147,6 +155,14 @@ static bool take(Reader *r, const Option *o, const char *value)
         return false;
     }
     return set(r, o, value ? value : "");
+}
+
+const char *command_nearest(const char *word)
+{
+    const char *names[NCOMMANDS];
+    for (size_t i = 0; i < NCOMMANDS; i++)
+        names[i] = commands[i].name;
+    return name_nearest(word, names, NCOMMANDS);
 }
 
 static bool take_word(Reader *r, const char *word)
@@ -195,6 +211,38 @@ bool options_parse(Options *o, int argc, char **argv, Arena *a, FILE *err)
         if (!take_next(&r, &only_words))
             return false;
     return true;
+}
+
+/* ---- what commands take ------------------------------------------------------------------- */
+
+static bool is_given(const Options *o, const Option *row)
+{
+    const void *field = (const char *)o + row->field;
+    return row->kind == KIND_flag   ? *(const bool *)field
+           : row->kind == KIND_list ? ((const Words *)field)->n > 0
+                                    : *(const char *const *)field != NULL;
+}
+
+const char *options_untaken(const Options *o, const char *command)
+{
+    const char *taken = "";
+    for (size_t i = 0; command && i < sizeof takes / sizeof *takes; i++)
+        if (!strcmp(takes[i].command, command))
+            taken = takes[i].options;
+    for (size_t i = 0; i < NTABLE; i++)
+        if (table[i].kind != KIND_refused && is_given(o, &table[i]) &&
+            !listed(taken, ' ', table[i].name) &&
+            !listed("help version proposals", ' ', table[i].name))
+            return table[i].name;
+    return NULL;
+}
+
+const char *command_form(const char *command, int nth)
+{
+    for (size_t i = 0; i < NCOMMANDS; i++)
+        if (!commands[i].refused && !strcmp(commands[i].name, command) && nth-- == 0)
+            return commands[i].arguments;
+    return NULL;
 }
 
 /* ---- help --------------------------------------------------------------------------------- */

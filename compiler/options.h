@@ -36,8 +36,16 @@ typedef struct Options {
 } Options;
 
 /* Reads argv. False: told on err what is wrong (EXIT_usage). */
+/* The command that a word is nearly, or NULL. */
+const char *command_nearest(const char *word);
+
 bool options_parse(Options *o, int argc, char **argv, Arena *a, FILE *err);
 void options_help(FILE *out);
+/* The first option given that a command ("" a compile, NULL one without any) does not take, by its
+ * name; NULL: there is none. The table is takes.def. */
+const char *options_untaken(const Options *o, const char *command);
+/* The nth form of a command's arguments, "CODE" of explain; NULL: it has no more. */
+const char *command_form(const char *command, int nth);
 /* Is a value one of those of an option that has a choice of them? */
 bool option_allows(const char *name, const char *value);
 

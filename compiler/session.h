@@ -60,6 +60,7 @@ Exit compile_middle(Session *s, Compiled *c, const char *from, const char *until
 
 /* explain.c */
 Exit explain_code(Session *s, const char *code);
+Exit explain_names(Session *s, const char *path); /* of all parameters, as selectors name them */
 Exit explain_name(Session *s, const char *path, const char *name);
 
 /* env.c: mgc and the machine, for a bug report. */
@@ -102,8 +103,6 @@ Exit command_lsp(Session *s);
 
 /* subcommands.c */
 Exit command_run(Session *s);
-/* Is nothing given but options of a compile's front (compiles), or nothing at all? */
-bool options_plain(const Options *o, bool compiles);
 
 /* trace.c: the predicted timeline of one training step, as Chrome's trace JSON. */
 void trace_print(const Plan *p, FILE *out);

@@ -30,6 +30,20 @@ static const char *selectors(Arena *a, const char *names)
     return text;
 }
 
+/* The line of an adapter on these modules, "all" or NULL: those that adapters are mostly for. */
+static const char *adapter_line(Session *s, const Imported *made, const char *numbers)
+{
+    const char *on = s->o->on ? s->o->on : "q_proj,v_proj";
+    if (!strcmp(on, "all")) {
+        const Words all = recipe_modules(s, made->module);
+        on = "";
+        for (size_t i = 0; i < all.n; i++)
+            on = arena_printf(s->arena, "%s%s%s", on, i ? "," : "", all.data[i]);
+    }
+    return arena_printf(s->arena, "adapter %s(%s) on %s", s->o->dora ? "dora" : "lora", numbers,
+                        selectors(s->arena, on));
+}
+
 /* The lines of an adapter, and one for what begins with random numbers: the head of an objective is
  * trained in full beside it, as PEFT does (modules_to_save). */
 static const char *adapter_lines(Session *s, const Imported *made, const char *line)
@@ -61,7 +75,7 @@ static Exit write_source(Session *s, const char *path, const char *text)
 Exit command_tune(Session *s)
 {
     const Options *o = s->o;
-    const char *kind = o->dora ? "dora" : "lora", *given = o->dora ? o->dora : o->lora;
+    const char *given = o->dora ? o->dora : o->lora;
     const char *numbers = given ? settings(s->arena, given) : NULL;
     if (o->words.n != 1 || !o->out || (given ? !numbers : !o->objective || o->on) ||
         (o->lora && o->dora)) {
@@ -71,12 +85,12 @@ Exit command_tune(Session *s)
             "mgc tune DIR --objective dpo [--lora ...] -o train");
         diag_help(s->diag, "it writes train.mg, which says the same in a line of its train block, "
                            "and makes ./train of it");
+        if (o->words.n == 1 && !given && !o->objective)
+            diag_help(s->diag, "to train all parameters: mgc import-hf --packed DIR -o train.mg, "
+                               "then mgc train.mg -o train");
         return EXIT_usage;
     }
     const char *path = arena_printf(s->arena, "%s.mg", o->out);
-    const char *on = selectors(s->arena, o->on ? o->on : "q_proj,v_proj");
-    const char *line =
-        given ? arena_printf(s->arena, "adapter %s(%s) on %s", kind, numbers, on) : NULL;
     Imported made;
     Options rest = *o;
     rest.command = rest.lora = rest.dora = rest.on = rest.objective = NULL;
@@ -88,8 +102,12 @@ Exit command_tune(Session *s)
     Exit status = combination_check(&second); /* before anything is written */
     if (!status)
         status = import_hf(s, o->words.data[0], !o->objective, o->objective, &made);
-    if (!status)
-        status = write_source(
-            s, path, line ? with_line(s, &made, adapter_lines(s, &made, line)) : made.text);
-    return status ? status : compile(&second);
+    if (status)
+        return status;
+    const char *line = given ? adapter_lines(s, &made, adapter_line(s, &made, numbers)) : NULL;
+    status = write_source(s, path, line ? with_line(s, &made, line) : made.text);
+    if (status)
+        return status;
+    proposals_try(&second); /* what is proposed from here on is for the text that was written */
+    return compile(&second);
 }

@@ -41,13 +41,15 @@ struct Frontier {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-static Plan *plan_of(const Module *module, const Device *d, const KeepPlan *kept, const char *fn,
-                     bool rough, Arena *a)
+/* A plan up to a step. */
+static Plan *plan_upto(const char *step, const Module *module, const Device *d,
+                       const KeepPlan *kept, const char *fn, bool rough, Arena *a)
 {
     Module *m = module_copy(module, fn, diag_silent(module->diag, a), a);
     m->layout.plan = kept;
     PlanJob job = plan_compared(m, d, a, "frontier");
     job.rough = rough;
+    job.upto = step;
     plan_make(&job); /* what does not fit has a plan as well */
     return job.plan;
 }
@@ -55,7 +57,7 @@ static Plan *plan_of(const Module *module, const Device *d, const KeepPlan *kept
 Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
                     Arena *a)
 {
-    return plan_of(m, d, kept, fn, true, a);
+    return plan_upto("place", m, d, kept, fn, true, a);
 }
 
 /* All iterations of one repeat take an option, in segments or not (an iteration that is left over
@@ -127,7 +129,7 @@ static void answer(void *ctx, int k, FILE *out)
     m->layout.overlap = f->offloads; /* transfers run beside the rest as far as there is room */
     /* Bytes are those of lifetimes; only what transfers wait for depends on the packing. No other
      * function than the step keeps anything. */
-    Plan *plan = plan_of(m, f->d, kept, "train", !f->offloads, tmp);
+    Plan *plan = plan_upto(f->offloads ? "place" : "order", m, f->d, kept, "train", false, tmp);
     if (plan && f->offloads) {
         plan_streams(plan);
         plan_timeline(plan);
@@ -321,9 +323,9 @@ Frontier *frontier_open(const Module *m, const Device *d)
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-/* The problem without the kinds for which the level of what is kept has too little room, if all
- * iterations were of it. number: of each kind that is left, in f. */
-static KeepProblem with_room(const Frontier *f, int *number[KEEP_LOOPS], Arena *tmp)
+/* The problem without the kinds for which the level of what is kept has too little room, so many
+ * bytes, if all iterations were of it. number: of each kind that is left, in f. */
+static KeepProblem with_room(const Frontier *f, int64_t room, int *number[KEEP_LOOPS], Arena *tmp)
 {
     KeepProblem p = f->problem;
     for (int l = 0; l < p.loops; l++) {
@@ -332,7 +334,7 @@ static KeepProblem with_room(const Frontier *f, int *number[KEEP_LOOPS], Arena *
         p.kinds[l] = 0;
         for (int k = 0; k < f->problem.kinds[l]; k++) {
             const KeepKind *kind = &f->kind[l][k];
-            if (kind->far && kind->far * p.iterations[l] > f->room)
+            if (kind->far && kind->far * p.iterations[l] > room)
                 continue;
             number[l][p.kinds[l]] = k;
             p.kind[l][p.kinds[l]++] = *kind;
@@ -342,14 +344,14 @@ static KeepProblem with_room(const Frontier *f, int *number[KEEP_LOOPS], Arena *
 }
 
 /* limit: bytes beside what is persistent. */
-static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
+static bool choose_within(Frontier *f, int64_t limit, int64_t room, KeepChoice *c)
 {
     if (limit < f->outside)
         return false;
     Arena *tmp = arena_new();
     int *number[KEEP_LOOPS];
     f->problem.limit = limit;
-    const KeepProblem p = with_room(f, number, tmp);
+    const KeepProblem p = with_room(f, room, number, tmp);
     bool found = keep_choose(&p, c, tmp);
     for (int r = 0; found && r < c->n; r++)
         c->range[r].kind = number[c->range[r].loop][c->range[r].kind];
@@ -357,6 +359,19 @@ static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
     if (found)
         c->peak = larger(c->peak, f->outside);
     return found;
+}
+
+static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
+{
+    return choose_within(f, limit, f->room, c);
+}
+
+/* Seconds less than a choice takes, had the level of what is kept any room. */
+static double gain_of_room(Frontier *f, int64_t limit, const KeepChoice *c)
+{
+    KeepChoice any;
+    return f->offloads && choose_within(f, limit, INT64_MAX / 4, &any) ? c->seconds - any.seconds
+                                                                       : 0;
 }
 
 /* The choice with the least memory, to a thousandth of it, or a byte. */
@@ -465,6 +480,7 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     ask = ask ? ask : &nobody;
     ask->plan = NULL;
     ask->settled = NULL;
+    ask->gain_of_room = ask->gain_of_all = 0;
     KeepFit *fit = &ask->fit;
     if (m->layout.pipeline.axis)
         return frontier_alike(m, d, a, fit);
@@ -500,8 +516,11 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
         kept = frontier_kept(f, &c, a);
         bytes = bytes_with(m, d, kept, &persistent, NULL, ask);
         *fit = frontier_fit(d, bytes, budget, persistent);
-        if (bytes < 0 || bytes <= budget)
+        if (bytes < 0 || bytes <= budget) {
+            ask->gain_of_room = gain_of_room(f, limit, &c);
+            ask->gain_of_all = c.seconds;
             break;
+        }
         limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);
     }
     frontier_close(f);

@@ -92,10 +92,12 @@ typedef enum KeepFit {
 } KeepFit;
 
 typedef struct KeepAsk {
-    bool must_fit;          /* in: what does not fit is not looked for */
-    Arena *a;               /* in: for `plan`; NULL: that is not wanted */
-    KeepFit fit;            /* out */
-    Plan *plan;             /* out: frontier_plan of what was chosen; NULL: it was not made */
+    bool must_fit; /* in: what does not fit is not looked for */
+    Arena *a;      /* in: for `plan`; NULL: that is not wanted */
+    KeepFit fit;   /* out */
+    Plan *plan;    /* out: frontier_plan of what was chosen; NULL: it was not made */
+    /* out: seconds less, by prices, had the level of what is kept any room; had the device, too */
+    double gain_of_room, gain_of_all;
     const Settled *settled; /* out: what later decisions find then; NULL: they were not made */
 } KeepAsk;
 

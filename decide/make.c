@@ -229,6 +229,15 @@ enum {
 _Static_assert((int)PASSES_IN_RANGES == (int)PASS_count,
                "each pass is in one range of decide/steps.def");
 
+/* Names of passes and of other steps differ: --print-after shows what is called so. */
+enum {
+#define PASS(name, needs, keeps, summary) NAMED_##name,
+#include "passes/passes.def"
+#define DECIDE(name, needs, keeps, holds) NAMED_##name,
+#define STEP(name, needs, keeps, holds)   NAMED_##name,
+#include "decide/steps.def"
+};
+
 /* A place on the way: how much of it is done after a row, or after a pass of it. */
 typedef struct Mark {
     int row, pass; /* pass: of a range of passes, or -1 */

@@ -5,17 +5,24 @@
  * once a step leaves before what moves with each microbatch; of that, what is kept, of which the
  * frontier takes as many layers as it wants; then parameters, which only come; then gradients,
  * which come and go. The fastest that fits is taken. If nothing has to leave and next to nothing is
- * computed again, no other way is tried, for transfers only take time. As many ways are planned at
- * once as there are processors; what is taken is what one after the other would take.
+ * computed again, no other way is tried, for transfers only take time. Ways are tried one after the
+ * other, as each may rule out others; what a way needs is planned by all processors.
  *
  * All of a way lies on the nearest level, the host of a GPU. If there is a disk below, a way for
  * which that has no room, or might have room for more of what layers keep, is tried with what moves
  * once a step on the disk, state before masters, or with all.
  *
+ * A way of which what layers keep may leave is planned first with layers that keep no more than
+ * their input. How fast it can be at most follows, and most ways are not priced any further:
+ *   - computing nothing again saves what computing all again takes, and waits for it;
+ *   - where more moves, or farther, the same layers take longer by what those take longer that keep
+ *     no more than their input; and what more room would save them is known by their prices.
+ *
  * A layout that says nothing offloads nothing of a program that fits, however much that computes
  * again: only for one that does not fit ways are tried. */
 #include "decide/offload.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/parallel.h"
@@ -68,7 +75,8 @@ typedef struct Way {
 typedef struct Tried {
     bool fits;
     double seconds, again;
-    double least;   /* seconds where layers keep no more than their input; 0: that was not tried */
+    double least; /* seconds where layers keep no more than their input; 0: that was not tried */
+    double gain_of_room, gain_of_all; /* as KeepAsk has them */
     int64_t always; /* bytes that no way to recompute changes: parameters, state and gradients */
     int64_t of[OFFLOAD_count];  /* of those, of each class; what is kept is not counted */
     int64_t bytes[LEVEL_count]; /* on each level */
@@ -81,15 +89,26 @@ typedef struct Needs {
     int64_t of[LEVEL_count];
 } Needs;
 
+/* A way on the nearest level, and how it came out. */
+typedef struct Known {
+    unsigned which;
+    Tried t;
+} Known;
+
 /* The ways that are tried, in order. */
 typedef struct Search {
     const Module *m;
     const Device *d;
-    int n, first; /* ways, and of those that are being planned the first */
+    int n;
     unsigned which[WAYS];
     Way way[WAYS];
+    Tried least[WAYS]; /* where layers keep no more than their input, of those where that leaves */
+    bool measured;     /* these are planned, ... */
+    int number[WAYS];  /* ... of ways with these numbers */
+    int nknown;
+    Known known[CLASSES]; /* those that fit on the nearest level */
     int nfit;
-    unsigned fit[CLASSES]; /* those that fit on the nearest level, and would not with more there */
+    unsigned fit[CLASSES]; /* those that fit there, and would not be faster with more room */
     Level to, below; /* the nearest level, and the one below it; LEVEL_device: there is none */
     Needs nearest;   /* of all ways: the one that lacks least */
 } Search;
@@ -169,39 +188,30 @@ static Tried try_best(const Module *m, const Device *d, Arena *a, const KeepPlan
         *kept = frontier_nothing(m, a);
         ask.plan = NULL;
     }
-    const Tried t = ask.plan ? judged(ask.plan, m, d) : try_kept(m, d, *kept);
+    Tried t = ask.plan ? judged(ask.plan, m, d) : try_kept(m, d, *kept);
+    t.gain_of_room = ask.gain_of_room;
+    t.gain_of_all = ask.gain_of_all;
     arena_free(tmp);
     return t;
 }
 
-/* kept: what the backward part keeps best then, in a. Where what is kept leaves, nothing needs less
- * than to keep no more than each layer's input. */
+static Module *module_with(const Module *module, const Way *w, Arena *a)
+{
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
+    m->layout = with(module, w);
+    return m;
+}
+
+/* kept: what the backward part keeps best then, in a. */
 static Tried try(const Module *module, const Device *d, const Way *w, Arena *a,
                  const KeepPlan **kept)
 {
     Arena *tmp = arena_new();
-    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
-    m->layout = with(module, w);
-    const bool open = open_to_keep(m);
-    Tried least = {.fits = true}, t;
+    Module *m = module_with(module, w, tmp);
     *kept = NULL;
-    if (open && w->level[OFFLOAD_kept])
-        least = try_kept(m, d, frontier_nothing(m, tmp));
-    t = !least.fits ? least : open ? try_best(m, d, a, kept) : try_kept(m, d, NULL);
-    t.least = least.seconds;
+    const Tried t = open_to_keep(m) ? try_best(m, d, a, kept) : try_kept(m, d, NULL);
     arena_free(tmp);
     return t;
-}
-
-static void try_way(void *ctx, int k, FILE *out)
-{
-    const Search *s = ctx;
-    Arena *tmp = arena_new();
-    const KeepPlan *kept;
-    const Tried t = try(s->m, s->d, &s->way[s->first + k], tmp, &kept);
-    fwrite(&t, sizeof t, 1, out);
-    keep_write(out, kept, s->m->values.n);
-    arena_free(tmp);
 }
 
 /* Bytes that there are of a level. */
@@ -313,13 +323,62 @@ static bool enough(const Search *s, int n, const Tried *least)
     return least->fits && (last || least->again <= LITTLE * least->seconds);
 }
 
-/* As many of the next ways as are planned at once: the last one waits for what the others give. */
-static int at_once(const Search *s, int n)
+/* Nothing needs less, where what is kept may leave, than to keep no more than each layer's input.
+ */
+static void try_least(void *ctx, int k, FILE *out)
 {
-    int count = 1;
-    while (count < parallel_most() && n + count < s->n && s->which[n + count] & KEPT)
-        count++;
-    return count;
+    const Search *s = ctx;
+    Arena *tmp = arena_new();
+    Module *m = module_with(s->m, &s->way[s->number[k]], tmp);
+    const Tried t = try_kept(m, s->d, frontier_nothing(m, tmp));
+    fwrite(&t, sizeof t, 1, out);
+    arena_free(tmp);
+}
+
+/* That of all ways from one on. */
+static void measure_least(Search *s, int from)
+{
+    Arena *tmp = arena_new();
+    Written w[WAYS];
+    int n = 0;
+    for (int k = from; k < s->n; k++)
+        if (s->which[k] & KEPT)
+            s->number[n++] = k;
+    parallel_map(n, try_least, s, tmp, w);
+    for (int k = 0; k < n; k++)
+        if (w[k].n == sizeof *s->least)
+            memcpy(&s->least[s->number[k]], w[k].bytes, sizeof *s->least);
+    s->measured = true;
+    arena_free(tmp);
+}
+
+/* Is something of a way on the level below the nearest? */
+static bool on_lower(const Search *s, int n)
+{
+    bool any = false;
+    for (int k = 0; k < OFFLOAD_count; k++)
+        any |= s->below && s->way[n].level[k] == s->below;
+    return any;
+}
+
+/* Seconds that a way takes at least, by another that moves the same, or less, to the nearest level.
+ */
+static double bound_by(const Search *s, int n, const Known *k)
+{
+    const bool same = k->which == s->which[n];
+    const double more = s->least[n].seconds - k->t.least; /* what moving more takes, or farther */
+    return k->t.seconds - (same ? k->t.gain_of_room : k->t.gain_of_all) + more;
+}
+
+/* Seconds that a way takes at least, whatever layers keep. */
+static double bound_of(const Search *s, int n)
+{
+    static const double WAITS = 1.25; /* of what is computed again, with what waits for it */
+    double bound = s->least[n].seconds - WAITS * s->least[n].again;
+    for (int k = 0; k < s->nknown; k++)
+        if (!(s->known[k].which & ~s->which[n]))
+            bound = fmax(bound, bound_by(s, n, &s->known[k]));
+    return bound;
 }
 
 static Needs needs_of(const Tried *t)
@@ -335,22 +394,33 @@ static bool is_held_back(const Search *s, int n, const Tried *t)
     return s->which[n] & KEPT && t->bytes[s->to] > room(s, s->to) / 3 * 2;
 }
 
-/* The faster of `least` and what was tried with a way. */
-static void take(Search *s, int n, const Written *w, Tried *least, Way *best, Arena *a,
-                 const KeepPlan **kept)
+/* Should a way be planned further? */
+static bool is_worth_it(Search *s, int n, const Tried *least)
 {
-    Tried t;
+    const Tried *t = &s->least[n];
+    if (!(s->which[n] & KEPT) || !open_to_keep(s->m))
+        return true;
+    if (!t->fits && t->planned)
+        note_needs(s, needs_of(t));
+    const bool beaten = t->fits && least->fits && bound_of(s, n) >= least->seconds;
+    if (beaten && s->nfit < CLASSES)
+        s->fit[s->nfit++] = s->which[n];
+    return t->fits && !beaten;
+}
+
+/* Tries a way, and takes it if it is faster than `least`. */
+static void try_way(Search *s, int n, Tried *least, Way *best, Arena *a, const KeepPlan **kept)
+{
     const KeepPlan *k;
-    if (w->n < sizeof t)
-        return;
-    memcpy(&t, w->bytes, sizeof t);
+    Tried t = try(s->m, s->d, &s->way[n], a, &k);
+    t.least = s->least[n].seconds;
+    if (t.fits && t.least > 0 && !on_lower(s, n) && s->nknown < CLASSES)
+        s->known[s->nknown++] = (Known){s->which[n], t};
     if (t.fits && !is_held_back(s, n, &t) && s->nfit < CLASSES)
         s->fit[s->nfit++] = s->which[n];
     if (!t.fits && t.planned)
         note_needs(s, needs_of(&t));
     if (!t.fits || (least->fits && t.seconds >= least->seconds))
-        return;
-    if (!keep_read(w->bytes + sizeof t, w->n - sizeof t, s->m->values.n, a, &k))
         return;
     *least = t;
     *best = s->way[n];
@@ -437,30 +507,29 @@ static const char *lacking(const Search *s, Arena *a)
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Takes the best of the ways that are listed, or of those that are worth a try. */
-static void try_listed(Search *s, Tried *least, Way *best, Arena *a, const KeepPlan **kept,
-                       Arena *tmp)
+static void try_listed(Search *s, Tried *least, Way *best, Arena *a, const KeepPlan **kept)
 {
-    for (int count; s->first < s->n && !enough(s, s->first, least); s->first += count) {
-        Written w[WAYS];
-        count = at_once(s, s->first);
-        parallel_map(count, try_way, s, tmp, w);
-        for (int k = 0; k < count && !enough(s, s->first + k, least); k++)
-            take(s, s->first + k, &w[k], least, best, a, kept);
+    for (int k = 0; k < s->n && !enough(s, k, least); k++) {
+        if (s->which[k] & KEPT && open_to_keep(s->m) && !s->measured)
+            measure_least(s, k);
+        if (is_worth_it(s, k, least))
+            try_way(s, k, least, best, a, kept);
     }
 }
 
 /* The best way; `least` is what nothing offloaded gives. */
-static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept, Arena *tmp)
+static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept)
 {
     const Tried nothing = *least;
     Way best = {0};
     list_ways(s, &nothing, 0, 1);
-    try_listed(s, least, &best, a, kept, tmp);
+    try_listed(s, least, &best, a, kept);
     if (!s->below)
         return best;
-    s->n = s->first = 0;
+    s->n = 0;
+    s->measured = false;
     list_ways(s, &nothing, 1, LOWER);
-    try_listed(s, least, &best, a, kept, tmp);
+    try_listed(s, least, &best, a, kept);
     return best;
 }
 
@@ -501,7 +570,7 @@ bool offload_choose(Module *m, const Device *d, Arena *a, OffloadFound *found)
         const Tried nothing =
             needed ? try_kept(m, d, found->kept) : try(m, d, &best, a, &found->kept);
         Tried least = nothing;
-        best = search(&s, &least, a, &found->kept, tmp);
+        best = search(&s, &least, a, &found->kept);
         fit = least.fits;
         if (fit)
             or_nothing(&s, &best, &least, a, found);

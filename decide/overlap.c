@@ -8,6 +8,8 @@
  *   4  and what is waited for, of gathers and fetches, comes an iteration ahead
  *      (prefetch_gathers.c), in the better of these
  *   5  and what is sent is made earlier, by kernels that read more (fuse_delay.c)
+ *   6  and small collectives stand in one line with all others, in the best of these: beside a long
+ *      message they are slower, behind it they begin later
  *
  * The fastest that fits is taken, by times in which collectives take half as long again
  * (PLAN_LATE). So a program that fits does so still. */
@@ -77,7 +79,8 @@ static Plan *plan_of(const Tries *t, const Way *w)
     if (!w->fused)
         return NULL;
     Module *m = module_copy(w->fused, NULL, diag_silent(w->fused->diag, t->a), t->a);
-    m->layout.overlap = w->as.overlap; /* which no pass reads */
+    m->layout.overlap = w->as.overlap; /* which no pass reads, nor the other */
+    m->layout.one_line = w->as.one_line;
     PlanJob job = plan_compared(m, t->d, t->a, "fuse");
     job.rough = true;
     plan_make(&job); /* what does not fit is timed as well */
@@ -158,6 +161,23 @@ static const Plan *with_ahead(Tries *t, const Way *w, const Plan *p)
     return is_better(t, with, &ahead, t->best) ? with : p;
 }
 
+static bool has_small(const Plan *p)
+{
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
+        for (size_t i = 0; p->programs[k] && i < p->programs[k]->actions.n; i++)
+            if (resource_of(&p->programs[k]->actions.data[i]) == RESOURCE_small)
+                return true;
+    return false;
+}
+
+/* The best so far, with small collectives behind the others. */
+static void try_one_line(Tries *t)
+{
+    Way w = t->taken;
+    w.as.one_line = true;
+    is_better(t, plan_of(t, &w), &w, t->best);
+}
+
 static void try_all(Tries *t)
 {
     /* Of a step has to be saved, for it may take as much memory as all gradients. */
@@ -190,6 +210,8 @@ static void try_all(Tries *t)
         sends.fused = fuse(t, sends.assembled, sends.as.send_flops);
         is_better(t, plan_of(t, &sends), &sends, t->best);
     }
+    if (has_small(p))
+        try_one_line(t);
 }
 
 Module *overlap_choose(Module *m, const Device *d, Arena *a)
@@ -203,6 +225,7 @@ Module *overlap_choose(Module *m, const Device *d, Arena *a)
     Module *fused = a ? t.taken.fused : NULL;
     if (fused) {
         fused->layout.overlap = m->layout.overlap;
+        fused->layout.one_line = m->layout.one_line;
         fused->layout.optimizer = m->layout.optimizer; /* which is not decided yet */
     }
     return fused;

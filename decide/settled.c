@@ -49,6 +49,7 @@ static void of_once(Layout *to, const Layout *from, Arena *a)
 static void of_overlap(Layout *to, const Layout *from, Arena *a)
 {
     to->overlap = from->overlap;
+    to->one_line = from->one_line;
     to->bucket = from->bucket;
     to->send_flops = from->send_flops;
     TAKE_LIST(a, &to->ahead, &from->ahead);

@@ -456,6 +456,25 @@ static void write_config(Elab *e)
         modules(e, alpha_of), modules(e, NULL));
 }
 
+/* Names of all matrices, which a selector could have meant. */
+static void help_names(Elab *e)
+{
+    enum { SHOWN = 12 };
+    const char *names = "";
+    size_t shown = 0, more = 0;
+    for (size_t i = 0; i < e->module->tensors.n; i++) {
+        const Tensor *t = &e->module->tensors.data[i];
+        if (t->slot || !t->external || t->external_rank != 2)
+            continue;
+        if (shown < SHOWN)
+            names =
+                arena_printf(e->arena, "%s%s%s", names, shown++ ? ", " : "", text(e, t->external));
+        else
+            more++;
+    }
+    help(e, more ? "the matrices are %s, and %zu others" : "the matrices are %s", names, more);
+}
+
 void finish_adapters(Elab *e)
 {
     for (size_t i = 0; i < e->adapters.n; i++) {
@@ -463,7 +482,7 @@ void finish_adapters(Elab *e)
         for (size_t k = 0; k < l->node->more.n; k++)
             if (!l->used[k]) {
                 fail(e, l->node->more.data[k]->span, 315, "this names no parameter of the model");
-                help(e, "mgc explain F.mg prints their names, with {} for the index of a repeat");
+                help_names(e);
             }
     }
     for (size_t i = 0; i < e->adapted_all.n; i++) {

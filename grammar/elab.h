@@ -111,6 +111,7 @@ typedef struct Frame {
     VEC(Sym *) order;
     VEC(Name) dims;              /* declared here */
     VEC(Name) barred;            /* names of dims that the calls of its instances have */
+    VEC(Name) refused;           /* declared here, though something else has the name */
     const char *path, *external; /* "layers.self_attn", "model.layers.{}.self_attn"; "" */
 } Frame;
 
@@ -300,6 +301,8 @@ Sym *lookup_or_fail(Elab *e, const Node *name); /* NULL after an error */
 /* A new symbol of the frame (or a global); NULL after an error if the name is taken. */
 Sym *declare(Elab *e, SymKind kind, Name name, Span at);
 Sym *find_local(const Frame *f, Name name);
+/* A declaration of this name was refused here: what has it is not what is meant. */
+bool was_refused(const Frame *f, Name name);
 
 DimInfo *dim_info(Elab *e, Name dim);
 Dim new_dim(Elab *e, Name wanted, int64_t size, Span at);

@@ -219,7 +219,11 @@ static bool check_named(Elab *e, const Node *model, const Node *in)
     Module *m = e->module;
     Input input = {.name = in->name};
     Dim d;
-    if (in->kind != N_TENSOR || !in->flag || !in->list.n || in->list.n > MAX_RANK - 1 ||
+    if (in->kind == N_TENSOR && in->list.n > MAX_RANK - 1)
+        return bad_input(e, model, in,
+                         arena_printf(e->arena, "an input of %zu dims; the limit is %d", in->list.n,
+                                      MAX_RANK - 1));
+    if (in->kind != N_TENSOR || !in->flag || !in->list.n ||
         (in->a && strcmp(in->text, "token") != 0))
         return bad_input(e, model, in, "an input has dims, the batch first");
     for (size_t i = 0; i < in->list.n; i++) {
@@ -252,7 +256,9 @@ static bool check_named(Elab *e, const Node *model, const Node *in)
 static bool check_named_inputs(Elab *e, const Node *model)
 {
     if (!model->list.n || model->list.n > MAX_INPUTS)
-        return bad_input(e, model, NULL, "a model has between 1 and 8 inputs");
+        return bad_input(e, model, NULL,
+                         arena_printf(e->arena, "%zu inputs; a model has from 1 to %d",
+                                      model->list.n, MAX_INPUTS));
     for (size_t i = 0; i < model->list.n; i++)
         if (!check_named(e, model, model->list.data[i]))
             return false;

@@ -316,7 +316,7 @@ static Val dot(Elab *e, const Node *n)
 static Val name(Elab *e, const Node *n)
 {
     Sym *s = lookup_or_fail(e, n);
-    if (!s || !force(e, s))
+    if (!s || !force(e, s) || was_refused(e->frame, n->name))
         return poison;
     if (s->kind == SYM_DIM)
         return number_val(dims_number(e, &s->dims));

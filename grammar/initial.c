@@ -40,7 +40,8 @@ static bool distribution(Elab *e, const Node *n, double v[2])
             return false;
     if (uniform ? v[0] > v[1] : v[0] < 0) {
         fail(e, n->list.data[0]->span, 260,
-             uniform ? "the lower bound %g is above the upper" : "a standard deviation of %g",
+             uniform ? "the lower bound %g is above the upper"
+                     : "a standard deviation of %g; it must be at least 0",
              v[0]);
         return false;
     }

@@ -172,6 +172,9 @@ static bool check_iterations(Elab *e, const Node *n, const Loop *loop)
                  "iterations`",
                  (long long)loop->dim.size);
     }
+    if (!n->a)
+        help(e, "the part of an iteration: `repeat %s at l`, and in it `x[%s = l]`",
+             text(e, loop->dim.name), text(e, loop->dim.name));
     return false;
 }
 
@@ -301,6 +304,9 @@ static bool check_dim(Elab *e, const Node *n, Dim d)
         fail(e, n->at, code,
              d.size > INT32_MAX ? "a %s of more than 2^31 - 1 iterations" : "a %s over the batch",
              word_of(n));
+        if (d.name == e->module->batch.name)
+            help(e, "rows of the batch are computed at once: a %s goes along another dim",
+                 word_of(n));
         return false;
     }
     return true;

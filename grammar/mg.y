@@ -406,7 +406,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parse *p)
     bool legal[YYNTOKENS] = {false};
     for (int i = 0; i < n; i++)
         legal[kinds[i]] = true;
-    bool over = legal[YYSYMBOL_OVER] && !legal[YYSYMBOL_NUMBER];
+    bool over = legal[YYSYMBOL_OVER] && !legal[YYSYMBOL_NUMBER] && !legal[YYSYMBOL_IDENT];
     bool expression = legal[YYSYMBOL_NUMBER] && legal[YYSYMBOL_IDENT];
     if (expression)
         names[named++] = "an expression";

@@ -219,6 +219,7 @@ int parse_token(Semantic *value, Span *span, Parse *p)
     p->braces += t.kind == '{' ? 1 : t.kind == '}' ? -1 : 0;
     if (begins_item(p, &t) && p->braces == 0)
         p->item = t.kind;
+    p->prior = p->last;
     p->last = t;
     *value = t.value;
     *span = t.span;
@@ -275,8 +276,10 @@ void parse_unexpected(Parse *p, const char *const *expected, int n, bool wants_o
         diag_error(p->diag, t->span, 105, "expected %s, found %s", any_of(p, expected, n), found);
     else
         diag_error(p->diag, t->span, 105, "%s cannot stand here", found);
-    if (name && is_keyword(t->kind))
+    if ((name || (!n && t->first && p->braces)) && is_keyword(t->kind))
         diag_help(p->diag, "%s is a reserved word: choose another name", found);
+    else
+        parse_habit(p);
 }
 
 static void too_deep(Parse *p, Span at)
@@ -332,6 +335,18 @@ NodeList *list_add(Parse *p, NodeList *l, Node *n)
 
 /* ---- entry -------------------------------------------------------------------------------- */
 
+/* The two bytes that editors put before UTF-16, in either order. */
+static bool is_utf16(const char *text, size_t n)
+{
+    return n > 1 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2));
+}
+
+/* The bytes of the mark that some editors put before UTF-8: blanks to the lexer. */
+static size_t byte_order_mark(const char *text, size_t n)
+{
+    return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
 /* A copy of the text for the lexer: the last line gets its end, and it wants two NULs behind. */
 Parse *parse_open(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip)
 {
@@ -352,10 +367,16 @@ Parse *parse_open(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip)
                    FILE_MAX);
         return NULL;
     }
+    if (is_utf16(p->ast->text, size)) {
+        diag_error(d, (Span){file, 0, 2}, 101,
+                   "the file is UTF-16: every other byte of it means nothing here");
+        diag_help(d, "save it as UTF-8 or ASCII");
+        return NULL;
+    }
     char *copy = arena_alloc(a, size + 3);
     memcpy(copy, p->ast->text, size);
     copy[size] = '\n';
-    memset(copy, ' ', skip);
+    memset(copy, ' ', skip ? skip : byte_order_mark(copy, size));
     if (mgl_lex_init_extra(p, &p->scanner))
         parse_fatal("out of memory");
     mgl__scan_buffer(copy, size + 3, p->scanner);

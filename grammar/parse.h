@@ -41,6 +41,7 @@ typedef struct Parse {
     int braces;       /* open before the next token */
     Span opened;      /* the outermost of them */
     Token last;       /* the token the parser looks at */
+    Token prior;      /* and the one before it */
     VEC(Token) queue; /* tokens to hand out before the lexer's next one: a stack */
     bool recover;     /* an error was reported: find the next statement */
     bool deep;        /* a tree was too deep */
@@ -61,6 +62,8 @@ _Noreturn void parse_fatal(const char *message);
 /* For the parser: its token source, which helps it to recover, and its messages. */
 int parse_token(Semantic *value, Span *span, Parse *p);
 void parse_unexpected(Parse *p, const char *const *expected, int n, bool wants_over);
+void parse_habit(Parse *p); /* helps with what is right in another language, if the last error is
+                               that (habits.c) */
 void parse_exhausted(Parse *p, const char *message);
 
 /* Copies a node to the arena, counting the depth of what is below it; `at` is all of it unless

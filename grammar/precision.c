@@ -1,9 +1,9 @@
 /* precision.c - what numbers are made of: the setting `precision` of the train block.
  *
  *   precision bf16                                    products in bf16, all else in f32
- *   precision f16 (scale = 65536, window = 1000)      the same in f16, with a scale of the loss
- *   precision fp8 (gradients = e4m3)                  bf16, and products of layers in fp8
- *   precision fp8 (scales = mx)                       ... with a scale for each 32 elements
+ *   precision f16(scale = 65536, window = 1000)       the same in f16, with a scale of the loss
+ *   precision fp8(gradients = e4m3)                   bf16, and products of layers in fp8
+ *   precision fp8(scales = mx)                        ... with a scale for each 32 elements
  *
  * `master` (parameters) and `reduce` (sums of gradients) may be said; they are f32 with bf16, f16
  * fp8 and tf32, and as all the rest with f32 and f64. `master = bf16` beside bf16 or fp8 keeps
@@ -193,7 +193,7 @@ void override_precision(const char *name, Train *t)
 
 bool fp8_fits(Elab *e, Train *t)
 {
-    static const char instead[] = "bf16 (reduce = tree)";
+    static const char instead[] = "bf16(reduce = tree)";
     if (!t->fp8 || !t->tree)
         return true;
     fail(e, t->tree_span, 311,

@@ -220,6 +220,14 @@ Sym *find_local(const Frame *f, Name name)
     return f ? map_find(&f->syms, name) : NULL;
 }
 
+bool was_refused(const Frame *f, Name name)
+{
+    for (size_t i = 0; f && i < f->refused.n; i++)
+        if (f->refused.data[i] == name)
+            return true;
+    return false;
+}
+
 Sym *lookup(Elab *e, Name name)
 {
     Sym *s = find_local(e->frame, name);
@@ -247,6 +255,40 @@ static void suggest_symbol(Elab *e, Name name, SymKind kind, bool any)
     suggest(e, text(e, name), near.data, near.n);
 }
 
+/* The first of these statements, or of the repeats around the use, that gives its name to something
+ * behind it. */
+static const Node *given_later(const NodeList *statements, const Node *use)
+{
+    for (size_t i = 0; i < statements->n; i++) {
+        const Node *s = statements->data[i], *found = NULL;
+        if (s->kind == N_DIMS || s->kind == N_SEVERAL)
+            found = given_later(&s->list, use);
+        else if (s->kind == N_REPEAT || s->kind == N_SCAN)
+            found = s->span.end > use->at.begin && s->span.begin < use->at.begin
+                        ? given_later(&s->more, use)
+                        : NULL;
+        else if (s->name == use->name && s->at.begin > use->at.begin)
+            found = s;
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+/* A body is read from top to bottom. */
+static bool note_later(Elab *e, const Node *n)
+{
+    const Node *body = e->frame ? e->frame->block : NULL;
+    const Node *s =
+        body && !e->quiet && body->span.file == n->at.file ? given_later(&body->more, n) : NULL;
+    if (!s)
+        return false;
+    note(e, s->at, "it has this name only from here on");
+    help(e, "a body is read from top to bottom: put what gives '%s' before what reads it",
+         text(e, n->name));
+    return true;
+}
+
 Sym *lookup_or_fail(Elab *e, const Node *n)
 {
     Sym *s = lookup(e, n->name);
@@ -262,7 +304,7 @@ Sym *lookup_or_fail(Elab *e, const Node *n)
              text(e, n->name));
     } else if (map_find(&e->blocks, n->name)) {
         help(e, "'%s' is a block: write `%s(...)`", text(e, n->name), text(e, n->name));
-    } else {
+    } else if (!note_later(e, n)) {
         suggest_symbol(e, n->name, SYM_VALUE, true);
     }
     return NULL;
@@ -292,6 +334,8 @@ Sym *declare(Elab *e, SymKind kind, Name name, Span at)
         if (old->span.file)
             note(e, old->span, "declared here");
         help(e, "dims, axes, constants, parameters and values share one namespace: choose another");
+        if (inside)
+            vec_push(e->arena, &e->frame->refused, name);
         return NULL;
     }
     Sym *s = NEW(e->arena, Sym);
@@ -429,7 +473,8 @@ static bool resolve_into(Elab *e, const Node *n, DimList *out)
         if (e->rule)
             help(e, "rows and cols are a matrix's: `select(matrix, ..., ...)` chooses by the "
                     "parameter");
-        suggest_symbol(e, n->name, SYM_DIM, false);
+        if (!note_later(e, n))
+            suggest_symbol(e, n->name, SYM_DIM, false);
         return false;
     }
     if (s->kind != SYM_DIM) {

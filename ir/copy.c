@@ -7,23 +7,16 @@
 #define COPY_VEC(a, to, from)                                                                      \
     do {                                                                                           \
         (to)->n = (to)->cap = (from)->n;                                                           \
-        (to)->data = NEW_ARRAY(a, __typeof__(*(from)->data), (from)->n + 1);                       \
-        if ((from)->n)                                                                             \
-            memcpy((to)->data, (from)->data, (from)->n * sizeof *(from)->data);                    \
+        (to)->data = arena_copy(a, (from)->data, (from)->n * sizeof *(from)->data);                \
     } while (0)
 
 static Region *copy_region(Module *m, const Region *r, Region *parent, Ins *owner);
 
 static Ins *copy_ins(Module *m, const Ins *i, Region *home)
 {
-    Ins *c = NEW(m->arena, Ins);
-    *c = *i;
-    c->in = NEW_ARRAY(m->arena, Value, i->nin);
-    c->out = NEW_ARRAY(m->arena, Value, i->nout);
-    if (i->nin)
-        memcpy(c->in, i->in, i->nin * sizeof *c->in);
-    if (i->nout)
-        memcpy(c->out, i->out, i->nout * sizeof *c->out);
+    Ins *c = arena_copy(m->arena, i, sizeof *i);
+    c->in = arena_copy(m->arena, i->in, i->nin * sizeof *c->in);
+    c->out = arena_copy(m->arena, i->out, i->nout * sizeof *c->out);
     c->home = home;
     for (uint32_t k = 0; k < i->nout; k++) {
         m->values.data[c->out[k]].def = c;
@@ -42,8 +35,9 @@ static Region *copy_region(Module *m, const Region *r, Region *parent, Ins *owne
     COPY_VEC(m->arena, &c->results, &r->results);
     for (size_t k = 0; k < c->args.n; k++)
         m->values.data[c->args.data[k]].home = c;
-    for (size_t k = 0; k < r->ins.n; k++)
-        vec_push(m->arena, &c->ins, copy_ins(m, r->ins.data[k], c));
+    COPY_VEC(m->arena, &c->ins, &r->ins);
+    for (size_t k = 0; k < c->ins.n; k++)
+        c->ins.data[k] = copy_ins(m, c->ins.data[k], c);
     return c;
 }
 
@@ -55,7 +49,8 @@ Module *module_copy(const Module *m, const char *fn, Diag *d, Arena *a)
     c->diag = d;
     COPY_VEC(a, &c->inputs, &m->inputs);
     COPY_VEC(a, &c->metrics, &m->metrics);
-    COPY_VEC(a, &c->values, &m->values);
+    c->values.cap = m->values.n; /* the first new one is to copy them no second time */
+    c->values.data = arena_grow(a, m->values.data, m->values.n, &c->values.cap, sizeof(ValueInfo));
     COPY_VEC(a, &c->tensors, &m->tensors);
     memset(&c->fns, 0, sizeof c->fns);
     for (size_t k = 0; k < m->fns.n; k++) {

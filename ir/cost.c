@@ -192,25 +192,32 @@ static void cost_cast(const Module *m, const Ins *i, Cost *c)
     c->flops = (from ? 12 : to ? 36 : 0) * elements(m, i->out[0]);
 }
 
+/* Of a bias more than once: it is read for each pair, and its gradient is read and written. */
+static double bias_traffic(const Module *m, const Ins *i, double pairs)
+{
+    const bool grad = i->op == OP_attention_bias_grad;
+    return pairs * (double)dtype_bytes(type_of(m, i->in[0])->dtype) * (grad ? 3 : 1);
+}
+
 static void cost_attention(const Module *m, const Ins *i, Cost *c)
 {
     const Attrs *a = &i->attrs;
     double seq = dim_size(m, i->in[1], attention_keys(a)), window = (double)a->window;
     /* Of a causal ring: ranks see half of all pairs on average, or, with a window, as few as all.
-     */
-    double ring = a->share > 0 && a->share < 0.5 ? a->share : a->share > 0 ? 0.5 : 0;
-    double part = ring > 0 ? ring : a->causal ? 0.5 : 1;
+     * Of a piece of the queries, whose keys are more, all ranks see as many. */
+    const bool piece = a->share > 0 && a->keys.name;
+    double ring = piece ? 0 : a->share > 0 && a->share < 0.5 ? a->share : a->share > 0 ? 0.5 : 0;
+    double part = piece ? a->share : ring > 0 ? ring : a->causal ? 0.5 : 1;
     if (window > 0 && window < seq)
         part = window / seq * (1 - 0.5 * window / seq);
     c->keys = 2 * part * seq;
     c->slowest = ring > 0 ? a->share / ring : 0;
-    /* Of blocks that the mask cuts, at the end and with a window at the beginning, all is computed.
-     */
-    c->more =
-        a->causal ? ATTENTION_BLOCK / (2 * part * seq) * (window > 0 && window < seq ? 2 : 1) : 0;
     const DimList values = attention_value_head(a, type_of(m, i->in[1]), type_of(m, i->in[2]));
     double head = over_size(m, i->in[0], &a->over), vhead = over_size(m, i->in[2], &values);
     double pairs = elements(m, i->in[0]) / head * seq * part;
+    c->more =
+        attention_beside(i->op != OP_attention, part * seq, a->causal || piece, window > 0 && window < seq);
+    c->across = a->biased ? bias_traffic(m, i, pairs) : 0;
     c->flops = pairs * (i->op == OP_attention_grad ? 6 * head + 4 * vhead : 2 * head + 2 * vhead);
     c->exps = pairs * (i->op == OP_attention_grad ? 2 : 1) * (a->cap > 0 ? 2 : 1);
 }

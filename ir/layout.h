@@ -86,7 +86,7 @@ typedef struct LayoutRule {
         bound; /* rows: a rank takes so many times the mean from each other; 0: all there may be */
     double sent[2]; /* seconds of a step with matrices gathered, and with rows sent, by the plans of
                        decision `experts`, for people; 0: it compared none */
-    int64_t blocks; /* along the last, the innermost: see Dim; 0: of neighbours */
+    uint16_t blocks;    /* along the last, the innermost: see Dim; 0: of neighbours */
     double compared[2]; /* seconds of a step with a ring, and with an exchange of heads, by the
                            plans of decision `context`, for people; 0: it compared none */
     Span span;
@@ -169,10 +169,11 @@ typedef struct Layout {
     VEC(KeptName) keep;     /* RECOMPUTE_keep */
     const KeepPlan *plan;   /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     LayoutPieces pieces[2]; /* of the forward and of the backward part */
-    bool once;    /* where the rules split state and not parameters: ranks have parts of the
-                     rounded copies of layers, which a step gathers once, in its first
-                     microbatch (passes/spmd/gather_once.c) */
-    bool overlap; /* collectives may take what memory is left, to run beside the rest */
+    bool once;     /* where the rules split state and not parameters: ranks have parts of the
+                      rounded copies of layers, which a step gathers once, in its first
+                      microbatch (passes/spmd/gather_once.c) */
+    bool overlap;  /* collectives may take what memory is left, to run beside the rest */
+    bool one_line; /* small collectives stand in one line with all others (plan/small.c) */
     int64_t bucket, scatter; /* gradients of a layer are reduced, or scattered, in its iteration,
                                 from so many bytes on (passes/spmd/buckets.c); 0: none are */
     double send_flops;   /* that are computed while a byte of gradients is added up over ranks; 0:

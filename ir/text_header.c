@@ -176,6 +176,7 @@ void text_read_layout(Reader *r)
         }
     l->once = text_take_word(r, "once");
     l->overlap = text_take_word(r, "overlap");
+    l->one_line = text_take_word(r, "one_line");
     if (text_take_word(r, "send_flops"))
         l->send_flops = text_want_real(r);
     read_offload(r, l);
@@ -276,7 +277,7 @@ void text_read_mesh(Reader *r)
         if (text_take_word(r, "bound"))
             rule.bound = text_want_real(r);
         if (text_take_word(r, "blocks"))
-            rule.blocks = text_want_int(r, 2, INT32_MAX);
+            rule.blocks = (uint16_t)text_want_int(r, 2, MAX_BLOCKS);
         rule.span = text_read_place(r);
         vec_push(r->m->arena, &l->rules, rule);
     }

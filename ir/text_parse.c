@@ -54,7 +54,7 @@ static Dim read_dim(Reader *r)
     if (text_take_mark(r, '@'))
         d.axes = read_axes(r, &d);
     if (d.axes && text_take_mark(r, '/'))
-        d.blocks = text_want_int(r, 2, INT32_MAX);
+        d.blocks = (uint16_t)text_want_int(r, 2, MAX_BLOCKS);
     return d;
 }
 

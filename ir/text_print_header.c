@@ -250,6 +250,7 @@ void text_print_header(const Module *m, FILE *out)
                     m->layout.pieces[k].turns ? " turns" : "");
     fputs(m->layout.once ? " once" : "", out);
     fputs(m->layout.overlap ? " overlap" : "", out);
+    fputs(m->layout.one_line ? " one_line" : "", out);
     if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);
     print_offload(&m->layout, out);

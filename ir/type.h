@@ -55,21 +55,24 @@ DType dtype_wide(DType t);
 double dtype_largest(DType t);
 
 /* A set of axes of the mesh: bit n is Layout.mesh[n]. */
-typedef uint32_t Axes;
-enum { MAX_AXES = 16 };
+typedef uint16_t Axes;
+enum { MAX_AXES = 16, MAX_BLOCKS = UINT16_MAX };
 
 /* size: of what a rank has. axes: those it is split on, the first of the mesh the outermost; the
  * whole dim is `size` times their sizes. zigzag: those of axes on which rank r of n has parts r and
  * 2n - 1 - r of 2n, one behind the other, and not part r of n. inner: one of axes that is not the
  * last of the mesh among them, and yet the innermost: what ranks have on the others is split on it;
  * 0: none is. blocks: on the innermost of axes, rank r has part r of each of so many blocks, one
- * behind the other; 0: of all. A dim with inner has no zigzag and no blocks. */
+ * behind the other; 0: of all. A dim with inner has no zigzag and no blocks.
+ *
+ * Small, for each value, operand and attribute has a list of them. */
 typedef struct Dim {
     Name name;
     int64_t size;
     Axes axes, zigzag, inner;
-    int64_t blocks;
+    uint16_t blocks;
 } Dim;
+_Static_assert(sizeof(Dim) == 24, "no byte of it is of no use");
 
 /* Do two dims of one name lie alike over the mesh? */
 static inline bool dim_lies_as(Dim a, Dim b)

@@ -79,6 +79,8 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
         x.b = panel;
         x.c = s->c + (near ? 0 : i * s->ldc + j);
         x.bias = d->epilogue & MG_BIAS ? s->extra + j : NULL;
+        if (near && d->beta != 0)
+            get_sums(w, row, m, s->j + j, x.n, x.c, x.ldc);
         mgk_amx_panel(&x);
         if (near)
             put_sums(w, x.c, x.ldc, row, m, s->j + j, x.n);

@@ -34,6 +34,7 @@
 #define near_sums        NAME(near_sums)
 #define panel_of         NAME(panel_of)
 #define put_sums         NAME(put_sums)
+#define get_sums         NAME(get_sums)
 #define finish           NAME(finish)
 #define Strip            NAME(Strip)
 #define strip_terms      NAME(strip_terms)
@@ -326,6 +327,17 @@ static void put_sums(const mgk_product *w, const T *from, int64_t step, int64_t 
         round_out(from, step, m, n, to, d->ldc);
 }
 
+/* Reads C of rows [i, i + m) and columns [j, j + n), to which sums in scratch are added. */
+static void get_sums(const mgk_product *w, int64_t i, int64_t m, int64_t j, int64_t n, T *to,
+                     int64_t step)
+{
+    if (w->of_c)
+        for (int64_t x = 0; x < m; x++)
+            get_row(w, i + x, j, n, to + x * step);
+    else
+        round_in((const E *)w->c + i * w->d->ldc + j, w->d->ldc, m, n, to, step);
+}
+
 /* The length of the sums. */
 MGK_INLINE int64_t length_of(const mg_gemm_desc *d)
 {
@@ -337,7 +349,7 @@ MGK_INLINE bool near_sums(const mgk_product *w)
 {
     const mg_gemm_desc *d = w->d;
     const int64_t block = TILED(d) ? mg_amx_terms(d) : mg_gemm_terms(length_of(d));
-    return in_scratch(w) && d->beta == 0 && length_of(d) <= block;
+    return in_scratch(w) && !w->few && length_of(d) <= block;
 }
 
 /* Finishes rows [i, i + m) of a strip, whose sums are complete. */
@@ -434,6 +446,8 @@ static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t
             memcpy(bias, s->extra + j, (size_t)n * sizeof(T));
             panel.bias = bias;
         }
+        if (near_sums(w) && d->beta != 0)
+            get_sums(w, s->i, s->m, s->j + j, n, s->c, PANEL_N);
         if (j == 0)
             first_panel(w, s, p, &panel);
         else
@@ -540,10 +554,8 @@ static void NAME(product)(const mgk_product *w, void *scratch)
         s.c = at.c;
         s.ldc = at.wide;
         s.extra = at.c + at.lanes * at.wide;
-        for (int64_t x = 0; x < s.m && w->of_c && d->beta != 0; x++)
-            get_row(w, s.i + x, s.j, s.n, s.c + x * s.ldc);
-        if (d->beta != 0 && !w->of_c)
-            round_in((E *)w->c + s.i * d->ldc + s.j, d->ldc, s.m, s.n, s.c, s.ldc);
+        if (d->beta != 0 && !near_sums(w))
+            get_sums(w, s.i, s.m, s.j, s.n, s.c, s.ldc);
         if (d->epilogue & MG_BIAS)
             round_in(extra, 0, 1, s.n, s.extra, 0);
         sums_of(w, &s);

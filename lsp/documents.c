@@ -77,6 +77,7 @@ void document_free(Server *s, Document *d)
     server_answer_waiting(s, d, true);
     facts_drop(s, d, false);
     forget_index(d);
+    earlier_free(&d->earlier);
     json_decref(d->planned);
     json_decref(d->options);
     json_decref(d->version);
@@ -115,6 +116,7 @@ json_t *document_open(Server *s, Document *none, const json_t *params, Refusal *
         s->documents = d;
     }
     set_version(d, item);
+    earlier_edit(d, 0, d->text.size, json_string_length(text));
     if (!text_set(&d->text, json_string_value(text), json_string_length(text))) {
         document_free(s, d);
         return refuse(r, RPC_params, "a text of more than %d bytes", TEXT_MAX);
@@ -141,10 +143,15 @@ static bool change(Document *d, const json_t *c)
     Place from, to;
     if (!json_is_string(text))
         return false;
-    if (!range)
-        return text_set(&d->text, json_string_value(text), json_string_length(text));
-    return place_in(range, "start", &from) && place_in(range, "end", &to) &&
-           text_edit(&d->text, from, to, json_string_value(text), json_string_length(text));
+    const size_t size = json_string_length(text);
+    size_t begin = 0, end = d->text.size;
+    if (range) {
+        if (!place_in(range, "start", &from) || !place_in(range, "end", &to))
+            return false;
+        text_range(&d->text, from, to, &begin, &end);
+    }
+    earlier_edit(d, begin, end, size);
+    return text_edit(&d->text, begin, end, json_string_value(text), size);
 }
 
 /* After a change that cannot be made the text is no longer the client's: the document is closed. */

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 enum { KEPT = 16, CHILDREN = 3, LINE_MAX_BYTES = 64 << 20 };
-static const double pause_before = 0.01; /* seconds after a change: others follow soon */
+/* Seconds: a change begins a look at once, but one that comes so soon after another waits, for
+ * others follow soon. */
+static const double soon = 0.05, pause_before = 0.01;
 static const double seconds_max = 60;
 
 /* Facts of a text under some options. */
@@ -83,6 +85,7 @@ static bool find_kept(Server *s, Document *d)
             d->facts = k->facts;
             json_incref(d->facts.source);
             json_incref(d->facts.plan);
+            earlier_now(d);
             return true;
         }
     return false;
@@ -116,6 +119,7 @@ void facts_drop(Server *s, Document *d, bool wanted)
         json_decref(d->planned);
         d->planned = json_incref(d->facts.plan);
     }
+    earlier_keep(d);
     release(&d->facts);
     d->wanted = false;
     if (!wanted)
@@ -126,7 +130,9 @@ void facts_drop(Server *s, Document *d, bool wanted)
     }
     d->wanted = s->host->look != NULL;
     d->facts.all = !d->wanted;
-    d->from = server_now() + pause_before;
+    const double now = server_now();
+    d->from = now - d->changed < soon ? now + pause_before : now;
+    d->changed = now;
 }
 
 /* The process is over, or is to be. */
@@ -158,6 +164,7 @@ static bool take_line(Server *s, Document *d, const char *line, size_t n)
     if (to) {
         json_decref(*to);
         *to = json_incref(part);
+        earlier_now(d);
         fresh(s, d, to == &d->facts.plan);
     }
     json_decref(part);

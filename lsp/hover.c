@@ -2,8 +2,8 @@
  * has them, and its bytes and times as the plan has them.
  *
  * Facts of the source: "values", a list of [byte, type, path] by the place of a name or operator,
- * and "tensors", [byte, type, text of its external form]. Of the plan: "places", lines of text by
- * byte. */
+ * and "tensors", [byte, type, text of its external form]; of an earlier text, until there are those
+ * of this one (earlier.c). Of the plan: "places", lines of text by byte. */
 #include "lsp/server.h"
 
 #include <stdlib.h>
@@ -80,9 +80,9 @@ static void say_type(Says *t, const char *type, const char *path)
 
 static void say_values(Says *t, const Document *d, size_t byte)
 {
-    const json_t *v;
+    const json_t *source = earlier_source(d, &byte), *v;
     size_t i;
-    json_array_foreach(json_object_get(d->facts.source, "values"), i, v)
+    json_array_foreach(json_object_get(source, "values"), i, v)
         if (json_integer_value(json_array_get(v, 0)) == (json_int_t)byte)
             say_type(t, json_string_value(json_array_get(v, 1)),
                      json_string_value(json_array_get(v, 2)));
@@ -90,9 +90,9 @@ static void say_values(Says *t, const Document *d, size_t byte)
 
 static void say_tensors(Says *t, const Document *d, size_t byte)
 {
-    const json_t *v;
+    const json_t *source = earlier_source(d, &byte), *v;
     size_t i;
-    json_array_foreach(json_object_get(d->facts.source, "tensors"), i, v)
+    json_array_foreach(json_object_get(source, "tensors"), i, v)
         if (json_integer_value(json_array_get(v, 0)) == (json_int_t)byte) {
             say_type(t, json_string_value(json_array_get(v, 1)), NULL);
             fprintf(t->out, "- %s\n", json_string_value(json_array_get(v, 2)));
@@ -188,7 +188,7 @@ json_t *hover(Server *s, Document *d, const json_t *params, Refusal *r)
     const Occurrence *o = x ? index_at(x, byte) : NULL;
     if (!o)
         return json_null();
-    if (!d->facts.source && !d->facts.all) {
+    if (!d->facts.source && !d->facts.all && !r->now) {
         r->later = true;
         return NULL;
     }
@@ -199,6 +199,8 @@ json_t *hover(Server *s, Document *d, const json_t *params, Refusal *r)
         say_call(s, &t, x, d, o);
     else
         say_declared(&t, d, x, o);
+    if (t.types && earlier_before(d))
+        fprintf(t.out, "\n(types before the last change)\n");
     fclose(t.out);
     json_t *value = size ? json_stringn(text, size) : NULL;
     free(text);

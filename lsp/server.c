@@ -132,15 +132,16 @@ static void configure(Server *s, const json_t *settings)
 static json_t *capabilities(void)
 {
     return json_pack(
-        "{s:{s:b, s:i}, s:b, s:b, s:b, s:b, s:b, s:b, s:{s:b}, s:{s:[s,s,s]}, s:{s:[s]}, s:{s:b}, "
-        "s:{s:[s,s]}, s:s}",
+        "{s:{s:b, s:i}, s:b, s:b, s:b, s:b, s:b, s:b, s:{s:b}, s:{s:[s,s,s]}, s:{s:[s,s]}, "
+        "s:{s:o, s:b}, s:{s:[s]}, s:{s:b}, s:{s:[s,s]}, s:s}",
         "textDocumentSync", "openClose", 1, "change", 2, "hoverProvider", 1, "definitionProvider",
         1, "referencesProvider", 1, "documentHighlightProvider", 1, "documentSymbolProvider", 1,
         "documentFormattingProvider", 1, "renameProvider", "prepareProvider", 1,
-        "completionProvider", "triggerCharacters", "(", ",", ">", "codeActionProvider",
-        "codeActionKinds", "quickfix", "codeLensProvider", "resolveProvider", 0,
-        "executeCommandProvider", "commands", "mgc.option", "mgc.without", "positionEncoding",
-        "utf-16");
+        "completionProvider", "triggerCharacters", "(", ",", ">", "signatureHelpProvider",
+        "triggerCharacters", "(", ",", "semanticTokensProvider", "legend", semantic_legend(),
+        "full", 1, "codeActionProvider", "codeActionKinds", "quickfix", "codeLensProvider",
+        "resolveProvider", 0, "executeCommandProvider", "commands", "mgc.option", "mgc.without",
+        "positionEncoding", "utf-16");
 }
 
 static json_t *initialize(Server *s, Document *d, const json_t *params, Refusal *r)
@@ -236,6 +237,8 @@ const Method methods[] = {
     {"textDocument/prepareRename", rename_prepare, false, true},
     {"textDocument/rename", rename_all, false, true},
     {"textDocument/completion", complete, false, true},
+    {"textDocument/signatureHelp", signature, false, true},
+    {"textDocument/semanticTokens/full", semantic_tokens, false, true},
     {"textDocument/codeAction", code_actions, false, true},
     {"textDocument/codeLens", lenses, false, true},
     {"textDocument/formatting", format, false, true},
@@ -265,14 +268,15 @@ static void wait_for_facts(Document *d, const Method *m, json_t *id, const json_
 
 static void run(Server *s, const Method *m, json_t *id, const json_t *params)
 {
-    static const double patience = 1; /* seconds that a request waits for facts */
+    /* Seconds that a request waits for facts: longer where nothing is known of an earlier text. */
+    static const double patience = 0.025, first = 1;
     Refusal r = {0};
     json_t *result = NULL;
     Document *d = m->document ? document_of(s, params, &r) : NULL;
     if (!m->document || d)
         result = m->run(s, d, params, &r);
     if (!result && r.later && d)
-        wait_for_facts(d, m, id, params, server_now() + patience);
+        wait_for_facts(d, m, id, params, server_now() + (earlier_before(d) ? patience : first));
     else if (!m->notifies)
         answer(s, id, result, &r);
     else if (r.code)
@@ -285,14 +289,13 @@ void server_answer_waiting(Server *s, Document *d, bool all)
     Waiting *w = d->waiting, *next;
     d->waiting = NULL;
     for (; w; w = next) {
-        Refusal r = {0};
+        Refusal r = {.now = all || now >= w->until};
         next = w->next;
         json_t *result = w->method->run(s, d, w->params, &r);
-        if (!result && r.later && !all && now < w->until) {
+        if (!result && r.later)
             wait_for_facts(d, w->method, w->id, w->params, w->until);
-        } else {
-            answer(s, w->id, result ? result : r.later ? json_null() : NULL, &r);
-        }
+        else
+            answer(s, w->id, result, &r);
         json_decref(w->id);
         json_decref(w->params);
         free(w);
@@ -473,6 +476,7 @@ static bool turn(Lsp *l, int in, int out)
     if (p[0].revents && !read_some(l, in))
         return false;
     read_children(s);
+    child_reap();
     return !s->exits;
 }
 

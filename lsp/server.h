@@ -30,6 +30,22 @@ typedef struct Facts {
     bool all; /* no more will come */
 } Facts;
 
+/* An edit: bytes [begin, end) became `size` others. */
+typedef struct TextChange {
+    size_t begin, end, size;
+} TextChange;
+
+enum { EARLIER_EDITS = 64 };
+
+/* Facts of an earlier text, and the edits since in their order (earlier.c). Without `source` they
+ * are the edits since the facts that there are. */
+typedef struct Earlier {
+    json_t *source;
+    TextChange edit[EARLIER_EDITS];
+    int n;
+    bool lost; /* there were more */
+} Earlier;
+
 /* A request that waits for facts. */
 typedef struct Waiting {
     json_t *id, *params;
@@ -48,9 +64,10 @@ struct Document {
     bool indexed;
     json_t *options; /* strings: beside those of all documents */
     Facts facts;     /* of the text as it is */
+    Earlier earlier; /* types, if there are none of it */
     json_t *planned; /* the last plan, if that of an earlier text */
     bool wanted;     /* facts are to be looked up, from then on: */
-    double from, began;
+    double from, began, changed;
     Child child;
     char *heard; /* by the child: what is no whole line yet */
     size_t nheard, heard_cap;
@@ -80,6 +97,7 @@ typedef struct Refusal {
     int code;
     char text[512];
     bool later; /* the facts are to come */
+    bool now;   /* in: what is known now is the answer */
 } Refusal;
 
 __attribute__((format(printf, 3, 4))) json_t *refuse(Refusal *r, int code, const char *fmt, ...);
@@ -135,6 +153,18 @@ double facts_step(Server *s);
 void facts_read(Server *s, Document *d);
 void facts_free(Server *s);
 
+/* ---- earlier.c --------------------------------------------------------------------------------
+ */
+
+void earlier_edit(Document *d, size_t begin, size_t end, size_t size); /* the text is changed so */
+void earlier_now(Document *d);                                         /* there are facts of it */
+void earlier_keep(Document *d); /* there will be no more facts of the text as it was */
+void earlier_free(Earlier *t);
+/* The facts of the source in which a place of the text is looked up, and the place in them: those
+ * of the text, or of an earlier one. NULL: nothing is known of it. */
+const json_t *earlier_source(const Document *d, size_t *byte);
+bool earlier_before(const Document *d); /* are they of an earlier text? */
+
 /* ---- features ------------------------------------------------------------------------------ */
 
 void publish(Server *s, Document *d); /* diagnose.c: what is wrong, or nothing */
@@ -144,7 +174,10 @@ MethodRun hover;                                       /* hover.c */
 MethodRun definition, references, highlights, symbols; /* navigate.c, symbols.c */
 MethodRun rename_prepare, rename_all;                  /* rename.c */
 MethodRun complete;                                    /* complete.c */
-MethodRun lenses;                                      /* lens.c */
-MethodRun format;                                      /* format.c */
+MethodRun signature;                                   /* signature.c */
+MethodRun semantic_tokens;                             /* semantic.c */
+json_t *semantic_legend(void);
+MethodRun lenses; /* lens.c */
+MethodRun format; /* format.c */
 
 #endif

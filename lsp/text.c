@@ -63,8 +63,7 @@ static void find_lines(Text *t)
             t->lines[t->nlines++] = (uint32_t)i + 1;
 }
 
-/* The text of three pieces. */
-static bool join(Text *t, size_t from, size_t to, const char *with, size_t size)
+bool text_edit(Text *t, size_t from, size_t to, const char *with, size_t size)
 {
     const size_t all = from + size + (t->size - to);
     if (all > TEXT_MAX)
@@ -87,13 +86,7 @@ static bool join(Text *t, size_t from, size_t to, const char *with, size_t size)
 
 bool text_set(Text *t, const char *data, size_t size)
 {
-    return join(t, 0, t->size, data, size);
-}
-
-bool text_edit(Text *t, Place from, Place to, const char *with, size_t size)
-{
-    const size_t a = text_byte(t, from), b = text_byte(t, to);
-    return join(t, a < b ? a : b, a < b ? b : a, with, size);
+    return text_edit(t, 0, t->size, data, size);
 }
 
 void text_free(Text *t)
@@ -120,6 +113,13 @@ size_t text_byte(const Text *t, Place p)
             at++;
     }
     return at;
+}
+
+void text_range(const Text *t, Place from, Place to, size_t *begin, size_t *end)
+{
+    const size_t a = text_byte(t, from), b = text_byte(t, to);
+    *begin = a < b ? a : b;
+    *end = a < b ? b : a;
 }
 
 Place text_locate(const Text *t, size_t byte)

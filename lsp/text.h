@@ -24,13 +24,15 @@ typedef struct Place {
 
 /* Takes a copy; false, and as it was: it is too long. */
 bool text_set(Text *t, const char *data, size_t size);
-/* Puts `with` in the place of what is between two places; false as above. Places behind the end of
- * a line or of the text are that end; of two in the wrong order each is taken for the other. */
-bool text_edit(Text *t, Place from, Place to, const char *with, size_t size);
+/* Puts `with` in the place of the bytes [begin, end); false as above. */
+bool text_edit(Text *t, size_t begin, size_t end, const char *with, size_t size);
 void text_free(Text *t);
 
-/* The byte of a place, never inside of a character; and the place of a byte. */
+/* The byte of a place, never inside of a character; and the place of a byte. Places behind the end
+ * of a line or of the text are that end. */
 size_t text_byte(const Text *t, Place p);
+/* The bytes between two places; of two in the wrong order each is taken for the other. */
+void text_range(const Text *t, Place from, Place to, size_t *begin, size_t *end);
 Place text_locate(const Text *t, size_t byte);
 
 #endif

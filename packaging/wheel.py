@@ -4,7 +4,8 @@
     packaging/wheel.py --build BUILD --version 0.1.0 --out DIR
 
 The tree of `cmake --install` becomes mgc/prefix in the package, with the programs of BUILD/portable in place of its own: they have
-the libraries of others in them, or beside them in lib/mgc/libs. Debugging information is stripped. The same build gives the
+the libraries of others in them, or beside them in lib/mgc/libs. Man pages and completions of shells are data files, which pip puts under
+share/ of the environment, where man and shells look. Debugging information is stripped. The same build gives the
 same bytes: files are sorted, and their time is $SOURCE_DATE_EPOCH. The tag of the platform is the glibc of this machine, whose headers
 all of it was compiled with; what needs a newer one, or a library that is neither glibc's nor inside, is refused."""
 
@@ -26,6 +27,7 @@ NAME = "mgc_compiler"
 # Of glibc and of GCC's own runtime, which every machine of the tag's glibc has.
 OUTSIDE = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libgcc_s.so.1"}
 PORTABLE = {"mgc": "bin/mgc", "libmgc_llvm.so": "lib/mgc/libmgc_llvm.so", "libmgc_watch.so": "lib/mgc/libmgc_watch.so"}
+DATA = ("man", "bash-completion", "zsh", "fish")  # folders of share/
 BRINGS = {"libmgc_watch.so"}  # finds shared libraries in lib/mgc/libs, with what they need
 # Their objects are in the programs of BUILD/portable: the Debian packages that have their licences.
 LINKED = ["llvm-19-dev", "libjansson-dev", "libyaml-dev", "zlib1g-dev", "libzstd-dev", "libpcre2-dev", "libutf8proc-dev", "libstdc++-12-dev", "liburing-dev"]
@@ -49,13 +51,14 @@ def glibc_of(path):
     return max(((int(a), int(b)) for a, b in versions), default=(0, 0))
 
 
-def stage(build, prefix):
-    """The installation, stripped, with portable programs and the libraries beside them."""
+def stage(build, prefix, data):
+    """The installation, stripped, with portable programs and the libraries beside them; what others look for goes to data."""
     subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
     os.remove(os.path.join(prefix, "lib/mgc/installed.txt"))
-    for folder in os.listdir(os.path.join(prefix, "share")):
-        if folder != "mgc":  # manuals and completions are for a prefix where others look
-            shutil.rmtree(os.path.join(prefix, "share", folder))
+    os.makedirs(os.path.join(data, "share"))
+    for folder in DATA:
+        os.rename(os.path.join(prefix, "share", folder), os.path.join(data, "share", folder))
+    shutil.rmtree(os.path.join(prefix, "share/doc"))
     libs = os.path.join(prefix, "lib/mgc/libs")
     inside = {}
     for name, place in PORTABLE.items():
@@ -145,13 +148,15 @@ def main():
     files = {}
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "prefix")
-        inside = stage(given.build, prefix)
+        data = os.path.join(folder, "data")
+        inside = stage(given.build, prefix, data)
         check(prefix, limit)
-        for at, _, names in os.walk(prefix):
-            for name in names:
-                file = os.path.join(at, name)
-                place = os.path.relpath(file, prefix)
-                files[f"mgc/prefix/{place}"] = (read(file), place == "bin/mgc" or ".so" in name)
+        for tree, to in (prefix, "mgc/prefix"), (data, f"{NAME}-{given.version}.data/data"):
+            for at, _, names in os.walk(tree):
+                for name in names:
+                    file = os.path.join(at, name)
+                    place = os.path.relpath(file, tree)
+                    files[f"{to}/{place}"] = (read(file), place == "bin/mgc" or ".so" in name)
     module = os.path.join(SOURCE, "python/mgc")
     for name in os.listdir(module):
         if name.endswith((".py", ".typed")):

@@ -3,8 +3,8 @@
 
 #include "runtime/sizes.h"
 
-void small_choose(const Device *d, mg_comm_desc *c)
+void small_choose(const Module *m, const Device *d, mg_comm_desc *c)
 {
     c->small = d->target == TARGET_cuda && d->streams > 1 && !d->collectives_wait && !c->piece &&
-               mg_small_may(c);
+               !m->layout.one_line && mg_small_may(c);
 }

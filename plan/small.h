@@ -11,6 +11,6 @@
 #include "plan/plan.h"
 
 /* Sets c->small where the device can have it so. After copies_choose. */
-void small_choose(const Device *d, mg_comm_desc *c);
+void small_choose(const Module *m, const Device *d, mg_comm_desc *c);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +32,7 @@ const char *rt_file_error(void)
 {
     return errno == NOT_REGULAR ? "it is not a regular file"
            : errno == ELOOP     ? "it is a symbolic link, which is not followed here"
+           : errno == 0         ? "it became shorter while it was read"
                                 : strerror(errno);
 }
 
@@ -70,6 +72,49 @@ bool rt_write_at(int fd, const void *from, size_t n, int64_t at)
         done += (size_t)put;
     }
     return true;
+}
+
+char *rt_file_whole(const char *path, int flags, int64_t most, size_t *n)
+{
+    struct stat s;
+    char *text = NULL;
+    const int fd = rt_file_open(AT_FDCWD, path, O_RDONLY | flags);
+    *n = 0;
+    if (fd < 0)
+        return NULL;
+    bool good = fstat(fd, &s) == 0;
+    if (good) {
+        *n = (size_t)s.st_size;
+        good = s.st_size <= most;
+        if (good) {
+            text = rt_alloc(*n + 1, 1);
+            good = rt_read_at(fd, text, *n, 0);
+        } else {
+            errno = EFBIG;
+        }
+    }
+    const int e = errno;
+    close(fd);
+    if (good)
+        return text;
+    free(text);
+    errno = e;
+    return NULL;
+}
+
+char *rt_file_need(const char *what, const char *path, int64_t most, size_t *n)
+{
+    size_t size;
+    char *text = rt_file_whole(path, 0, most, &size);
+    if (!text && errno == EFBIG)
+        rt_die(RT_BAD_DATA, "%s%s has %zu bytes; the limit is %" PRId64, what, path, size, most);
+    if (!text && size)
+        rt_die(RT_IO, "%s%s cannot be read: %s", what, path, rt_file_error());
+    if (!text)
+        rt_die(RT_BAD_DATA, "%s%s: %s", what, path, rt_file_error());
+    if (n)
+        *n = size;
+    return text;
 }
 
 int rt_folder_open(const char *path)

@@ -26,6 +26,14 @@ FILE *rt_file_create(const char *path);
 bool rt_read_at(int fd, void *to, size_t n, int64_t at);
 bool rt_write_at(int fd, const void *from, size_t n, int64_t at);
 
+/* The whole of a regular file, with a 0 behind; the caller frees it. `flags` are those of open
+ * beside O_RDONLY. NULL: errno as above; EFBIG where the file has more than `most` bytes, 0 where
+ * it became shorter while it was read. *n: its bytes, in the case of EFBIG, too. */
+char *rt_file_whole(const char *path, int flags, int64_t most, size_t *n);
+/* The same of a file that the user named; `what` stands before its path in messages ("--prompts ").
+ * Ends the program if it cannot: RT_IO where reading fails, else RT_BAD_DATA. n may be NULL. */
+char *rt_file_need(const char *what, const char *path, int64_t most, size_t *n);
+
 /* Opens a folder that the user named, also through a symbolic link; or one inside it, not a
  * link. */
 int rt_folder_open(const char *path);

@@ -8,7 +8,6 @@
 #include "runtime/sample.h"
 #include "runtime/speech.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,17 +249,9 @@ static char *path_of(const mg_run *r)
 
 static void read_config(config *c)
 {
-    struct stat st;
-    const int fd = rt_file_open(AT_FDCWD, c->path, O_RDONLY);
-    if (fd < 0 || fstat(fd, &st))
-        rt_die(RT_BAD_DATA, "%s: %s", c->path, rt_file_error());
-    if (st.st_size > LARGEST)
-        rt_die(RT_BAD_DATA, "%s has more than %d bytes", c->path, LARGEST);
-    char *text = rt_alloc((size_t)st.st_size + 1, 1);
-    if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
-        rt_die(RT_IO, "%s cannot be read: %s", c->path, strerror(errno));
-    close(fd);
-    rt_json_begin(&c->j, text, (size_t)st.st_size);
+    size_t n;
+    char *text = rt_file_need("", c->path, LARGEST, &n);
+    rt_json_begin(&c->j, text, n);
     bool good = rt_json_enter(&c->j, '{');
     while (good && rt_json_key(&c->j))
         good = read_key(c);

@@ -366,6 +366,9 @@ static rt_exit train(mg_run *r)
         rt_log_line(r->log, "weights of %s: %d tensors", r->base ? r->base : r->options->init,
                     read.n);
         free(read.item);
+    } else if (!checkpoint && r->program->adapter_json) {
+        rt_warn("what the adapter is for begins with random numbers, and checkpoints do not have "
+                "it: --init DIR reads a model");
     }
     if (r->state.step >= r->lr.steps)
         rt_log_line(r->log, "%" PRId64 " of %" PRId64 " steps are done", r->state.step,

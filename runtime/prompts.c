@@ -8,12 +8,8 @@
 #include "runtime/prompts.h"
 #include "runtime/sample.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/json.h"
@@ -27,17 +23,9 @@ struct rt_prompts {
 
 static char *read_file(const char *path)
 {
-    struct stat st;
-    const int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
-    if (fd < 0 || fstat(fd, &st))
-        rt_die(RT_BAD_DATA, "--prompts %s: %s", path, rt_file_error());
-    if (st.st_size > LARGEST)
-        rt_die(RT_BAD_DATA, "--prompts %s has more than %d bytes", path, LARGEST);
-    char *text = rt_alloc((size_t)st.st_size + 1, 1);
-    if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
-        rt_die(RT_IO, "--prompts %s cannot be read: %s", path, strerror(errno));
-    close(fd);
-    if (strlen(text) != (size_t)st.st_size)
+    size_t n;
+    char *text = rt_file_need("--prompts ", path, LARGEST, &n);
+    if (strlen(text) != n)
         rt_die(RT_BAD_DATA, "--prompts %s holds a byte of 0: it is no text", path);
     return text;
 }

@@ -108,6 +108,7 @@ static double rate_of(const Device *d, const Train *t)
 bool basis_make(Basis *b, Space *s, Module *m, const Device *d, Arena *a)
 {
     *b = (Basis){.device = d, .budget = (double)plan_budget(m, d)};
+    const int64_t at_once = m->layout.microbatch > 0 ? m->layout.microbatch : 1;
     space_sizes(s, m, d);
     b->batch = s->nbatch;
     b->tokens = s->nbatch * (s->nseq ? s->nseq : 1);
@@ -123,6 +124,7 @@ bool basis_make(Basis *b, Space *s, Module *m, const Device *d, Arena *a)
     b->flops = job.plan->train->flops;
     b->seconds = job.plan->train->seconds;
     b->rate = rate_of(d, &job.m->train);
+    b->kept = (double)job.plan->memory[OWN_activations] / (double)at_once;
     for (size_t k = 0; k < job.m->tensors.n; k++)
         hold(b, s, job.m, &job.m->tensors.data[k], a);
     return true;
@@ -157,16 +159,38 @@ double bound_seconds(const Basis *b, const Point *p, int64_t microbatches)
     return even * pp / m / (1 - pow(1 - 1 / m, pp));
 }
 
+/* What a step takes, as a part of one without lack of memory, if so many bytes of the kept ones
+ * have no room. */
+static double with_less_kept(double lacks, double kept)
+{
+    const double FORWARD = 0.3, /* of a step, which is computed again if nothing is kept */
+        CHEAP_FIRST = 1.5;
+    return lacks > 0 && kept > 0 ? 1 + FORWARD * pow(fmin(1, lacks / kept), CHEAP_FIRST) : 1;
+}
+
 double expected_seconds(const Basis *b, const Tried *rough)
 {
-    const double FORWARD = 0.3; /* of a step, which is computed again if nothing is kept */
-    const double lacks = (double)rough->bytes - b->budget;
-    if (lacks <= 0 || rough->kept <= 0)
-        return rough->seconds;
-    return rough->seconds * (1 + FORWARD * fmin(1, lacks / (double)rough->kept));
+    return rough->seconds * with_less_kept((double)rough->bytes - b->budget, (double)rough->kept);
 }
 
 /* ---- the estimate ---------------------------------------------------------------------------- */
+
+/* Bytes that the first stage keeps at its peak, about. Its microbatches on the way are as many as
+ * there are stages; with chunks those of the last chunk's, too; zb-h1 keeps most for its products
+ * of weights, behind the backward pass. Without positions along tp some values are whole on all
+ * ranks.
+ */
+static double kept_bytes(const Basis *b, const Space *s, const Point *p, double micro)
+{
+    const double WHOLE = 1.0 / 3, ZB_KEEPS = 2.5;
+    const double pp = (double)p->size[ROLE_pp], tp = (double)p->size[ROLE_tp];
+    double bytes = b->kept * (double)p->microbatch / (double)p->size[ROLE_cp];
+    bytes *= s->sequence && !p->sequence ? WHOLE + (1 - WHOLE) / tp : 1 / tp;
+    bytes *= fmin(micro, pp) / pp;
+    if (p->chunks > 1)
+        bytes *= 1 + (pp - 1) / (pp * p->chunks);
+    return bytes * (p->schedule == PIPE_ZB_H1 && pp > 1 ? ZB_KEEPS : 1);
+}
 
 /* Bytes/s that a rank receives along the axis of a role: in a node by its links; of several nodes,
  * those of its ranks that a node has take in what all of them need together. */
@@ -193,15 +217,15 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
 {
     /* Shares of sends that nothing hides; passes over a layer's activations and its parameters. */
     const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 0.5, EXPERTS = 10, HALF = 2,
-                 AGAIN = 0.25, TENSOR_LOSS = 0.02, ZB = 3;
+                 FREE = 0.9, TENSOR_LOSS = 0.02, ZB = 3;
     const double micro = (double)point_microbatches(s, p), pp = (double)p->size[ROLE_pp];
     double ranks = 1;
     for (int r = 0; r < ROLE_count; r++)
         ranks *= (double)p->size[r];
     double computes = b->seconds / (b->shared ? 1 : ranks);
     computes *= 1 + TENSOR_LOSS * log2((double)p->size[ROLE_tp]);
-    const double used = bound_bytes(b, p, (int64_t)micro) / b->budget;
-    computes *= used > HALF / 4 ? 1 + AGAIN * fmin(1, used) : 1;
+    const double kept = kept_bytes(b, s, p, micro);
+    computes *= with_less_kept(bound_bytes(b, p, (int64_t)micro) + kept - FREE * b->budget, kept);
     const double layers = (double)(s->nlayers ? s->nlayers : 1) / pp;
     const double act =
         micro * layers * b->carried * (double)p->microbatch / (double)p->size[ROLE_cp];

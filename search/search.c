@@ -7,8 +7,9 @@
  * the most promising of those planned so far quickly, and the most promising of these as a whole,
  * so there is a best after one round, and a good one after three. It ends when all is planned, or
  * the rest is expected to be far slower, and those that a plan says are nearly as fast as the best
- * have the next better one. At last some that are slower, or no layouts at all, for want of memory
- * alone are tried with `offload auto`.
+ * have the next better one. Then the neighbours of the best are planned, whatever is expected of
+ * them, until none of them is better. At last some that are slower, or no layouts at all, for want
+ * of memory alone are tried with `offload auto`.
  *
  * Rounds are of one size whatever the number of processors, and nothing looks at a clock: what is
  * found depends on the input alone. */
@@ -29,9 +30,9 @@ typedef struct Depth {
 } Depth;
 
 static const Depth depths[TRY_count] = {
-    [TRY_rough] = {CANDIDATE_open, 32, 128, 480, 1.35, INFINITY},
+    [TRY_rough] = {CANDIDATE_open, 32, 128, 480, 1.25, INFINITY},
     [TRY_quick] = {CANDIDATE_rough, 10, 16, 96, 1.15, 1.5},
-    [TRY_whole] = {CANDIDATE_quick, 4, 4, 32, 1.02, 1.25}};
+    [TRY_whole] = {CANDIDATE_quick, 2, 4, 32, 1.02, 1.25}};
 enum { ROUND = 64, FAMILIES = 512, OFFLOADED = 6 };
 
 static volatile sig_atomic_t stop_asked;
@@ -75,33 +76,51 @@ static int family(const Point *p)
 }
 
 typedef struct Correction {
-    double sum[FAMILIES], all; /* of logarithms */
-    int n[FAMILIES], nall;
+    double sum[FAMILIES]; /* of logarithms */
+    int n[FAMILIES];      /* plans */
+    double mean, least; /* of families' means: most plans are of those that the estimate flatters */
 } Correction;
+
+/* Seconds of a rough plan, with what is computed again for want of room. */
+static double rough_seconds(const Search *s, const Candidate *k)
+{
+    return k->point.offload ? k->tried[TRY_rough].seconds
+                            : expected_seconds(s->basis, &k->tried[TRY_rough]);
+}
 
 static Correction correct(const Search *s)
 {
-    Correction c = {0};
+    const double REFUSED = 2; /* so others alike wait: they may be, too */
+    Correction c = {.least = INFINITY};
+    int families = 0;
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *k = &s->all.data[i];
-        const double seconds = k->tried[TRY_rough].seconds;
+        const double rough = k->tried[TRY_rough].seconds;
+        const double seconds = rough > 0                       ? rough_seconds(s, k)
+                               : k->state == CANDIDATE_refused ? REFUSED * k->estimate
+                                                               : k->tried[TRY_whole].seconds;
         if (!(seconds > 0) || !(k->estimate > 0))
             continue;
-        const double by = log(seconds / k->estimate);
         const int f = family(&k->point);
-        c.sum[f] += by;
+        c.sum[f] += log(seconds / k->estimate);
         c.n[f]++;
-        c.all += by;
-        c.nall++;
     }
+    for (int f = 0; f < FAMILIES; f++)
+        if (c.n[f]) {
+            c.mean += c.sum[f] / c.n[f];
+            c.least = fmin(c.least, c.sum[f] / c.n[f]);
+            families++;
+        }
+    c.mean /= families ? families : 1;
+    c.least = families ? c.least : 0;
     return c;
 }
 
+/* A family without plans is hoped to be as the best of the others, so that it soon has one. */
 static double corrected(const Correction *c, const Candidate *k)
 {
     const int f = family(&k->point);
-    const double mean = c->nall ? c->all / c->nall : 0;
-    return k->estimate * exp((c->sum[f] + mean) / (c->n[f] + 1));
+    return k->estimate * exp(c->n[f] ? (c->sum[f] + c->mean) / (c->n[f] + 1) : c->least);
 }
 
 typedef struct Ranked {
@@ -123,33 +142,50 @@ static int kind_of(const Point *p)
     return p->size[ROLE_pp] == 1 ? 0 : p->chunks == 1 ? 1 : 2;
 }
 
-/* The most that a whole plan saved so far, as a part of the quick one. */
-static void best_savings(const Search *s, double *part)
+/* The most that plans of a depth saved so far, as a part of what was expected of them: of whole
+ * plans beside quick ones, and of quick ones beside rough ones that have room and that have not. */
+typedef struct Savings {
+    double whole[KINDS], quick[KINDS][2];
+    int n[KINDS][2];
+} Savings;
+
+static Savings best_savings(const Search *s)
 {
+    Savings v = {0};
     for (int k = 0; k < KINDS; k++)
-        part[k] = 1;
+        v.whole[k] = v.quick[k][0] = v.quick[k][1] = 1;
     for (size_t i = 0; i < s->all.n; i++) {
-        const Tried *t = s->all.data[i].tried;
-        const int k = kind_of(&s->all.data[i].point);
+        const Candidate *c = &s->all.data[i];
+        const Tried *t = c->tried;
+        const int k = kind_of(&c->point), room = t[TRY_rough].fits;
         if (t[TRY_whole].seconds > 0 && t[TRY_quick].seconds > 0)
-            part[k] = fmin(part[k], t[TRY_whole].seconds / t[TRY_quick].seconds);
+            v.whole[k] = fmin(v.whole[k], t[TRY_whole].seconds / t[TRY_quick].seconds);
+        if (!(t[TRY_quick].seconds > 0 && t[TRY_rough].seconds > 0) || c->point.offload)
+            continue;
+        v.quick[k][room] = fmin(v.quick[k][room], t[TRY_quick].seconds / rough_seconds(s, c));
+        v.n[k][room]++;
     }
+    return v;
 }
 
+/* What the plans so far say of the others. */
+typedef struct Known {
+    Correction correction;
+    Savings savings;
+} Known;
+
 /* Sets what all candidates are expected to take, by the best that is known of each. */
-static void expect(Search *s)
+static void expect(Search *s, Known *known)
 {
-    const Correction c = correct(s);
-    double part[KINDS];
-    best_savings(s, part);
+    const Correction c = known->correction = correct(s);
+    const Savings v = known->savings = best_savings(s);
     for (size_t i = 0; i < s->all.n; i++) {
         Candidate *k = &s->all.data[i];
         const Tried *t = k->tried;
-        k->expected = t[TRY_whole].seconds > 0   ? t[TRY_whole].seconds
-                      : t[TRY_quick].seconds > 0 ? t[TRY_quick].seconds * part[kind_of(&k->point)]
-                      : t[TRY_rough].seconds > 0 ? k->point.offload
-                                                       ? t[TRY_rough].seconds
-                                                       : expected_seconds(s->basis, &t[TRY_rough])
+        k->expected = t[TRY_whole].seconds > 0 ? t[TRY_whole].seconds
+                      : t[TRY_quick].seconds > 0
+                          ? t[TRY_quick].seconds * v.whole[kind_of(&k->point)]
+                      : t[TRY_rough].seconds > 0 ? rough_seconds(s, k)
                                                  : corrected(&c, k);
     }
 }
@@ -281,20 +317,64 @@ static double fastest_of(const Search *s, TryDepth depth)
     return fastest;
 }
 
-/* How many of n candidates, in order, are worth a plan of a depth. */
-static size_t worth(const Search *s, TryDepth depth, const Ranked *of, size_t n)
+/* Does a point differ from another in one step? In the ZeRO level and in the sequences at once, by
+ * a factor of two or less; or in the stages a rank and the schedule; or in positions along tp; or
+ * in the ranks of two axes, of which one has as many times more as the other has less. */
+static bool is_neighbour(const Point *p, const Point *q)
+{
+    int axes = 0;
+    for (int r = 0; r < ROLE_count; r++)
+        axes += p->size[r] != q->size[r];
+    const bool far = p->microbatch > 2 * q->microbatch || q->microbatch > 2 * p->microbatch;
+    const int steps = (p->zero != q->zero || p->microbatch != q->microbatch) +
+                      (p->schedule != q->schedule || p->chunks != q->chunks) +
+                      (p->sequence != q->sequence) + (axes > 0);
+    return p->offload == q->offload && steps == 1 && axes <= 2 && !far;
+}
+
+static bool is_around(const Search *s, const Candidate *c)
+{
+    return s->around >= 0 && is_neighbour(&s->all.data[s->around].point, &c->point);
+}
+
+/* How far above the fastest a candidate may be expected to be, and yet have a plan of a depth.
+ * Rough: the further, the fewer plans there are of its family. Quick: where enough quick plans
+ * say what such plans save at most, a little more than that. */
+static double reach(const Search *s, const Known *known, TryDepth depth, const Candidate *c)
+{
+    enum { TELLING = 8 };
+    const double MORE = 1.02, UNSEEN = 1.6, FEW = 0.2, AROUND[] = {INFINITY, 1.3, 1.02};
+    const Depth *d = &depths[depth];
+    const Savings *v = &known->savings;
+    const int k = kind_of(&c->point), room = c->tried[TRY_rough].fits;
+    const int alike = known->correction.n[family(&c->point)];
+    if (s->thorough)
+        return d->thorough;
+    if (is_around(s, c))
+        return AROUND[depth];
+    if (depth == TRY_rough)
+        return alike ? d->far + FEW / alike : UNSEEN;
+    if (depth != TRY_quick || c->point.offload || v->n[k][room] < TELLING)
+        return d->far;
+    return fmin(d->far, MORE / (v->quick[k][room] * v->whole[k]));
+}
+
+/* Those of n candidates, in order, that are worth a plan of a depth come to the front: how many. */
+static size_t worth(const Search *s, const Known *known, TryDepth depth, Ranked *of, size_t n)
 {
     const Depth *d = &depths[depth];
     const double fastest = fastest_of(s, depth);
-    const int made = s->plans[depth];
+    const int made = s->plans[depth], most = d->most + (s->offloaded ? OFFLOADED : 0);
     size_t k = 0;
     if (s->exhaustive)
         return n;
-    const double far = s->thorough ? d->thorough : d->far;
-    const int most = d->most + (s->offloaded ? OFFLOADED : 0);
-    while (k < n && (s->thorough || made + (int)k < most) &&
-           (made + (int)k < d->least || of[k].seconds <= far * fastest))
-        k++;
+    for (size_t i = 0; i < n; i++) {
+        const Candidate *c = &s->all.data[of[i].number];
+        const bool may = s->thorough || made + (int)k < most || is_around(s, c);
+        if (may &&
+            (made + (int)k < d->least || of[i].seconds <= reach(s, known, depth, c) * fastest))
+            of[k++] = of[i];
+    }
     return k;
 }
 
@@ -334,18 +414,17 @@ static int bring_first(const Search *s, Ranked *of, size_t n)
 }
 
 /* Plans that are worth making, of all depths; those of one round go to *r. */
-static size_t next_round(Search *s, Ranked *scratch, Round *r)
+static size_t next_round(Search *s, const Known *known, Ranked *scratch, Round *r)
 {
-    const Correction c = correct(s);
     int of_family[FAMILIES] = {0};
     size_t all = 0;
-    for (int depth = 0; depth < TRY_count; depth++) {
+    for (int depth = TRY_count - 1; depth >= 0; depth--) { /* what takes longest first */
         const size_t n = ranked(s, depths[depth].from, scratch);
-        const size_t k = worth(s, (TryDepth)depth, scratch, n);
+        const size_t k = worth(s, known, (TryDepth)depth, scratch, n);
         const int first = s->exhaustive ? 0 : bring_first(s, scratch, depth ? 0 : k);
         const int before = r->n, room = s->exhaustive ? ROUND : depths[depth].round;
         for (size_t i = 0; i < k && r->n - before < room; i++)
-            if (depth != TRY_rough || is_new(s, &c, of_family, scratch[i].number))
+            if (depth != TRY_rough || is_new(s, &known->correction, of_family, scratch[i].number))
                 add(r, scratch[i].number,
                     s->exhaustive || r->n < first ? TRY_whole : (TryDepth)depth);
         all += k;
@@ -391,14 +470,19 @@ static bool add_offloaded(Search *s, Ranked *scratch)
 void search_run(Search *s)
 {
     const double begin = now();
-    s->best = -1;
+    s->best = s->around = -1;
     make_candidates(s);
     Ranked *scratch = NEW_ARRAY(s->arena, Ranked, s->all.n + OFFLOADED + 1);
+    Known *known = NEW(s->arena, Known);
     while (!stop_asked) {
         Round r = {.s = s};
-        expect(s);
+        expect(s, known);
         prune(s);
-        const size_t left = next_round(s, scratch, &r);
+        const size_t left = next_round(s, known, scratch, &r);
+        if (!r.n && s->around != s->best && !s->exhaustive && !s->thorough) {
+            s->around = s->best;
+            continue;
+        }
         if (!r.n && add_offloaded(s, scratch))
             continue;
         if (!r.n)
@@ -410,7 +494,7 @@ void search_run(Search *s)
         if (s->progress)
             s->progress(s, (double)(left - (size_t)r.n) / r.n * (now() - round), better);
     }
-    expect(s);
+    expect(s, known);
     s->stopped = stop_asked != 0;
     s->spent = now() - begin;
     for (size_t i = 0; i < s->all.n; i++)

@@ -48,7 +48,8 @@ typedef struct Search {
     /* Found. The best is the fastest of those with a whole plan; equally fast ones in the order of
      * points. */
     VEC(Candidate) all;
-    int best; /* -1: none */
+    int best;   /* -1: none */
+    int around; /* the best whose neighbours are planned; -1: none yet */
     int count[CANDIDATE_count];
     int plans[TRY_count];
     bool offloaded; /* layouts with `offload auto` were added */

@@ -54,17 +54,17 @@ static bool is_dim(const Ast *ast, const char *name)
     return false;
 }
 
-static bool calls(const Ast *ast, const Node *n, const char *name)
+static bool contains_call(const Ast *ast, const Node *n, const char *name)
 {
     if (!n)
         return false;
     if (n->kind == N_CALL && !strcmp(name_of(ast, n->name), name))
         return true;
-    bool any = calls(ast, n->a, name) || calls(ast, n->b, name);
+    bool any = contains_call(ast, n->a, name) || contains_call(ast, n->b, name);
     for (size_t i = 0; !any && i < n->list.n; i++)
-        any = calls(ast, n->list.data[i], name);
+        any = contains_call(ast, n->list.data[i], name);
     for (size_t i = 0; !any && i < n->more.n; i++)
-        any = calls(ast, n->more.data[i], name);
+        any = contains_call(ast, n->more.data[i], name);
     return any;
 }
 
@@ -72,12 +72,12 @@ static bool model_calls(const Ast *ast, const char *name)
 {
     for (size_t i = 0; i < ast->items.n; i++)
         if ((ast->items.data[i]->kind == N_BLOCK || ast->items.data[i]->kind == N_MODEL) &&
-            calls(ast, ast->items.data[i], name))
+            contains_call(ast, ast->items.data[i], name))
             return true;
     return false;
 }
 
-static bool repeats(const Ast *ast, const Node *n, const char *dim)
+static bool repeats_over(const Ast *ast, const Node *n, const char *dim)
 {
     for (size_t i = 0; i < n->more.n; i++)
         if (n->more.data[i]->kind == N_REPEAT && !strcmp(name_of(ast, n->more.data[i]->name), dim))
@@ -107,17 +107,17 @@ static bool read_model(Reader *r)
 
 /* ---- the template ---------------------------------------------------------------------------- */
 
-static const char *source(const Reader *r, Span at)
+static const char *source_text(const Reader *r, Span at)
 {
     return arena_strndup(r->s->arena, r->ast->text + at.begin, at.end - at.begin);
 }
 
 /* A line that all points have, in place of one of that name, but for pads and assertions. */
-static void set_line(Reader *r, const Node *n)
+static void put_setting_line(Reader *r, const Node *n)
 {
-    const char *name = name_of(r->ast, n->name), *text = source(r, n->span);
-    const LayoutSetting is = setting_named(name);
-    const bool many = is == SETTING_pad || is == SETTING_assert;
+    const char *name = name_of(r->ast, n->name), *text = source_text(r, n->span);
+    const LayoutSetting setting = setting_named(name);
+    const bool many = setting == SETTING_pad || setting == SETTING_assert;
     for (size_t i = 0; i < r->s->settings.n; i++) {
         const char *there = r->s->settings.data[i];
         if (many ? strcmp(there, text) : strncmp(there, name, strlen(name)))
@@ -129,7 +129,7 @@ static void set_line(Reader *r, const Node *n)
 }
 
 /* Settings of the template that are no choice of a search. */
-static bool is_kept(LayoutSetting s)
+static bool is_in_all_points(LayoutSetting s)
 {
     return s == SETTING_pad || s == SETTING_chunk || s == SETTING_optimizer;
 }
@@ -140,20 +140,20 @@ static LayoutSetting setting_of(const Ast *ast, const Node *line)
     return line->kind == N_SETTING ? setting_named(name_of(ast, line->name)) : SETTING_count;
 }
 
-static void gather(Reader *r, const Node *layout, int depth)
+static void gather_lines(Reader *r, const Node *layout, int depth)
 {
     enum { DEEPEST = 16 };
     const Node *parent = layout->a ? space_layout(r->ast, name_of(r->ast, layout->a->name)) : NULL;
     if (parent && depth < DEEPEST)
-        gather(r, parent, depth + 1);
+        gather_lines(r, parent, depth + 1);
     for (size_t i = 0; i < layout->more.n; i++) {
         Node *n = layout->more.data[i];
         if (n->kind == N_RULE)
             vec_push(r->s->arena, &r->rules, n);
-        const LayoutSetting is = setting_of(r->ast, n);
-        if (is_kept(is))
-            set_line(r, n);
-        if (is != SETTING_mesh)
+        const LayoutSetting setting = setting_of(r->ast, n);
+        if (is_in_all_points(setting))
+            put_setting_line(r, n);
+        if (setting != SETTING_mesh)
             continue;
         for (size_t k = 0; k < n->list.n && r->axes.n < MAX_AXES; k++) {
             size_t at = 0;
@@ -185,7 +185,7 @@ static bool has_word(const Reader *r, const Node *axis, AxisOption word)
  * alone; or anything else. */
 static int role_of(const Reader *r, const Node *axis)
 {
-    bool stages = false, batch = false, seq = false, other = false, round = false;
+    bool stages = false, batch = false, seq = false, other = false, goes_round = false;
     for (size_t i = 0; i < r->rules.n; i++) {
         const Node *rule = r->rules.data[i];
         const Node *mine = NULL;
@@ -196,7 +196,7 @@ static int role_of(const Reader *r, const Node *axis)
             const char *dim = name_of(r->ast, rule->list.data[d]->name);
             if (is_class(dim))
                 continue;
-            if (has_word(r, mine, AXIS_schedule) || repeats(r->ast, model_of(r->ast), dim))
+            if (has_word(r, mine, AXIS_schedule) || repeats_over(r->ast, model_of(r->ast), dim))
                 stages = true;
             else if (!strcmp(dim, r->s->batch))
                 batch = true;
@@ -204,15 +204,15 @@ static int role_of(const Reader *r, const Node *axis)
                 seq = true;
             else
                 other = true;
-            round |= has_word(r, mine, AXIS_zigzag) || has_word(r, mine, AXIS_ring) ||
-                     has_word(r, mine, AXIS_heads);
+            goes_round |= has_word(r, mine, AXIS_zigzag) || has_word(r, mine, AXIS_ring) ||
+                          has_word(r, mine, AXIS_heads);
         }
     }
     if (stages || batch || seq || other)
         return stages          ? ROLE_pp
                : batch         ? (other ? ROLE_ep : ROLE_dp)
                : seq && !other ? ROLE_cp
-               : round         ? -1
+               : goes_round    ? -1
                                : ROLE_tp;
     for (int k = 0; k < ROLE_count; k++)
         if (!strcmp(name_of(r->ast, axis->name), role_names[k]))
@@ -225,12 +225,13 @@ static const char *words_of(const Reader *r, const Node *axis)
 {
     const char *all = NULL;
     for (size_t i = 0; i < axis->list.n; i++)
-        all = all ? arena_printf(r->s->arena, "%s, %s", all, source(r, axis->list.data[i]->span))
-                  : source(r, axis->list.data[i]->span);
+        all =
+            all ? arena_printf(r->s->arena, "%s, %s", all, source_text(r, axis->list.data[i]->span))
+                : source_text(r, axis->list.data[i]->span);
     return all;
 }
 
-static int role_named(const Reader *r, Name axis)
+static int role_of_template_axis(const Reader *r, Name axis)
 {
     for (size_t i = 0; i < r->axes.n; i++)
         if (r->axes.data[i]->name == axis)
@@ -239,7 +240,7 @@ static int role_named(const Reader *r, Name axis)
 }
 
 /* A rule of the template, but for classes and stages, which points say. */
-static void take_rule(Reader *r, const Node *n)
+static void add_template_rule(Reader *r, const Node *n)
 {
     Arena *a = r->s->arena;
     SpaceRule rule = {0};
@@ -249,7 +250,7 @@ static void take_rule(Reader *r, const Node *n)
             rule.dims = rule.dims ? arena_printf(a, "%s, %s", rule.dims, dim) : dim;
     }
     for (size_t i = 0; i < n->more.n; i++) {
-        const int role = role_named(r, n->more.data[i]->name);
+        const int role = role_of_template_axis(r, n->more.data[i]->name);
         if (role == ROLE_pp && rule.dims)
             r->s->layers = rule.dims;
         if (role >= 0 && role != ROLE_pp)
@@ -261,7 +262,7 @@ static void take_rule(Reader *r, const Node *n)
 
 /* ---- conventions ----------------------------------------------------------------------------- */
 
-static bool ruled(const Space *s, SearchRole role, const char *dim)
+static bool has_rule(const Space *s, SearchRole role, const char *dim)
 {
     for (size_t i = 0; i < s->rules.n; i++)
         for (size_t k = 0; k < s->rules.data[i].axes.n; k++)
@@ -271,7 +272,7 @@ static bool ruled(const Space *s, SearchRole role, const char *dim)
     return false;
 }
 
-static SpaceRule *rule_for(Space *s, const char *dim)
+static SpaceRule *find_or_add_rule(Space *s, const char *dim)
 {
     for (size_t i = 0; i < s->rules.n; i++)
         if (!strcmp(s->rules.data[i].dims, dim))
@@ -281,7 +282,7 @@ static SpaceRule *rule_for(Space *s, const char *dim)
 }
 
 /* The last rule is the first: that of experts is before that of batches. */
-static void to_front(Space *s)
+static void move_last_rule_to_front(Space *s)
 {
     const SpaceRule last = s->rules.data[s->rules.n - 1];
     memmove(s->rules.data + 1, s->rules.data, (s->rules.n - 1) * sizeof last);
@@ -289,36 +290,36 @@ static void to_front(Space *s)
 }
 
 /* Rules say dp before ep, so that mesh and rule have one order. */
-static void add_axis(Space *s, const char *dim, SearchRole role, const char *words)
+static void add_to_rule(Space *s, const char *dim, SearchRole role, const char *words)
 {
-    vec_push(s->arena, &rule_for(s, dim)->axes, (SpaceAxis){role, words});
+    vec_push(s->arena, &find_or_add_rule(s, dim)->axes, (SpaceAxis){role, words});
 }
 
-static void by_convention(Reader *r)
+static void add_conventional_rules(Reader *r)
 {
     Space *s = r->s;
-    const bool tensors = ruled(s, ROLE_tp, NULL);
-    if (s->experts && !ruled(s, ROLE_ep, NULL)) {
-        add_axis(s, s->experts, ROLE_ep, NULL);
-        to_front(s);
-        if (!ruled(s, ROLE_dp, s->batch))
-            add_axis(s, s->batch, ROLE_dp, NULL);
-        add_axis(s, s->batch, ROLE_ep, NULL);
+    const bool tensors = has_rule(s, ROLE_tp, NULL);
+    if (s->experts && !has_rule(s, ROLE_ep, NULL)) {
+        add_to_rule(s, s->experts, ROLE_ep, NULL);
+        move_last_rule_to_front(s);
+        if (!has_rule(s, ROLE_dp, s->batch))
+            add_to_rule(s, s->batch, ROLE_dp, NULL);
+        add_to_rule(s, s->batch, ROLE_ep, NULL);
     }
-    if (!ruled(s, ROLE_dp, NULL))
-        add_axis(s, s->batch, ROLE_dp, NULL);
+    if (!has_rule(s, ROLE_dp, NULL))
+        add_to_rule(s, s->batch, ROLE_dp, NULL);
     const char *dims = NULL;
     for (int i = 0; !tensors && tensor_dims[i]; i++)
         if (is_dim(r->ast, tensor_dims[i]))
             dims = dims ? arena_printf(s->arena, "%s, %s", dims, tensor_dims[i]) : tensor_dims[i];
     if (dims)
-        add_axis(s, dims, ROLE_tp, NULL);
+        add_to_rule(s, dims, ROLE_tp, NULL);
     if (!s->seq)
         return;
-    if (!ruled(s, ROLE_cp, NULL) && !ruled(s, ROLE_tp, s->seq))
-        add_axis(s, s->seq, ROLE_cp,
-                 model_calls(r->ast, "attention") ? axis_options[AXIS_zigzag] : NULL);
-    if (!ruled(s, ROLE_tp, s->seq) && ruled(s, ROLE_tp, NULL)) {
+    if (!has_rule(s, ROLE_cp, NULL) && !has_rule(s, ROLE_tp, s->seq))
+        add_to_rule(s, s->seq, ROLE_cp,
+                    model_calls(r->ast, "attention") ? axis_options[AXIS_zigzag] : NULL);
+    if (!has_rule(s, ROLE_tp, s->seq) && has_rule(s, ROLE_tp, NULL)) {
         SpaceRule positions = {.dims = s->seq, .optional = true};
         vec_push(s->arena, &positions.axes, (SpaceAxis){ROLE_tp, NULL});
         vec_push(s->arena, &s->rules, positions);
@@ -327,7 +328,7 @@ static void by_convention(Reader *r)
 }
 
 /* Names of axes and their order in the mesh: of those that rules are for. */
-static void name_axes(Reader *r)
+static void name_and_order_axes(Reader *r)
 {
     Space *s = r->s;
     int n = 0;
@@ -352,13 +353,13 @@ static void name_axes(Reader *r)
         n++;
     }
     for (int k = 0; k < ROLE_count; k++) {
-        const bool used = k == ROLE_pp ? s->layers != NULL : ruled(s, (SearchRole)k, NULL);
+        const bool used = k == ROLE_pp ? s->layers != NULL : has_rule(s, (SearchRole)k, NULL);
         s->axis[k] = !used ? NULL : s->axis[k] ? s->axis[k] : role_names[k];
     }
 }
 
 /* Two axes of one role: the second has one rank, and its places in rules are not there. */
-static void one_each(Reader *r)
+static void keep_first_of_each_role(Reader *r)
 {
     bool taken[ROLE_count] = {false};
     for (size_t i = 0; i < r->axes.n; i++) {
@@ -378,14 +379,14 @@ Space *space_new(Arena *a, const Ast *ast, const Node *from)
     if (!read_model(&r))
         return NULL;
     if (from)
-        gather(&r, from, 0);
+        gather_lines(&r, from, 0);
     for (size_t i = 0; i < r.axes.n; i++)
         r.role[i] = role_of(&r, r.axes.data[i]);
-    one_each(&r);
+    keep_first_of_each_role(&r);
     for (size_t i = 0; i < r.rules.n; i++)
-        take_rule(&r, r.rules.data[i]);
-    by_convention(&r);
-    name_axes(&r);
+        add_template_rule(&r, r.rules.data[i]);
+    add_conventional_rules(&r);
+    name_and_order_axes(&r);
     return s;
 }
 
@@ -397,7 +398,7 @@ static int64_t integer_of(const Node *n)
     return n && n->kind == N_NUMBER && n->number >= 1 && n->number < 1e15 ? (int64_t)n->number : 0;
 }
 
-static int role_called(const Space *s, const char *axis)
+static int role_of_axis(const Space *s, const char *axis)
 {
     for (int role = 0; role < ROLE_count; role++)
         if (s->axis[role] && !strcmp(s->axis[role], axis))
@@ -405,11 +406,11 @@ static int role_called(const Space *s, const char *axis)
     return -1;
 }
 
-static const Node *fix_mesh(Space *s, const Ast *ast, const Node *mesh)
+static const Node *take_mesh_sizes(Space *s, const Ast *ast, const Node *mesh)
 {
     for (size_t k = 0; k < mesh->list.n; k++) {
         const Node *axis = mesh->list.data[k];
-        const int role = axis->kind == N_BIND ? role_called(s, name_of(ast, axis->name)) : -1;
+        const int role = axis->kind == N_BIND ? role_of_axis(s, name_of(ast, axis->name)) : -1;
         if (role < 0 || !integer_of(axis->a))
             return axis;
         s->fixed[role] = integer_of(axis->a);
@@ -423,20 +424,21 @@ const Node *space_fix(Space *s, const Ast *ast, const Node *layout)
     const Node *wrong = NULL;
     for (size_t i = 0; i < layout->more.n && !wrong; i++) {
         const Node *n = layout->more.data[i];
-        const LayoutSetting is = setting_of(ast, n);
-        if (is == SETTING_mesh) {
-            wrong = fix_mesh(s, ast, n);
-        } else if (is == SETTING_microbatch) {
+        const LayoutSetting setting = setting_of(ast, n);
+        if (setting == SETTING_mesh) {
+            wrong = take_mesh_sizes(s, ast, n);
+        } else if (setting == SETTING_microbatch) {
             s->microbatch = n->list.n ? integer_of(n->list.data[0]) : 0;
             wrong = s->microbatch ? NULL : n;
-        } else if (is == SETTING_recompute) {
-            s->recompute = source(&r, n->span);
-        } else if (is == SETTING_offload) {
-            s->offload = s->offload
-                             ? arena_printf(s->arena, "%s\n    %s", s->offload, source(&r, n->span))
-                             : source(&r, n->span);
-        } else if (n->kind == N_SETTING && is != SETTING_device && is != SETTING_precision) {
-            set_line(&r, n); /* what is no setting is refused where the text is read */
+        } else if (setting == SETTING_recompute) {
+            s->recompute = source_text(&r, n->span);
+        } else if (setting == SETTING_offload) {
+            s->offload = s->offload ? arena_printf(s->arena, "%s\n    %s", s->offload,
+                                                   source_text(&r, n->span))
+                                    : source_text(&r, n->span);
+        } else if (n->kind == N_SETTING && setting != SETTING_device &&
+                   setting != SETTING_precision) {
+            put_setting_line(&r, n); /* what is no setting is refused where the text is read */
         }
     }
     return wrong;
@@ -444,7 +446,7 @@ const Node *space_fix(Space *s, const Ast *ast, const Node *layout)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static int64_t size_of(const Module *m, const char *dim)
+static int64_t dim_size(const Module *m, const char *dim)
 {
     const Name name = dim ? name_find(m->names, dim) : 0;
     for (size_t i = 0; name && i < m->tensors.n; i++)
@@ -458,7 +460,7 @@ void space_sizes(Space *s, const Module *m, const Device *d)
 {
     s->nbatch = m->batch.size;
     s->nseq = s->seq ? m->seq.size : 0;
-    s->nlayers = size_of(m, s->cut ? s->cut : s->layers);
-    s->nexperts = size_of(m, s->experts);
+    s->nlayers = dim_size(m, s->cut ? s->cut : s->layers);
+    s->nexperts = dim_size(m, s->experts);
     s->node = d->node_ranks > 0 ? d->node_ranks : 1;
 }

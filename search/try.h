@@ -61,6 +61,7 @@ typedef struct Basis {
     double flops, seconds; /* of a step, on one rank: as it is, were there room */
     double rate;           /* FLOP/s that nothing computes above */
     double carried;        /* bytes that go from layer to layer, of a sequence */
+    double kept;           /* bytes that layers keep for the backward pass, of a sequence */
     double parameters;     /* how many */
     double budget;         /* bytes */
     bool shared;           /* the ranks share one processor */

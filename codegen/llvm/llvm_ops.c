@@ -273,7 +273,10 @@ LLVMValueRef llvm_routine(LlvmModule *l, const char *base, DType t, int nargs, L
     }
     r.vector = LLVMGetNamedFunction(l->mod, vector);
     LLVMValueRef f = LLVMGetNamedFunction(l->mod, scalar);
-    f = f ? f : define_lanes(l, &r, 1, scalar);
+    if (!f) { /* kept, or an argument that all its calls share would become a part of it */
+        f = define_lanes(l, &r, 1, scalar);
+        vec_push(l->arena, &l->variants, f);
+    }
     LLVMValueRef call = LLVMBuildCall2(l->b, routine_type(&r, 1), f, args, (unsigned)nargs, "");
     static const char key[] = "vector-function-abi-variant";
     const char *list = variants_of(l, &r, scalar);

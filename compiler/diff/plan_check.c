@@ -45,7 +45,7 @@ static const Wanted of_timeline[] = {{"seconds", 'p'}, {"kinds", 'a'},  {"lanes"
                                      {"actions", 'a'}, {"slices", 'a'}, {"loops", 'a'},
                                      {"shown", 'p'},   {"depth", 'n'},  {"typical", 'n'}};
 
-enum { DEEPEST = 32 }; /* of loops: a page has a row for each */
+enum { DEEPEST = 32, RANKS = 1 << 20 }; /* of loops: a page has a row for each */
 
 static bool numbers_alone(const json_t *o)
 {
@@ -128,6 +128,32 @@ static bool texts_alone(const json_t *list)
     return true;
 }
 
+/* Those of a pipeline, if there are any: they begin with rank 0, and none is left out. */
+static bool are_ranks(const json_t *ranks, const json_t *typical)
+{
+    static const Wanted want[] = {
+        {"name", 's'}, {"first", 'n'}, {"last", 'n'}, {"rank", 'n'}, {"computes", 'n'}};
+    Arena *tmp = arena_new();
+    json_int_t next = 0;
+    bool good = !ranks || json_array_size(ranks) > 0, has = !ranks;
+    size_t i;
+    json_t *v;
+    json_array_foreach((json_t *)ranks, i, v) {
+        const json_t *first = json_object_get(v, "first"), *last = json_object_get(v, "last");
+        const json_t *rank = json_object_get(v, "rank");
+        good = good && json_is_object(v) && !lacks(v, want, 5, "", tmp) && json_is_integer(first) &&
+               json_is_integer(last) && json_is_integer(rank) &&
+               json_integer_value(first) == next &&
+               json_integer_value(first) <= json_integer_value(rank) &&
+               json_integer_value(rank) <= json_integer_value(last) &&
+               json_integer_value(last) < RANKS;
+        next = json_integer_value(last) + 1;
+        has |= json_integer_value(rank) == json_integer_value(typical);
+    }
+    arena_free(tmp);
+    return good && has;
+}
+
 static const char *timeline_wrong(const json_t *t, Arena *a)
 {
     const json_t *kinds = json_object_get(t, "kinds"), *lanes = json_object_get(t, "lanes");
@@ -142,6 +168,8 @@ static const char *timeline_wrong(const json_t *t, Arena *a)
         return "'timeline.kinds' and 'timeline.lanes' are lists of names";
     if (json_number_value(json_object_get(t, "depth")) > DEEPEST)
         return arena_printf(a, "'timeline.depth' is above %d", DEEPEST);
+    if (!are_ranks(json_object_get(t, "ranks"), json_object_get(t, "typical")))
+        return "'timeline.ranks' are none";
     json_array_foreach((json_t *)actions, i, v) {
         if (!is_action(v, json_array_size(kinds)))
             return arena_printf(a, "action %zu of 'timeline.actions' is none", i);

@@ -65,10 +65,10 @@ json_t *plan_file_json(Session *s, const Compiled *c)
     json_object_set_new(o, "offloaded", offloaded_of(p));
     json_object_set_new(o, "known", json_pack("{s:s, s:s}", "step", time.word, "by", time.why));
     json_object_set_new(o, "numbers", numbers_json(p, s->arena));
-    /* One rank's, two iterations of each loop: enough to draw a step, and little beside the rest.
-     */
-    step_json(p, (TraceScope){.rank = trace_typical(p), .iterations = 2, .phases = 1024}, false,
-              s->arena, timeline);
+    /* Of ranks that do the same one's, two iterations of each loop: enough to draw a step, and
+     * little beside the rest. */
+    step_json(p, (TraceScope){.rank = TRACE_each, .iterations = 2, .phases = 2048}, false, s->arena,
+              timeline);
     json_object_set_new(o, "timeline", timeline);
     return o;
 }

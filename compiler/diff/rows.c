@@ -413,6 +413,20 @@ static void add_decisions(Diff *d, const json_t *x, const json_t *y)
              number(in(y, "levels"), "host_kernels_ms") * 1e-3, 0);
 }
 
+/* Ranks of a pipeline, some of which compute more: the first has tables, the last the loss. */
+static void add_stages(Diff *d, double step)
+{
+    d->part[7].title = "Computing, by rank of the pipeline";
+    for (size_t i = 0; i < d->stages.n; i++) {
+        const DiffStage *s = &d->stages.data[i];
+        if (s->row[0] && s->row[1])
+            add_number(d, 7, s->name, UNIT_seconds, number(s->row[0], "computes"),
+                       number(s->row[1], "computes"), step);
+    }
+    for (size_t i = 0; i < d->part[7].rows.n; i++)
+        d->part[7].rows.data[i].part = true;
+}
+
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
 static const char *more_or_less(Arena *a, Unit unit, double x, double y, const char *as)
@@ -447,5 +461,7 @@ void diff_rows(Diff *d)
     add_messages(d, x, y);
     add_layout(d, x, y);
     add_decisions(d, x, y);
+    diff_stages(d);
+    add_stages(d, number(x, "step_ms") * 1e-3);
     d->verdict = verdict(d->a, x, y);
 }

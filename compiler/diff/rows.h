@@ -19,15 +19,25 @@ typedef struct DiffPart {
     VEC(DiffRow) rows;
 } DiffPart;
 
-enum { DIFF_PARTS = 7 };
+/* A rank of A's pipeline beside one of B's, as "pp 1 to 6"; "" where neither has one. */
+typedef struct DiffStage {
+    const char *name;
+    int rank[2];
+    const json_t *row[2]; /* of `timeline.ranks`; NULL: no pipeline */
+} DiffStage;
+
+enum { DIFF_PARTS = 8 };
 typedef struct Diff {
     Arena *a;
     Side side[2];
     DiffPart part[DIFF_PARTS];
-    const char *verdict; /* "B takes 388 ms a step, 24 ms (5.8%) less than A; ..." */
+    VEC(DiffStage) stages; /* one at least */
+    const char *verdict;   /* "B takes 388 ms a step, 24 ms (5.8%) less than A; ..." */
 } Diff;
 
 /* Both sides have plans that plan_file_wrong finds nothing wrong with. */
 void diff_rows(Diff *d);
+/* stages.c: fills d->stages. */
+void diff_stages(Diff *d);
 
 #endif

@@ -23,8 +23,8 @@ static bool take_options(Session *s, Options *o, const LspAsk *ask)
     for (size_t i = 0; i < ask->noptions; i++) {
         Options one = {0};
         const bool is = option_add(s->arena, &one, ask->options[i]) && !one.command &&
-                        !one.words.n && !one.check && !one.help && !one.version &&
-                        options_plain(&one, true);
+                        !one.words.n && !one.help && !one.version && !one.proposals &&
+                        !options_untaken(&one, "lsp");
         if (is)
             good &= option_add(s->arena, o, ask->options[i]);
         else

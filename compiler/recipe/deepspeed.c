@@ -194,7 +194,7 @@ static const char *scaled(const Ds *d)
     const double least = fixed > 0 ? fixed : keys_number(k, "fp16.min_loss_scale");
     const int64_t window = fixed > 0 ? 1000000000 : keys_whole(k, "fp16.loss_scale_window");
     const int64_t hysteresis = keys_whole(k, "fp16.hysteresis");
-    return arena_printf(a, "f16 (scale = %.15g, least = %.15g, window = %lld, hysteresis = %lld)",
+    return arena_printf(a, "f16(scale = %.15g, least = %.15g, window = %lld, hysteresis = %lld)",
                         scale, least, (long long)window, (long long)hysteresis);
 }
 
@@ -220,7 +220,7 @@ static void precision(const Ds *d)
     const char *sums = keys_text(k, "data_types.grad_accum_dtype");
     const bool narrow = bf16 && sums && !strcmp(sums, "bf16");
     r->precision = f16      ? scaled(d)
-                   : narrow ? "bf16 (reduce = bf16_nearest)"
+                   : narrow ? "bf16(reduce = bf16_nearest)"
                    : bf16   ? d->trainer && strchr(had, '(') ? had : "bf16"
                             : "f32";
     keys_here(k, "fp16.enabled", "precision %s", r->precision);

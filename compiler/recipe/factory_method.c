@@ -170,43 +170,6 @@ void factory_method(Factory *f)
 
 /* ---- once the model is known ----------------------------------------------------------------- */
 
-static const char *last_part(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
-/* "q_proj" of "model.layers.{}.self_attn.q_proj.weight", if a matrix of a layer has it. */
-static const char *module_name(const Factory *f, const Tensor *t)
-{
-    const char *name = t->external ? name_str(f->s->names, t->external) : "";
-    const size_t n = strlen(name), end = strlen(".weight");
-    const bool fits = !t->slot && t->stacked == 1 && !t->numbered && t->external_rank == 2 &&
-                      n > end && !strcmp(name + n - end, ".weight");
-    return fits ? last_part(arena_strndup(f->s->arena, name, n - end)) : NULL;
-}
-
-static bool among(const Words *w, const char *name)
-{
-    for (size_t i = 0; i < w->n; i++)
-        if (!strcmp(w->data[i], name))
-            return true;
-    return false;
-}
-
-/* All modules with a matrix in layers, as LLaMA-Factory finds them: no head, no table. */
-static Words all_modules(const Factory *f)
-{
-    Words all = {0};
-    const Module *m = f->made.module;
-    for (size_t i = 0; i < m->tensors.n; i++) {
-        const char *name = module_name(f, &m->tensors.data[i]);
-        if (name && !among(&all, name))
-            vec_push(f->s->arena, &all, name);
-    }
-    return all;
-}
-
 /* additional_target: parameters of modules whose names end so, as PEFT finds them. */
 static void whole_modules(Factory *f)
 {
@@ -245,7 +208,7 @@ static void adapter(Factory *f)
         keys_given(k, "lora_alpha") ? keys_number(k, "lora_alpha") : 2 * (double)rank;
     const Words given = keys_list(k, "lora_target");
     const bool all = given.n == 1 && !strcmp(given.data[0], "all");
-    const Words modules = all ? all_modules(f) : given;
+    const Words modules = all ? recipe_modules(f->s, f->made.module) : given;
     const char *on = "", *more = "";
     for (size_t i = 0; i < modules.n; i++)
         on = arena_printf(a, "%s%s\"*.%s.weight\"", on, i ? ", " : "", modules.data[i]);

@@ -255,9 +255,9 @@ static void precision(Factory *f)
                bf16 = keys_flag(k, "bf16");
     const bool tf32 = keys_flag(k, "tf32"), fp8 = keys_flag(k, "fp8");
     r->precision = fp8    ? "fp8"
-                   : pure ? "bf16 (master = bf16, reduce = bf16)"
+                   : pure ? "bf16(master = bf16, reduce = bf16)"
                    : bf16 ? "bf16"
-                   : f16  ? "f16 (scale = 65536, least = 1, window = 2000, hysteresis = 1)"
+                   : f16  ? "f16(scale = 65536, least = 1, window = 2000, hysteresis = 1)"
                    : tf32 ? "tf32"
                           : "f32";
     if (f16 && (bf16 || pure))

@@ -38,6 +38,9 @@ const char *recipe_layout(const Recipe *r);
 /* A text of the language in the one form; NULL after errors. */
 const char *recipe_formatted(Session *s, const char *text);
 
+/* All modules with a matrix in layers, as LLaMA-Factory finds them: no head, no table. */
+Words recipe_modules(const Session *s, const Module *m);
+
 /* ---- deepspeed.c ---- */
 
 /* DeepSpeed's config into a recipe that may have the trainer's numbers already (trainer: it has

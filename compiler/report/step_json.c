@@ -1,7 +1,9 @@
 /* step_json.c - see step_json.h. */
 #include "compiler/report/step_json.h"
 
+#include "ir/mesh.h"
 #include "plan/actions.h"
+#include "plan/order/pipe_time.h"
 
 typedef struct Interval {
     double begin, end; /* begin < 0: it has not come yet */
@@ -155,6 +157,27 @@ static void add_places(Maker *m)
     json_object_set_new(m->to, "at", all);
 }
 
+/* Ranks of a pipeline that do the same, with the seconds that one computes. */
+static json_t *alike_json(const Plan *p, Arena *a)
+{
+    const Program *g = p->train;
+    TraceAlike *alike;
+    const int n = trace_alike(p, a, &alike);
+    const PipeClock *k = pipe_run(p, g, a);
+    json_t *all = json_array();
+    for (int i = 0; i < n; i++) {
+        const TraceAlike *r = &alike[i];
+        const char *axis = mesh_axes_text(p->module, g->pipe->axis);
+        const char *name = r->last > r->first
+                               ? arena_printf(a, "%s %d to %d", axis, r->first, r->last)
+                               : arena_printf(a, "%s %d", axis, r->first);
+        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:i, s:f}", "name", name, "first",
+                                             r->first, "last", r->last, "rank", r->told, "computes",
+                                             k->busy[r->told]));
+    }
+    return all;
+}
+
 void step_json(const Plan *p, TraceScope scope, bool places, Arena *a, json_t *to)
 {
     const size_t n = p->train->actions.n;
@@ -179,6 +202,8 @@ void step_json(const Plan *p, TraceScope scope, bool places, Arena *a, json_t *t
     json_object_set_new(to, "shown", json_integer(scope.iterations));
     json_object_set_new(to, "depth", json_integer(m.depth));
     json_object_set_new(to, "typical", json_integer(m.typical));
+    if (p->train->pipe)
+        json_object_set_new(to, "ranks", alike_json(p, a));
     if (places)
         add_places(&m);
 }

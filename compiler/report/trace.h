@@ -17,11 +17,13 @@ typedef struct TraceSlice {
 } TraceSlice;
 typedef void TraceFn(void *ctx, const TraceSlice *s);
 
+enum { TRACE_all = -1, TRACE_each = -2 };
+
 /* How much of a step is told. */
 typedef struct TraceScope {
-    int rank;       /* along the axis of stages; -1: all of them */
+    int rank; /* along the axis of stages; TRACE_all of them; of TRACE_each that differs one */
     int iterations; /* of a loop that are told one by one */
-    int phases;     /* of a pipeline: phases and messages of all these ranks, at most */
+    int phases;     /* of a pipeline: phases and messages of all that are told, at most */
 } TraceScope;
 /* All ranks, four iterations of each loop, 65,536 phases. */
 extern const TraceScope trace_all;
@@ -33,6 +35,14 @@ int trace_ranks(const Plan *p);
 /* One of them that does what most do: where there are three, the second, since the first and the
  * last may have tables alone. */
 int trace_typical(const Plan *p);
+
+/* Neighbours along the axis of stages that do the same, though at other times; one is told for all.
+ */
+typedef struct TraceAlike {
+    int first, last, told;
+} TraceAlike;
+/* All of a step's, in the arena; returns how many. The typical rank is told of its own. */
+int trace_alike(const Plan *p, Arena *a, TraceAlike **all);
 
 /* A lane of the timeline: what runs one after the other. Each stream that is used is one, but
  * transfers have one for each level of memory that they come from or go to. */

@@ -15,7 +15,7 @@
 
 enum { DETAILED = 16 };
 
-const TraceScope trace_all = {-1, 4, 1 << 16};
+const TraceScope trace_all = {TRACE_all, 4, 1 << 16};
 
 typedef struct Walker {
     const Plan *plan;
@@ -152,14 +152,25 @@ static void walk_beside(Walker *w, PipeAction of, double begin)
     }
 }
 
-/* When the last is over of what is shown. */
-static double shown_until(const Pipe *pipe, const PipeClock *k, TraceScope scope)
+/* The ranks that are told, in the arena; *n of them. */
+static const int *ranks_told(const Plan *p, TraceScope scope, Arena *a, int *n)
 {
-    const int from = scope.rank < 0 ? 0 : scope.rank;
-    const int to = scope.rank < 0 ? pipe->ranks : from + 1;
-    const size_t limit = (size_t)(scope.phases / (to - from));
+    TraceAlike *alike = NULL;
+    const int each = scope.rank == TRACE_each ? trace_alike(p, a, &alike) : 0;
+    *n = scope.rank >= 0 ? 1 : each ? each : trace_ranks(p);
+    int *all = NEW_ARRAY(a, int, (size_t)*n);
+    for (int k = 0; k < *n; k++)
+        all[k] = scope.rank >= 0 ? scope.rank : each ? alike[k].told : k;
+    return all;
+}
+
+/* When the last is over of what is shown of n ranks. */
+static double shown_until(const Pipe *pipe, const PipeClock *k, const int *ranks, int n, int phases)
+{
+    const size_t limit = (size_t)(phases / n);
     double until = k->step;
-    for (int rank = from; rank < to; rank++) {
+    for (int r = 0; r < n; r++) {
+        const int rank = ranks[r];
         size_t told = 0;
         const PipeOps *ops = &pipe->program->rank[rank];
         for (size_t i = 0; i < ops->n; i++)
@@ -199,15 +210,16 @@ static void walk_row(Walker *w, const PipeClock *k, double since, double until)
                              .seconds = k->step - over});
 }
 
-static void walk_pipeline(Walker *w, const PipeClock *k)
+static void walk_pipeline(Walker *w, const PipeClock *k, Arena *tmp)
 {
     const Pipe *pipe = w->program->pipe;
     const Loop *micro = &w->program->loops.data[pipe->loop];
+    int n;
+    const int *ranks = ranks_told(w->plan, w->scope, tmp, &n);
     const double since = w->program->actions.data[micro->begin].begin,
-                 until = shown_until(pipe, k, w->scope);
-    for (w->rank = 0; w->rank < pipe->ranks; w->rank++) {
-        if (w->scope.rank >= 0 && w->rank != w->scope.rank)
-            continue;
+                 until = shown_until(pipe, k, ranks, n, w->scope.phases);
+    for (int r = 0; r < n; r++) {
+        w->rank = ranks[r];
         walk(w, pipe->ahead, micro->begin, 0);
         walk_row(w, k, since, until);
         walk(w, pipe_behind(w->program), (int)w->program->actions.n,
@@ -222,7 +234,7 @@ void trace_walk(const Plan *p, TraceScope scope, TraceFn *tell, void *ctx)
     Arena *tmp = arena_new();
     const PipeClock *k = p->train->pipe ? pipe_run(p, p->train, tmp) : NULL;
     if (k)
-        walk_pipeline(&w, k);
+        walk_pipeline(&w, k, tmp);
     else
         walk(&w, 0, (int)p->train->actions.n, 0);
     arena_free(tmp);
@@ -236,6 +248,47 @@ int trace_ranks(const Plan *p)
 int trace_typical(const Plan *p)
 {
     return trace_ranks(p) > 2 ? 1 : 0;
+}
+
+/* Do two ranks do the same actions, and of each loop as many iterations, in all their stages? */
+static bool do_the_same(const Plan *p, int one, int other)
+{
+    const Program *g = p->train;
+    const Pipe *pipe = g->pipe;
+    const Loop *micro = &g->loops.data[pipe->loop];
+    for (int chunk = 0; chunk < pipe->stages / pipe->ranks; chunk++) {
+        const int s = pipe_stage(pipe->program->table, one, chunk);
+        const int t = pipe_stage(pipe->program->table, other, chunk);
+        for (int i = 0; i < (int)g->actions.n; i++) {
+            const Action *a = &g->actions.data[i];
+            const bool phase = i > micro->begin && i < micro->end;
+            if (phase && pipe_does(a->on, s, pipe->stages) != pipe_does(a->on, t, pipe->stages))
+                return false;
+            if (!phase &&
+                pipe_does(a->on, one, pipe->ranks) != pipe_does(a->on, other, pipe->ranks))
+                return false;
+            if (phase && a->kind == ACT_loop &&
+                pipe_iterations(p, g, &g->loops.data[a->loop], s) !=
+                    pipe_iterations(p, g, &g->loops.data[a->loop], t))
+                return false;
+        }
+    }
+    return true;
+}
+
+int trace_alike(const Plan *p, Arena *a, TraceAlike **all)
+{
+    const int ranks = trace_ranks(p), typical = trace_typical(p);
+    int n = 0;
+    *all = NEW_ARRAY(a, TraceAlike, (size_t)ranks);
+    for (int rank = 0; rank < ranks; rank++) {
+        TraceAlike *last = n ? &(*all)[n - 1] : NULL;
+        if (!last || !do_the_same(p, last->first, rank))
+            (*all)[n++] = (TraceAlike){rank, rank, rank};
+        else
+            *last = (TraceAlike){last->first, rank, rank == typical ? rank : last->told};
+    }
+    return n;
 }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */

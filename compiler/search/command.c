@@ -9,14 +9,7 @@
 #include "compiler/search/precisions.h"
 #include "compiler/search/scale.h"
 #include "compiler/search/searching.h"
-#include "compiler/tok/tok_run.h"
 #include "grammar/words.h"
-
-bool search_options(const Options *o)
-{
-    return o->exhaustive || o->thorough || o->precisions || o->search_time || o->points ||
-           o->tokens || o->budget;
-}
 
 static Exit usage(Session *s, const char *text, const char *help)
 {
@@ -68,19 +61,6 @@ static Exit read_ranks(Session *s, const char *text, int64_t *from, int64_t *to)
                "--ranks '%s' is no number from 1 to %d, and no range of them", text, RANKS);
     diag_help(s->diag, "--ranks 64, or --ranks 8..1024 for 8, 16, 32, ... 1024");
     return EXIT_usage;
-}
-
-/* Options that neither command takes. */
-static bool plain(const Options *o)
-{
-    Options rest = *o;
-    rest.ranks = NULL;
-    return !pipeline_options(&rest) && !tok_options(o) && !o->emit && !o->check && !o->plan &&
-           !o->frontier && !o->fusion && !o->schedule && !o->trace && !o->memory &&
-           !o->print_after.n && !o->time_passes && !o->from && !o->generate && !o->sequences &&
-           !o->prefill && !o->choices && !o->with_kernels && !o->cpu && !o->lora && !o->dora &&
-           !o->on && !o->objective && !o->packed && !o->allow_missing && !o->base && !o->type &&
-           !o->once && !o->serve && !o->bind && !o->launch && !o->elastic;
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
@@ -154,7 +134,7 @@ static Exit search_one(Searching *first, Precisions *p, int64_t ranks, double to
     const Tried *best = &r.all.data[r.best].tried[TRY_whole];
     search_show(&r, "found", searching_device(q), stdout);
     if (tokens)
-        printf("%.4g tokens: %s\n", tokens,
+        printf("%s tokens: %s\n", scale_count(s->arena, tokens),
                scale_hours(tokens, (double)q->basis.tokens / best->seconds, ranks,
                            scale_joules(&q->one.device, best, ranks) / (double)q->basis.tokens,
                            s->arena));
@@ -174,7 +154,7 @@ static Exit begin(Session *s, Searching *q, Precisions *p, const char *form, int
     const Options *o = s->o;
     if (o->thorough && o->exhaustive)
         return usage(s, "--thorough beside --exhaustive, which plans all", "--exhaustive");
-    if (o->words.n != 1 || !o->ranks || !o->device || !plain(o))
+    if (o->words.n != 1 || !o->ranks || !o->device)
         return usage(s, arena_printf(s->arena, "the form is: mgc %s", form),
                      "mgc search models/llama7b.mg --device h100 --ranks 64");
     *q = (Searching){.s = s, .path = o->words.data[0], .device = o->device};
@@ -244,9 +224,6 @@ Exit command_scale(Session *s)
     Precisions p;
     int64_t from, to;
     Scale scale = {.weak = true, .page = s->o->report};
-    if (s->o->out || s->o->points || s->o->exhaustive || s->o->precisions)
-        return usage(s, arena_printf(s->arena, "the form is: mgc %s", form),
-                     "mgc search has -o, --points, --precisions and --exhaustive");
     Exit wrong = begin(s, &q, &p, form, &from, &to);
     if (!wrong)
         wrong = read_number(s, "tokens", s->o->tokens, &scale.tokens);

@@ -8,7 +8,6 @@
 Exit command_search(Session *s);
 /* mgc scale: the same as tables of strong and weak scaling. */
 Exit command_scale(Session *s);
-bool search_options(const Options *o); /* whether any option of theirs alone is given */
 
 /* The layout that takes the place of those of a file: that of s->layout_text, or, if `layout auto`
  * is chosen, the one that is found, once in a process. *layouts as it was: neither. */

@@ -27,14 +27,22 @@ static const char *energy(double joules, Arena *a)
                         : arena_printf(a, "%.3g kWh", kwh);
 }
 
+const char *scale_count(Arena *a, double n)
+{
+    static const char letter[] = {'k', 'M', 'B', 'T'};
+    int k = -1;
+    for (; n >= 999.5 && k < (int)sizeof letter - 1; k++)
+        n /= 1e3;
+    return k < 0 ? arena_printf(a, "%.3g", n) : arena_printf(a, "%.3g%c", n, letter[k]);
+}
+
 const char *scale_hours(double tokens, double tokens_a_second, int64_t ranks, double joules,
                         Arena *a)
 {
-    const double hours = tokens / tokens_a_second / HOUR;
-    const char *text =
-        hours < 2 * DAY
-            ? arena_printf(a, "%.1f h, %.0f GPU hours", hours, hours * (double)ranks)
-            : arena_printf(a, "%.1f days, %.0f GPU hours", hours / DAY, hours * (double)ranks);
+    const double hours = tokens / tokens_a_second / HOUR, all = hours * (double)ranks;
+    const char *text = hours < 2 * DAY ? arena_printf(a, "%.1f h", hours)
+                                       : arena_printf(a, "%.1f days", hours / DAY);
+    text = arena_printf(a, all < 10 ? "%s, %.2g GPU hours" : "%s, %.0f GPU hours", text, all);
     return joules > 0 ? arena_printf(a, "%s, %s", text, energy(joules * tokens, a)) : text;
 }
 

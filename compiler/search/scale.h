@@ -32,6 +32,8 @@ typedef struct ScaleTable {
 
 /* Searches from, 2 from, 4 from, ... ranks, up to `to`, and prints a table of them. */
 Exit scale_run(Searching *q, const Scale *scale, int64_t from, int64_t to);
+/* Three digits at most: "835", "42.6M", "10B"; letters as --tokens takes them. */
+const char *scale_count(Arena *a, double n);
 /* "12.3 days, 18,900 GPU hours, 13.2 MWh". joules: a token, or 0. */
 const char *scale_hours(double tokens, double tokens_a_second, int64_t ranks, double joules,
                         Arena *a);

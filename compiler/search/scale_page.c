@@ -70,6 +70,8 @@ static void draw_axes(const ScaleTable *t, const Chart *c, const Frame *f, FILE 
     Arena *a = arena_new();
     fprintf(out, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HIGH - BOTTOM,
             WIDE - RIGHT);
+    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">ranks</text>\n", LEFT - 14,
+            HIGH - 12);
     double last = -INFINITY;
     for (size_t i = 0; i < t->sizes.n; i++) {
         const double x = across(f, (double)t->sizes.data[i].ranks);
@@ -179,11 +181,6 @@ static double kilowatt_hours(const ScaleTable *t, const Scale *s, const Size *z)
     return z->joules * s->tokens / 3.6e6;
 }
 
-static const char *rate_text(Arena *a, double x)
-{
-    return text_rate(a, x);
-}
-
 static const char *percent_text(Arena *a, double x)
 {
     return arena_printf(a, "%.0f%%", 100 * x);
@@ -204,13 +201,14 @@ static const char *joules_text(Arena *a, double x)
 static void draw_charts(const ScaleTable *t, const Scale *s, FILE *out)
 {
     static const Chart fixed[] = {
-        {"tokens a second", speed, rate_text, true, false},
+        {"tokens a second", speed, scale_count, true, false},
         {"speed of a rank, of the first row's", efficiency, percent_text, false, true}};
     static const Chart of_tokens[] = {
         {"time for the tokens", hours, hours_text, false, false},
-        {"GPU hours for the tokens", gpu_hours, rate_text, false, false}};
-    static const Chart energy[] = {{"energy of a token", joules, joules_text, false, false},
-                                   {"kWh for the tokens", kilowatt_hours, rate_text, false, false}};
+        {"GPU hours for the tokens", gpu_hours, scale_count, false, false}};
+    static const Chart energy[] = {
+        {"energy of a token", joules, joules_text, false, false},
+        {"kWh for the tokens", kilowatt_hours, scale_count, false, false}};
     fputs("<div class=\"charts\">\n", out);
     for (int i = 0; i < 2; i++)
         draw_chart(t, s, &fixed[i], out);
@@ -237,32 +235,24 @@ static void parts_of(const Size *z, double *part)
 
 static void draw_parts(const ScaleTable *t, FILE *out)
 {
-    enum { BAR = 22, NAME = 64, ALL = 760 };
-    fprintf(out,
-            "<h3>where a step's time goes</h3>\n<div class=\"scroll\" tabindex=\"0\"><svg "
-            "viewBox=\"0 0 %d %zu\" "
-            "aria-label=\"shares of a step\">\n",
-            ALL, t->sizes.n * BAR + 8);
+    fputs("<h3>where a step's time goes, by ranks</h3>\n<div class=\"bars\">\n", out);
     for (size_t i = 0; i < t->sizes.n; i++) {
         const Size *z = &t->sizes.data[i];
-        const size_t y = i * BAR + 6;
-        double x = NAME, part[PARTS];
-        fprintf(out, "<text x=\"%d\" y=\"%zu\" text-anchor=\"end\">%lld</text>\n", NAME - 8, y + 12,
-                (long long)z->ranks);
+        double part[PARTS];
         if (!z->found)
             continue;
         parts_of(z, part);
-        for (int k = 0; k < PARTS; k++) {
-            const double wide = (ALL - NAME - 10) * part[k];
-            if (wide > 0)
+        fprintf(out, "<span>%lld</span><div>", (long long)z->ranks);
+        for (int k = 0; k < PARTS; k++)
+            if (part[k] > 0)
                 fprintf(out,
-                        "<rect x=\"%.1f\" y=\"%zu\" width=\"%.1f\" height=\"16\" class=\"f%d\">"
-                        "<title>%lld ranks: %s %.1f%%</title></rect>\n",
-                        x, y, wide, k, (long long)z->ranks, part_names[k], 100 * part[k]);
-            x += wide;
-        }
+                        "<i class=\"f%d\" style=\"flex:%.4f\" role=\"img\" aria-label=\"%s "
+                        "%.1f%%\" title=\"%lld ranks: %s %.1f%%\"></i>",
+                        k, part[k], part_names[k], 100 * part[k], (long long)z->ranks,
+                        part_names[k], 100 * part[k]);
+        fputs("</div>\n", out);
     }
-    fputs("</svg></div>\n<div class=\"legend\">", out);
+    fputs("</div>\n<div class=\"legend\">", out);
     for (int k = 0; k < PARTS; k++)
         fprintf(out,
                 "<span><svg viewBox=\"0 0 11 11\" aria-hidden=\"true\"><rect width=\"11\" "
@@ -283,10 +273,11 @@ static void write_row(const ScaleTable *t, const Scale *s, const Size *z, FILE *
         return;
     }
     fprintf(out, "<td>%s<td>%s<td>%s<td>%.0f%%<td>%.0f%%<td>%s", text_seconds(a, z->plan.seconds),
-            text_rate(a, z->tokens), text_rate(a, z->tokens / (double)z->ranks), 100 * z->plan.mfu,
-            100 * scale_efficiency(t, z), text_bytes(a, (double)z->plan.bytes));
+            scale_count(a, z->tokens), scale_count(a, z->tokens / (double)z->ranks),
+            100 * z->plan.mfu, 100 * scale_efficiency(t, z), text_bytes(a, (double)z->plan.bytes));
     if (s->tokens > 0)
-        fprintf(out, "<td>%s", scale_hours(s->tokens, z->tokens, z->ranks, z->joules, a));
+        fprintf(out, "<td class=\"some\">%s",
+                scale_hours(s->tokens, z->tokens, z->ranks, z->joules, a));
     fputs("<td class=\"wide\">", out);
     html_text(z->label, out);
     fputc('\n', out);
@@ -298,7 +289,7 @@ static void write_table(const ScaleTable *t, const Scale *s, FILE *out)
     fprintf(out,
             "<div class=\"scroll\" tabindex=\"0\"><table><tr><th>ranks<th>step<th>tokens/s<th>of a "
             "rank<th>MFU<th>effic.<th>memory%s<th>layout\n",
-            s->tokens > 0 ? "<th>time, GPU hours, energy" : "");
+            s->tokens > 0 ? "<th class=\"some\">time, GPU hours, energy" : "");
     for (size_t i = 0; i < t->sizes.n; i++)
         write_row(t, s, &t->sizes.data[i], out);
     fputs("</table></div>\n", out);
@@ -324,7 +315,7 @@ void scale_page(const Searching *q, const Scale *scale, const ScaleTable *tables
     fputs("<p>The layout is searched anew for each number of ranks. All figures are predictions.",
           out);
     if (scale->tokens > 0)
-        fprintf(out, " Times are those of %.4g tokens.", scale->tokens);
+        fprintf(out, " Times are those of %s tokens.", scale_count(a, scale->tokens));
     if (q->one.device.watts > 0)
         fprintf(out,
                 " Energy is that of the cards alone: %g W while one computes, %g W while it waits.",

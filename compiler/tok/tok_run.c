@@ -248,6 +248,15 @@ static Exit run(Run *r)
         tok_worker_free(r->hand[i].w);
         free(r->hand[i].weight);
     }
+    if (!status && !r->out.done.documents) {
+        diag_error(r->s->diag, (Span){0}, 574, "%s%s: no record, so there is nothing to learn",
+                   r->o->words.data[0], r->o->words.n > 1 ? " and the others" : "");
+        if (r->out.done.dropped)
+            diag_help(r->s->diag,
+                      "%" PRId64 " records were dropped: --max-length is below all of them",
+                      r->out.done.dropped);
+        status = EXIT_source;
+    }
     if (!tok_output_shut(&r->out) && !status)
         status = tok_failed(r->s, r->out.sink[0].bin_part, strerror(errno));
     return status ? status : tok_output_finish(r->s, &r->out);
@@ -262,6 +271,13 @@ Exit command_tok(Session *s)
         diag_error(s->diag, (Span){0}, 0,
                    "the form is: mgc tok --tokenizer tokenizer.json -o OUT FILE...");
         return EXIT_usage;
+    }
+    struct stat at;
+    if (!stat(o->tokenizer, &at) && S_ISDIR(at.st_mode)) {
+        diag_error(s->diag, (Span){0}, 560, "'%s' is a directory; --tokenizer takes a file",
+                   o->tokenizer);
+        diag_help(s->diag, "--tokenizer %s/tokenizer.json", o->tokenizer);
+        return EXIT_source;
     }
     Tokenizer *t = r->plan.t = tok_read(s, o->tokenizer);
     if (!t)

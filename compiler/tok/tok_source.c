@@ -361,8 +361,23 @@ static SourceGot next_row(Source *s, const char **text, size_t *n)
     return got == PARQUET_row ? SOURCE_record : got == PARQUET_end ? SOURCE_end : SOURCE_failed;
 }
 
+/* Passes over the mark that some editors put before UTF-8. False: the file cannot be read. */
+static bool pass_mark(Source *s)
+{
+    static const char mark[] = {'\xef', '\xbb', '\xbf'};
+    while (s->end - s->begin < sizeof mark && !s->ended)
+        if (!more(s))
+            return false;
+    if (s->end - s->begin >= sizeof mark && !memcmp(s->buffer + s->begin, mark, sizeof mark))
+        take(s, sizeof mark);
+    return true;
+}
+
 SourceGot tok_source_next(Source *s, const char **text, size_t *n)
 {
+    const bool json = s->form == SOURCE_lines || s->form == SOURCE_array;
+    if (json && !s->at && !pass_mark(s))
+        return SOURCE_failed;
     return s->form == SOURCE_text    ? whole(s, text, n)
            : s->form == SOURCE_lines ? next_line(s, text, n)
            : s->form == SOURCE_rows  ? next_row(s, text, n)

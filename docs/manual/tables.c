@@ -45,7 +45,7 @@ const size_t code_count = COUNT(codes);
 
 const Takes takes[] = {
 #define TAKES(name, options) {name, options},
-#include "docs/manual/manual.def"
+#include "compiler/takes.def"
 };
 const size_t take_count = COUNT(takes);
 

@@ -1,4 +1,4 @@
-"""Pictures of explain/plan.md, drawn of what mgc says of real plans."""
+"""Pictures of explain/plan.md and proof.md, drawn of what mgc says of real plans."""
 
 import csv
 import json
@@ -26,12 +26,37 @@ def text(x, y, words, anchor="start"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
+def buffers(mgc, model, folder):
+    """Rows of --memory: name, actions, bytes."""
+    path = os.path.join(folder, "m.csv")
+    subprocess.run([mgc, model, "--memory", path], check=True, stdout=subprocess.DEVNULL)
+    with open(path, encoding="utf-8") as f:
+        return [{k: v if k == "id" else int(v) for k, v in r.items()} for r in csv.DictReader(f)]
+
+
+def shared(mgc, models, folder):
+    """Buffers of a step that are not alive throughout, with their names: the same bytes serve several of them."""
+    rows = buffers(mgc, os.path.join(models, "mlp.mg"), folder)
+    end = max(r["upper"] for r in rows)
+    rows = [r for r in rows if r["upper"] - r["lower"] < end]
+    low, top = min(r["offset"] for r in rows), max(r["offset"] + r["size"] for r in rows)
+    left, height, parts = 70, 400, []
+    for k, r in enumerate(rows):
+        x, w = left + (WIDTH - left - 10) * r["lower"] / end, (WIDTH - left - 10) * (r["upper"] - r["lower"]) / end
+        h = (height - 30) * r["size"] / (top - low)
+        y = height - (height - 30) * (r["offset"] - low) / (top - low) - h
+        name = r["id"].split("#")[0]
+        parts.append(rect(x, y, w, h, ("fixed", "kept", "short")[k % 3], f"{name}: {r['size']} bytes at {r['offset']}, actions {r['lower']} to {r['upper'] - 1}"))
+        if h > 14 and w > 7 * len(name) + 6:
+            parts.append(text(x + 4, y + h / 2 + 4, name))
+    parts += [text(left - 4, 40, f"{top / 2**20:.1f} MiB", "end"), text(left - 4, height, f"{low / 2**20:.1f} MiB", "end"), text(left, height + 18, "action 0"),
+              text(WIDTH - 10, height + 18, f"action {end - 1}", "end"), text(left, 18, "each rectangle is a buffer, from the action that writes it to the last that reads it")]
+    return svg(height + 26, "Buffers of a step of models/mlp.mg that are not alive throughout", parts)
+
+
 def memory(mgc, models, folder):
     """Buffers over actions and addresses."""
-    path = os.path.join(folder, "m.csv")
-    subprocess.run([mgc, os.path.join(models, "llama_mini.mg"), "--memory", path], check=True, stdout=subprocess.DEVNULL)
-    with open(path, encoding="utf-8") as f:
-        rows = [{k: v if k == "id" else int(v) for k, v in r.items()} for r in csv.DictReader(f)]
+    rows = buffers(mgc, os.path.join(models, "llama_mini.mg"), folder)
     end, top = max(r["upper"] for r in rows), max(r["offset"] + r["size"] for r in rows)
     left, height = 60, 380
     parts = []
@@ -90,7 +115,7 @@ def pipeline(mgc, _models, _folder):
     return svg(20 + lane * len(rows), "1f1b of four ranks and eight microbatches", parts)
 
 
-PICTURES = {"memory.svg": memory, "timeline.svg": timeline, "pipeline.svg": pipeline}
+PICTURES = {"memory.svg": memory, "bytes.svg": shared, "timeline.svg": timeline, "pipeline.svg": pipeline}
 
 
 def write(mgc, models, to):

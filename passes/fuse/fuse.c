@@ -231,7 +231,7 @@ static void fuse_region(Module *m, const Fn *fn, Region *r, Arena *tmp, FILE *wh
     fuse_find_delays(&f);
     /* Delays of what is sent are not in the key; and decisions that are recalled are not told. */
     const bool known = !why && !f.delays;
-    const Digest key = known ? fuse_key(&f) : (Digest){{0}};
+    const MemoKey key = known ? fuse_key(&f) : (MemoKey){0};
     if (!known || !fuse_recall(&f, key)) {
         cluster(&f);
         if (known)

@@ -113,9 +113,9 @@ bool fuse_delays(const Fuse *f, const Cluster *a, const Cluster *b);
 
 /* fuse_memo.c: all that clusters of a region depend on, but for what is sent (f->delays), before
  * there are any; they are remembered, and made again. False: they are not remembered. */
-Digest fuse_key(const Fuse *f);
-void fuse_remember(const Fuse *f, Digest key);
-bool fuse_recall(Fuse *f, Digest key);
+MemoKey fuse_key(const Fuse *f);
+void fuse_remember(const Fuse *f, MemoKey key);
+bool fuse_recall(Fuse *f, MemoKey key);
 
 /* fuse_emit.c: writes the region anew */
 void fuse_emit(Fuse *f);

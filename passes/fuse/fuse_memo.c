@@ -81,7 +81,7 @@ static void put_ins(Key *k, int at)
         put(k, (uint64_t)u->at[n]);
 }
 
-Digest fuse_key(const Fuse *f)
+MemoKey fuse_key(const Fuse *f)
 {
     Key k = {.f = f, .outside = NEW_ARRAY(f->tmp, uint32_t, f->m->values.n)};
     put(&k, KIND_OF_KEY);
@@ -89,7 +89,7 @@ Digest fuse_key(const Fuse *f)
     put_dims(&k, f->depth.dim, f->depth.n);
     for (int at = 0; at < f->n; at++)
         put_ins(&k, at);
-    return memo_digest(k.words.data, k.words.n);
+    return (MemoKey){k.words.data, k.words.n};
 }
 
 /* ---- clusters -------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ enum { ALONE = -1, OF_NO_USE = -2 };
 
 /* As numbers: how many clusters there are; of each its members, twice their positions, and one more
  * where it is extra; of each position its owner. */
-void fuse_remember(const Fuse *f, Digest key)
+void fuse_remember(const Fuse *f, MemoKey key)
 {
     VEC(int) numbers = {0};
     int *number = NEW_ARRAY(f->tmp, int, f->clusters.n + 1), clusters = 0;
@@ -122,7 +122,7 @@ void fuse_remember(const Fuse *f, Digest key)
     memo_keep(key, numbers.data, numbers.n * sizeof *numbers.data);
 }
 
-bool fuse_recall(Fuse *f, Digest key)
+bool fuse_recall(Fuse *f, MemoKey key)
 {
     size_t bytes;
     const int *next = memo_find(key, &bytes);

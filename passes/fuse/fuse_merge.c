@@ -313,7 +313,7 @@ static bool akin(const Fuse *f, const Cluster *a, const Cluster *b)
 void fuse_siblings(Fuse *f)
 {
     for (size_t i = 0; i < f->clusters.n; i++)
-        for (size_t k = 0; k < i; k++) {
+        for (size_t k = 0; k < i && !f->clusters.data[i]->gone; k++) {
             Cluster *a = f->clusters.data[k], *b = f->clusters.data[i];
             if (akin(f, a, b) && try_merge(f, a, b))
                 break; /* their union is at the end of the list */

@@ -14,6 +14,11 @@
  * computes several at once, or blocks of positions, where the layout deals these out in blocks
  * (mesh.h). Each element is computed and added up as before, in the same order.
  *
+ * Causal attention along the dim that is cut takes turns, too, where all that is computed does: the
+ * first piece of queries needs the first piece of keys alone, so what follows it is on its way
+ * while the others, which see keys up to their own positions, are computed. A score and a sum have
+ * the same terms as before.
+ *
  * A sum of products, and what is pointwise of them, may be sent: then all of that is cut.
  * Parameters are not: those an iteration needs are gathered ahead of it (prefetch_gathers.c).
  *
@@ -286,6 +291,42 @@ static bool is_cut(const Pieces *p, const Ins *i, Name d, Ins *const *behind, si
     return cut && is_product(p, i, d);
 }
 
+/* Causal attention of the positions that are cut, and nothing else. */
+static bool attends_by_pieces(const Pieces *p, const Ins *i, Name d)
+{
+    const Attrs *a = &i->attrs;
+    return i->op == OP_attention && i->nin == 3 && pieces_of(p, i)->turns && !i->exact &&
+           a->causal && a->along.name == d && !a->keys.name && !a->window && !a->biased &&
+           !a->sunk && !a->within && a->share <= 0 && is_cut_for(p, i, i->in[0], d) &&
+           divides(p, i, d);
+}
+
+/* The attention of piece k of the queries: of the keys of that piece too, the first of them, or of
+ * all keys as far as each query sees. */
+static Ins *attention_piece(const Pieces *p, Builder *b, const Ins *i, Name d, int k)
+{
+    const int64_t n = pieces_of(p, i)->n;
+    Attrs a = i->attrs;
+    Value in[4] = {part(p, b, i, i->in[0], d, k), part(p, b, i, i->in[1], d, k),
+                   part(p, b, i, i->in[2], d, k)};
+    a.along.size /= n;
+    if (k) {
+        const Dim whole = i->attrs.along, queries = a.along;
+        const Attrs other = {.dim = whole, .to = dim_part(p->m, whole, "key", whole.size)};
+        in[1] = build(b, OP_rename, &other, 1, &i->in[1]);
+        in[2] = build(b, OP_rename, &other, 1, &i->in[2]);
+        const Value before = build_const(b, DT_i32, (double)(k * queries.size + 1));
+        in[3] = build2(b, OP_add, build_iota(b, DT_i32, queries), before);
+        a.causal = false;
+        a.keys = other.to;
+        a.share = (k + 0.5) / (double)n;
+    }
+    Ins *piece = build_ins(b, i->op, &a, k ? 4 : 3, in);
+    for (uint32_t o = 0; o < piece->nout; o++)
+        p->m->values.data[piece->out[o]].name = p->m->values.data[i->out[o]].name;
+    return piece;
+}
+
 /* The instructions that were added to the region since get a key: those of piece k come behind
  * those of the pieces before it, of the same stretch between collectives. So what one piece sends
  * has what the next computes to run beside. */
@@ -316,7 +357,8 @@ static void region(Pieces *p, Region *r)
         const int64_t pieces = pieces_of(p, i)->n;
         Builder b = builder_at(m, r, i);
         vec_push(m->arena, &r->ins, i);
-        if (!is_cut(p, i, d, old + k + 1, n - k - 1)) {
+        const bool attends = attends_by_pieces(p, i, d);
+        if (!attends && !is_cut(p, i, d, old + k + 1, n - k - 1)) {
             in_turn(p, stretch, 0);
             continue;
         }
@@ -325,10 +367,11 @@ static void region(Pieces *p, Region *r)
             op_is(i->op, SUMS) && is_made_in_pieces(p, i, i->in[0], d, DEEP, &products);
         for (int64_t c = 0; c < pieces; c++) {
             Value in[RULE_OPERANDS];
-            for (uint32_t x = 0; x < i->nin; x++)
+            for (uint32_t x = 0; x < i->nin && !attends; x++)
                 in[x] = made ? made_part(p, &b, i, i->in[x], d, (int)c)
                              : part(p, &b, i, i->in[x], d, (int)c);
-            piece[c] = built(p, &b, i, pieces, d, in);
+            piece[c] =
+                attends ? attention_piece(p, &b, i, d, (int)c) : built(p, &b, i, pieces, d, in);
             in_turn(p, stretch, c);
         }
         joined(p, &b, i, d, piece, map);

@@ -149,6 +149,10 @@ bool stages_are_loops(const Module *m)
         if (!strcmp(of, "sample"))
             diag_help(m->diag, "what is sampled from, the first operand of cross_entropy, needs "
                                "no layer; a layout without this rule samples it");
+        else
+            diag_help(m->diag,
+                      "stages are cut out of a loop: the layers of `repeat ... at l` whose "
+                      "numbers all differ by `l` are each by itself, and make none");
         return false;
     }
     return true;

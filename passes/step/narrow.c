@@ -181,7 +181,7 @@ static bool follows(const Job *j, const Tensor *t)
     diag_error(j->m->diag, t->span, 532,
                "'%s' follows another tensor, and parameters are kept in %s",
                name_str(j->m->names, t->external), dtype_name(j->m->train.master));
-    diag_help(j->m->diag, "precision bf16 (master = f32)");
+    diag_help(j->m->diag, "precision bf16(master = f32)");
     return true;
 }
 

@@ -17,8 +17,9 @@
  *
  * The longest path is not all there is to it: where everything computes all the time anyway, what
  * is to be sent should be made early, so that the last messages have something to run beside. So
- * several orders are made: one by paths alone, one in which that comes first, one that keeps to the
- * program where two could begin as soon.
+ * several orders are made: one by paths alone, one in which that comes first, and two that keep to
+ * the program where two could begin as soon, of which one has that first, too. The last is for
+ * pieces that take turns: what of a piece has arrived goes out again before the next piece does.
  *
  * If collectives are a queue, those of the loop before a stretch may still be under way when it
  * begins (queue_late.c): their results are ready later.
@@ -36,7 +37,8 @@ static const double WORTH = 0.002;
 
 typedef struct Touch {
     uint32_t buffer;
-    Bytes bytes;
+    Bytes bytes, now; /* of all iterations of the loops around; of one */
+    const Place *at;
     bool write;
 } Touch;
 
@@ -89,6 +91,28 @@ static void add_use(Node *v, uint32_t buffer)
     v->use[v->nuses++] = buffer;
 }
 
+/* The bytes of an operand in the first iteration of all loops around it. */
+static Bytes bytes_now(const Stretch *s, const Program *g, const Operand *o)
+{
+    Operand first = *o;
+    first.at.nloops = 0;
+    return operand_bytes(s->p, g, &first, s->placed);
+}
+
+/* Do two places move alike with the loops around? A stretch is of one iteration of all of them. */
+static bool moves_with(const Place *x, const Place *y)
+{
+    bool alike = x->nloops == y->nloops;
+    for (int i = 0; alike && i < x->nloops; i++)
+        alike = x->loop[i].loop == y->loop[i].loop && x->loop[i].stride == y->loop[i].stride;
+    return alike;
+}
+
+static bool meet(Bytes x, Bytes y)
+{
+    return x.lo < y.hi && y.lo < x.hi;
+}
+
 static void read_touches(Stretch *s, const Program *g, Node *v)
 {
     const Action *a = v->a;
@@ -100,8 +124,11 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
     v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
     for (int k = 0; k < a->noperands; k++) {
         const Operand *o = &a->operand[k];
-        v->touch[v->ntouches++] =
-            (Touch){s->placed ? 0 : o->at.buffer, operand_bytes(s->p, g, o, s->placed), o->write};
+        v->touch[v->ntouches++] = (Touch){.buffer = s->placed ? 0 : o->at.buffer,
+                                          .bytes = operand_bytes(s->p, g, o, s->placed),
+                                          .now = bytes_now(s, g, o),
+                                          .at = &o->at,
+                                          .write = o->write};
         add_use(v, o->at.buffer);
     }
 }
@@ -113,8 +140,8 @@ static bool nodes_conflict(const Node *x, const Node *y)
     for (int i = 0; i < x->ntouches; i++)
         for (int k = 0; k < y->ntouches; k++) {
             const Touch *a = &x->touch[i], *b = &y->touch[k];
-            if (a->buffer == b->buffer && (a->write || b->write) && a->bytes.lo < b->bytes.hi &&
-                b->bytes.lo < a->bytes.hi)
+            if (a->buffer == b->buffer && (a->write || b->write) && meet(a->bytes, b->bytes) &&
+                (!moves_with(a->at, b->at) || meet(a->now, b->now)))
                 return true;
         }
     return false;
@@ -306,7 +333,8 @@ static double urgency(const Stretch *s, const Node *v)
 typedef enum First {
     FIRST_longest, /* the longest path */
     FIRST_giving,  /* what is to be sent, then the longest path */
-    FIRST_written  /* the program's order, in which pieces take turns (passes/spmd/pieces.c) */
+    FIRST_written, /* the program's order, in which pieces take turns (passes/spmd/pieces.c) */
+    FIRST_turns    /* what is to be sent, then the program's order */
 } First;
 
 /* Of two that could begin as soon; v stands behind the other in the program. */
@@ -314,8 +342,10 @@ static bool is_urgent(const Stretch *s, const Node *v, const Node *than, First f
 {
     if (first == FIRST_written)
         return false;
-    if (first == FIRST_giving && v->gives != than->gives)
+    if ((first == FIRST_giving || first == FIRST_turns) && v->gives != than->gives)
         return v->gives;
+    if (first == FIRST_turns)
+        return false;
     return urgency(s, v) > urgency(s, than);
 }
 
@@ -389,7 +419,7 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     State now;
     double seconds = (1 - WORTH) * makespan(&was);
     bool any = order(&s, FIRST_longest, &now, &seconds);
-    for (First f = FIRST_giving; s.sends && f <= FIRST_written; f++)
+    for (First f = FIRST_giving; s.sends && f <= FIRST_turns; f++)
         any |= order(&s, f, &now, &seconds);
     if (!any)
         return false;

@@ -128,8 +128,21 @@ static double beside_product(const Stretch *s, size_t at)
     return t;
 }
 
+/* Did anything that computes, and stands behind it, begin before it did? */
+static bool lets_by(const Stretch *s, size_t i)
+{
+    const Action *act = s->g->actions.data;
+    bool any = false;
+    for (size_t k = i + 1; k < s->end && !any; k++) {
+        const Resource r = resource_of(&act[k]);
+        any = (r == RESOURCE_arithmetic || r == RESOURCE_bandwidth) && act[k].begin < act[i].begin;
+    }
+    return any;
+}
+
 /* A collective leaves the rest to see what runs beside it then; if that is too little, it goes
- * back, for nobody had to wait for it. */
+ * back, for nobody had to wait for it: unless it stood behind another collective meanwhile, and the
+ * rest would do so with it. */
 static int stream_for(const Stretch *s, size_t i, bool seen)
 {
     const Action *a = &s->g->actions.data[i];
@@ -137,7 +150,7 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
     if (a->kind == ACT_gemm && !d->products_wait && beside_product(s, i) >= WORTH * a->seconds)
         return PRODUCTS;
     if (needs_links(a) && d->streams > 1 && !d->collectives_wait &&
-        (!seen || a->exposed <= (1 - WORTH) * a->seconds))
+        (!seen || a->exposed <= (1 - WORTH) * a->seconds || lets_by(s, i)))
         return a->comm.small ? SMALL : COLLECTIVES;
     if (a->kind == ACT_fetch)
         return FETCHES;

@@ -8,8 +8,10 @@
  * the first. (Where collectives are a queue: queue_time.c.) */
 #include "plan/order/streams.h"
 #include "plan/order/order.h"
+#include "plan/order/pipe_time.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A stretch while it runs: per resource what runs, and what is next. */
 typedef struct Clock {
@@ -153,6 +155,50 @@ double timeline_stretch(const Plan *p, Program *g, int from, int end, double now
     return c.now;
 }
 
+/* A stretch on the rank at `at` along the axis of stages, which does its own actions alone; sets
+ * when those begin and end. */
+static double stretch_of_rank(const Plan *p, Program *g, int from, int end, double now, int at)
+{
+    Arena *tmp = arena_new();
+    Action *act = &g->actions.data[from], *was = NEW_ARRAY(tmp, Action, end - from);
+    memcpy(was, act, (size_t)(end - from) * sizeof *act);
+    for (int k = 0; k < end - from; k++)
+        act[k].seconds = pipe_does(act[k].on, at, g->pipe->ranks) ? act[k].seconds : 0;
+    const double done = timeline_stretch(p, g, from, end, now);
+    for (int k = 0; k < end - from; k++) {
+        const bool does = pipe_does(act[k].on, at, g->pipe->ranks);
+        act[k].seconds = was[k].seconds;
+        act[k].begin = does ? act[k].begin : was[k].begin;
+        act[k].end = does ? act[k].end : was[k].end;
+        act[k].exposed = does ? act[k].exposed : 0;
+    }
+    arena_free(tmp);
+    return done;
+}
+
+/* Outside of a pipeline's table its first rank, its last and those between do different actions at
+ * once: a stretch takes as long as on the slowest of them, and that one's waits are the step's. */
+static double stretch_of_ranks(const Plan *p, Program *g, int from, int end, double now)
+{
+    const int ranks = g->pipe->ranks, of[] = {0, ranks > 2, ranks - 1};
+    double most = now;
+    int slowest = 0;
+    for (int k = 0; k < 3; k++) {
+        const double done = stretch_of_rank(p, g, from, end, now, of[k]);
+        slowest = done > most ? k : slowest;
+        most = fmax(most, done);
+    }
+    return stretch_of_rank(p, g, from, end, now, of[slowest]);
+}
+
+static bool is_of_some_ranks(const Program *g, int from, int end)
+{
+    bool some = false;
+    for (int i = from; i < end && g->pipe; i++)
+        some |= g->actions.data[i].around < 0 && g->actions.data[i].on != AT_ALL;
+    return some;
+}
+
 /* Actions [from, to), from 0 on: sets when each begins and ends, in its iteration of the loop
  * around it. Returns when all are done. */
 static double walk(const Plan *p, Program *g, int from, int to)
@@ -170,7 +216,8 @@ static double walk(const Plan *p, Program *g, int from, int to)
             int end = i + 1;
             while (end < to && !meets_all(&act[end]))
                 end++;
-            now = timeline_stretch(p, g, i, end, now);
+            now = is_of_some_ranks(g, i, end) ? stretch_of_ranks(p, g, i, end, now)
+                                              : timeline_stretch(p, g, i, end, now);
             i = end - 1;
             continue;
         }

@@ -1,8 +1,9 @@
 /* pack.h - offline packing: items with known lifetimes get offsets, so that those that live at the
  * same time do not overlap.
  *
- *   pack.c     several greedy orders, each with first fit and best fit
- *   squeeze.c  one order, changed step by step where that is not enough */
+ *   pack.c       several greedy orders, each with first fit and best fit
+ *   squeeze.c    one order, changed step by step where that is not enough
+ *   pack_memo.c  the same items are packed once (base/memo.h) */
 #ifndef MGC_PLAN_PLACE_PACK_H
 #define MGC_PLAN_PLACE_PACK_H
 
@@ -30,6 +31,10 @@ static inline bool items_meet(const Item *a, const Item *b)
 /* Sets all offsets; returns the end of the highest item. least: bytes that no packing is below;
  * enough: bytes that are as good as fewer. Scratch memory is in a. */
 int64_t pack_items(Item *item, size_t n, int64_t least, int64_t enough, Arena *a);
+
+/* pack_memo.c: the same of items in the order of their numbers, remembered by all processes for
+ * each other. */
+int64_t pack_remembered(Item *item, size_t n, int64_t least, int64_t enough, Arena *a);
 
 /* ---- squeeze.c ------------------------------------------------------------------------------- */
 

@@ -119,8 +119,8 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
         item[i].at_peak = item[i].first <= prog->peak_action && item[i].last >= prog->peak_action;
     const int64_t loose = slack(p, kept + prog->live_bound);
     const int64_t more = joins ? busiest_pair(item, n, prog, a) - prog->live_bound : 0;
-    prog->peak = kept + pack_items(item, n, prog->live_bound,
-                                   prog->live_bound + (more > 0 ? more : 0) + loose, a);
+    prog->peak = kept + pack_remembered(item, n, prog->live_bound,
+                                        prog->live_bound + (more > 0 ? more : 0) + loose, a);
     prog->live_bound += kept;
     for (size_t i = 0; i < n; i++)
         p->buffers.data[item[i].number].offset = p->persistent_bytes + kept + item[i].offset;

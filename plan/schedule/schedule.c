@@ -62,18 +62,12 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
     return &s->prog->actions.data[s->prog->actions.n - 1];
 }
 
-/* Of a host's peak in f32, what its kernels compute at: functions (10 to 20 operations in ops.def)
- * are vector routines of libm. Measured on AVX-512: 1.3e9 exp a second and thread. */
-#define KERNEL_SHARE 0.1
-
 /* FLOP/s at which an action multiplies: a share of the peak. A host's attention computes in floats,
  * of halves too. */
 static double rate_of(const Device *d, const Train *t, const Action *a, double keys)
 {
     const ActionKind kind = a->kind;
     const bool attention = action_attends(a);
-    if (kind == ACT_kernel && d->target == TARGET_host)
-        return KERNEL_SHARE * d->flops_f32;
     if (attention && d->target == TARGET_cuda)
         return attention_rate(d, t, a, keys);
     if (kind == ACT_gemm && mg_dtype_is_fp8(a->gemm.dtype))
@@ -82,14 +76,23 @@ static double rate_of(const Device *d, const Train *t, const Action *a, double k
            (attention && t->half && d->target == TARGET_host ? d->flops_f32 : peak_flops(d, t));
 }
 
+/* Seconds of what a kernel computes. */
+static double kernel_seconds(const Sched *s, Cost c)
+{
+    const Device *d = s->p->device;
+    return d->target == TARGET_host ? c.operations / d->operations
+                                    : c.flops / product_flops(d, &s->m->train);
+}
+
 /* The roofline: arithmetic at a share of the peak, traffic at the memory's bandwidth, whichever
  * takes longer. On a host a product does one after the other: it packs, multiplies, writes;
  * and what is only written is read first. */
 void price(Sched *s, Action *a, Cost c)
 {
     const Device *d = s->p->device;
-    double compute = c.flops / rate_of(d, &s->m->train, a, c.keys);
-    double memory = (c.bytes + c.across) / d->bandwidth;
+    double compute = a->kind == ACT_kernel ? kernel_seconds(s, c)
+                                           : c.flops / rate_of(d, &s->m->train, a, c.keys);
+    double memory = (c.bytes + (d->target == TARGET_host ? c.across : 0)) / d->bandwidth;
     compute += c.exps / d->exponentials;
     compute *= c.slowest > 1 ? c.slowest : 1; /* all wait for it */
     a->flops = c.flops;
@@ -115,7 +118,7 @@ void price_on_host(Sched *s, Action *a, Cost c)
 void price_more(Sched *s, Action *a, Cost c)
 {
     const Device *d = s->p->device;
-    const double compute = c.flops / product_flops(d, &s->m->train);
+    const double compute = kernel_seconds(s, c);
     const double memory = c.bytes / d->bandwidth;
     a->flops += c.flops;
     a->bytes_moved += c.bytes;
@@ -155,8 +158,8 @@ static void place_results(Sched *s, const Ins *i, int home)
 {
     for (uint32_t k = 0; k < i->nout; k++) {
         Value v = i->out[k];
-        if (!s->loc[v].known)
-            s->loc[v] = s->want[v].set ? s->want[v].to : loc_new(s, v, home);
+        if (!loc_of(s, v)->known)
+            *loc_of(s, v) = want_of(s, v)->set ? want_of(s, v)->to : loc_new(s, v, home);
     }
 }
 
@@ -179,22 +182,22 @@ static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
     const Type *t = type_of(s->m, v);
     Value root = view_of(s->m, c).root;
     const ValueInfo *info = &s->m->values.data[root];
-    if (s->want[v].set) {
-        s->loc[v] = s->want[v].to;
+    if (want_of(s, v)->set) {
+        *loc_of(s, v) = want_of(s, v)->to;
     } else if (info->def && info->home == i->home && !used_after(s, i, root) &&
                takes_over(s->m, i, v, c) && strides_are_dense(t, at.stride)) {
-        s->loc[v] = at;
+        *loc_of(s, v) = at;
     } else {
-        s->loc[v] = loc_new(s, v, home);
+        *loc_of(s, v) = loc_new(s, v, home);
     }
-    if (!loc_equal(&s->loc[v], &at, t))
-        emit_copy(s, c, &s->loc[v], i);
+    if (!loc_equal(loc_of(s, v), &at, t))
+        emit_copy(s, c, loc_of(s, v), i);
 }
 
 /* The parts that are not in their places yet are copied there. */
 static void emit_join(Sched *s, const Ins *i)
 {
-    const Loc all = s->loc[i->out[0]];
+    const Loc all = *loc_of(s, i->out[0]);
     Strided whole = {.type = type_of(s->m, i->out[0])};
     memcpy(whole.stride, all.stride, sizeof whole.stride);
     for (uint32_t k = 0; k < i->nin; k++) {
@@ -268,13 +271,13 @@ static void enter_loop(Sched *s, LoopPlan *lp)
         if (k < i->attrs.carried) {
             if (lp->copy_in[k])
                 emit_move(s, &(Move){.from = i->in[k], .to = lp->start[k]}, i);
-            s->loc[arg] = lp->arg[k];
+            *loc_of(s, arg) = lp->arg[k];
             continue;
         }
         Loc from = locate(s, i->in[k]);
         const Type *t = type_of(s->m, i->in[k]);
         Loc in = loc_inner(&from, t->rank - 1);
-        s->loc[arg] = loc_slot(&in, lp->index, from.stride[0] * dtype_bytes(t->dtype), 0);
+        *loc_of(s, arg) = loc_slot(&in, lp->index, from.stride[0] * dtype_bytes(t->dtype), 0);
     }
     const int *last = last_uses(s->m, b, s->tmp);
     for (uint32_t k = 0; k < i->nout; k++) {
@@ -283,7 +286,7 @@ static void enter_loop(Sched *s, LoopPlan *lp)
             continue;
         Value arg = b->args.data[j];
         lp->target[k] =
-            (Want){.set = true, .to = s->loc[arg], .free_from = last[arg], .occupant = arg};
+            (Want){.set = true, .to = *loc_of(s, arg), .free_from = last[arg], .occupant = arg};
     }
 }
 
@@ -305,7 +308,7 @@ static void emit_loop(Sched *s, const Ins *i)
     end->around = s->prog->actions.data[s->prog->loops.data[lp->index].begin].around;
     s->prog->loops.data[lp->index].end = (int)s->prog->actions.n - 1;
     for (uint32_t k = 0; k < i->nout; k++)
-        s->loc[i->out[k]] = lp->share[k] >= 0 ? locate(s, i->in[lp->share[k]]) : lp->out[k];
+        *loc_of(s, i->out[k]) = lp->share[k] >= 0 ? locate(s, i->in[lp->share[k]]) : lp->out[k];
     if (pipe_is_relay(s, i))
         pipe_send(s, lp);
     for (size_t k = 0; k < lp->after.n; k++)
@@ -321,7 +324,7 @@ static void set_aside(Sched *s, Value v, int home)
     Value root = view_of(s->m, v).root;
     Loc to = loc_new(s, root, home);
     emit_copy(s, root, &to, NULL);
-    s->loc[root] = to;
+    *loc_of(s, root) = to;
 }
 
 /* The moves at the end of a region mean one parallel assignment. Those that read what another
@@ -462,13 +465,17 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     return p;
 }
 
+enum { KERNELS = 128 }; /* twice as many need no growth, which copies them */
+
 Plan *plan_schedule(Module *m, const Device *device, bool compared, Arena *a)
 {
     Plan *p = NEW(a, Plan);
     *p = (Plan){.module = m, .device = device, .compared = compared};
     Sched s = {.p = p, .m = m, .tmp = arena_new()};
-    s.loc = NEW_ARRAY(s.tmp, Loc, m->values.n);
-    s.want = NEW_ARRAY(s.tmp, Want, m->values.n);
+    p->kernels.cap = KERNELS;
+    p->kernels.data = arena_grow(m->arena, NULL, 0, &p->kernels.cap, sizeof(Kernel));
+    s.loc = NEW_ARRAY(s.tmp, Loc *, m->values.n);
+    s.want = NEW_ARRAY(s.tmp, Want *, m->values.n);
     s.number = NEW_ARRAY(s.tmp, uint32_t, m->values.n);
     for (size_t i = 0; i < m->tensors.n; i++) {
         const Tensor *t = &m->tensors.data[i];

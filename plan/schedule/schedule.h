@@ -59,8 +59,8 @@ typedef struct Sched {
     Arena *tmp;
     Program *prog;
     int program;
-    Loc *loc;
-    Want *want;
+    Loc **loc;             /* per value; NULL: none is known */
+    Want **want;           /* ... */
     uint32_t *number;      /* per value, of schedule_kernel.c: where it stands in a kernel */
     VEC(LoopPlan *) loops; /* decided, not yet written */
     StageSet *at;          /* per value */
@@ -69,6 +69,17 @@ typedef struct Sched {
     VEC(uint32_t) called;  /* per name, of this program: see schedule_name.c */
     bool failed;
 } Sched;
+
+/* A value's place, and the place that it should have: at first neither is known. Most of a module's
+ * values are of no function any more, and have none. */
+static inline Loc *loc_of(const Sched *s, Value v)
+{
+    return s->loc[v] ? s->loc[v] : (s->loc[v] = NEW(s->tmp, Loc));
+}
+static inline Want *want_of(const Sched *s, Value v)
+{
+    return s->want[v] ? s->want[v] : (s->want[v] = NEW(s->tmp, Want));
+}
 
 /* schedule.c */
 _Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what);

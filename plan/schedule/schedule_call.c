@@ -5,6 +5,7 @@
 #include "passes/library/conv.h"
 #include "passes/library/product.h"
 #include "plan/copies.h"
+#include "plan/host_price.h"
 #include "plan/small.h"
 #include "passes/library/tiles.h"
 #include "plan/schedule/schedule.h"
@@ -124,7 +125,9 @@ void call_conv(Sched *s, const Ins *i, int home)
     Action *a = action_new(s, ACT_conv, i, work ? 4 : 3, op);
     a->conv = d;
     needs_scratch(s, mg_conv_scratch(&d));
-    priced(s, a, i);
+    Cost c = ir_cost(s->m, i);
+    c.across = host_packs(&d, c.flops);
+    price(s, a, c);
 }
 
 void require_dense(const Sched *s, const Ins *i, const Operand *o)
@@ -460,7 +463,7 @@ void call_comm(Sched *s, const Ins *i, int home)
     around(&op[0].type, i->attrs.dim.name, &d.outer, &d.size, &d.inner);
     around(&op[0].type, i->attrs.to.name, &d.to_outer, &d.to_size, &d.to_inner);
     copies_choose(s->m, s->p->device, &d);
-    small_choose(s->p->device, &d);
+    small_choose(s->m, s->p->device, &d);
     if (s->p->device->target == TARGET_cuda && mg_comm_work(&d))
         op[n++] = work_space(s, "shares", mg_comm_work(&d), home);
     Action *a = action_new(s, ACT_comm, i, n, op);

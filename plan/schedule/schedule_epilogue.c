@@ -44,7 +44,7 @@ static Action *product_before(const Sched *s, const Ins *i, uint32_t *c)
 /* Is all that there is in a value's buffer this value? */
 static bool has_own_buffer(const Sched *s, Value v)
 {
-    const Loc *l = &s->loc[v];
+    const Loc *l = loc_of(s, v);
     const Buffer *b = &s->p->buffers.data[l->at.buffer];
     return b->value == v && !b->persistent && !l->at.offset && !l->at.nloops;
 }
@@ -56,8 +56,8 @@ void take_place_of_product(Sched *s, const Ins *i)
         return;
     for (uint32_t k = 0; k < i->nout; k++) {
         const Value v = i->out[k];
-        if (!s->loc[v].known && !s->want[v].set && takes_over(s->m, i, v, i->in[c])) {
-            s->loc[v] = s->loc[i->in[c]];
+        if (!loc_of(s, v)->known && !want_of(s, v)->set && takes_over(s->m, i, v, i->in[c])) {
+            *loc_of(s, v) = *loc_of(s, i->in[c]);
             return;
         }
     }

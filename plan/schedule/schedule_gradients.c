@@ -39,7 +39,7 @@ static void follow_back(const Sched *s, Trail *t, Value v)
 
 static bool is_gradient(const Sched *s, Value v, const Tensor *of)
 {
-    const Loc *l = &s->loc[v];
+    const Loc *l = loc_of(s, v);
     const Type *t = type_of(s->m, v);
     return l->known && s->p->buffers.data[l->at.buffer].owner == OWN_grads &&
            t->rank == of->type.rank && type_same_dims(t, &of->type);
@@ -56,7 +56,7 @@ void name_gradients(Sched *s, const Fn *f)
         follow(s, &t, f->body->results.data[k]);
         for (int at = 0; at < t.n; at++) {
             if (at && is_gradient(s, t.v[at], of)) {
-                Buffer *b = &s->p->buffers.data[s->loc[t.v[at]].at.buffer];
+                Buffer *b = &s->p->buffers.data[loc_of(s, t.v[at])->at.buffer];
                 b->name = of->name;
                 b->span = of->span;
                 break;

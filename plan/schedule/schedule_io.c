@@ -102,7 +102,7 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
         }
         if (a.role == ARG_count && !p->batch) /* of @spread, which has no tokens */
             p->batch = p->rows = type_elements(type_of(s->m, v));
-        s->loc[v] = loc_dense((uint32_t)b, type_of(s->m, v));
+        *loc_of(s, v) = loc_dense((uint32_t)b, type_of(s->m, v));
     }
 }
 

@@ -4,6 +4,7 @@
 #include "ir/level.h"
 #include "passes/view.h"
 #include "passes/walk.h"
+#include "plan/host_price.h"
 #include "plan/nest.h"
 
 #include <stdlib.h>
@@ -251,9 +252,20 @@ static double across(const Sched *s, const Kernel *k)
     return s->p->device->target == TARGET_host ? 1.2 * kernel_turns(s->m, k) : 0;
 }
 
+/* A sum of partial sums is additions alone. */
+static double operations(const Sched *s, const Kernel *k, double flops)
+{
+    return s->p->device->target != TARGET_host || k->phase == PHASE_combine
+               ? flops
+               : host_operations(s->m, k->ins);
+}
+
 static void launch(Sched *s, Kernel *k, double flops)
 {
-    const Cost cost = {.flops = flops, .bytes = moved(s->m, k), .across = across(s, k)};
+    const Cost cost = {.flops = flops,
+                       .bytes = moved(s->m, k),
+                       .across = across(s, k),
+                       .operations = operations(s, k, flops)};
     Action *product = k->phase == PHASE_whole && !k->level ? goes_on_with(s, k) : NULL;
     const uint32_t number = kernel_number(s, k);
     if (product) {
@@ -290,10 +302,8 @@ static int64_t chunks_on_gpu(int64_t kept, int64_t read)
  * whether at all, by its size without the depth of the model. */
 static int64_t chunks_of(Sched *s, const Kernel *k)
 {
-    Kernel whole = *k;
     DimList depth = depth_dims(s->m);
     int64_t max = 0, per_iteration = 0, kept = type_elements(&k->operand[k->nin].type);
-    kernel_nest(s->m, &whole);
     for (int n = 0; n < k->nin; n++) {
         int64_t e = type_elements(&k->operand[n].type);
         int64_t r = elements_per_iteration(&k->operand[n].type, &depth);
@@ -309,6 +319,8 @@ static int64_t chunks_of(Sched *s, const Kernel *k)
     if (s->p->device->target == TARGET_cuda)
         return chunks_on_gpu(elements_per_iteration(&k->operand[k->nin].type, &depth),
                              per_iteration);
+    Kernel whole = *k;
+    kernel_nest(s->m, &whole);
     if (whole.units >= MANY_UNITS || per_iteration < 2 * CHUNK_ELEMENTS || reduced < 2)
         return 1;
     chunks = chunks > MAX_CHUNKS ? MAX_CHUNKS : chunks;
@@ -348,7 +360,7 @@ static bool is_zero(const Sched *s, const Ins *i)
 {
     const Type *t = type_of(s->m, i->out[0]);
     if (i->nin || i->nout != 1 || type_elements(t) == 1 ||
-        !strides_are_dense(t, s->loc[i->out[0]].stride))
+        !strides_are_dense(t, loc_of(s, i->out[0])->stride))
         return false;
     for (size_t k = 0; k < i->body->ins.n; k++) {
         const Ins *b = i->body->ins.data[k];

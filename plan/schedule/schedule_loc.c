@@ -123,9 +123,9 @@ Loc locate(Sched *s, Value v)
 {
     const Ins *def = s->m->values.data[v].def;
     if (!def || !op_is(def->op, VIEW)) {
-        if (!s->loc[v].known)
+        if (!loc_of(s, v)->known)
             sched_bug(s, def, "a value is read that has no place");
-        return s->loc[v];
+        return *loc_of(s, v);
     }
     Loc from = locate(s, def->in[0]), l = from;
     const Type *t = type_of(s->m, v), *ft = type_of(s->m, def->in[0]);

@@ -39,13 +39,13 @@ static bool ask(Planner *p, Value v, const Want *w)
                                    inner.to.stride) &&
                ask(p, d->in[0], &inner);
     }
-    if (!owns_storage(p, v) || s->want[v].set)
+    if (!owns_storage(p, v) || want_of(s, v)->set)
         return false;
     if (d->op != OP_repeat && d->op != OP_join && p->def[v] <= w->free_from &&
         !(p->def[v] == w->free_from && takes_over(s->m, d, v, w->occupant)))
         return false;
-    s->want[v] = *w;
-    s->want[v].set = true;
+    *want_of(s, v) = *w;
+    want_of(s, v)->set = true;
     return true;
 }
 
@@ -76,7 +76,7 @@ static void copy_out(LoopMaker *l, uint32_t k)
 {
     Sched *s = l->p->s;
     Value out = l->i->out[k];
-    const Want *w = &s->want[out];
+    const Want *w = want_of(s, out);
     if (!w->set || w->start)
         return;
     Move m = {.from = out, .to = w->to};
@@ -218,7 +218,7 @@ static int shared_operand(LoopMaker *l, uint32_t k)
 /* Is there a want for result k that the loop may fill from its first iteration on? */
 static const Want *free_want(const LoopMaker *l, uint32_t k)
 {
-    const Want *w = &l->p->s->want[l->i->out[k]];
+    const Want *w = want_of(l->p->s, l->i->out[k]);
     return w->set && w->free_from < l->at ? w : NULL;
 }
 
@@ -226,7 +226,7 @@ static void plan_shared(LoopMaker *l, uint32_t k, int j)
 {
     Sched *s = l->p->s;
     Value xs = l->i->in[j], out = l->i->out[k];
-    Want *w = &s->want[out];
+    Want *w = want_of(s, out);
     l->lp->share[k] = j;
     if (w->set) { /* which is no copy if it turns out to be where it is wanted */
         Want start = *w;
@@ -252,7 +252,7 @@ static void plan_stacked(LoopMaker *l, uint32_t k)
     l->lp->out[k] = w ? w->to : loc_new(s, out, l->p->home);
     if (!w)
         copy_out(l, k);
-    s->want[out].set = false;
+    want_of(s, out)->set = false;
     const Loc in = loc_inner(&l->lp->out[k], t->rank - 1);
     const bool one = l->i->attrs.dim.size == 1; /* wherever the loop is in its iterations */
     l->lp->target[k] = (Want){
@@ -287,7 +287,7 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
     const Type *t = type_of(s->m, l->i->out[k]);
     Value out = l->i->out[stacked];
     int64_t bytes = type_bytes(t), n = l->i->attrs.dim.size;
-    const Want *part = &s->want[out];
+    const Want *part = want_of(s, out);
     const bool joined = part->set && part->chain && !rev;
     Loc base = joined ? loc_inner(&part->to, t->rank) : loc_chain(s, out, n, l->p->home);
     Loc all = base;
@@ -308,9 +308,9 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
     for (int i = 0; i < 2; i++) {
         uint32_t r = i ? stacked : k;
         Value v = l->i->out[r];
-        if (!loc_equal(&s->want[v].to, &lp->out[r], type_of(s->m, v)))
+        if (!loc_equal(&want_of(s, v)->to, &lp->out[r], type_of(s->m, v)))
             copy_out(l, r);
-        s->want[v].set = false;
+        want_of(s, v)->set = false;
     }
 }
 
@@ -344,7 +344,7 @@ static void plan_carried(LoopMaker *l, uint32_t k)
         stack = -1;
     /* Wanted elsewhere, a stack that is no part of a chain there would be copied as a whole. */
     if (stack >= 0 && l->i->attrs.scan && free_want(l, (uint32_t)stack) &&
-        !s->want[l->i->out[stack]].chain) {
+        !want_of(s, l->i->out[stack])->chain) {
         moved = stack;
         stack = -1;
     }
@@ -352,7 +352,7 @@ static void plan_carried(LoopMaker *l, uint32_t k)
         plan_chain(l, k, (uint32_t)stack);
         return;
     }
-    const Want *w = &s->want[out];
+    const Want *w = want_of(s, out);
     bool here = w->set && starts_there(l->p, l->i, l->at, k, w);
     bool fill = here || (w->set && w->free_from < l->at && !too_early(l->p, init, w));
     Loc place = fill ? w->to : loc_new(s, out, l->p->home);
@@ -360,7 +360,7 @@ static void plan_carried(LoopMaker *l, uint32_t k)
         copy_out(l, k);
     Want in = {
         .to = place, .free_from = fill ? w->free_from : -1, .occupant = fill ? w->occupant : 0};
-    s->want[out].set = false;
+    want_of(s, out)->set = false;
     lp->copy_in[k] = !here && (!only_operand(l->p, l->i, l->at, k) || !ask(l->p, init, &in));
     lp->start[k] = lp->arg[k] = lp->out[k] = place;
     const Part all = part_of(s->m, arg);
@@ -386,7 +386,7 @@ static void plan_loop(Planner *p, const Ins *i, int at)
     l.settled = NEW_ARRAY(s->tmp, bool, i->nout + 1);
     l.over = NEW_ARRAY(s->tmp, Value, i->nout + 1);
     for (uint32_t k = 0; k < i->nout; k++) {
-        const Want *w = &s->want[i->out[k]];
+        const Want *w = want_of(s, i->out[k]);
         l.over[k] = w->set && w->occupant ? view_of(s->m, w->occupant).root : 0;
         lp->share[k] = -1;
     }
@@ -479,7 +479,7 @@ static void plan_join(Planner *p, const Ins *i, int at)
 {
     Sched *s = p->s;
     Value out = i->out[0];
-    Want w = s->want[out];
+    Want w = *want_of(s, out);
     const bool outermost = join_is_outermost(s->m, i);
     bool there = w.set && w.free_from < at && (outermost || parts_behind(p, i, w.free_from));
     if (w.set && !there && !w.start)
@@ -493,7 +493,7 @@ static void plan_join(Planner *p, const Ins *i, int at)
         w = (Want){.to = loc_new(s, out, p->home), .free_from = -1};
     }
     w.set = true;
-    s->want[out] = w;
+    *want_of(s, out) = w;
     const View over = w.occupant ? view_of(s->m, w.occupant) : (View){0};
     Part part = {.root = over.root, .from = over.offset + w.from};
     Strided whole = {.type = type_of(s->m, out)};
@@ -519,10 +519,10 @@ static void plan_join(Planner *p, const Ins *i, int at)
 static void pass_want_on(Planner *p, const Ins *i, int at)
 {
     Value c = added_to(i), v = c ? i->out[i->op == OP_head ? 2 : 0] : 0;
-    if (!c || !p->s->want[v].set || p->last[c] != at || p->s->want[v].occupant == c ||
+    if (!c || !want_of(p->s, v)->set || p->last[c] != at || want_of(p->s, v)->occupant == c ||
         !takes_over(p->s->m, i, v, c))
         return;
-    Want w = p->s->want[v];
+    Want w = *want_of(p->s, v);
     w.start = true;
     ask(p, c, &w);
 }

@@ -7,14 +7,10 @@
  * the lengths that the magnitudes say. */
 #include "runtime/checkpoint/adapter.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/checkpoint/base.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -23,6 +19,8 @@
 #include "runtime/number.h"
 
 #define PREFIX RT_ADAPTER_PREFIX
+
+enum { LARGEST = 1 << 24 }; /* bytes of an adapter's settings */
 
 static bool of_adapter(const rt_external *x)
 {
@@ -186,23 +184,6 @@ static bool read_settings(const char *text, size_t n, settings *s)
     return good;
 }
 
-static char *read_text(const char *path, size_t *n)
-{
-    enum { LARGEST = 1 << 24 };
-    struct stat st;
-    const int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
-    if (fd < 0 || fstat(fd, &st))
-        rt_die(RT_BAD_DATA, "--adapter: %s: %s", path, rt_file_error());
-    if (st.st_size > LARGEST)
-        rt_die(RT_BAD_DATA, "--adapter: %s has more than %d bytes", path, LARGEST);
-    char *text = rt_alloc((size_t)st.st_size + 1, 1);
-    if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
-        rt_die(RT_IO, "--adapter: %s cannot be read: %s", path, strerror(errno));
-    close(fd);
-    *n = (size_t)st.st_size;
-    return text;
-}
-
 /* One module: its rank and factor here are those that the file says. */
 static void check_module(const rt_external *b, const char *path, const settings *s)
 {
@@ -223,7 +204,8 @@ void rt_adapter_check(const mg_run *r, const char *dir)
 {
     size_t n;
     settings there, here;
-    char *path = rt_printf("%s/" RT_ADAPTER_CONFIG, dir), *text = read_text(path, &n);
+    char *path = rt_printf("%s/" RT_ADAPTER_CONFIG, dir),
+         *text = rt_file_need("--adapter: ", path, LARGEST, &n);
     char *own = rt_adapter_config(r);
     if (!read_settings(text, n, &there))
         rt_die(RT_BAD_DATA, "--adapter: %s is no JSON of an adapter", path);

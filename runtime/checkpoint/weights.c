@@ -103,19 +103,10 @@ static bool read_weight_map(rt_json *j, rt_weights *w, const char *dir, const ch
 /* {"metadata": ..., "weight_map": {"tensor": "file", ...}} */
 static void read_index(rt_weights *w, const char *dir, const char *path)
 {
-    struct stat st;
-    int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
-    if (fd < 0 || fstat(fd, &st))
-        rt_die(RT_BAD_DATA, "--init: %s: %s", path, rt_file_error());
-    if (st.st_size > ST_HEADER_MAX)
-        rt_die(RT_BAD_DATA, "--init: %s has %" PRId64 " bytes; the limit is %d", path,
-               (int64_t)st.st_size, ST_HEADER_MAX);
-    char *text = rt_alloc((size_t)st.st_size + 1, 1);
-    if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
-        rt_die(RT_IO, "--init: %s cannot be read: %s", path, strerror(errno));
-    close(fd);
+    size_t n;
+    char *text = rt_file_need("--init: ", path, ST_HEADER_MAX, &n);
     rt_json j;
-    rt_json_begin(&j, text, (size_t)st.st_size);
+    rt_json_begin(&j, text, n);
     bool map = false;
     bool good = rt_json_enter(&j, '{');
     while (good && rt_json_key(&j)) {
@@ -492,8 +483,7 @@ static void load(mg_run *r, rt_weights *w, int i, char *in, char *converted)
         int64_t n = all - at < ELEMENTS ? all - at : ELEMENTS;
         int64_t from = (int64_t)(f->st.data + s->tensor->begin) + at * size;
         if (!rt_read_at(f->fd, in, (size_t)(n * size), from))
-            rt_die(RT_IO, "%s cannot be read: %s", f->path,
-                   errno ? strerror(errno) : "it became shorter");
+            rt_die(RT_IO, "%s cannot be read: %s", f->path, rt_file_error());
         if (!x->form->tensor->adapter)
             w->crc = rt_crc32c(w->crc, in, (size_t)(n * size));
         moving m = {x, s->tensor->dtype, stored, at, in, converted};

@@ -255,6 +255,15 @@ static bool open_raw(rt_file *f, int64_t size)
     return true;
 }
 
+/* The advice about a file that is none of tokens, by its name. */
+static const char *instead_of(const char *path)
+{
+    const char *end = strrchr(path, '.');
+    return end && !strcmp(end, ".safetensors")
+               ? "safetensors files are for models with several inputs, or numbers, by name"
+               : "mgc tok --tokenizer tokenizer.json -o NAME FILE makes NAME.bin of texts and JSON";
+}
+
 void rt_tokens_open(rt_file *f, int64_t window, int64_t vocab)
 {
     struct stat s;
@@ -279,8 +288,8 @@ void rt_tokens_open(rt_file *f, int64_t window, int64_t vocab)
             RT_BAD_DATA,
             "%s: plain bytes are tokens only where the vocabulary is 256, and here it is %" PRId64
             "; otherwise a file begins with llm.c's header (magic %d), has an .idx beside it, or "
-            "is named as raw: u16:%s",
-            f->path, vocab, LLMC_MAGIC, f->path);
+            "is named as raw: u16:%s; %s",
+            f->path, vocab, LLMC_MAGIC, f->path, instead_of(f->path));
     }
     check_tokens(f, vocab);
     if (f->tokens < window)

@@ -8,13 +8,11 @@
 #include "runtime/log/card.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -282,22 +280,12 @@ void rt_card_of_run(const mg_run *r)
  * that of the checkpoint, where that was named. */
 static char *of_run(const mg_run *r, const char *name)
 {
-    struct stat st;
     const rt_options *o = r->options;
     const bool named = o->resume && strcmp(o->resume, "auto") != 0 && !o->data.n;
     char *path =
-             named ? rt_printf("%s/../../%s", o->resume, name) : rt_printf("%s/%s", o->out, name),
-         *text = NULL;
-    const int fd = rt_file_open(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW);
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < HASHED) {
-        text = rt_alloc((size_t)st.st_size + 1, 1);
-        if (!rt_read_at(fd, text, (size_t)st.st_size, 0)) {
-            free(text);
-            text = NULL;
-        }
-    }
-    if (fd >= 0)
-        close(fd);
+        named ? rt_printf("%s/../../%s", o->resume, name) : rt_printf("%s/%s", o->out, name);
+    size_t n;
+    char *text = rt_file_whole(path, O_NOFOLLOW, HASHED, &n);
     free(path);
     return text;
 }

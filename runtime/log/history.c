@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -60,27 +59,11 @@ static bool parse_line(const char *text, size_t n, line *l)
     return good;
 }
 
+/* Of no file, no text. */
 static char *read_whole(const char *path, size_t *n)
 {
-    struct stat s;
-    char *text = NULL;
-    int fd = rt_file_open(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW);
-    *n = 0;
-    if (fd < 0)
-        return errno == ENOENT ? rt_alloc(1, 1) : NULL;
-    bool good = fstat(fd, &s) == 0;
-    if (good) {
-        text = rt_alloc((size_t)s.st_size + 1, 1);
-        *n = (size_t)s.st_size;
-        good = rt_read_at(fd, text, *n, 0);
-    }
-    int e = errno ? errno : EIO;
-    close(fd);
-    if (good)
-        return text;
-    free(text);
-    errno = e;
-    return NULL;
+    char *text = rt_file_whole(path, O_NOFOLLOW, INT64_MAX, n);
+    return text || errno != ENOENT ? text : rt_alloc(1, 1);
 }
 
 /* Replaces the file by text[0..n), atomically. */

@@ -12,12 +12,9 @@
 #include "runtime/rollout/rollout.h"
 #include "runtime/speech.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/json.h"
@@ -131,26 +128,11 @@ static void read_line(const reader *f, const char *line, size_t size)
     add(f, token, n, line);
 }
 
-static char *read_file(const char *path)
-{
-    struct stat st;
-    const int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
-    if (fd < 0 || fstat(fd, &st))
-        rt_die(RT_BAD_DATA, "%s: %s", path, rt_file_error());
-    if (st.st_size > LARGEST)
-        rt_die(RT_BAD_DATA, "%s has more than %" PRId64 " bytes", path, LARGEST);
-    char *text = rt_alloc((size_t)st.st_size + 1, 1);
-    if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
-        rt_die(RT_IO, "%s cannot be read: %s", path, strerror(errno));
-    close(fd);
-    return text;
-}
-
 static void read_json(reader *f)
 {
     rt_prompt_set *s = f->set;
     s->text = rt_grow(s->text, (size_t)s->files + 1, sizeof *s->text);
-    char *text = s->text[s->files++] = read_file(f->path);
+    char *text = s->text[s->files++] = rt_file_need("", f->path, LARGEST, NULL);
     for (f->line = 1; *text; f->line++) {
         const size_t n = strcspn(text, "\n");
         char *next = text + n + (text[n] == '\n');

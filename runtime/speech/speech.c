@@ -14,17 +14,8 @@ enum { LARGEST = 1 << 30 };
 
 const char *rt_speech_file(void *ctx, const char *path, size_t *n)
 {
-    struct stat st;
-    const int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
-    if (fd < 0 || fstat(fd, &st))
-        rt_die(RT_BAD_DATA, "%s: %s", path, rt_file_error());
-    if (st.st_size > LARGEST)
-        rt_die(RT_BAD_DATA, "%s has more than %d bytes", path, LARGEST);
-    char *text = arena_alloc(ctx, (size_t)st.st_size + 1);
-    if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
-        rt_die(RT_IO, "%s cannot be read: %s", path, strerror(errno));
-    close(fd);
-    *n = (size_t)st.st_size;
+    char *read = rt_file_need("", path, LARGEST, n), *text = arena_strndup(ctx, read, *n);
+    free(read);
     return text;
 }
 

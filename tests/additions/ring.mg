@@ -22,6 +22,6 @@ train {
 layout {
     device     cpu
     mesh       cp = 1
-    seq -> cp (zigzag)
+    seq -> cp (ring, zigzag)
     microbatch 2
 }

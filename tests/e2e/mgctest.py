@@ -77,7 +77,7 @@ def kept_in_bf16(path, reduce="bf16"):
     """A model of tests/parity that keeps state, parameters and sums of gradients in bf16."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    kept = re.sub(r"precision +f32", f"precision bf16 (master = bf16, reduce = {reduce})", text.replace("adamw(", "adamw(state = bf16, "))
+    kept = re.sub(r"precision +f32", f"precision bf16(master = bf16, reduce = {reduce})", text.replace("adamw(", "adamw(state = bf16, "))
     assert kept.count("bf16") == 4, path
     return kept
 

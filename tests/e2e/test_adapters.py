@@ -206,6 +206,12 @@ class Adapters(mgctest.Case):
         self.assertIn("this names no parameter of the model", r.err)
         r = self.mgc("tune", "hub", "-o", "other")
         self.assertIn("the form is: mgc tune DIR --lora", r.err)
+        self.assertIn("to train all parameters: mgc import-hf --packed", r.err)
+        r = self.mgc("tune", "hub", "--lora", "rank=2", "-D", "dp=3", "-D", "batch=4", "-o", "other")
+        self.assertIn("help: -D dp=2", r.err)  # tried with the text that was written
+        self.compiles("tune", "hub", "--lora", "rank=2", "--on", "all", "--emit=c", "-o", "every")
+        on = ", ".join(f'"*.{n}_proj.weight"' for n in ("q", "k", "v", "o", "gate", "up", "down"))
+        self.assertIn(f"adapter   lora(rank = 2) on {on}\n", self.read("every.mg").decode())
         r = self.mgc("train.mg", "--lora", "rank=2", "-o", "other")
         self.assertIn("options of mgc tune", r.err)
 

@@ -16,6 +16,12 @@ class Options(mgctest.Case):
         self.assertEqual(r.out, "")
         self.assertEqual(sorted(os.listdir(self.dir)), before)
 
+    def test_no_command(self):
+        """A word that is no command and no file is said to be none; explain lists the parameters of a model."""
+        r = self.mgc("serach", "x.mg", "--device", "h100")
+        self.assertEqual((r.returncode, "there is no command and no file 'serach'" in r.err, "mgc search" in r.err), (2, True, True))
+        self.assertIn("embed.weight [256, 32]", self.compiles("explain", mgctest.model("mlp.mg")).out)
+
     def test_usage_errors(self):
         f = self.write("m.mg", TINY)
         self.refused(says="no model is given")
@@ -78,7 +84,7 @@ class Options(mgctest.Case):
         ):
             self.write("d.json", json.dumps({**good, **change}))
             self.refused(f, "--check", "--device=d.json", says=says)
-        for key in good.keys() - {"weights_share"}:  # which may be left out
+        for key in good.keys() - {"weights_share", "operations_per_thread"}:  # which may be left out
             self.write("d.json", json.dumps({k: v for k, v in good.items() if k != key}))
             self.refused(f, "--check", "--device=d.json", says=f"'{key}' is missing")
         self.write("d.json", json.dumps(good)[:-1] + ', "memory": 5}')

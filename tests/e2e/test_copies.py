@@ -61,7 +61,7 @@ class Copies(shim.Case):
         """In the order of the tree: the bits of NCCL, and those of one GPU; in any order of streams."""
         self.text(6000)
         with open(LLAMA, encoding="utf-8") as f:
-            self.write("tree.mg", f.read().replace("precision f32", "precision f32 (reduce = tree)"))
+            self.write("tree.mg", f.read().replace("precision f32", "precision f32(reduce = tree)"))
         for name in some(("dp2", "dp2_zero1", "dp4", "dp4_zero3", "dp2_zero3"), 1):
             self.make("tree.mg", name, collectives="nccl")
             want = self.losses("./" + name, "--steps", 4)

@@ -253,7 +253,7 @@ class Cuda(shim.Case):
     def test_tree(self):
         """Loops in each other, sums that are made by themselves."""
         with open(GPT2, encoding="utf-8") as f:
-            self.write("tree.mg", f.read().replace("precision f32", "precision f32 (reduce = tree)"))
+            self.write("tree.mg", f.read().replace("precision f32", "precision f32(reduce = tree)"))
         self.follows("tree.mg", "-D", "batch=8", "--microbatch", 1)
         self.assertIn(b"mg_product(", self.read("kernels.cu"))
 
@@ -264,7 +264,7 @@ class Cuda(shim.Case):
         self.write("kept.mg", text)
         self.follows("kept.mg", steps=6)
         self.assertIn(b"mg_stochastic_bf16(", self.read("kernels.cu"))
-        self.write("master.mg", text.replace("precision f32", "precision bf16 (master = bf16)"))
+        self.write("master.mg", text.replace("precision f32", "precision bf16(master = bf16)"))
         self.both("master.mg")
         for (a, _), (b, _) in zip(self.losses("./cpu", "--steps", 6), self.losses("./gpu", "--steps", 6), strict=True):
             self.assertLess(abs(a - b), 5e-3 * abs(a))
@@ -273,7 +273,7 @@ class Cuda(shim.Case):
         """Sums of gradients in bf16, to which cuBLASLt's products add."""
         self.text(6000)
         with open(LLAMA, encoding="utf-8") as f:
-            self.write("nearest.mg", f.read().replace("precision f32", "precision bf16 (reduce = bf16_nearest)"))
+            self.write("nearest.mg", f.read().replace("precision f32", "precision bf16(reduce = bf16_nearest)"))
         self.both("nearest.mg", "-D", "batch=16", "--microbatch", 2)
         lines = self.compiles("nearest.mg", "-D", "batch=16", "--microbatch", 2, "--device", "h200", "--schedule").out.splitlines()
         self.assertEqual(sum(" product " in l and "writes in the first micro" in l for l in lines), 7)
@@ -420,7 +420,7 @@ class Cuda(shim.Case):
         holds; a resumed run does the same."""
         with open(LLAMA, encoding="utf-8") as f:
             text = f.read()
-        self.write("m.mg", text.replace("precision f32", "precision f16 (scale = 1099511627776, hysteresis = 1, window = 5)"))
+        self.write("m.mg", text.replace("precision f32", "precision f16(scale = 1099511627776, hysteresis = 1, window = 5)"))
         self.text(6000)
         self.gpu("m.mg")
         self.trains("./gpu", "--data", "text1.txt", "--steps", 40, "--out", "whole")
@@ -446,7 +446,7 @@ class Cuda(shim.Case):
         not within a capture, where nobody may allocate or wait."""
         with open(LLAMA, encoding="utf-8") as f:
             text = f.read()
-        text = text.replace("precision f32", "precision f16 (scale = 1099511627776, hysteresis = 1, window = 50)")
+        text = text.replace("precision f32", "precision f16(scale = 1099511627776, hysteresis = 1, window = 50)")
         self.write("m.mg", re.sub(r"optimizer .*", "optimizer muon(decay = 0.1 where rank >= 2)", text))
         self.text(6000)
         self.gpu("m.mg")

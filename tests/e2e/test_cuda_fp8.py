@@ -12,10 +12,10 @@ from mgctest import FULL, TURN, some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 MODELS = ("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg")
-KINDS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)", "kept": "fp8 (master = bf16, reduce = bf16)",
-         "nearest": "fp8 (reduce = bf16_nearest)"}
+KINDS = {"e5m2": "fp8", "e4m3": "fp8(gradients = e4m3)", "kept": "fp8(master = bf16, reduce = bf16)",
+         "nearest": "fp8(reduce = bf16_nearest)"}
 # Scales of tiles: what says them, the device that multiplies so, and its compute capability.
-TILED = {"tile": ("fp8 (scales = tile)", "h200", "90"), "mx": ("fp8 (scales = mx)", "b200", "100")}
+TILED = {"tile": ("fp8(scales = tile)", "h200", "90"), "mx": ("fp8(scales = mx)", "b200", "100")}
 RANKS = {"dp2": 4, "tp2": 8, "dp2_zero3": 4, "cp2_zigzag": 8, "tp2_sp": 8}  # sequences that a rank computes at once: of all ranks 8
 
 
@@ -158,7 +158,7 @@ class CudaFp8(shim.Case):
             size = ("-D", "ffn=400" if kind == "tile" else "ffn=416")
             self.both(self.source("llama_small.mg", precision, "m"), *size, device=("--device", device))
             (want, norm), (got, other) = (self.losses(p, "--steps", 1, SHIM_SM=sm)[0] for p in ("./cpu", "./gpu"))
-            self.compiles(self.source("llama_small.mg", "fp8 (gradients = e4m3)", "whole"), *size, "-o", "whole")
+            self.compiles(self.source("llama_small.mg", "fp8(gradients = e4m3)", "whole"), *size, "-o", "whole")
             whole = self.losses("./whole", "--steps", 1)[0][0]
             with self.subTest(kind):
                 if kind == "tile":  # of powers of two the loss is nearer to that of tensors
@@ -200,7 +200,7 @@ class CudaFp8(shim.Case):
                                    ("mx", "h100", "a GPU of compute capability 9.0"), ("mx", "rtx4090", "a GPU of compute capability 8.9")):
             r = self.mgc(f"{kind}.mg", "--device", device, "--check")
             self.assertEqual(r.returncode, 1, r.err)
-            for part in (f"error[MG0311]: precision fp8 (scales = {kind}) on {device}, {what}", "help: precision fp8"):
+            for part in (f"error[MG0311]: precision fp8(scales = {kind}) on {device}, {what}", "help: precision fp8"):
                 self.assertIn(part, r.err)
         for device in ("rtx5090", "b200"):
             self.compiles(powers, "--device", device, "--check")

@@ -165,6 +165,7 @@ class Devices(mgctest.Case):
             self.assertEqual(r.returncode, 2, r.err)
             self.assertIn(f"error[MG0563]: ./d.json:{line}: 'attention' {what}", r.err)
         for name, extra, what in (("cpu2t", {"attention": [good]}, "'attention' is of target \"cuda\""),
+                                  ("a100", {"operations_per_thread": 1e9}, "'operations_per_thread' is of target \"host\""),
                                   ("a100", {"attention_share": 0.5}, "'attention_share' is of target \"host\"")):
             self.write("d.json", json.dumps({**description(name), **extra}))
             self.assertIn(what, self.mgc(model("llama_mini.mg"), "--device", "./d.json", "--check").err)

@@ -142,9 +142,57 @@ class Diff(mgctest.Case):
             step = p["step"]
             self.assertAlmostEqual(step["tokens_per_second"] * p["step_ms"] / 1e3, step["sequences"] * step["length"], delta=1e-3)
             self.assertAlmostEqual(sum(p["kinds_ms"].values()), 1e3 * sum(a["time"] for a in t["actions"]), delta=1e-4 * p["step_ms"])
-            self.assertEqual({s[4] for s in t["slices"]}, {t["typical"]})
+            told = {r["rank"] for r in t.get("ranks", [])} or {t["typical"]}
+            self.assertIn(t["typical"], told)
+            self.assertEqual({s[4] for s in t["slices"]}, told)
+            self.assertEqual({s[5] for s in t["loops"]}, told)
             self.assertTrue(all(s[1] + s[2] <= t["seconds"] * 1.000001 for s in t["slices"]))
             self.assertEqual([n["name"] for n in p["numbers"]], ["step", "peak memory", "of the peak FLOP/s"])
+
+    def pipelines(self, *sides):
+        sides = [f"{model('llama_mini.mg')} {s}" for s in sides]
+        out = self.compiles("diff", *sides, "--microbatch", "4", "--report", "d.html").out
+        plans = [json.loads(self.compiles(*s.split(), "--microbatch", "4", "--plan=json").out) for s in sides]
+        part = re.search(r"(?s)Computing, by rank of the pipeline\n(.*?)(\n\n|$)", out)
+        return plans, {re.split(r" {2,}", line.strip())[0]: re.split(r" {2,}", line.strip())[1:] for line in part.group(1).splitlines()} if part else {}
+
+    def test_ranks_of_pipelines(self):
+        """Each rank that differs has a row, and a timeline on the page."""
+        plans, rows = self.pipelines("-D pp=4 -D layers=8", "-D pp=4 -D layers=10")
+        self.assertEqual(list(rows), ["pp 0", "pp 1 to 2", "pp 3"])
+        for name, at in (("pp 0", 0), ("pp 1 to 2", 1), ("pp 3", 2)):
+            for got, p in zip(rows[name], plans, strict=False):
+                of = p["timeline"]["ranks"][at]
+                self.assertEqual(of["name"], name)
+                self.assertAlmostEqual(float(got.split()[0]), of["computes"] * 1e3, delta=0.6)
+        # the middle has three layers of ten, the others two: as much more as a layer is of two
+        a, b = (p["timeline"]["ranks"][1]["computes"] for p in plans)
+        self.assertAlmostEqual(b / a, 1.5, delta=0.02)
+        _, rows = self.pipelines("-D pp=4 -D layers=8", "-D pp=2 -D layers=8")
+        self.assertEqual(list(rows), ["the first", "a typical one", "the last"])
+        _, rows = self.pipelines("-D pp=4 -D layers=8", "-D layers=8")
+        self.assertEqual(rows, {})
+        # the data of that page pairs each rank with the step of the side without a pipeline
+        data = json.loads(re.search(r'(?s)<script id="data" type="application/json">(.*?)</script>', self.read("d.html").decode()).group(1))
+        self.assertEqual(data["stages"], [["pp 0", 0, 0], ["pp 1 to 2", 1, 0], ["pp 3", 3, 0]])
+
+    @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
+    def test_page_of_pipelines(self):
+        self.pipelines("-D pp=4 -D layers=8", "-D pp=4 -D layers=10")
+        b = Browser()
+        self.addCleanup(b.close)
+        b.size(1200, 900)
+        b.open("file://" + self.path("d.html"))
+        self.assertEqual(b.eval("[...document.querySelectorAll('.bar select option')].map(o => o.textContent)"), ["pp 0", "pp 1 to 2", "pp 3"])
+        self.assertEqual(b.eval("document.querySelector('.bar select').value"), "1")  # what most do
+        pictures = "[...document.querySelectorAll('canvas')].map(c => c.toDataURL())"
+        seen = []
+        for stage in "012":
+            b.eval(f"(s => {{ s.value = '{stage}'; s.dispatchEvent(new Event('change')); }})(document.querySelector('.bar select'))")
+            seen.append((tuple(b.eval(pictures)), b.eval("[...document.querySelectorAll('h3')].map(h => h.textContent).filter(t => t.includes(', pp'))")))
+        self.assertEqual(len({p for p, _ in seen}), 3)
+        self.assertTrue(all(len(heads) == 2 and heads[0].endswith(name) for (_, heads), name in zip(seen, ("pp 0", "pp 1 to 2", "pp 3"), strict=True)), seen[0][1])
+        self.assertEqual(b.said, [])
 
     def test_exposed(self):
         """What the lanes show as exposed is what the plan counts: of loops, what their first iterations have, times all."""
@@ -212,11 +260,15 @@ class Diff(mgctest.Case):
             yield at
             for k in (v if isinstance(v, dict) else range(len(v)) if isinstance(v, list) else ()):
                 yield from places(v[k], (*at, k))
+        def pipelined():
+            p = second()
+            p["timeline"]["ranks"] = [{"name": f"pp {k}", "first": k, "last": k, "rank": k, "computes": 1.0} for k in range(2)]
+            return p
         r = random.Random(mgctest.TURN)
-        every = [p for p in places(second()) if p]
+        every = [p for p in places(pipelined()) if p]
         for at in r.sample(every, len(every) if mgctest.FULL else 40):
             for odd in some([None, -1, 1e300, "", "</script>", [], {}, True, [[[]]]], 2, r.randrange(9)):
-                p = second()
+                p = pipelined()
                 v = p
                 for k in at[:-1]:
                     v = v[k]

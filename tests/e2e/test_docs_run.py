@@ -1,8 +1,12 @@
 """The commands of docs/ and README.md, page by page, as a reader gives them, in a folder where build/, models/, examples/ and scripts/ lie.
-Without MGC_FULL runs are short: --steps N is 4 (or 8 with --resume)."""
+Without MGC_FULL runs are short: --steps N is 4 (or 8 with --resume), and every third page is taken. With it N is at most 100, so that all pages
+together take some minutes of processors, which are said block by block."""
 
+import contextlib
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import unittest
@@ -25,12 +29,34 @@ def short(text):
     return re.sub(r"(--(?:eval|save)-every )\d+\b(?!m)", r"\g<1>2", text)
 
 
+def not_long(text):
+    """The same without the steps in which a model only learns more."""
+    return re.sub(r"--steps (\d+)", lambda m: f"--steps {min(100, int(m.group(1)))}", text)
+
+
+def run(words, timeout=3000, **more):
+    """Its output and exit code. What it has started ends with it, also when it takes too long."""
+    p = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True, **more)
+    try:
+        out, err = p.communicate(timeout=timeout)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
+    return subprocess.CompletedProcess(words, p.returncode, out, err)
+
+
 def commands(block):
     left = [w.strip() for w in block.says.get("run all but lines with", "").split(",") if w.strip()]
     lines = [line for line in block.text.split("\n") if not any(w in line for w in left)]
     for w in left:
         assert w in block.text, f"{block}: no line has '{w}'"
     return "\n".join(lines)
+
+
+def work():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Commands(mgctest.Case):
@@ -44,10 +70,11 @@ class Commands(mgctest.Case):
                 self.write(b.says["file"], b.text)
             if b.kind != "sh" or "not run" in b.says:
                 continue
-            text = b.says.get("setup", "") + "\n" + (commands(b) if FULL else short(commands(b)))
-            shell = b.says.get("in", "sh")
-            r = subprocess.run([shell, "-euc", text], cwd=self.dir, env=env, capture_output=True, text=True, timeout=550,
-                               stdin=subprocess.DEVNULL, check=False)
+            text = b.says.get("setup", "") + "\n" + (not_long if FULL else short)(commands(b))
+            shell, used = b.says.get("in", "sh"), work()
+            r = run([shell, "-euc", text], cwd=self.dir, env=env)
+            if FULL:
+                print(f"{work() - used:6.1f} s of processors: {b}", file=sys.stderr)
             self.assertEqual(r.returncode, int(b.says.get("exit", "0")), f"{b}\n{text}\n{r.stdout[-3000:]}\n{r.stderr[-3000:]}")
 
 
@@ -69,4 +96,5 @@ class Something(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what runs ends, too
     mgctest.main()

@@ -41,6 +41,9 @@ local ok, wrong = pcall(function()
   at('x @ head')
   local answers = vim.lsp.buf_request_sync(0, 'textDocument/hover', vim.lsp.util.make_position_params(), 60000)
   for _, answer in pairs(answers) do said.hover = answer.result.contents.value end
+  at('next(tokens')
+  local helps = vim.lsp.buf_request_sync(0, 'textDocument/signatureHelp', vim.lsp.util.make_position_params(), 60000)
+  for _, answer in pairs(helps) do said.signature = answer.result and answer.result.signatures[1].label end
   at('head over')
   vim.lsp.buf.definition()
   wait('a jump', function() return vim.api.nvim_win_get_cursor(0)[1] == 5 end)
@@ -79,6 +82,7 @@ class Editors(Case):
         self.assertEqual(said["diagnostic"]["lnum"], wrong[:wrong.index("hiden")].count("\n"))
         self.assertIn("did you mean 'hidden'?", said["diagnostic"]["message"])
         self.assertIn("f32[batch = 4, seq = 8, hidden = 16]", said["hover"])
+        self.assertTrue(said["signature"].startswith("cross_entropy("), said)
         self.assertEqual(said["text"], re.sub(r"(?<!\")\bhead\b", "unembed", TINY))
         self.assertEqual(said["highlighted"], ["mgKeyword", "mgKeyword", "mgFunction", "mgValue", "mgSetting", "", "mgNumber"])
 

@@ -149,6 +149,23 @@ class Supervised(mgctest.Case):
         found = below(supervisor)[1:]
         return [pid for pid in found if b"--resume" in of_process(pid)[0] or b"--data" in of_process(pid)[0]]
 
+    def await_ranks(self, p):
+        """The ranks below a supervisor, as soon as there are some."""
+        while not (ranks := self.ranks_of(p.pid)):
+            self.assertIsNone(p.poll(), self.all_said())
+            time.sleep(0.01)
+        return ranks
+
+    @staticmethod
+    def end_one(ranks, i, r):
+        """Kills one of them, or stops it, every third time: a list of the signal, which is empty where the rank had ended."""
+        how = signal.SIGSTOP if i % 3 == 2 else signal.SIGKILL
+        try:
+            os.kill(r.choice(ranks), how)
+            return [how]
+        except OSError:
+            return []
+
     def disturb(self, p, out, steps, kill, r, now=None):
         """Kills so often, at moments drawn over the run's steps; some soon after the one before, while the run begins again."""
         for i, at in enumerate(sorted(r.sample(range(2, steps - steps // 10), KILLS))):
@@ -209,26 +226,12 @@ class Elastic(Supervised):
         self.ends(self.begin(self.args("whole", steps)), seconds=600)
         p = self.begin(self.args("broken", steps, "--save-every", every, "--max-restarts", 2 * KILLS, "--hang-after", 1))
 
-        def kill(i):
-            ranks = self.ranks_of(p.pid)
-            while not ranks:
-                self.assertIsNone(p.poll(), self.all_said())
-                time.sleep(0.01)
-                ranks = self.ranks_of(p.pid)
-            victim, how = r.choice(ranks), signal.SIGSTOP if i % 3 == 2 else signal.SIGKILL
-            try:
-                os.kill(victim, how)
-                killed.append(how)
-            except OSError:
-                pass
-
-        self.disturb(p, "broken", steps, kill, r)
+        self.disturb(p, "broken", steps, lambda i: killed.extend(self.end_one(self.await_ranks(p), i, r)), r)
         said = self.ends(p, seconds=600)
         self.check_same("broken", "whole", steps, every)
         self.assertGreater(len(killed), KILLS * 3 // 4)
         self.assertGreater(len(re.findall(r": restart \d+ of", said)), KILLS // 2, self.all_said())
         print(f"{len(killed)} kills on one machine, {len(self.events('broken'))} restarts that are in the log", flush=True)
-
 
     # ---- several machines ----------------------------------------------------------------------
 

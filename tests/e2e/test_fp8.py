@@ -8,8 +8,8 @@ import mgctest
 from mgctest import some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
-GRADIENTS = {"e5m2": "fp8", "e4m3": "fp8 (gradients = e4m3)"}
-SCALES = {"tensor": "fp8", "tile": "fp8 (scales = tile)", "mx": "fp8 (scales = mx)"}
+GRADIENTS = {"e5m2": "fp8", "e4m3": "fp8(gradients = e4m3)"}
+SCALES = {"tensor": "fp8", "tile": "fp8(scales = tile)", "mx": "fp8(scales = mx)"}
 # Mesh, rules, sequences a rank computes at once, how far the first loss may be off: sums over tp and cp are in another order.
 LAYOUTS = {"dp2": ("dp = 2", "batch -> dp", 2, 1e-7), "zero3": ("dp = 2", "batch -> dp\nstate, grads, params -> dp", 2, 1e-7),
            "pp2": ("pp = 2", "layers -> pp", 4, 1e-7), "tp2": ("tp = 2", "kv_heads, ffn, vocab -> tp", 4, 1e-3),
@@ -48,9 +48,9 @@ class Fp8(mgctest.Case):
         """`master = bf16`: as far from bf16's as with f32; they are rounded by element and step, so a run that goes on has the same bits."""
         self.text(6000)
         kinds = ("tensor", "tile", "mx")
-        base = self.losses(self.source("llama_small.mg", "bf16 (master = bf16)", "base"), "base")
+        base = self.losses(self.source("llama_small.mg", "bf16(master = bf16)", "base"), "base")
         for kind in some(kinds):
-            source = self.source("llama_small.mg", f"fp8 (master = bf16, scales = {kind})", kind)
+            source = self.source("llama_small.mg", f"fp8(master = bf16, scales = {kind})", kind)
             ours = self.losses(source, kind)
             self.assertLess(max(abs(a[0] - b[0]) / a[0] for a, b in zip(base, ours, strict=True)), 0.01)
             argv = (f"./{kind}", "--data", "text1.txt", "--steps", 20, "--threads", 1, "--out", "cut")
@@ -115,7 +115,7 @@ class Fp8(mgctest.Case):
     def test_refused(self):
         source = self.source("llama_small.mg", "fp8", "model")
         for kind, device in (("tile", "rtx4090"), ("mx", "h100")):
-            self.refused(1, ("error[MG0311]", f"precision fp8 (scales = {kind}) on {device}, a GPU", "help: precision fp8"),
+            self.refused(1, ("error[MG0311]", f"precision fp8(scales = {kind}) on {device}, a GPU", "help: precision fp8"),
                          self.source("llama_small.mg", SCALES[kind], kind), "--device", device, "--check")
         text = self.compiles(source, "--print-after=quantize").out
         self.write("after.mgir", text)
@@ -125,7 +125,7 @@ class Fp8(mgctest.Case):
         self.refused(1, ("error[MG0311]", "precision fp8 on a100", "help: precision bf16"), "--from=after.mgir", "--device", "a100", "--check")
         self.compiles("--from=after.mgir", "--device", "h100", "--check")
         self.compiles("--from=after.mgir", "--check")
-        tree = self.source("llama_small.mg", "f32 (reduce = tree)", "tree")
+        tree = self.source("llama_small.mg", "f32(reduce = tree)", "tree")
         self.refused(1, ("error[MG0311]", "reduce = tree beside precision fp8", "help: --precision bf16"), tree, "--precision", "fp8", "--check")
 
     def test_nothing_to_round(self):

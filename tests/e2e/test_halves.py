@@ -69,8 +69,8 @@ class Halves(mgctest.Case):
         zero1 = self.write("zero1.mg", "layout zero1 {\n    device cpu\n    mesh dp = 2\n    batch -> dp\n"
                            "    state -> dp\n    microbatch 1\n}\n")
         for name, layout, precision in (("alone", alone, "bf16"), ("zero1", zero1, "bf16"), ("scaled", alone, "f16"),
-                                        ("eighths", zero1, "fp8"), ("tiles", zero1, "fp8 (scales = tile)"),
-                                        ("mx", alone, "fp8 (scales = mx)")):
+                                        ("eighths", zero1, "fp8"), ("tiles", zero1, "fp8(scales = tile)"),
+                                        ("mx", alone, "fp8(scales = mx)")):
             with self.subTest(name):
                 with open(os.path.join(PARITY, "gpt2_small.mg"), encoding="utf-8") as f:
                     source = self.write(f"{name}.mg", f.read().replace("precision f32", f"precision {precision}"))

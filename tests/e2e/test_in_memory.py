@@ -79,18 +79,9 @@ class InMemory(test_elastic.Supervised):
         p = self.begin(self.argv("broken", steps, "--max-restarts", 2 * KILLS, "--hang-after", 1))
 
         def kill(i):
-            ranks = self.ranks_of(p.pid)
-            while not ranks:
-                self.assertIsNone(p.poll(), self.all_said())
-                time.sleep(0.01)
-                ranks = self.ranks_of(p.pid)
-            how = signal.SIGSTOP if i % 3 == 2 else signal.SIGKILL
+            ranks = self.await_ranks(p)
             self.note_kept("broken")
-            try:
-                os.kill(r.choice(ranks), how)
-                killed.append(how)
-            except OSError:
-                pass
+            killed.extend(self.end_one(ranks, i, r))
 
         self.await_kept("broken", EVERY, p)
         self.disturb(p, "broken", steps, kill, r)

@@ -36,7 +36,7 @@ class Install(mgctest.Case):
                           *("share/mgc/models/" + m for m in mgctest.SHIPPED),
                           *("share/doc/mgc/docs/" + os.path.relpath(os.path.join(d, f), os.path.join(mgctest.SOURCE, "docs"))
                             for d, _, names in os.walk(os.path.join(mgctest.SOURCE, "docs")) for f in names if f.endswith((".md", ".png", ".svg"))),
-                          "lib/mgc/calibrate.mg", "lib/mgc/calibrate_scan.mg", "lib/mgc/report.html", "lib/mgc/board.html", "lib/mgc/diff.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
+                          "lib/mgc/calibrate.mg", "lib/mgc/calibrate_scan.mg", "lib/mgc/calibrate_functions.mg", "lib/mgc/report.html", "lib/mgc/board.html", "lib/mgc/diff.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
                           *("lib/mgc/" + os.path.relpath(os.path.join(d, f), mgctest.MODELS) for d, _, names in os.walk(os.path.join(mgctest.MODELS, "hf")) for f in names),
                           *(f"lib/mgc/cuda/{f}" for f in os.listdir(os.path.join(mgctest.SOURCE, "kernels/cuda")) if f != "instances_some.h")})
 

@@ -261,6 +261,76 @@ class Knowledge(Session):
         self.assertIn("of a step", self.hover("q = rope"))
         self.assertIn("of a step", self.hover("attend(norm"))
 
+    def test_hover_of_a_text_that_is_wrong(self):
+        """Types are those of before, at the places to which the edits have moved them."""
+        self.e.diagnostics(self.path)
+        was = self.hover("q = rope")
+        self.e.change(self.path, 0, 0, "# one\n# two\n")
+        end = len(self.e.texts[self.path])
+        self.e.change(self.path, end, end, "(")
+        self.assertTrue(self.e.diagnostics(self.path))
+        now = self.hover("q = rope")
+        self.assertIn("before the last change", now)
+        self.assertIn("f32[batch = 32, seq = 128, kv_heads = 5, group = 2, head = 16], 2.5 MiB", now)
+        self.assertEqual(now.split("\n(types")[0], was.split("- 0")[0].split("\n(types")[0])
+        at = self.e.texts[self.path].index("q = rope")
+        self.e.change(self.path, at, at, "zz = exp(x)\n    ")  # what was not there has no type
+        self.e.diagnostics(self.path)
+        self.assertNotIn("f32[batch", self.hover("zz = exp"))
+        self.assertIn("f32[batch", self.hover("q = rope"))
+        text = self.e.texts[self.path][:-1].replace("zz = exp(x)\n    ", "")
+        self.e.replace(self.path, text)
+        self.assertEqual(self.e.diagnostics(self.path), [])
+        self.assertNotIn("before the last change", self.hover("q = rope"))
+
+    def test_signature(self):
+        def given(before, text=None):
+            """The form of the call behind a piece of a text, and the parameter that is given there."""
+            text = text or LLAMA
+            self.e.replace(self.path, text)
+            help_ = self.e.ask("textDocument/signatureHelp", {**self.here(), "position": place(text, text.index(before) + len(before))})
+            if help_ is None:
+                return None
+            (one,) = help_["signatures"]
+            labels = [one["label"][slice(*p["label"])] for p in one["parameters"]]
+            return one["label"], labels[help_["activeParameter"]] if labels else ""
+        label, first = given("rmsnorm(")
+        self.assertEqual((label[:26], first), ("rmsnorm(x, gain, over d, e", "x"))
+        self.assertEqual(given("rmsnorm(x, gain, ")[1], "over d")
+        self.assertTrue(given("attention(q, k, ")[0].startswith("attention(q, k, v"))
+        self.assertTrue(given("adamw(")[0].startswith("adamw("))
+        self.assertTrue(given("cosine(")[0].startswith("cosine(peak =,"))
+        text = "dim n = 3\nblock scaled(x, over d, # why\n    by = (1 + 2), twice) {\n    return x\n}\nblock outer(y[n]) {\n    inner : block scaled\n    return %s\n}\n"
+        whole = "scaled(x, over d, by = (1 + 2), twice)"
+        for call, active in (("scaled(", "x"), ("scaled(y, ", "over d"), ("scaled(y, by = ", "by = (1 + 2)"), ("inner(sum(y, over n), over n, by", "by = (1 + 2)"),
+                             ("scaled(y, over n, by = 1, twi", "twice"), ("scaled(exp(y), over n", "over d"), ("scaled(y, over n, by = 1, twice, 5", "twice")):
+            self.assertEqual(given("return " + call, text % call), (whole, active), call)
+        for before in ("dim vocab = ", "# llama_mini", "    recompute  ", "rope(q, along = head) @ ("):
+            if before in LLAMA:
+                self.assertIsNone(given(before), before)
+
+    def test_semantic_tokens(self):
+        legend = self.e.capabilities["capabilities"]["semanticTokensProvider"]["legend"]
+        text = "# \U0001d538\n" + LLAMA
+        self.e.replace(self.path, text)
+        data = self.e.ask("textDocument/semanticTokens/full", self.here())["data"]
+        line = start = 0
+        found = {}
+        for k in range(0, len(data), 5):
+            down, along, size, kind, bits = data[k:k + 5]
+            line, start = line + down, along if down else start + along
+            at = index(text, {"line": line, "character": start})
+            found[at] = (text[at:at + size], legend["tokenTypes"][kind], {m for i, m in enumerate(legend["tokenModifiers"]) if bits >> i & 1})
+        for name, kind, bits in (("ffn = 432", "typeParameter", {"declaration", "readonly"}), ("ffn, vocab ->", "typeParameter", {"readonly"}),
+                                 ("rmsnorm(", "function", {"defaultLibrary"}), ("attend(x", "function", {"declaration"}), ("wq :", "property", {"declaration"}),
+                                 ("llama(tokens", "class", {"declaration"}), ("adamw(", "function", {"defaultLibrary"}), ("tp = 1", "namespace", {"declaration"})):
+            word = re.match(r"\w+", name).group()
+            self.assertEqual(found[text.index(name)], (word, kind, bits), name)
+        places = {index(text, one["range"]["start"]) for one in self.e.ask("textDocument/references", self.e.at(self.path, "ffn = 432", context={"includeDeclaration": True}))}
+        self.assertEqual({at for at, (word, *_) in found.items() if word == "ffn"}, places)
+        self.e.replace(self.path, "x" * 5 + " = = (")
+        self.assertEqual(self.e.ask("textDocument/semanticTokens/full", self.here())["data"], [])
+
     def test_definition(self):
         def line_of(found, of=0):
             return self.e.ask("textDocument/definition", self.e.at(self.path, found, of))["range"]["start"]["line"]

@@ -24,7 +24,7 @@ EDITS = 1000 if FULL else 200
 PIECES = ["{", "}", "(", ")", "[", "]", ",", "->", "=", " over ", "dim ", "repeat layers {", "\n", "\"", "# ", "é", "\U0001d538", "x", "1e9",
           "layout {", "return ", "@", "optimizer ", "\t", "0" * 200, "((((((((", "x = x\n" * 50]
 REQUESTS = ("hover", "definition", "references", "documentHighlight", "documentSymbol", "completion", "prepareRename", "codeLens",
-            "formatting", "codeAction")
+            "formatting", "codeAction", "signatureHelp", "semanticTokens/full")
 
 
 class Edits(unittest.TestCase):

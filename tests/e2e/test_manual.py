@@ -55,7 +55,7 @@ class Tables(mgctest.Case):
         """Of each command and option: mgc refuses the command line as such, or gets as far as its input. In turns; all in the full run."""
         os.mkdir(self.path("d"))
         commands = list(TABLES["takes"])
-        self.assertEqual(set(commands), {""} | {c["name"] for c in TABLES["commands"]}, "docs/manual/manual.def has a TAKES row for each command")
+        self.assertEqual(set(commands), {""} | {c["name"] for c in TABLES["commands"]}, "compiler/takes.def has a row for each command")
         self.assertEqual(set(commands), set(BASE), "BASE above says what each command needs beside an option")
         wrong, tried = [], 0
         for command in commands if FULL else mgctest.some(commands, 7):
@@ -72,7 +72,7 @@ class Tables(mgctest.Case):
                     refused = False
                 tried += 1
                 if taken == refused:
-                    wrong.append(f"mgc {command} {option}: docs/manual/manual.def says it is {'taken' if taken else 'not taken'}: {r.returncode} {r.err[:150]}")
+                    wrong.append(f"mgc {command} {option}: compiler/takes.def says it is {'taken' if taken else 'not taken'}: {r.returncode} {r.err[:150]}")
         self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
         self.assertGreater(tried, 100)
 

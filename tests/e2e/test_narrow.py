@@ -17,8 +17,8 @@ Z1, Z3 = DP + "state -> dp\n", DP + "state, grads, params -> dp\n"
 LAYOUTS = {"dp1": ("dp = 1", DP), "dp2": ("dp = 2", DP), "dp4_zero1": ("dp = 4", Z1), "dp2_zero3": ("dp = 2", Z3), "dp4_zero3": ("dp = 4", Z3)}
 TP = {"tp2": ("tp = 2", "kv_heads, ffn, vocab -> tp\n"), "tp2_dp2": ("tp = 2, dp = 2", "kv_heads, ffn, vocab -> tp\n" + Z1),
       "dp2_tp2_zero3": ("dp = 2, tp = 2", "kv_heads, ffn, vocab -> tp\n" + Z3)}
-KEPT = {"state": (", state = bf16", "f32 (reduce = tree)"), "master": ("", "bf16 (master = bf16, reduce = tree)"),
-        "both": (", state = bf16", "bf16 (master = bf16, reduce = tree)")}
+KEPT = {"state": (", state = bf16", "f32(reduce = tree)"), "master": ("", "bf16(master = bf16, reduce = tree)"),
+        "both": (", state = bf16", "bf16(master = bf16, reduce = tree)")}
 
 # Classes have no sum over them in a gradient: ranks with some of them each compute what one rank does.
 APART = """dim batch = 8, features = 24, classes = 64
@@ -57,7 +57,7 @@ model sums(x[batch, one]) {
 train {
     optimizer sgd
     lr        1
-    precision bf16 (reduce = bf16)
+    precision bf16(reduce = bf16)
 }
 layout { device cpu  mesh dp = 1  batch -> dp  microbatch MICRO }
 """
@@ -71,7 +71,7 @@ model products(x[batch, many], z[batch, out]) {
 train {
     optimizer sgd
     lr        1
-    precision bf16 (reduce = bf16_nearest)
+    precision bf16(reduce = bf16_nearest)
 }
 layout { device cpu  mesh dp = 1  batch -> dp  microbatch MICRO }
 """
@@ -282,7 +282,7 @@ class Narrow(mgctest.Case):
         """The same bits twice, on two threads, and resumed."""
         self.text(8000)
         with open(os.path.join(PARITY, some(("llama_small.mg", "gpt2_small.mg", "mixtral_small.mg"))[0]), encoding="utf-8") as f:
-            self.write("again.mg", re.sub(r"precision +f32", "precision bf16 (reduce = bf16_nearest)", f.read()))
+            self.write("again.mg", re.sub(r"precision +f32", "precision bf16(reduce = bf16_nearest)", f.read()))
         program = self.make("again.mg", "dp1")
         whole = self.trained(program, 8, "whole")
         self.assertTrue(whole == self.trained(program, 8, "twice", "--threads", 2), "other bits")
@@ -291,11 +291,11 @@ class Narrow(mgctest.Case):
 
     def test_sums_elsewhere(self):
         """Resumed, and with other columns on each rank."""
-        text = APART.replace("precision f32", "precision bf16 (reduce = bf16)").replace("microbatch 8", "microbatch 2")
+        text = APART.replace("precision f32", "precision bf16(reduce = bf16)").replace("microbatch 8", "microbatch 2")
         whole = self.apart(text)
         self.trained("./apart2", 4, "broken")
         self.assertTrue(whole == self.trained("./apart1", 10, "broken", "--resume"), "other bits")
-        self.write("apart.mg", text.replace("bf16 (reduce = bf16)", "bf16"))
+        self.write("apart.mg", text.replace("bf16(reduce = bf16)", "bf16"))
         self.compiles("apart.mg", "-o", "apart")
         self.assertFalse(whole == self.trained("./apart", 10, "wide"), "sums are not rounded")
 
@@ -305,7 +305,7 @@ class Narrow(mgctest.Case):
         self.text(8000)
         for kept in some(("bf16", "bf16_nearest")):
             with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f:
-                self.write("small.mg", re.sub(r"precision +f32", f"precision bf16 (reduce = {kept})", f.read()))
+                self.write("small.mg", re.sub(r"precision +f32", f"precision bf16(reduce = {kept})", f.read()))
             ends = {}
             for name in ("one", *some(tuple(layouts.LAYOUTS), 3)):
                 self.write("it.mg", layouts.text(name))
@@ -322,17 +322,17 @@ class Narrow(mgctest.Case):
         self.refuses_each(text, ((("rank >= 2)", "rank >= 2, state = f16)"), "MG0307"),
                                  (("rank >= 2)", "rank >= 2, state = bf16(up))"), "MG0307"),
                                  (("rank >= 2)", "rank >= 2, state = f32(nearest))"), "MG0308"),
-                                 (("precision f32", "precision f32 (master = bf16)"), "MG0311"),
-                                 (("precision f32", "precision f32 (reduce = bf16)"), "MG0311"),
-                                 (("precision f32", "precision f16 (reduce = bf16)"), "MG0311"),
-                                 (("precision f32", "precision f16 (reduce = bf16_nearest)"), "MG0311"),
-                                 (("precision f32", "precision bf16 (master = bf16_nearest)"), "MG0307"),
-                                 (("precision f32", "precision f16 (master = bf16)"), "MG0311")))
+                                 (("precision f32", "precision f32(master = bf16)"), "MG0311"),
+                                 (("precision f32", "precision f32(reduce = bf16)"), "MG0311"),
+                                 (("precision f32", "precision f16(reduce = bf16)"), "MG0311"),
+                                 (("precision f32", "precision f16(reduce = bf16_nearest)"), "MG0311"),
+                                 (("precision f32", "precision bf16(master = bf16_nearest)"), "MG0307"),
+                                 (("precision f32", "precision f16(master = bf16)"), "MG0311")))
         self.write("wrong.mg", text.replace("rank >= 2)", "rank >= 2, state = bf16)").replace("precision f32", "precision f64"))
         self.assertIn("MG0311", self.mgc("wrong.mg", "--check").err)
         self.write("right.mg", text.replace("rank >= 2)", "rank >= 2, state = bf16)"))
         self.compiles("right.mg", "--check", "--precision", "f64")
-        average = text.replace("precision f32", "precision bf16 (master = bf16)\n    average 0.9")
+        average = text.replace("precision f32", "precision bf16(master = bf16)\n    average 0.9")
         self.write("wrong.mg", average)
         self.assertIn("MG0532", self.mgc("wrong.mg", "--check").err)
 

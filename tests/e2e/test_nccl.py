@@ -85,7 +85,7 @@ class Nccl(shim.Case):
         self.assertIn(said, self.compiles(*options, "--collectives=unordered", "--plan").out)
         self.assertNotIn(said, self.compiles(*options, "--plan").out)
         with open(LLAMA, encoding="utf-8") as f:
-            self.write("tree.mg", f.read().replace("precision f32\n", "precision f32 (reduce = tree)\n", 1))
+            self.write("tree.mg", f.read().replace("precision f32\n", "precision f32(reduce = tree)\n", 1))
         r = self.mgc("tree.mg", "-D", "batch=8", "--device", "h200", "--collectives=unordered", "--check")
         self.assertEqual(r.returncode, 2, r.err)
         self.assertIn("'reduce = tree'", r.err)
@@ -119,7 +119,7 @@ class Nccl(shim.Case):
             device = json.load(f)
         self.write("slow.json", json.dumps({**device, "link_bandwidth": 1e8, "launch_seconds": 4e-5}))
         with open(LLAMA, encoding="utf-8") as f:
-            self.write("it.mg", f.read().replace("precision f32\n", "precision bf16 (reduce = bf16)\n", 1))
+            self.write("it.mg", f.read().replace("precision f32\n", "precision bf16(reduce = bf16)\n", 1))
         sizes = [x for s in ("layers=4", "hidden=64", "ffn=128", "seq=32") for x in ("-D", s)]
         cases = {"loop": ("dp = 2", "state -> dp", 8), "zero2": ("dp = 4", "state, grads -> dp", 16), "two": ("dp = 2", "state -> dp", 4),
                  "one": ("dp = 2", "state -> dp", 2), "tp": ("dp = 2, tp = 2", "kv_heads, ffn, vocab -> tp\n    state -> dp", 8)}
@@ -151,7 +151,7 @@ class Nccl(shim.Case):
             device = json.load(f)
         self.write("slow.json", json.dumps({**device, "link_bandwidth": 3e7, "launch_seconds": 4e-5}))
         with open(LLAMA, encoding="utf-8") as f:
-            self.write("it.mg", f.read().replace("precision f32\n", "precision bf16 (reduce = bf16)\n", 1))
+            self.write("it.mg", f.read().replace("precision f32\n", "precision bf16(reduce = bf16)\n", 1))
         sizes = [x for s in ("layers=4", "hidden=64", "ffn=128", "seq=32") for x in ("-D", s)]
         cases = {"interleaved": ("interleaved, chunks = 2", "pp = 2, dp = 2", "state -> dp"), "1f1b": ("1f1b", "pp = 2, dp = 2", "state -> dp"),
                  "zb-h1": ("zb-h1", "pp = 2, dp = 2", "state -> dp"), "plain": ("interleaved, chunks = 2", "pp = 2, dp = 2", ""),
@@ -314,7 +314,7 @@ class Nccl(shim.Case):
         """dp 1, 2 and 4 give the same bits; with ZeRO and in other orders of arrival too."""
         self.text(6000)
         with open(LLAMA, encoding="utf-8") as f:
-            self.write("tree.mg", f.read().replace("precision f32", "precision f32 (reduce = tree)"))
+            self.write("tree.mg", f.read().replace("precision f32", "precision f32(reduce = tree)"))
         self.gpu("tree.mg", "-D", "batch=8", "--microbatch", 1)
         want = self.losses("./gpu", "--steps", 4)
         for name in some(("dp2", "dp2_zero2", "dp2_zero1", "dp4", "dp4_zero3", "dp2_zero3"), 2):

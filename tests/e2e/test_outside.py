@@ -106,7 +106,7 @@ class Outside(shim.Case):
         """Sums in a tree are exchanges and kernels; a rank without a share of a few numbers launches no sum of it."""
         self.text(6000)
         with open(LLAMA, encoding="utf-8") as f:
-            self.write("tree.mg", f.read().replace("precision f32", "precision f32 (reduce = tree)"))
+            self.write("tree.mg", f.read().replace("precision f32", "precision f32(reduce = tree)"))
         self.write("dp4.mg", "layout dp4 {\n    device h200\n    mesh dp = 4\n    batch -> dp\n    state -> dp\n    microbatch 1\n}\n")
         options = ("tree.mg", "-D", "batch=8", "--layout", "./dp4.mg")
         self.gpu(*options, device=())

@@ -203,7 +203,7 @@ class Search(mgctest.Case):
         self.assertGreater(json.loads(slow.out)["step_ms"], found)
         self.refused("MG0591", "m.mg", "--check", "--precision", "fp8", exit_code=1, said="--precision fp8, and the layout allows f32, bf16")
         for line, said in (("bf16, fp7", "there is no precision 'fp7'"), ("bf16, bf16", "precision 'bf16' is there twice"),
-                           ("bf16 (master = bf16)", "'bf16' has arguments")):
+                           ("bf16(master = bf16)", "'bf16' has arguments")):
             self.write("m.mg", MODEL + layout + line + "\n}\n")
             self.refused(said, "m.mg", "--check", exit_code=1, said="    precision " + line)
         self.write("m.mg", MODEL + layout.replace("auto", "two") + "bf16\n}\n")
@@ -239,14 +239,14 @@ model mini("""
         r = self.compiles("scale", *argv, "--ranks", "1..2")
         self.assertEqual(re.findall(r"(?m)^(strong|weak) scaling", r.out), ["strong", "weak"])
         self.assertEqual(re.findall(r"(?m)^ +(\d+) +[\d.]+ [mu]?s ", r.out), ["1", "2", "1", "2"])
-        self.assertEqual(len(re.findall(r"[\d.]+ h, \d+ GPU hours, [\d.]+ kWh", r.out)), 4)
+        self.assertEqual(len(re.findall(r"[\d.]+ h, [\d.e-]+ GPU hours, [\d.]+ kWh", r.out)), 4)
         self.assertRegex(r.out, r"that stops paying; |up to 2 ranks it pays")
         r = self.compiles("search", *argv, "--ranks", "1..2", "--budget", "1000")
         self.assertRegex(r.out, r"the fastest of at most 1000 GPU hours: \d ranks")
         self.assertIn("layout found {", r.out)
         r = self.compiles("search", *argv, "--ranks", "1..1", "--budget", "1e-9")
         self.assertIn("none takes 0 GPU hours or less", r.out)
-        self.assertRegex(self.compiles("search", *argv, "--ranks", "2").out, r"1e\+06 tokens: [\d.]+ h, \d+ GPU hours")
+        self.assertRegex(self.compiles("search", *argv, "--ranks", "2").out, r"1M tokens: [\d.]+ h, [\d.e-]+ GPU hours")
 
     def page(self, name):
         html = self.read(name).decode()

@@ -14,7 +14,7 @@ from mgctest import BUILD, FULL, SOURCE
 
 PYTHON = "/usr/bin/python3"
 HAVE = os.path.exists(PYTHON) and not subprocess.run([PYTHON, "-c", "import sphinx, myst_parser, furo"], capture_output=True, check=False).returncode
-PICTURED = ["index", "tutorial/first_model", "explain/plan", "language", "reference/mgc", "reference/errors", "migrate/megatron", "glossary"]
+PICTURED = ["index", "tutorial/first_model", "explain/plan", "explain/proof", "language", "reference/mgc", "reference/errors", "migrate/megatron", "glossary"]
 # The hits that the page of a search shows: (title, address from the site's root).
 FOUND = """[...document.querySelectorAll('#search-results li a')].map(a => [a.textContent, a.getAttribute('href')])"""
 

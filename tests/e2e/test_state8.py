@@ -79,7 +79,7 @@ class State8(mgctest.Case):
         text = json.dumps(head).encode()
         self.write("rows.safetensors", struct.pack("<Q", len(text)) + text + data)
 
-    def source(self, name="small.mg", state="dynamic8", precision="f32 (reduce = tree)"):
+    def source(self, name="small.mg", state="dynamic8", precision="f32(reduce = tree)"):
         """llama_small with tensors that are large enough: blocks of heads, of rows, of several rows."""
         with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f:
             text = f.read().replace("rank >= 2)", f"rank >= 2, state = {state})")
@@ -130,7 +130,7 @@ class State8(mgctest.Case):
     def test_layouts(self):
         """Ranks with other parts of state, parameters and gradients; blocks that ranks share."""
         self.text(8000)
-        source = self.source(precision=some(("f32 (reduce = tree)", "bf16 (master = bf16, reduce = tree)"), 1)[0])
+        source = self.source(precision=some(("f32(reduce = tree)", "bf16(master = bf16, reduce = tree)"), 1)[0])
         want = self.trained(self.make(source, ("dp = 1", layouts.DP)), 8, "one")
         self.assertEqual({t for t, _ in tensors(want[1]).values()}, {"F32", "I8", "U8"})
         ways = {"zero1": ("dp = 2", layouts.DP + layouts.Z1), "zero2": ("dp = 4", layouts.DP + layouts.Z2),

@@ -158,6 +158,20 @@ class Tok(mgctest.Case):
         a, b = self.tokens()
         self.assertEqual(a, b)
 
+    def test_marks_and_nothing(self):
+        """The mark before UTF-8 is none of the JSON's; a corpus of nothing, and a folder for a tokenizer, are said."""
+        record = '{"text": "ab"}'
+        self.write("tokenizer.json", json.dumps(TINY))
+        for name, text in (("lines.jsonl", f"\ufeff{record}\n{record}\n"), ("array.json", f"\ufeff[{record}, {record}]")):
+            self.write(name, text.encode())
+            self.tok("tokenizer.json", name)
+            self.assertEqual(self.tokens(), [[2], [2]])
+        self.write("none.jsonl", "\n\n")
+        r = self.tok("tokenizer.json", "none.jsonl", out="none", code=1)
+        self.assertIn("none.jsonl: no record, so there is nothing to learn", r.err)
+        self.assertFalse(os.path.exists(self.path("none.bin")))
+        self.assertIn("help: --tokenizer ./tokenizer.json", self.tok(".", "lines.jsonl", code=1).err)
+
     def test_small_model(self):
         self.write("t.json", json.dumps(TINY))
         self.write("a.txt", "abbaabx" + "ab" * 100)

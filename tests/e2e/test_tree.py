@@ -55,7 +55,7 @@ class Tree(mgctest.Case):
         super().setUp()
         self.text(8000)
 
-    def source(self, name, precision="f32 (reduce = tree)"):
+    def source(self, name, precision="f32(reduce = tree)"):
         if name == "shared":
             text = SHARED
         else:
@@ -140,9 +140,9 @@ class Tree(mgctest.Case):
 
     def test_refused(self):
         """A sum that has no place in the tree is refused: MG0524, or MG0335."""
-        penalty = SHARED.replace("precision f32", "precision f32 (reduce = tree)").replace(
+        penalty = SHARED.replace("precision f32", "precision f32(reduce = tree)").replace(
             "loss = ", "size = sum(up * up)\n    loss = 0.1 * size + ")
-        weighed = SHARED.replace("precision f32", "precision f32 (reduce = tree)").replace(
+        weighed = SHARED.replace("precision f32", "precision f32(reduce = tree)").replace(
             ": token(vocab))", ": token(vocab), weight[batch, seq])").replace("next(tokens))", "next(tokens), weight)")
         for text, what in ((penalty, "what does not depend on the batch"), (weighed, "what is summed of the whole batch")):
             for microbatch in (1, 16):

@@ -48,6 +48,21 @@ class Vector(mgctest.Case):
                     if loops and not kernel.startswith(("k_grad_", "k_cross_entropy")) and not once:
                         self.assertLessEqual(len(scalar), 2 * len(packed) + 1, kernel)
 
+    @unittest.skipUnless(os.uname().machine == "x86_64", "x86-64 assembly")
+    def test_one_exponent(self):
+        """An argument that all calls of a routine share does not keep them from being vector calls."""
+        self.write("m.mg", """dim vocab = 256, hidden = 512, seq = 16, batch = 4
+            model m(tokens[batch, seq] : token(vocab)) {
+                table : param[vocab, hidden] ~ normal(0.02)
+                weight : param[vocab] ~ normal(0.02)
+                loss = mean(weight[tokens] * mean(pow(2 + table[tokens], 0.3), over hidden))
+            }
+            train { optimizer sgd() frozen where rank >= 2 lr 1e-3 precision f32 }""")
+        self.compiles("m.mg", "--device=cpu2t", "--cpu=x86-64-v4", "--emit=source", "-o", "m")
+        with open(self.path("m/kernels.s")) as f:
+            text = " ".join(text for _, text in units(f.read()))
+        self.assertRegex(text, r"call\w*\s+(_ZGV\w+_powf@PLT|lane_powf_\d+)")
+
 
 if __name__ == "__main__":
     mgctest.main()

@@ -81,7 +81,7 @@ class Volumes(mgctest.Case):
         for rule, mesh, rules in (("bf16", "dp = 8", DP), ("bf16", "dp = 8", DP + Z1), ("bf16", "dp = 4, tp = 2", DP + TP),
                                   ("bf16_nearest", "dp = 8", DP), ("bf16_nearest", "dp = 8", DP + Z1),
                                   ("bf16_nearest", "dp = 8", DP + Z2), ("bf16_nearest", "dp = 4, tp = 2", DP + TP)):
-            plan = self.halves(f"bf16 (reduce = {rule})", mesh, rules)
+            plan = self.halves(f"bf16(reduce = {rule})", mesh, rules)
             n, split = (4, 2) if "tp" in mesh else (8, 1)
             of_dp = sum(v["bytes"] for v in plan["collectives"] if v["axis"] == "dp" and not v["scalars"] and v["kind"] != "all_gather")
             each = (plan["params"] - LLAMA.gains) // split + LLAMA.gains

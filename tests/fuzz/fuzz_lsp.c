@@ -71,10 +71,10 @@ static void lines(Lsp *l, const char *data, size_t size)
 /* A request, or an edit, at a place: four bytes. */
 static void step(Lsp *l, const uint8_t *op)
 {
-    static const char *const asked[] = {"hover",      "definition",        "references",
-                                        "rename",     "documentHighlight", "documentSymbol",
-                                        "completion", "prepareRename",     "codeAction",
-                                        "codeLens",   "formatting"};
+    static const char *const asked[] = {
+        "hover",          "definition",    "references",         "rename",     "documentHighlight",
+        "documentSymbol", "completion",    "prepareRename",      "codeAction", "codeLens",
+        "formatting",     "signatureHelp", "semanticTokens/full"};
     static const char *const with[] = {
         "",   "x",  "hidden", "{",      "}",   "(",         " -> tp",   "repeat",
         "\n", "\"", "# ",     "layers", " = ", "optimizer", "\xc3\xa9", "dim a = 2\n"};

@@ -50,7 +50,7 @@ train {
     optimizer adamw
     lr        constant(peak = 1e-2)
     clip      1.0
-    precision f32 (reduce = tree)
+    precision f32(reduce = tree)
 }
 
 layout {

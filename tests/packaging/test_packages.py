@@ -93,7 +93,10 @@ class Packages(unittest.TestCase):
         r.must("apt-get install -q -y --no-install-recommends python3-venv")
         r.must("python3 -m venv /opt/venv")
         before = r.files()
+        where = ("man/man1/mgc.1", "man/man1/mgc-train.1", "bash-completion/completions/mgc", "zsh/site-functions/_mgc", "fish/vendor_completions.d/mgc.fish")
         r.must(f"/opt/venv/bin/pip install -q --no-index ./{os.path.basename(self.wheel)}")
+        for name in where:
+            self.assertTrue(os.path.exists(r.path("opt/venv/share/" + name)), name)
         mgc = "/opt/venv/bin/mgc"
         self.assertIn("arena", r.must(f"{mgc} models/llama_mini.mg --plan").stdout)
         refused = r.run(f"{mgc} models/llama_mini.mg -o none")

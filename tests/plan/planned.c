@@ -74,6 +74,7 @@ const Device test_device = {
     .attention = test_attention,
     .nattention = 1,
     .exponentials = 1e9,
+    .operations = 1e10,
     .bandwidth = 1e10,
     .launch = 1e-6,
     .link_bandwidth = 1e9,

@@ -16,10 +16,16 @@
 
 enum { MANY = 5000 };
 
-static Digest key_of(uint64_t number)
+enum { WORDS = 3 };
+
+/* The words of a number's key, until the next is asked for. */
+static MemoKey key_of(uint64_t number)
 {
-    const uint64_t words[] = {0x7e57, number, number ^ 1};
-    return memo_digest(words, 3);
+    static uint64_t words[WORDS];
+    words[0] = 0x7e57;
+    words[1] = number;
+    words[2] = number ^ 1;
+    return (MemoKey){words, WORDS};
 }
 
 static void keep_number(uint64_t number)
@@ -50,25 +56,35 @@ static void found_by_key(void **state)
         assert_int_equal(is_kept(k), k < MANY);
 }
 
-/* Words that differ in their order, their number or one bit have other digests. */
-static void digests_differ(void **state)
+/* Keys that differ in the order of words, their number or one bit find what was kept with them, and
+ * nothing before. */
+static void words_count(void **state)
 {
     (void)state;
-    enum { WORDS = 4, BITS = 64 * WORDS };
-    Digest all[BITS + WORDS + 2];
-    uint64_t words[WORDS] = {1, 2};
+    enum { LONG = 4, BITS = 64 * LONG, KEYS = BITS + LONG + 2 };
+    uint64_t key[KEYS][LONG] = {{0}};
+    size_t length[KEYS];
     int n = 0;
-    for (int k = 0; k <= WORDS; k++)
-        all[n++] = memo_digest(words, (size_t)k);
+    for (size_t k = 0; k <= LONG; k++)
+        length[n++] = k;
     for (int k = 0; k < BITS; k++) {
-        words[k / 64] ^= (uint64_t)1 << k % 64;
-        all[n++] = memo_digest(words, WORDS);
-        words[k / 64] ^= (uint64_t)1 << k % 64;
+        key[n][k / 64] = (uint64_t)1 << k % 64;
+        length[n++] = LONG;
     }
-    all[n++] = memo_digest((const uint64_t[]){2, 1, 0, 0}, WORDS);
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < i; k++)
-            assert_true(all[i].half[0] != all[k].half[0] && all[i].half[1] != all[k].half[1]);
+    key[n][0] = 2;
+    key[n][1] = 1;
+    length[n++] = LONG;
+    assert_int_equal(n, KEYS);
+    for (int k = 0; k < n; k++) {
+        size_t bytes;
+        assert_null(memo_find((MemoKey){key[k], length[k]}, &bytes));
+        memo_keep((MemoKey){key[k], length[k]}, &k, sizeof k);
+    }
+    for (int k = 0; k < n; k++) {
+        size_t bytes;
+        const int *found = memo_find((MemoKey){key[k], length[k]}, &bytes);
+        assert_true(found && bytes == sizeof k && *found == k);
+    }
 }
 
 /* Several keep at once, each its own numbers, and this process finds all of them. */
@@ -147,10 +163,11 @@ static void fused_alike(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_by_key), cmocka_unit_test(digests_differ),
-        cmocka_unit_test(by_others),    cmocka_unit_test(fused_alike),
-        cmocka_unit_test(without_room), /* the last: nothing is remembered behind it */
-    };
+    const struct CMUnitTest tests[] =
+        {
+            cmocka_unit_test(found_by_key), cmocka_unit_test(words_count),
+            cmocka_unit_test(by_others),    cmocka_unit_test(fused_alike),
+            cmocka_unit_test(without_room), /* the last: nothing is remembered behind it */
+        };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Packing: what squeeze.c finds by placing anew only what has to be is what a packing of everything
- * from the beginning finds, offset for offset. */
+ * from the beginning finds, offset for offset; so is what is remembered. */
 #include "plan/place/pack.h"
 
 #include <setjmp.h>
@@ -173,9 +173,53 @@ static void nothing_overlaps(void **state)
     }
 }
 
+/* Packs items by memory, and by itself: the same offsets. */
+static void pack_both_ways(Item *item, size_t n, int64_t least, int64_t enough)
+{
+    Arena *a = arena_new();
+    Item plain[MOST];
+    memcpy(plain, item, sizeof plain);
+    const int64_t end = pack_items(plain, n, least, enough, a);
+    for (int again = 0; again < 2; again++) {
+        for (size_t k = 0; k < n; k++)
+            item[k].offset = -1;
+        assert_int_equal(pack_remembered(item, n, least, enough, a), end);
+        for (size_t k = 0; k < n; k++)
+            assert_int_equal(item[k].offset, plain[k].offset);
+    }
+    arena_free(a);
+}
+
+/* Also where one thing differs from items that are remembered. */
+static void remembered_as_packed(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        Item item[MOST] = {{0}};
+        const size_t n = random_items(item);
+        const int64_t least = largest_live_set(item, n), enough = least + least / 50;
+        pack_both_ways(item, n, least, enough);
+        pack_both_ways(item, n, least, least);
+        pack_both_ways(item, n - 1, 0, 0);
+        for (int field = 0; field < 6; field++) {
+            Item other[MOST];
+            memcpy(other, item, sizeof other);
+            Item *x = &other[below((int64_t)n)];
+            x->first -= field == 0 && x->first > 0;
+            x->last += field == 1;
+            x->at = field == 2 ? AT_MIDDLE : x->at;
+            x->phase = field == 3 ? (x->phase + 1) % 3 : x->phase;
+            x->at_peak ^= field == 4;
+            x->bytes += field == 5;
+            pack_both_ways(other, n, 0, 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(squeezed_as_plainly),
-                                       cmocka_unit_test(nothing_overlaps)};
+                                       cmocka_unit_test(nothing_overlaps),
+                                       cmocka_unit_test(remembered_as_packed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

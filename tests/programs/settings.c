@@ -66,14 +66,14 @@ static const char *schedule(Gen *g)
 
 static const char *precision(Gen *g)
 {
-    return ANY("f32", "f64", "tf32", "bf16", "f16", "bf16 (master = f32, reduce = f32)",
-               "f32 (reduce = tree)", "bf16 (master = f32, reduce = tree)",
-               "f16 (scale = 1024, least = 1, window = 10, hysteresis = 1)", "f16 (scale = 256)",
-               "fp8", "fp8 (gradients = e4m3)", "fp8 (scales = tile)", "fp8 (scales = mx)",
-               "fp8 (scales = mx, gradients = e5m2)", "fp8 (scales = tensor)",
-               "bf16 (reduce = bf16)", "fp8 (master = f32, reduce = bf16)", "bf16 (master = bf16)",
-               "fp8 (master = bf16, scales = tile)", "bf16 (reduce = bf16_nearest)",
-               "fp8 (master = bf16, reduce = bf16_nearest)");
+    return ANY("f32", "f64", "tf32", "bf16", "f16", "bf16(master = f32, reduce = f32)",
+               "f32(reduce = tree)", "bf16(master = f32, reduce = tree)",
+               "f16(scale = 1024, least = 1, window = 10, hysteresis = 1)", "f16(scale = 256)",
+               "fp8", "fp8(gradients = e4m3)", "fp8(scales = tile)", "fp8(scales = mx)",
+               "fp8(scales = mx, gradients = e5m2)", "fp8(scales = tensor)", "bf16(reduce = bf16)",
+               "fp8(master = f32, reduce = bf16)", "bf16(master = bf16)",
+               "fp8(master = bf16, scales = tile)", "bf16(reduce = bf16_nearest)",
+               "fp8(master = bf16, reduce = bf16_nearest)");
 }
 
 /* Of the loss beside the first: half of the parameters with names of their own follow it. */

@@ -71,7 +71,7 @@ class Faults(unittest.TestCase):
         """A model of fp8 whose operands have such scales."""
         to = os.path.join(cls.folder.name, scales + ".mg")
         with open(os.path.join(PARITY, "llama_small.mg"), encoding="utf-8") as f, open(to, "w", encoding="utf-8") as g:
-            g.write(re.sub(r"(?m)^( *precision +)\w+.*$", rf"\1fp8 (scales = {scales})", f.read()))
+            g.write(re.sub(r"(?m)^( *precision +)\w+.*$", rf"\1fp8(scales = {scales})", f.read()))
         return to
 
     @classmethod

@@ -59,6 +59,11 @@ bad "large.bin: token 299 is 256; the vocabulary has 256" --data large.bin
 bad "version 2; only 1 is known" --data version.bin
 expect 65 "$bin/fake_vocab" --data text --steps 2
 says err "plain bytes are tokens only where the vocabulary is 256, and here it is 250"
+says err "mgc tok --tokenizer tokenizer.json -o NAME FILE makes NAME.bin of texts and JSON"
+cp text text.safetensors
+expect 65 "$bin/fake_vocab" --data text.safetensors --steps 2
+says err "safetensors files are for models with several inputs, or numbers, by name"
+rm text.safetensors
 { header 250; words 250; } >fits.bin
 expect 0 "$bin/fake_vocab" --data fits.bin --steps 2 --out vocab
 bad_vocab=$({ header 252; words 252; } >over.bin; "$bin/fake_vocab" --data over.bin --steps 2 2>&1)

@@ -45,6 +45,7 @@ map('gd', vim.lsp.buf.definition)
 map('gr', vim.lsp.buf.references)
 map('<localleader>r', vim.lsp.buf.rename)
 map('<localleader>a', vim.lsp.buf.code_action)
+vim.keymap.set('i', '<C-s>', vim.lsp.buf.signature_help, { buffer = buffer, silent = true })
 map('<localleader>f', function()
   if vim.lsp.buf.format then
     vim.lsp.buf.format()

@@ -12,7 +12,7 @@ train {
     optimizer adamw(betas = (0.8, 0.9), eps = 1e-6, decay = 0.25 where rank > 1)
     lr        linear(peak = 0.5, warmup = 3, steps = 2 * 10, floor = 0.125)
     clip      0.75
-    precision f64 (master = f64, reduce = f64)
+    precision f64(master = f64, reduce = f64)
 }
 layout {
     device cpu

@@ -15,6 +15,7 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1 }
 # CHECK: 0237-repeat-own.mg:6:12: error[MG0237]: a repeat over 'hidden', which [batch, seq, hidden] in it has
 # CHECK: help: count the iterations by a dim of their own: `dim iterations = 3`, and `repeat iterations`
+# CHECK: help: the part of an iteration: `repeat hidden at l`, and in it `x[hidden = l]`
 # CHECK: 0237-repeat-own.mg:10:12: error[MG0237]: a repeat over 'hidden', which [batch, seq, hidden] in it has
 # CHECK: 0237-repeat-own.mg:11:{{[0-9]+}}: note: this value
 # CHECK-NOT: {{error|warning}}[MG

@@ -7,5 +7,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer sgd()  lr 0.1  precision fp8 (reduce = tree) }
 # CHECK: 0311-tree.mg:8:49: error[MG0311]: reduce = tree beside precision fp8, whose scales are of all sequences that ranks compute at once
-# CHECK: help: precision bf16 (reduce = tree)
+# CHECK: help: precision bf16(reduce = tree)
 # CHECK-NOT: {{error|warning}}[MG

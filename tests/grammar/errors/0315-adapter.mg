@@ -19,5 +19,5 @@ train {
     adapter lora(rank = 2) on "up.weight", "q_proj*"
 }
 # CHECK: 0315-adapter.mg:19:44: error[MG0315]: this names no parameter of the model
-# CHECK: help: mgc explain F.mg prints their names, with {} for the index of a repeat
+# CHECK: help: the matrices are {{.*}}up.weight{{.*}}
 # CHECK-NOT: {{error|warning}}[MG

@@ -12,5 +12,5 @@ model m(x3[batch, hidden, seq], y4[batch, hidden] : token(classes)) {
 train { 
     optimizer lion()
     lr constant(peak = 1, steps = 4)
-    precision f32 (reduce = tree)
+    precision f32(reduce = tree)
 }

@@ -52,7 +52,7 @@ train {
     optimizer own39(rho = 0.75, state = bf16)
     lr cosine(peak = 1e-2, warmup = 3, steps = 10, floor = 1e-3)
     average 0.9
-    precision bf16 (reduce = bf16)
+    precision bf16(reduce = bf16)
 }
 optimizer own39(rho = 0.9, decay = 0) {
     state s0

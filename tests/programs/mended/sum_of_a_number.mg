@@ -7,5 +7,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 train {
     optimizer adamw()
     lr warmup(peak = 40)
-    precision bf16 (reduce = bf16)
+    precision bf16(reduce = bf16)
 }
