@@ -146,19 +146,35 @@ static void choose_slices(Job *w, int64_t threads)
     w->slice = round_up((w->height + w->slices - 1) / w->slices, HIGH);
 }
 
+/* How many strips of columns a product of a few rows is cut into: as many for each thread, some so
+ * that another can take over what is left of a slow one's. Where columns are contiguous, a strip
+ * reads a piece of each row of B, and of short ones memory reads more than is used. */
+static int64_t few_strips(const mg_gemm_desc *d, int64_t threads)
+{
+    enum { EACH = 4, WORTH = 1 << 16, LONG = 4096 }; /* of a thread; bytes of a strip, of a row */
+    const int64_t each = mg_dtype_bytes(d->dtype), widest = (d->n + MG_FEW_N - 1) / MG_FEW_N;
+    const int64_t share = (threads + d->batch - 1) / d->batch; /* of threads, of this product */
+    if (threads == 1)
+        return widest;
+    int64_t most =
+        smaller((EACH * threads + d->batch - 1) / d->batch, d->n * d->k * each / WORTH + 1);
+    if (!d->tb && most > share)
+        most =
+            smaller(most, d->n * each / LONG) > share ? smaller(most, d->n * each / LONG) : share;
+    return most > widest ? most : (widest + share - 1) / share * share;
+}
+
 /* A few rows: a unit is a strip of columns. Its time is that of reading B. */
 static void run_few(Job *w)
 {
-    enum { EACH = 4, WORTH = 1 << 16 }; /* units of a thread; bytes that are worth one */
+    enum { WORTH = 1 << 16 }; /* bytes that are worth a thread */
     const mg_gemm_desc *d = w->d;
-    const int64_t threads = mg_threads(w->run), bytes = d->n * d->k * mg_dtype_bytes(d->dtype);
-    const int64_t most = smaller((EACH * threads + d->batch - 1) / d->batch, bytes / WORTH + 1);
-    const int64_t widest = (d->n + MGK_FEW_N - 1) / MGK_FEW_N;
+    const int64_t bytes = d->n * d->k * mg_dtype_bytes(d->dtype);
     w->few = true;
     w->cols = w->rows = w->slices = 1;
     w->height = w->slice = d->m;
     w->width = d->n;
-    w->strips = threads > 1 && most > widest ? most : widest;
+    w->strips = few_strips(d, mg_threads(w->run));
     w->strip = round_up((d->n + w->strips - 1) / w->strips, WIDE);
     w->strips = (d->n + w->strip - 1) / w->strip;
     mg_parallel(w->run, d->batch * w->strips, bytes < WORTH ? WORTH / (bytes + 1) : 1, parts, w);
@@ -168,7 +184,7 @@ static void run_parts(Job *w)
 {
     const mg_gemm_desc *d = w->d;
     const int64_t threads = mg_threads(w->run);
-    if (d->m <= MGK_FEW_ROWS && !w->of_a && !w->of_b && !w->of_c && d->epilogue != MG_SUM) {
+    if (d->m <= MG_FEW_ROWS && !w->of_a && !w->of_b && !w->of_c && d->epilogue != MG_SUM) {
         run_few(w);
         return;
     }

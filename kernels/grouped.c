@@ -13,6 +13,7 @@ enum {
     HIGH = 2,
     UNITS = 8,       /* of a thread, so that experts with many rows do not keep one alone busy */
     SMALL = 1 << 20, /* floating-point operations below which a part is not worth a thread */
+    FEW_WIDE = 512,  /* columns of a part of an expert that has few rows, most often */
 };
 
 typedef struct Grouped {
@@ -65,7 +66,7 @@ static void part(const Grouped *w, const mg_gemm_desc *one, const char *a, const
     p.n = smaller(w->width, one->n - p.j);
     /* Tiles of AMX have other sums: there an element would depend on how many rows its expert has.
      */
-    p.few = one->m <= MGK_FEW_ROWS && p.n <= MGK_FEW_N && mgk_isa() != MGK_AMX;
+    p.few = one->m <= MG_FEW_ROWS && p.n <= MG_FEW_N && mgk_isa() != MGK_AMX;
     if (p.m > 0 && p.n > 0)
         mgk_product_part(&p, scratch);
 }
@@ -98,8 +99,8 @@ void mg_grouped(mg_run *r, int action, const mg_grouped_desc *d, const void *z, 
     const double flops = 2.0 * (double)(d->groups * d->rows) * (double)d->k * (double)d->n;
     Grouped x = {.run = r, .d = d, .z = z, .other = w, .to = y, .end = end, .height = d->rows};
     const int64_t want = threads == 1 || flops < SMALL ? 1 : (UNITS * threads + all - 1) / all;
-    const bool few = d->rows <= MGK_FEW_ROWS * d->experts; /* rows of an expert, most often */
-    x.width = smaller(cut(d->n, want, WIDE), few ? MGK_FEW_N : MG_BLOCK_N);
+    const bool few = d->rows <= MG_FEW_ROWS * d->experts; /* rows of an expert, most often */
+    x.width = smaller(cut(d->n, want, WIDE), few ? FEW_WIDE : MG_BLOCK_N);
     x.strips = (d->n + x.width - 1) / x.width;
     mg_begin(r, action);
     mg_parallel(r, all * x.strips, flops < SMALL ? all * x.strips : 1, row_parts, &x);

@@ -44,8 +44,44 @@ MGK_INLINE V tile_term(V sum, V all, V b)
 #define tiles NAME(tiles)
 #include "kernels/product_tiles.h"
 
-#define FEW_PAIRS
+/* The first n columns of pair p, whose terms are rows of B: joined within 16 bytes, so that columns
+ * are in another order. */
+MGK_INLINE void few_join(const mgk_few *f, const char *b, int64_t p, __mmask32 n, V *b0, V *b1)
+{
+    const __mmask32 second = 2 * p + 1 < f->elements ? n : 0;
+    const __m512i x = _mm512_maskz_loadu_epi16(n, b),
+                  y = _mm512_maskz_loadu_epi16(second, b + f->ld / 2);
+    *b0 = (V)_mm512_unpacklo_epi16(x, y);
+    *b1 = (V)_mm512_unpackhi_epi16(x, y);
+}
+
+#define few_load   NAME(few_load)
+#define few_load_n NAME(few_load_n)
+#define few_line   NAME(few_line)
+#define few_line_n NAME(few_line_n)
+MGK_INLINE void few_load(const mgk_few *f, const char *b, int64_t p, V *b0, V *b1)
+{
+    few_join(f, b, p, 0xffffffff, b0, b1);
+}
+
+MGK_INLINE void few_load_n(const mgk_few *f, const char *b, int64_t p, int64_t n, V *b0, V *b1)
+{
+    few_join(f, b, p, (1u << n) - 1, b0, b1);
+}
+
+MGK_INLINE V few_line(const char *b)
+{
+    return (V)_mm512_loadu_si512(b);
+}
+
+MGK_INLINE V few_line_n(const char *b, int64_t n)
+{
+    return (V)_mm512_maskz_loadu_epi16(n < 32 ? (1u << n) - 1 : 0xffffffff, b);
+}
+
+#define FEW_ELEMENTS 2
 #include "kernels/few_tiles.h"
+#include "kernels/few_turned.h"
 
 void mgk_pairs_tiles(mgk_panel *w)
 {
@@ -57,13 +93,18 @@ void mgk_pairs_few(const mgk_few *f)
     few_panels(f);
 }
 
+void mgk_pairs_turned(const mgk_few *f)
+{
+    few_turned(f);
+}
+
 void mgk_pairs_order(const mgk_few *f)
 {
     const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
     for (int64_t i = 0; i < f->m; i++)
-        for (int64_t x = 0; x < f->panels; x++) {
-            float *at = (float *)f->sums + i * f->lds + x * PANEL_N;
+        for (int64_t j = 0; j < f->n; j += PANEL_N) {
+            float *at = (float *)f->sums + i * f->lds + j;
             const __m512 a = _mm512_loadu_ps(at), b = _mm512_loadu_ps(at + VL);
             _mm512_storeu_ps(at, _mm512_permutex2var_ps(a, low, b));
             _mm512_storeu_ps(at + VL, _mm512_permutex2var_ps(a, high, b));
@@ -93,6 +134,11 @@ void mgk_pairs_few(const mgk_few *f)
 {
     (void)f;
     mgk_fatal("mg_gemm", "this processor has no products of pairs");
+}
+
+void mgk_pairs_turned(const mgk_few *f)
+{
+    mgk_pairs_few(f);
 }
 
 void mgk_pairs_order(const mgk_few *f)

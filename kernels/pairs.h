@@ -14,9 +14,10 @@ bool mgk_pairs_there(void);
 
 /* Multiplies tiles of a panel of pairs: w->k counts pairs. */
 void mgk_pairs_tiles(mgk_panel *w);
-/* The same of a few rows: f->k counts pairs. */
+/* The same of a few rows: f->k counts pairs. The sums of columns that are contiguous are in another
+ * order, which mgk_pairs_order puts right when all of f's terms are added. */
 void mgk_pairs_few(const mgk_few *f);
-/* Sums of pairs that were joined from rows: their columns in the order of B. */
+void mgk_pairs_turned(const mgk_few *f);
 void mgk_pairs_order(const mgk_few *f);
 
 #endif

@@ -1,6 +1,7 @@
 /* product.c - computes one thread's part of a product: chooses the body. */
 #include "kernels/product.h"
 #include "kernels/amx.h"
+#include "kernels/amx_few.h"
 #include "kernels/isa.h"
 #include "kernels/pairs.h"
 

@@ -31,12 +31,9 @@ typedef struct mgk_product {
      * their beginning is prefetched. */
     const void *next_a, *next_b;
     int64_t i, m, j, n;
-    bool few; /* at most MGK_FEW_ROWS rows and MGK_FEW_N columns, of plain matrices: few_body.h */
+    bool few; /* at most MG_FEW_ROWS rows and MG_FEW_N columns, of plain matrices: few_body.h */
 } mgk_product;
 void mgk_product_part(const mgk_product *w, void *scratch);
-
-#define MGK_FEW_ROWS 16
-#define MGK_FEW_N    512
 
 /* Whether a product is of AMX tiles. One of floats with a single chunk of terms (an adapter's) is
  * not: six products of parts for so few terms take longer than to read and write C. */
@@ -79,22 +76,27 @@ typedef struct mgk_panel {
     mgk_prefetch a_prefetch, b_prefetch; /* in memory: the data that are packed next */
 } mgk_panel;
 
-/* Some terms of a few rows of A times panels of B that lie side by side. k: terms (or pairs), at
- * most MGK_FEW_TERMS. */
+/* Some terms of a few rows of A times columns of B, which is read where it is. Packed rows of A
+ * have the compute type, or are pairs of bf16; k counts either, `elements` what is of B: one fewer
+ * if the last pair has a single term. Terms are contiguous (few_turned.h; any number of them), or
+ * columns are (few_tiles.h; at most MGK_FEW_TERMS). */
 #define MGK_FEW_TERMS 16
 typedef struct mgk_few {
-    int64_t m, k, panels;
-    const void *a;        /* packed, as rows of a block */
-    const char *b;        /* the first panel */
-    int64_t stride, wide; /* bytes from a term to the next, from a panel to the next */
-    bool rows;            /* of pairs: both terms are rows of B, stride / 2 apart */
-    /* With each term two lines are prefetched: these, `step` bytes on with each term, `wide` with
-     * each panel. */
-    const char *beside[2];
-    int64_t step;
-    void *sums; /* of rows, lds apart; `first`: they begin at 0 */
+    int64_t m, n, k, elements;
+    const void *a; /* packed, as rows of a block */
+    const char *b; /* the first element */
+    int64_t ld;    /* bytes from a column to the next, or from a term (or pair) to the next */
+    /* Terms are contiguous: where to prefetch from, and how many bytes on with each term, and with
+     * each of the columns that are lanes. */
+    const char *next;
+    int64_t next_term, next_line;
+    /* Columns are contiguous: whether there are terms behind these, which are prefetched; bytes to
+     * a second line of them, or 0; bytes of a panel. */
+    bool ahead;
+    int64_t beside, wide;
+    void *sums; /* of rows, lds apart */
     int64_t lds;
-    bool first;
+    bool first; /* columns are contiguous: sums begin at 0 */
 } mgk_few;
 
 #endif

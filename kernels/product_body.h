@@ -57,7 +57,8 @@
 #define tile_row    NAME_EXPANDED(tile_row, f32, MGK_LEVEL)
 #define tile_rounds NAME_EXPANDED(tile_rounds, f32, MGK_LEVEL)
 #else
-#define tiles     NAME(tiles)
+#define tiles NAME(tiles)
+#endif
 #define tile_all  NAME(tile_all)
 #define tile_term NAME(tile_term)
 
@@ -71,6 +72,7 @@ MGK_INLINE V tile_term(V sum, V all, V b)
     return sum + all * b;
 }
 
+#if !MGK_HALF
 #include "kernels/product_tiles.h"
 #endif
 
@@ -479,19 +481,29 @@ static void strip_of(const mgk_product *w, const Strip *s)
 #define amx_strip(w, s) ((void)0)
 #endif
 
-/* The use of a thread's scratch: blocks of A and B, the sums of C, and behind their `lanes` rows
- * the epilogue's vector. Strips are `high` rows high, and begin at multiples of `step`. */
+/* The use of a thread's scratch: blocks of A and B (or the sums of few rows), the sums of C, whose
+ * `lanes` rows are `wide` apart, and behind them the epilogue's vector. Strips are `high` rows
+ * high, and begin at multiples of `step`. */
 typedef struct Space {
-    int64_t high, step, lanes;
+    int64_t high, step, lanes, wide;
     T *a, *b, *c;
 } Space;
 
-static Space space_of(const mg_gemm_desc *d, bool few, void *scratch)
+static Space space_of(const mgk_product *w, void *scratch)
 {
+    const mg_gemm_desc *d = w->d;
     Space s = {.high = BLOCK_M, .step = 1, .lanes = mg_gemm_lanes(d->m), .a = scratch};
+    s.wide = MG_BLOCK_N;
+    if (w->few) {
+        s.lanes = w->m;
+        s.wide = MG_FEW_LD(w->n);
+        s.b = s.a + mg_few_packed(d, w->m);
+        s.c = s.b + s.lanes * s.wide;
+        return s;
+    }
     s.b = s.a + s.lanes * ROW_STEP;
     s.c = s.b + PANEL_N * mg_gemm_terms(d->k);
-    if (TILED(d) && !few) {
+    if (TILED(d)) {
         s.high = MG_AMX_ROWS;
         s.step = MGK_AMX_PANEL;
         s.lanes = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
@@ -521,7 +533,7 @@ static void sums_of(const mgk_product *w, const Strip *s)
 static void NAME(product)(const mgk_product *w, void *scratch)
 {
     const mg_gemm_desc *d = w->d;
-    const Space at = space_of(d, w->few, scratch);
+    const Space at = space_of(w, scratch);
     const int64_t blocks = (w->m + at.high - 1) / at.high;
     for (int64_t z = 0; z < blocks; z++) {
         const int64_t row = strip_begin(&at, w->m, z, blocks);
@@ -540,8 +552,8 @@ static void NAME(product)(const mgk_product *w, void *scratch)
         }
         E *extra = (E *)w->extra + s.j;
         s.c = at.c;
-        s.ldc = MG_BLOCK_N;
-        s.extra = at.c + at.lanes * MG_BLOCK_N;
+        s.ldc = at.wide;
+        s.extra = at.c + at.lanes * at.wide;
         if (d->beta != 0 && !near_sums(w))
             get_sums(w, s.i, s.m, s.j, s.n, s.c, s.ldc);
         if (d->epilogue & MG_BIAS)

@@ -25,7 +25,10 @@ static inline mg_gemm_desc mg_grouped_product(const mg_grouped_desc *d, bool wei
 static inline int64_t mg_grouped_scratch(const mg_grouped_desc *d, bool weight)
 {
     const mg_gemm_desc all = mg_grouped_product(d, weight, weight ? MG_AMX_K : d->rows);
-    return mg_product_scratch(&all, all.out != MG_F32 && all.out != MG_F64);
+    const mg_gemm_desc few = mg_grouped_product(d, weight, MG_FEW_ROWS);
+    const bool sums = all.out != MG_F32 && all.out != MG_F64;
+    const int64_t a = mg_product_scratch(&all, sums), b = mg_product_scratch(&few, sums);
+    return a > b ? a : b;
 }
 
 /* All rows of a group as one product without taps: of one expert it has fewer rows, or terms. */

@@ -73,21 +73,47 @@ static inline int64_t mg_amx_block(const mg_gemm_desc *d, int64_t lines, int64_t
     const int64_t tiles = ((lines < limit ? lines : limit) + 15) / 16;
     return tiles * 16 * mg_amx_terms(d) * mg_amx_parts(d->dtype) / 2;
 }
-/* Bytes of scratch per thread: the larger of the vector and the tile version. `sums`: those of C
- * are kept there until they are complete. */
+/* A product of at most MG_FEW_ROWS rows packs these alone, MG_FEW_BLOCKS blocks of terms at a time
+ * or the terms of a block of tiles, and has the sums of at most MG_FEW_N columns in scratch; rows
+ * of sums are MG_FEW_LD apart, so that they lie in different sets of a cache. */
+#define MG_FEW_ROWS   16
+#define MG_FEW_N      2048
+#define MG_FEW_BLOCKS 4
+#define MG_FEW_LD(n)  (((n) + 31) / 32 * 32 + 16)
+/* Numbers of the packed rows. */
+static inline int64_t mg_few_packed(const mg_gemm_desc *d, int64_t m)
+{
+    const int64_t rows = MG_FEW_BLOCKS * m * (MG_BLOCK_K + 16);
+    const int64_t tiles = d->dtype == MG_BF16 ? mg_amx_block(d, 16, 16) : 0;
+    return rows > tiles ? rows : tiles;
+}
+/* Numbers of scratch; with `in_scratch` also those of C and of the epilogue's vector. */
+static inline int64_t mg_few_numbers(const mg_gemm_desc *d, int64_t m, int64_t n, bool in_scratch)
+{
+    const int64_t wide = MG_FEW_LD(n < MG_FEW_N ? n : MG_FEW_N);
+    if (m > MG_FEW_ROWS)
+        return 0;
+    return mg_few_packed(d, m) + (in_scratch ? 2 * m + 1 : m) * wide;
+}
+/* Bytes of scratch per thread: the largest of the versions of vectors, of tiles and of few rows (of
+ * a single column: it is turned). `sums`: those of C are kept there until they are complete. */
 static inline int64_t mg_product_scratch(const mg_gemm_desc *d, bool in_scratch)
 {
     const int64_t lanes = mg_gemm_lanes(d->m);
     const int64_t packed = lanes * (MG_BLOCK_K + 16) + 32 * mg_gemm_terms(d->k);
     const int64_t sums = in_scratch ? (lanes + 1) * MG_BLOCK_N : 0;
+    const int64_t row = d->n == 1 ? mg_few_numbers(d, 1, d->m, in_scratch) : 0;
+    const int64_t rows_few = mg_few_numbers(d, d->m, d->n, in_scratch);
+    const int64_t few = row > rows_few ? row : rows_few;
+    const int64_t vectors = packed + sums > few ? packed + sums : few;
     if (d->dtype == MG_F64)
-        return (packed + sums) * 8;
+        return vectors * 8;
     const int64_t a = mg_amx_block(d, d->m, MG_AMX_M), b = mg_amx_block(d, d->n, MG_BLOCK_N);
     const int64_t turned = d->n == 1 ? mg_amx_block(d, d->m, MG_BLOCK_N) : 0;
     const int64_t rows = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
     const int64_t tiled = a + (b > turned ? b : turned);
     const int64_t tile_sums = in_scratch ? (rows + 1) * MG_BLOCK_N : 0;
-    return (packed + sums > tiled + tile_sums ? packed + sums : tiled + tile_sums) * 4;
+    return (vectors > tiled + tile_sums ? vectors : tiled + tile_sums) * 4;
 }
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
 {

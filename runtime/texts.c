@@ -76,11 +76,15 @@ static void read_logits(mg_run *r, const mg_entry *e, int k, rt_text *t)
         rt_get(r, at, t->logit, n * each);
         return;
     }
-    float *z = rt_alloc((size_t)n, sizeof *z);
-    rt_get(r, at, z, n * each);
-    for (int64_t i = 0; i < n; i++)
-        t->logit[i] = (double)z[i];
-    free(z);
+    /* Floats come into the upper half of the doubles, of which the first is written before the
+     * place of the last one that was read. */
+    char *from = (char *)t->logit + n * each;
+    rt_get(r, at, from, n * each);
+    for (int64_t i = 0; i < n; i++) {
+        float z;
+        memcpy(&z, from + i * each, sizeof z);
+        t->logit[i] = (double)z;
+    }
 }
 
 /* ---- without caches ---------------------------------------------------------------------------

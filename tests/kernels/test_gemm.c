@@ -70,7 +70,7 @@ static void run(Case *x, int threads)
     assert_int_equal(r.outputs, x->d.batch * x->d.m * x->d.n * (x->d.epilogue & MG_AUX ? 2 : 1) +
                                     (x->d.epilogue == MG_SUM ? x->d.n : 0));
     /* of each panel of B, 32 columns at most; of a few rows, each strip */
-    const int64_t wide = x->d.m > MGK_FEW_ROWS ? 32 : MGK_FEW_N;
+    const int64_t wide = x->d.m > MG_FEW_ROWS ? 32 : MG_FEW_N;
     if (x->d.m > 1 && x->d.n > 1 && x->d.k > 0)
         assert_true(r.looks >= x->d.batch * ((x->d.n + wide - 1) / wide));
 }
@@ -255,14 +255,14 @@ static void test_few(void **state)
         for (int i = 0; i < 64; i++) {
             pool_level((mgk_level)level);
             mg_gemm_desc d = random_shape(&seed, types[i % 4], types[i % 4]);
-            d.batch = 1, d.m = 2 * MGK_FEW_ROWS + in_range(&seed, 1, 30), d.k += 1;
+            d.batch = 1, d.m = 2 * MG_FEW_ROWS + in_range(&seed, 1, 30), d.k += 1;
             d.n = in_range(&seed, 2, i % 3 ? 90 : 1100);
             d.lda = d.ta ? d.m : d.k, d.ldb = (d.tb ? d.k : d.n) + in_range(&seed, 0, 3);
             d.ldc = d.n, d.sa = d.m * d.k, d.sb = (d.tb ? d.n : d.k) * d.ldb, d.sc = d.m * d.n;
             Case x = make(&seed, d);
-            const int64_t from = in_range(&seed, 0, MGK_FEW_ROWS), each = mg_dtype_bytes(d.dtype);
+            const int64_t from = in_range(&seed, 0, MG_FEW_ROWS), each = mg_dtype_bytes(d.dtype);
             mg_gemm_desc few = d;
-            few.m = in_range(&seed, 1, MGK_FEW_ROWS);
+            few.m = in_range(&seed, 1, MG_FEW_ROWS);
             Buffer c = buffer_new(d.out, few.m * d.n);
             if (d.beta != 0)
                 memcpy(c.p, (char *)x.c.p + from * d.n * each, (size_t)(few.m * d.n * each));
@@ -272,6 +272,38 @@ static void test_few(void **state)
                     NULL);
             assert_memory_equal(c.p, (char *)x.c.p + from * d.n * each,
                                 (size_t)(few.m * d.n * each));
+            buffer_free(&c);
+            drop(&x);
+        }
+    pool_level(pool_best());
+}
+
+/* A row of a product of a few has the bits that it has alone, on any level, however the columns are
+ * cut: what is computed of a text does not depend on those beside it. */
+static void test_alone(void **state)
+{
+    (void)state;
+    static const mg_dtype types[] = {MG_F32, MG_BF16, MG_F16, MG_F64};
+    uint64_t seed = 29;
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++)
+        for (int i = 0; i < 48; i++) {
+            pool_level((mgk_level)level);
+            mg_gemm_desc d = random_shape(&seed, types[i % 4], types[i % 4]);
+            d.batch = 1, d.m = in_range(&seed, 2, MG_FEW_ROWS), d.k += 1, d.beta = 0;
+            d.n = in_range(&seed, 2, i % 6 ? 90 : 2 * MG_FEW_N + 50);
+            d.ta = false;
+            d.lda = d.k, d.ldb = (d.tb ? d.k : d.n) + in_range(&seed, 0, 3);
+            d.ldc = d.n, d.sa = d.m * d.k, d.sb = (d.tb ? d.n : d.k) * d.ldb, d.sc = d.m * d.n;
+            Case x = make(&seed, d);
+            const int64_t row = in_range(&seed, 0, d.m - 1), each = mg_dtype_bytes(d.dtype);
+            mg_gemm_desc one = d;
+            one.m = 1;
+            Buffer c = buffer_new(d.out, d.n);
+            run(&x, 1 + i % 3);
+            check(&x);
+            mg_run r = {.threads = 1 + i % 4, .scratch = mg_gemm_scratch(&one), .cuts = seed};
+            mg_gemm(&r, 0, &one, (char *)x.a.p + row * d.lda * each, x.b.p, c.p, NULL, NULL);
+            assert_memory_equal(c.p, (char *)x.c.p + row * d.n * each, (size_t)(d.n * each));
             buffer_free(&c);
             drop(&x);
         }
@@ -455,11 +487,11 @@ static void test_subnormal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loops),     cmocka_unit_test(test_split),
-        cmocka_unit_test(test_rows),      cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_few),       cmocka_unit_test(test_then),
-        cmocka_unit_test(test_error),     cmocka_unit_test(test_small),
-        cmocka_unit_test(test_subnormal),
+        cmocka_unit_test(test_loops), cmocka_unit_test(test_split),
+        cmocka_unit_test(test_rows),  cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_few),   cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_then),  cmocka_unit_test(test_error),
+        cmocka_unit_test(test_small), cmocka_unit_test(test_subnormal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
