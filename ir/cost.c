@@ -215,8 +215,8 @@ static void cost_attention(const Module *m, const Ins *i, Cost *c)
     const DimList values = attention_value_head(a, type_of(m, i->in[1]), type_of(m, i->in[2]));
     double head = over_size(m, i->in[0], &a->over), vhead = over_size(m, i->in[2], &values);
     double pairs = elements(m, i->in[0]) / head * seq * part;
-    c->more =
-        attention_beside(i->op != OP_attention, part * seq, a->causal || piece, window > 0 && window < seq);
+    c->more = attention_beside(i->op != OP_attention, part * seq, a->causal || piece,
+                               window > 0 && window < seq);
     c->across = a->biased ? bias_traffic(m, i, pairs) : 0;
     c->flops = pairs * (i->op == OP_attention_grad ? 6 * head + 4 * vhead : 2 * head + 2 * vhead);
     c->exps = pairs * (i->op == OP_attention_grad ? 2 : 1) * (a->cap > 0 ? 2 : 1);

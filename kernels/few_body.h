@@ -136,9 +136,9 @@ static void few_along(const mgk_product *w, const Strip *s, int64_t p, int64_t k
     few_store(w, s, 0, s->n, p > 0 || d->beta != 0, s->b, f.lds);
 }
 
-/* What is prefetched beside terms from q on of columns from j on, where blocks from p on are
- * summed: the next columns. If they are one run of memory, in its order: lines at a stride that is
- * a power of two come from few of its channels. */
+/* The next columns are prefetched beside terms from q on of columns from j on, where blocks from p
+ * on are summed. If they are one run of memory, in its order: lines at a stride that is a power of
+ * two come from few of its channels. */
 MGK_INLINE void few_next(const mgk_product *w, int64_t p, int64_t q, int64_t end, int64_t j,
                          bool ahead, mgk_few *f)
 {

@@ -276,7 +276,9 @@ Exit command_tok(Session *s)
     if (!stat(o->tokenizer, &at) && S_ISDIR(at.st_mode)) {
         diag_error(s->diag, (Span){0}, 560, "'%s' is a directory; --tokenizer takes a file",
                    o->tokenizer);
-        diag_help(s->diag, "--tokenizer %s/tokenizer.json", o->tokenizer);
+        const char *inside = arena_printf(s->arena, "%s/tokenizer.json", o->tokenizer);
+        if (!access(inside, R_OK))
+            diag_help(s->diag, "--tokenizer %s", inside);
         return EXIT_source;
     }
     Tokenizer *t = r->plan.t = tok_read(s, o->tokenizer);
