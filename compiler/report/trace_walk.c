@@ -9,6 +9,7 @@
  * DETAILED stages; the phases and messages of all ranks together are at most TraceScope.phases,
  * those that end first, and one slice a rank stands for the others. */
 #include "compiler/report/trace.h"
+#include "plan/order/order.h"
 #include "plan/order/pipe_time.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@ const TraceScope trace_all = {TRACE_all, 4, 1 << 16};
 typedef struct Walker {
     const Plan *plan;
     const Program *program;
+    const Action *times; /* the program's actions, with the times of this rank */
     TraceScope scope;
     TraceFn *tell;
     void *ctx;
@@ -79,14 +81,14 @@ static double walk_loop(Walker *w, const Loop *l, const Action *a, double begin)
 static void walk(Walker *w, int from, int to, double since)
 {
     for (int i = from; i < to; i++) {
-        const Action *a = &w->program->actions.data[i];
+        const Action *a = &w->program->actions.data[i], *of = &w->times[i];
         if (a->kind == ACT_loop) {
             const Loop *l = &w->program->loops.data[a->loop];
-            walk_loop(w, l, a, since + a->begin);
+            walk_loop(w, l, a, since + of->begin);
             i = l->end;
         } else if (is_done_here(w, a)) {
             tell(w, (TraceSlice){
-                        .action = a, .begin = since + a->begin, .seconds = a->end - a->begin});
+                        .action = a, .begin = since + of->begin, .seconds = of->end - of->begin});
         }
     }
 }
@@ -219,18 +221,26 @@ static void walk_pipeline(Walker *w, const PipeClock *k, Arena *tmp)
     const double since = w->program->actions.data[micro->begin].begin,
                  until = shown_until(pipe, k, ranks, n, w->scope.phases);
     for (int r = 0; r < n; r++) {
+        const Program own = plan_timeline_of_rank(w->plan, w->plan->train, ranks[r], tmp);
+        w->times = own.actions.data;
         w->rank = ranks[r];
         walk(w, pipe->ahead, micro->begin, 0);
         walk_row(w, k, since, until);
         walk(w, pipe_behind(w->program), (int)w->program->actions.n,
              k->step - (double)micro->dim.size * micro->seconds);
+        w->times = w->program->actions.data;
     }
 }
 
 void trace_walk(const Plan *p, TraceScope scope, TraceFn *tell, void *ctx)
 {
-    Walker w = {
-        .plan = p, .program = p->train, .scope = scope, .tell = tell, .ctx = ctx, .stage = -1};
+    Walker w = {.plan = p,
+                .program = p->train,
+                .times = p->train->actions.data,
+                .scope = scope,
+                .tell = tell,
+                .ctx = ctx,
+                .stage = -1};
     Arena *tmp = arena_new();
     const PipeClock *k = p->train->pipe ? pipe_run(p, p->train, tmp) : NULL;
     if (k)

@@ -18,6 +18,10 @@ int plan_stream_count(const Plan *p);
 /* timeline.c: sets when each action begins, and how long each program takes. After plan_streams;
  * before, programs take as long as all their actions one after the other. */
 void plan_timeline(Plan *p);
+/* timeline.c: a pipeline's program with the times of the rank at `at` along the axis of stages,
+ * which does its own actions alone outside of the table; the program's own times are those of the
+ * slowest rank. Actions and loops are copied into a, all else is shared. After plan_timeline. */
+Program plan_timeline_of_rank(const Plan *p, const Program *of, int at, Arena *a);
 /* join.c: can the two of a pair of a program's table run beside each other? Then their loops over
  * layers, of F and of B. */
 bool pipe_joins(const Plan *p, const Program *g, int loop[2]);

@@ -200,8 +200,10 @@ static bool is_of_some_ranks(const Program *g, int from, int end)
 }
 
 /* Actions [from, to), from 0 on: sets when each begins and ends, in its iteration of the loop
- * around it. Returns when all are done. */
-static double walk(const Plan *p, Program *g, int from, int to)
+ * around it; outside of a pipeline's table as on the rank at `at`, if that is not ALL_RANKS.
+ * Returns when all are done. */
+enum { ALL_RANKS = -1 };
+static double walk(const Plan *p, Program *g, int from, int to, int at)
 {
     Action *act = g->actions.data;
     double now = 0;
@@ -216,8 +218,12 @@ static double walk(const Plan *p, Program *g, int from, int to)
             int end = i + 1;
             while (end < to && !meets_all(&act[end]))
                 end++;
-            now = is_of_some_ranks(g, i, end) ? stretch_of_ranks(p, g, i, end, now)
-                                              : timeline_stretch(p, g, i, end, now);
+            const double since = now;
+            const bool some = is_of_some_ranks(g, i, end);
+            now = some ? stretch_of_ranks(p, g, i, end, since)
+                       : timeline_stretch(p, g, i, end, since);
+            if (some && at != ALL_RANKS)
+                stretch_of_rank(p, g, i, end, since, at);
             i = end - 1;
             continue;
         }
@@ -225,7 +231,7 @@ static double walk(const Plan *p, Program *g, int from, int to)
         now += a->seconds;
         if (a->kind == ACT_loop) {
             Loop *l = &g->loops.data[a->loop];
-            l->seconds = walk(p, g, i + 1, l->end);
+            l->seconds = walk(p, g, i + 1, l->end, at);
             now += (double)l->dim.size * l->seconds;
             i = l->end;
         }
@@ -241,8 +247,20 @@ void plan_timeline(Plan *p)
         if (all[i] && all[i]->queued) {
             queue_times(p, all[i]);
         } else if (all[i]) {
-            all[i]->seconds = walk(p, all[i], 0, (int)all[i]->actions.n);
+            all[i]->seconds = walk(p, all[i], 0, (int)all[i]->actions.n, ALL_RANKS);
             if (all[i]->pipe)
                 pipe_time(p, all[i]);
         }
+}
+
+Program plan_timeline_of_rank(const Plan *p, const Program *of, int at, Arena *a)
+{
+    Program g = *of;
+    g.actions.data = NEW_ARRAY(a, Action, g.actions.n);
+    memcpy(g.actions.data, of->actions.data, g.actions.n * sizeof *g.actions.data);
+    g.loops.data = NEW_ARRAY(a, Loop, g.loops.n);
+    memcpy(g.loops.data, of->loops.data, g.loops.n * sizeof *g.loops.data);
+    if (!g.queued)
+        walk(p, &g, 0, (int)g.actions.n, at);
+    return g;
 }
