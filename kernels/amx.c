@@ -34,27 +34,13 @@ bool mgk_amx_there(void)
 #pragma GCC target("arch=x86-64-v4,amx-tile,amx-bf16")
 #endif
 
-/* A compiler barrier: gcc's tile intrinsics do not declare that they read memory. */
-MGK_INLINE void settle(void)
-{
-    __asm__ volatile("" ::: "memory");
-}
+#include "kernels/amx_registers.h"
 
 /* Tile registers 0 to 3 hold C, 4 and 5 hold A, 6 and 7 hold B. */
 
 void mgk_amx_begin(void)
 {
-    struct {
-        uint8_t palette, start, none[14];
-        uint16_t bytes[16];
-        uint8_t rows[16];
-    } shape = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        shape.bytes[i] = 64;
-        shape.rows[i] = 16;
-    }
-    settle();
-    _tile_loadconfig(&shape);
+    shape_registers(MGK_AMX_LINES);
 }
 
 void mgk_amx_end(void)

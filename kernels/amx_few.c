@@ -17,28 +17,11 @@
 
 enum { LINES = MGK_AMX_LINES, TERMS = MGK_AMX_TERMS, BYTES = MGK_AMX_BYTES, PANEL = 2 * LINES };
 
-/* A compiler barrier: gcc's tile intrinsics do not declare that they read memory. */
-MGK_INLINE void settle(void)
-{
-    __asm__ volatile("" ::: "memory");
-}
+#include "kernels/amx_registers.h"
+#include "kernels/joined.h"
 
-/* Tile registers 0 and 1 hold C, 4 holds rows of A, 6 and 7 hold columns of B. `rows` of C and of A
- * are in use where A is the first operand. */
-static void begin(int64_t rows)
-{
-    struct {
-        uint8_t palette, start, none[14];
-        uint16_t bytes[16];
-        uint8_t rows[16];
-    } shape = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        shape.bytes[i] = 64;
-        shape.rows[i] = i < 6 ? (uint8_t)rows : LINES;
-    }
-    settle();
-    _tile_loadconfig(&shape);
-}
+/* Tile registers 0 and 1 hold C, 4 holds rows of A, 6 and 7 hold columns of B; where A is the first
+ * operand, as many rows of C and of A are in use as there are. */
 
 MGK_INLINE __mmask32 first(int64_t n)
 {
@@ -58,27 +41,13 @@ MGK_INLINE void join(const uint16_t *b, int64_t ld, int64_t terms, int64_t colum
     }
 }
 
-/* Sums of joined columns in the order of B. */
-static void order(const mgk_amx_few *w)
-{
-    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    for (int64_t i = 0; i < w->m; i++)
-        for (int64_t j = 0; j < w->n; j += PANEL) {
-            float *at = w->sums + i * w->lds + j;
-            const __m512 a = _mm512_loadu_ps(at), b = _mm512_loadu_ps(at + LINES);
-            _mm512_storeu_ps(at, _mm512_permutex2var_ps(a, low, b));
-            _mm512_storeu_ps(at + LINES, _mm512_permutex2var_ps(a, high, b));
-        }
-}
-
 /* Columns are contiguous: 32 terms of all columns at a time, as they lie in memory. */
 static void along(const mgk_amx_few *w)
 {
     enum { BUFFERS = 4 }; /* so that a tile is not written while it is being read */
     _Alignas(64) char pairs[BUFFERS][2 * BYTES];
     const int64_t row = w->lds * (int64_t)sizeof(float);
-    begin(w->m);
+    shape_registers(w->m);
     for (int64_t p = 0; p < w->k; p += TERMS) {
         const uint16_t *b = w->b + p * w->ldb;
         _tile_loadd(4, w->a + p / TERMS * BYTES, 64);
@@ -107,7 +76,7 @@ static void along(const mgk_amx_few *w)
     }
     mgk_amx_end();
     settle();
-    order(w);
+    order_joined(w->sums, w->m, w->n, w->lds);
 }
 
 /* Copies `terms` terms of up to 16 columns, and zeros for the others. */
@@ -128,7 +97,7 @@ static void across(const mgk_amx_few *w)
                            _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     _Alignas(64) char part[2][BYTES];
     _Alignas(64) float sums[2][LINES * LINES];
-    begin(LINES);
+    shape_registers(LINES);
     for (int64_t j = 0; j < w->n; j += PANEL) {
         const uint16_t *b = w->b + j * w->ldb;
         _tile_zero(0);

@@ -26,6 +26,7 @@ bool mgk_pairs_there(void)
 #define VREGS    32
 #define MGK_F64  0
 #define MGK_HALF 0
+#include "kernels/joined.h"
 #include "kernels/simd.h"
 
 /* Copied as bits: a pair may be a float value that arithmetic would change. */
@@ -100,15 +101,7 @@ void mgk_pairs_turned(const mgk_few *f)
 
 void mgk_pairs_order(const mgk_few *f)
 {
-    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    for (int64_t i = 0; i < f->m; i++)
-        for (int64_t j = 0; j < f->n; j += PANEL_N) {
-            float *at = (float *)f->sums + i * f->lds + j;
-            const __m512 a = _mm512_loadu_ps(at), b = _mm512_loadu_ps(at + VL);
-            _mm512_storeu_ps(at, _mm512_permutex2var_ps(a, low, b));
-            _mm512_storeu_ps(at + VL, _mm512_permutex2var_ps(a, high, b));
-        }
+    order_joined(f->sums, f->m, f->n, f->lds);
 }
 
 #if defined(__clang__)
