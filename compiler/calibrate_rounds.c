@@ -47,15 +47,6 @@ static double typical(const Report *run, const double *seconds, int n, size_t id
     return have ? us / have : 0;
 }
 
-static ReportLine *kind_of(Report *r, const char *kind)
-{
-    for (size_t k = 0; k < r->kinds.n; k++)
-        if (!strcmp(r->kinds.data[k].kind, kind))
-            return &r->kinds.data[k];
-    vec_push(r->a, &r->kinds, ((ReportLine){.kind = kind, .name = "", .where = ""}));
-    return &r->kinds.data[r->kinds.n - 1];
-}
-
 Report calibrate_typical(Arena *a, const Report *run, const double *seconds, int n)
 {
     Report r = run[0];
@@ -68,7 +59,7 @@ Report calibrate_typical(Arena *a, const Report *run, const double *seconds, int
         vec_push(a, &r.actions, l);
         if (!l.name)
             continue;
-        ReportLine *kind = kind_of(&r, l.kind);
+        ReportLine *kind = report_kind(&r, l.kind);
         kind->calls += l.calls;
         kind->measured += l.measured;
         kind->predicted += l.predicted;

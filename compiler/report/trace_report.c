@@ -40,7 +40,7 @@ static void add(Line *l, const json_t *args)
     l->bytes += number(args, "bytes");
 }
 
-static Line *line_of(Report *r, const char *kind)
+ReportLine *report_kind(Report *r, const char *kind)
 {
     for (size_t i = 0; i < r->kinds.n; i++)
         if (!strcmp(r->kinds.data[i].kind, kind))
@@ -134,11 +134,11 @@ static void read_slice(Report *r, const json_t *e)
     }
     if (!strcmp(kind, "message")) {
         rank_of(r, e)->messages += number(args, "measured_us") / 1e3;
-        add(line_of(r, kind), args);
+        add(report_kind(r, kind), args);
         return;
     }
     if (!strcmp(kind, "wait")) {
-        add(line_of(r, kind), args);
+        add(report_kind(r, kind), args);
         return;
     }
     size_t id = (size_t)number(args, "action");
@@ -155,7 +155,7 @@ static void read_slice(Report *r, const json_t *e)
             l->class_ = text(r->a, args, "class");
     }
     add(l, args);
-    add(line_of(r, kind), args);
+    add(report_kind(r, kind), args);
 }
 
 Exit report_read(Session *s, const char *path, Report *r)

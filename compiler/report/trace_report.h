@@ -48,6 +48,8 @@ typedef struct Report {
 
 /* Reads a trace of ./train; what is wrong with it is told. */
 Exit report_read(Session *s, const char *path, Report *r);
+/* Its line of a kind of action; a new one where it has none. */
+ReportLine *report_kind(Report *r, const char *kind);
 /* Adds its actions to the sums by class, in `m`; false: a class is not in the table. */
 bool report_classes(const Report *r, Measured *m);
 
