@@ -478,6 +478,14 @@ static Type conv_gives(const Module *m, const Ins *i)
                : conv_result(&i->attrs, type_of(m, i->in[0]), type_of(m, i->in[1]), want);
 }
 
+Value sum_apart(Builder *b, Value own, Value start, const Type *want)
+{
+    Type wide = *want;
+    wide.dtype = dtype_wide(want->dtype);
+    const Value sum[2] = {build_as(b, own, wide), build_cast(b, start, wide.dtype)};
+    return build_cast(b, build_typed(b, OP_add, NULL, 2, sum, 1, &wide, NULL)->out[0], want->dtype);
+}
+
 /* Results of a call keep the order of dims of its rule, which is that of its operands: where they
  * were reordered a copy brings them back. */
 static void restore(Builder *b, Ins *i, ValueMap *map)
@@ -496,13 +504,12 @@ static void restore(Builder *b, Ins *i, ValueMap *map)
         const bool starts = OP_AMONG(i->op, OP_scatter_add, OP_grouped_weight);
         Value start = starts && ins_added(i) >= 0 ? i->in[ins_added(i)] : 0;
         i->nin -= start != 0; /* the sum lies otherwise, so that it is added afterwards */
-        rule[k].dtype = was.dtype;
+        rule[k].dtype = start ? dtype_wide(was.dtype) : was.dtype;
         Value v = value_new(b->m, b->region, rule[k], b->m->values.data[i->out[k]].name);
         b->m->values.data[v].def = i;
         Value old = i->out[k];
         i->out[k] = v;
-        const Value so = build_as(b, v, was);
-        map_set(b->m, map, old, start ? build_as(b, build2(b, OP_add, start, so), was) : so);
+        map_set(b->m, map, old, start ? sum_apart(b, v, start, &was) : build_as(b, v, was));
     }
 }
 

@@ -38,7 +38,9 @@ typedef struct RoundedSum {
 /* rounded_sum.c: what `next` gives, if it is such a sum, of values that nothing else reads. */
 bool rounded_sum(const Module *m, const Uses *uses, const Ins *next, RoundedSum *r);
 
-/* calls.c: appends a library call to b's region, after the copies its operands need. Results that
+/* calls.c: own + start, of type `want`; own is wide, so that the sum is rounded once. */
+Value sum_apart(Builder *b, Value own, Value start, const Type *want);
+/* Appends a library call to b's region, after the copies its operands need. Results that
  * come in another order are copied back, and entered into map. */
 void fit_call(Builder *b, Ins *i, ValueMap *map);
 /* Can a conv write its result where and in the order in which it is wanted? */

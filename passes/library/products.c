@@ -400,17 +400,11 @@ static void place_dot(Products *p, Ins *dot)
         if (c.copy[w])
             in[w] = copied(p, in[w], c.type[w]);
     const bool apart = adds >= 0 && !keep;
-    const DType kept = want.dtype; /* a sum is rounded once */
     if (apart)
-        want.dtype = c.type[2].dtype = dtype_wide(kept);
+        c.type[2].dtype = dtype_wide(want.dtype);
     Value r = build_typed(&p->b, dot->op, &dot->attrs, (int)n, in, 1, &c.type[2], NULL)->out[0];
     p->m->values.data[r].name = p->m->values.data[dot->out[0]].name;
-    r = build_as(&p->b, r, want);
-    if (apart) {
-        Value sum[2] = {r, build_cast(&p->b, dot->in[adds], want.dtype)};
-        r = build_typed(&p->b, OP_add, NULL, 2, sum, 1, &want, NULL)->out[0];
-        r = build_cast(&p->b, r, kept);
-    }
+    r = apart ? sum_apart(&p->b, r, dot->in[adds], &want) : build_as(&p->b, r, want);
     map_set(p->m, &p->map, dot->out[0], r);
 }
 
@@ -424,12 +418,13 @@ static void place_conv(Products *p, Ins *conv)
         return;
     }
     conv->nin = 2;
-    conv->out[0] = value_new(p->m, p->region, want, p->m->values.data[was].name);
+    Type own_type = want;
+    own_type.dtype = dtype_wide(want.dtype);
+    conv->out[0] = value_new(p->m, p->region, own_type, p->m->values.data[was].name);
     p->m->values.data[conv->out[0]].def = conv;
     const Value own = conv->out[0];
     fit_call(&p->b, conv, &p->map);
-    const Value sum[2] = {map_get(&p->map, own), c};
-    map_set(p->m, &p->map, was, build_typed(&p->b, OP_add, NULL, 2, sum, 1, &want, NULL)->out[0]);
+    map_set(p->m, &p->map, was, sum_apart(&p->b, map_get(&p->map, own), c, &want));
 }
 
 /* ---- the pass ------------------------------------------------------------------------------- */

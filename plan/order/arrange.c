@@ -99,7 +99,8 @@ static Bytes bytes_now(const Stretch *s, const Program *g, const Operand *o)
     return operand_bytes(s->p, g, &first, s->placed);
 }
 
-/* Do two places move alike with the loops around? A stretch is of one iteration of all of them. */
+/* Do two places move alike with the loops around? A stretch is of one iteration of all of them. (In
+ * a pair's the order of what touches the same tensor stays: P12 proves it by all its bytes.) */
 static bool moves_with(const Place *x, const Place *y)
 {
     bool alike = x->nloops == y->nloops;
@@ -141,7 +142,7 @@ static bool nodes_conflict(const Node *x, const Node *y)
         for (int k = 0; k < y->ntouches; k++) {
             const Touch *a = &x->touch[i], *b = &y->touch[k];
             if (a->buffer == b->buffer && (a->write || b->write) && meet(a->bytes, b->bytes) &&
-                (!moves_with(a->at, b->at) || meet(a->now, b->now)))
+                (x->a->joined || !moves_with(a->at, b->at) || meet(a->now, b->now)))
                 return true;
         }
     return false;
