@@ -59,6 +59,8 @@ int64_t mesh_first_layer(const Module *m, int stage);
 StageSet mesh_stage_set(const Module *m, int64_t rank);
 /* A loop whose iterations are layers of the pipeline: is i one? */
 bool ir_is_staged(const Module *m, const Ins *i);
+/* Has a stage fewer layers than there is room for on each rank (Pipeline.max_layers)? */
+bool ir_layers_differ(const Module *m);
 /* The relay among a region's instructions that has to end before i begins, though i may read
  * nothing of it. Ranks go all the way forward before they go back, and what is added to gradients
  * of other microbatches is added on the way back, in whose order of microbatches their sums are

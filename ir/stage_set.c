@@ -12,6 +12,15 @@ bool ir_is_staged(const Module *m, const Ins *i)
     return i->op == OP_repeat && p->axis && i->attrs.dim.name == p->dim;
 }
 
+bool ir_layers_differ(const Module *m)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    for (size_t k = 0; k < p->layers.n; k++)
+        if (p->layers.data[k] != p->max_layers)
+            return true;
+    return false;
+}
+
 /* Does i read one of the first n arguments of a region? */
 static bool reads_argument(const Ins *i, const Region *of, int64_t n)
 {

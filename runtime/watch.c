@@ -24,6 +24,8 @@ void mg_begin(mg_run *r, int action)
         rt_device_wait(r);
         rt_trace_begin(r->trace, action);
     }
+    if (r->watch & RT_WATCH_HASH)
+        rt_health_action(r, true);
     if (r->watch & RT_WATCH_COST)
         rt_costs_begin(r->costs, rt_now_ns());
 }
@@ -32,6 +34,8 @@ void mg_end(mg_run *r, int action)
 {
     if (r->watch & RT_WATCH_COST)
         rt_costs_end(r->costs, action, rt_now_ns());
+    if (r->watch & RT_WATCH_HASH)
+        rt_health_action(r, false);
     if (r->watch & RT_WATCH_TIME) {
         rt_device_wait(r);
         rt_trace_end(r->trace, action);

@@ -265,6 +265,22 @@ static Value whole_along(Shard *s, Builder *b, Value x, Dim d)
     return bring(s, b, x, &t);
 }
 
+/* What a layer gives to the stack out[k] of i. A stage that has fewer layers than there is room for
+ * leaves the rest as it was, which only a sum that the loop around carries on in place remembers.
+ * So y is brought to where that sum lies before it is stacked, and not the stack behind the loop.
+ */
+static Value layer_of(Shard *s, Builder *b, const Ins *i, uint32_t k, Value y)
+{
+    const Region *around = i->home;
+    for (int64_t c = 0; around->owner && c < around->owner->attrs.carried; c++)
+        if (around->results.data[c] == i->out[k]) {
+            const Type sum = carried_type(s, around->args.data[c]);
+            const Type one = type_without(&sum, i->attrs.dim.name);
+            return bring(s, b, y, &one);
+        }
+    return y;
+}
+
 static void loop(Shard *s, const Ins *i)
 {
     Builder b = builder(s, i);
@@ -273,7 +289,8 @@ static void loop(Shard *s, const Ins *i)
     size_t carried = (size_t)i->attrs.carried;
     Value *in = NEW_ARRAY(s->tmp, Value, i->nin + 1);
     Attrs attrs = i->attrs;
-    if (ir_is_staged(s->m, i))
+    const bool staged = ir_is_staged(s->m, i);
+    if (staged)
         attrs.dim = mesh_split(s->m, attrs.dim, s->m->layout.pipeline.axis);
     for (uint32_t k = 0; k < i->nin; k++) {
         Value arg = old->args.data[k];
@@ -301,6 +318,8 @@ static void loop(Shard *s, const Ins *i)
             y = want(s, &end, old->results.data[k], &types[k]);
             s->lacks[old->args.data[k]] = types[k].partial & ~type_of(s->m, y)->partial;
         } else {
+            if (staged && ir_layers_differ(s->m))
+                y = layer_of(s, &end, i, k, y);
             types[k] = type_stacked(type_of(s->m, y), attrs.dim);
         }
         vec_push(s->m->arena, &body->results, y);

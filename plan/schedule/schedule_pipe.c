@@ -24,11 +24,7 @@ bool pipe_is_relay(const Sched *s, const Ins *i)
 
 bool pipe_chains(const Sched *s)
 {
-    const Pipeline *l = &s->m->layout.pipeline;
-    bool even = l->chunks == 1;
-    for (size_t k = 0; k < l->layers.n; k++)
-        even &= l->layers.data[k] == l->max_layers;
-    return even;
+    return s->m->layout.pipeline.chunks == 1 && !ir_layers_differ(s->m);
 }
 
 bool pipe_runs_parts(const Sched *s, const Ins *i)

@@ -112,19 +112,18 @@ static int gather(mg_run *r)
 void rt_health_start(mg_run *r)
 {
     rt_health *h = r->health;
-    const bool waits = r->ranks && !r->cuda;
     if (!h)
         return;
     h->host = rt_alloc((size_t)ranks_of(r), sizeof *h->host);
     rt_ranks_ask(r, RT_ASK_HOST, h->host, sizeof *h->host);
-    if (waits)
+    if (r->ranks)
         h->slow = rt_slow_new();
     rt_log_line(r->log, "health: a check every %" PRId64 " step%s%s", h->every,
                 h->every > 1 ? "s" : "",
-                r->ranks && !waits ? "; waits and links are not watched on GPUs" : "");
+                r->ranks && r->cuda ? "; links are not watched on GPUs" : "");
     stop_for(r, vote(r));
     rt_pulse_clean(r);
-    if (waits)
+    if (r->ranks && !r->cuda)
         rt_links_check(r);
 }
 
@@ -166,7 +165,7 @@ void rt_health_after(mg_run *r, bool good)
         alerts += vote(r);
         if (h->slow)
             rt_slow_check(r);
-        if (h->slow && h->checks % LINKS_EVERY == 0)
+        if (r->ranks && !r->cuda && h->checks % LINKS_EVERY == 0)
             rt_links_check(r);
     }
     stop_for(r, alerts);

@@ -172,10 +172,12 @@ void rt_health_ends(mg_run *r, rt_program which)
     for (int i = 0; h->mode & RT_AGAIN && i < r->program->nactions && h->differs < 0; i++)
         if (h->made[0][i] != h->made[1][i])
             h->differs = i;
-    if (!h->mode) {
+    if (rt_arenas_are_shared && !h->mode) {
         h->steps++;
         h->waited += (double)h->run_waited;
         h->worked += (double)(rt_now_ns() - h->run_began - h->run_waited);
+    } else if (!rt_arenas_are_shared && h->mode & RT_AGAIN) {
+        h->steps++;
     }
     h->mode = 0;
 }
@@ -229,6 +231,20 @@ void rt_health_waits(mg_run *r, bool begins)
     if (!begins && h->wait_began)
         h->run_waited += now - h->wait_began;
     h->wait_began = begins ? now : 0;
+    h->met |= begins;
+}
+
+void rt_health_action(mg_run *r, bool begins)
+{
+    rt_health *h = r->health;
+    if (rt_arenas_are_shared || !(h->mode & RT_AGAIN))
+        return;
+    rt_device_wait(r);
+    const int64_t now = rt_now_ns();
+    if (!begins && h->action_began)
+        *(h->met ? &h->waited : &h->worked) += (double)(now - h->action_began);
+    h->action_began = begins ? now : 0;
+    h->met = false;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

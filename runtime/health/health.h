@@ -12,7 +12,11 @@
  *   at rest     these hashes are compared once more at the guard of the next step: nothing may have
  *               changed a tensor since (the planner's P4)
  * A checkpoint is written behind a vote alone. Beside it: ranks that the others wait for (slow.c),
- * and links between neighbours, when nothing else uses them (links.c); on processors alone.
+ * and, on processors alone, links between neighbours, when nothing else uses them (links.c).
+ *
+ * The own time of a rank is that of its steps without its waits for others. A GPU waits by itself,
+ * beside what it computes, so there the time of each action is taken, in the second run of a
+ * check, where one is done before the next begins: those of collectives are waits.
  *
  * Each rank has an rt_health; that of rank 0 also has what it knows of the others. */
 #ifndef MG_HEALTH_H
@@ -61,9 +65,11 @@ typedef struct rt_health {
     int changed;       /* see rt_health_report */
     uint64_t *made[2]; /* per action, of its outputs in order: of the first run, and again */
     int differs;
-    unsigned mode;      /* of the step that runs */
-    bool past;          /* it has passed its guard */
-    int64_t wait_began; /* ns; 0: it does not wait */
+    unsigned mode;        /* of the step that runs */
+    bool past;            /* it has passed its guard */
+    int64_t wait_began;   /* ns; 0: it does not wait */
+    int64_t action_began; /* ns, on a GPU; 0: its time is not taken */
+    bool met;             /* ... it has waited for others, at least to be sent on its way */
     int64_t run_began, steps;
     int64_t run_waited; /* ns, of the step that runs */
     double worked, waited;
@@ -93,6 +99,8 @@ bool rt_health_guard(mg_run *r, int action);
 void rt_health_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t);
 /* Around each wait for other ranks. */
 void rt_health_waits(mg_run *r, bool begins);
+/* Around each action of a run that is hashed. */
+void rt_health_action(mg_run *r, bool begins);
 /* Carries out what rank 0 asks: `bytes` bytes of an answer. */
 void rt_health_answer(mg_run *r, rt_question q, void *answer, int64_t bytes);
 /* A hash of bytes at an offset of the arena, or of another level: two of the same length that

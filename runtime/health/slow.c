@@ -68,20 +68,21 @@ static void tell(mg_run *r, int rank, double usual)
     for (int k = 0; k < n; k++)
         others += k == rank ? 0 : s->waited[k] / (double)(n - 1);
     char *who = rt_rank_text(r, rank);
-    rt_alert(r, "slow", rank,
-             "%s is slow: it works %s of a step by itself, where %s is usual, and waits for others "
-             "%s; the others wait %s",
-             who, rt_ms_text(s->worked[rank] / (double)s->steps / 1e6).text,
-             rt_ms_text(usual / 1e6).text,
-             rt_ms_text(s->waited[rank] / (double)s->steps / 1e6).text,
-             rt_ms_text(others / (double)s->steps / 1e6).text);
+    rt_alert(
+        r, "slow", rank,
+        "%s is slow: %s %s of a step by itself, where %s is usual, and waits for others %s; the "
+        "others wait %s",
+        who, r->cuda ? "its GPU works" : "it works",
+        rt_ms_text(s->worked[rank] / (double)s->steps / 1e6).text, rt_ms_text(usual / 1e6).text,
+        rt_ms_text(s->waited[rank] / (double)s->steps / 1e6).text,
+        rt_ms_text(others / (double)s->steps / 1e6).text);
     free(who);
 }
 
 void rt_slow_check(mg_run *r)
 {
     rt_slow *s = r->health->slow;
-    if (s->steps < RT_SLOW_STEPS)
+    if (s->steps < (r->cuda ? RT_SLOW_RUNS : RT_SLOW_STEPS))
         return;
     for (int k = 0; k < rt_ranks_of(r->program, RT_ALL_AXES); k++) {
         double usual = 0;

@@ -5,14 +5,15 @@
  * is above their median by more than a quarter of it, and by more than 6 times 1.4826 times the
  * median of their distances from the median (for a normal distribution: 6 standard deviations). Of
  * two ranks the median is the faster one. A stage of one rank is compared with the median of its
- * last 8 windows, and is slow above 1.5 times that. A window has at least 20 steps. A rank is named
- * if it was slow in two windows in a row. */
+ * last 8 windows, and is slow above 1.5 times that. A window has at least 20 steps; on GPUs it is a
+ * check, whose second run is measured action by action. A rank is named if it was slow in two
+ * windows in a row. */
 #ifndef MG_SLOW_H
 #define MG_SLOW_H
 
 #include "runtime/health/health.h"
 
-enum { RT_SLOW_STEPS = 20, RT_SLOW_PAST = 8 };
+enum { RT_SLOW_STEPS = 20, RT_SLOW_RUNS = 1, RT_SLOW_PAST = 8 };
 
 typedef struct rt_slow {
     double worked[MG_RANKS_MAX], waited[MG_RANKS_MAX]; /* ns, in this window */

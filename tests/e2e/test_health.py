@@ -298,13 +298,13 @@ class Gpu(shim.Case):
             self.assertIn((kind, rank, 8), [(a["kind"], a["rank"], a["step"]) for a in alerts])
 
 
-class Slow(mgctest.Case):
-    def test_a_rank_that_is_stopped_again_and_again(self):
-        self.write("m.mg", source("dp4").replace("dp = 4", "dp = 2").replace("hidden = 16", "hidden = 256"))
-        self.compiles("m.mg", "-o", "dp2")
-        self.text(6000)
-        p = subprocess.Popen(["./dp2", "--data", "text1.txt", "--steps", "1000000", "--threads", "1", "--health=20", "--log-every", "1000",
-                              "--hang-after", "60"], cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+class Slow(shim.Case):
+    """A rank that is stopped again and again is named."""
+
+    def named(self, *command, **env):
+        """Stops the second rank for 40 of 45 ms, until an alert names it."""
+        p = subprocess.Popen([*command, "--data", "text1.txt", "--steps", "1000000", "--log-every", "1000", "--hang-after", "60"], cwd=self.dir,
+                             env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             found, until = [], time.monotonic() + 200
             while not found and time.monotonic() < until and p.poll() is None:
@@ -319,9 +319,22 @@ class Slow(mgctest.Case):
                     found = [m for m in self.metrics("run", events=True) if m.get("kind") == "slow" and m["rank"] == 1]
             self.assertTrue(found, self.read("run/metrics.jsonl")[-2000:])
             self.assertIn("the others wait", found[0]["text"])
+            return found[0]["text"]
         finally:
             p.send_signal(signal.SIGTERM)
             p.communicate(timeout=60)
+
+    def test_processors(self):
+        self.write("m.mg", source("dp4").replace("dp = 4", "dp = 2").replace("hidden = 16", "hidden = 256"))
+        self.compiles("m.mg", "-o", "dp2")
+        self.text(6000)
+        self.named("./dp2", "--threads", "1", "--health=20")
+
+    def test_gpus(self):
+        self.write("m.mg", source("dp2").replace("device     cpu", "device     h200"))
+        self.gpu("m.mg", device=())
+        self.text(6000)
+        self.assertIn("its GPU works", self.named("./gpu", "--health=2", SHIM_GPUS="2", SHIM_SEED="1"))
 
 
 class Refused(mgctest.Case):

@@ -1,6 +1,8 @@
 /* Random layouts of small models, against one rank: as they are split, and as they are planned.
  * Every way that a layout has (random_layout.h) is wanted in turn, and it is counted how often
- * programs have it. */
+ * programs have it. MGC_SHOW=1 tells each draw by the way wanted and the random state, and
+ * MGC_DRAW=W:S begins with that. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,9 +21,11 @@ static bool follow_one(Way wanted, uint64_t *rng, int *had, int *ran, int *refus
     host.products_wait = true;
     for (int k = 0; k < TRIES; k++) {
         Drawn d;
+        const uint64_t began = *rng;
         draw_layout(&d, wanted, rng);
         if (getenv("MGC_SHOW"))
-            fprintf(stderr, "%s, %d at once: %s\n", d.r.small->file, (int)d.r.at_once, d.spec);
+            fprintf(stderr, "%d:%" PRIu64 ": %s, %d at once: %s\n", (int)wanted, began,
+                    d.r.small->file, (int)d.r.at_once, d.spec);
         const bool on_gpu = d.ways & WAY(pairs) || draw_int(rng, 3);
         const bool follows = follow_layout(&d, on_gpu ? &test_device : &host, rng);
         *ran += follows;
@@ -42,6 +46,12 @@ static void random_layouts(void **state)
     const int wanted = sample_full() ? 300 : SANITIZED ? 6 : 12;
     uint64_t rng = 31 * sample_turn() + 7;
     int had[WAY_count] = {0}, ran = 0, refused = 0, without = 0;
+    const char *draw = getenv("MGC_DRAW");
+    unsigned way;
+    if (draw && sscanf(draw, "%u:%" SCNu64, &way, &rng) == 2 && way < WAY_count) {
+        assert_true(follow_one((Way)way, &rng, had, &ran, &refused));
+        return;
+    }
     for (int k = 0; k < wanted; k++) {
         /* Neighbours in turns of neighbouring numbers, all in a full run. */
         const Way w = (Way)((sample_turn() * (uint64_t)wanted + (uint64_t)k) % WAY_count);
