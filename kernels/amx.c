@@ -136,7 +136,7 @@ MGK_INLINE void terms(int rows, int cols, int parts, int each, const mgk_amx *w,
         }
         if (parts == 1) {
             step(rows, cols, a, a2, b, b2, 0, 0, true, true);
-            fetch(prefetch, 4, 0, 6);
+            fetch(prefetch, 4, 0, each);
         }
     }
 }
@@ -159,8 +159,10 @@ MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, c
         terms(rows, cols, 3, 6, w, prefetch, a);
     else if (w->parts == 2)
         terms(rows, cols, 2, 0, w, prefetch, a);
+    else if (w->out)
+        terms(rows, cols, 1, 2, w, prefetch, a);
     else
-        terms(rows, cols, 1, 0, w, prefetch, a);
+        terms(rows, cols, 1, 6, w, prefetch, a);
     _tile_stored(0, to, ld * 4);
     if (cols == 2)
         _tile_stored(1, to + LINES, ld * 4);
@@ -221,12 +223,13 @@ void mgk_amx_panel(const mgk_amx *w)
     enum { HIGH = 2 * MGK_AMX_LINES, LAST = 63 };
     const int64_t bytes = w->chunks * w->parts * 2 * MGK_AMX_BYTES; /* of two tiles of rows */
     const char *a = w->a;
-    Prefetch prefetch = {.b = w->b + bytes, .row = w->ldc * (int64_t)sizeof(float)};
+    Prefetch prefetch = {.b = w->next,
+                         .row = w->out ? w->out_row : w->ldc * (int64_t)sizeof(float)};
     settle();
     for (int64_t i = 0; i < w->m; i += HIGH, a += bytes) {
         float *c = w->c + i * w->ldc;
-        prefetch.c =
-            (const char *)(i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL) + LAST;
+        const float *then = i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL;
+        prefetch.c = w->out ? w->out : (const char *)then + LAST;
         rows_of(w, &prefetch, w->m - i < HIGH ? w->m - i : HIGH, a, c);
     }
 }

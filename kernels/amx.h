@@ -22,9 +22,13 @@ typedef struct mgk_amx {
     int64_t m, n;   /* rows; columns, at most MGK_AMX_PANEL */
     int64_t chunks; /* of 32 terms */
     int parts;
-    const char *a, *b; /* the next panel follows in memory, and is prefetched */
+    const char *a, *b;
+    const char *next; /* what is packed of B behind it, and prefetched: an eighth of a panel for
+                         each MGK_AMX_PANEL rows */
     float *c;
     int64_t ldc;
+    const char *out;   /* NULL, or where sums of at most MGK_AMX_PANEL rows go from C, as halves, */
+    int64_t out_row;   /* and the bytes between their rows: prefetched, to be written */
     const float *bias; /* NULL, or n numbers that the sums are added to, if not added to C */
     bool add;          /* to C */
     float alpha;

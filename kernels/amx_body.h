@@ -7,6 +7,7 @@
 #define amx_sums  NAME(amx_sums)
 #define amx_block NAME(amx_block)
 #define amx_lines NAME(amx_lines)
+#define amx_near  NAME(amx_near)
 #define amx_strip NAME(amx_strip)
 
 /* sum[j] (+)= the sum of column j of packed B; the parts of a number sum to it exactly. */
@@ -46,6 +47,29 @@ static void amx_lines(const mgk_product *w, bool of_b, int64_t line, int64_t cou
     }
 }
 
+/* A panel whose sums are complete with it: a few rows at a time, so that sums go from the nearest
+ * cache to where they belong. */
+static void amx_near(const mgk_product *w, const mgk_amx *panel, int64_t row, int64_t j)
+{
+    enum { HIGH = MGK_AMX_PANEL };
+    const mg_gemm_desc *d = w->d;
+    const int64_t bytes = panel->chunks * AMX_PARTS * MGK_AMX_BYTES; /* of a tile's lines */
+    mgk_amx x = *panel;
+    x.ldc = HIGH;
+    x.out_row = d->ldc * (int64_t)sizeof(E);
+    for (int64_t i = 0; i < panel->m; i += HIGH) {
+        x.m = panel->m - i < HIGH ? panel->m - i : HIGH;
+        x.a = panel->a + i / MGK_AMX_LINES * bytes;
+        x.next = panel->next + i / HIGH * bytes / 4;
+        if (!w->of_c)
+            x.out = (const char *)((const E *)w->c + (row + i) * d->ldc + j);
+        if (d->beta != 0)
+            get_sums(w, row + i, x.m, j, x.n, x.c, x.ldc);
+        mgk_amx_panel(&x);
+        put_sums(w, x.c, x.ldc, row + i, x.m, j, x.n);
+    }
+}
+
 /* Rows [i, i + m) of the strip, terms [p, p + k): a block of A times all panels of B. The first
  * block of these terms packs the panels, a group at a time, to where later blocks find them. If it
  * is the only block, all groups are packed to the same place, which stays in cache. */
@@ -62,7 +86,7 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
                  .chunks = chunks,
                  .parts = AMX_PARTS,
                  .a = a,
-                 .ldc = near ? MGK_AMX_PANEL : s->ldc,
+                 .ldc = s->ldc,
                  .add = p > 0 || d->beta != 0,
                  .alpha = (float)d->alpha};
     amx_lines(w, false, row, m, p, k, a);
@@ -77,20 +101,20 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
         }
         x.n = left < MGK_AMX_PANEL ? left : MGK_AMX_PANEL;
         x.b = panel;
+        x.next = panel + bytes;
         x.c = s->c + (near ? 0 : i * s->ldc + j);
         x.bias = d->epilogue & MG_BIAS ? s->extra + j : NULL;
-        if (near && d->beta != 0)
-            get_sums(w, row, m, s->j + j, x.n, x.c, x.ldc);
-        mgk_amx_panel(&x);
         if (near)
-            put_sums(w, x.c, x.ldc, row, m, s->j + j, x.n);
+            amx_near(w, &x, row, s->j + j);
+        else
+            mgk_amx_panel(&x);
     }
 }
 
 static void amx_strip(const mgk_product *w, const Strip *s)
 {
     const int64_t all = w->d->k, terms = mg_amx_terms(w->d), high = MGK_AMX_PANEL;
-    const int64_t blocks = (s->m + MG_AMX_M - 1) / MG_AMX_M;
+    const int64_t most = mg_amx_high(w->d), blocks = (s->m + most - 1) / most;
     const int64_t rows = ((s->m + blocks - 1) / blocks + high - 1) / high * high;
     int64_t p = 0;
     mgk_amx_begin();

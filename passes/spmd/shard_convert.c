@@ -86,12 +86,12 @@ static Axes last_of(Axes axes)
     return axes;
 }
 
-/* The axis that a dim may be split on next: those it is split on are the outer ones of the wanted.
- */
+/* The axis that a dim may be split on next: those it is split on are the outer ones of the wanted,
+ * and none of them is wanted inside of another that is missing. */
 static Axes next_axis(Dim now, Dim wanted)
 {
     const Axes missing = wanted.axes & ~now.axes, outer = missing & ~wanted.inner;
-    if (!missing || (now.axes & ~wanted.axes) || now.inner)
+    if (!missing || (now.axes & ~wanted.axes) || now.inner || (outer && now.axes & wanted.inner))
         return 0;
     const Axes next = first_of(outer ? outer : missing);
     return !outer || now.axes < next ? next : 0;

@@ -431,11 +431,12 @@ void draw_layout(Drawn *d, Way wanted, uint64_t *rng)
     const Precision p = precision_of(wanted, rng);
     *d = (Drawn){0};
     open_drawn(&d->r, s, 4 << draw_int(rng, 3), p, rng);
-    /* Plans decide these two. */
-    const bool any = wanted == WAY_beside || wanted == WAY_kept || of_precision(p) >> wanted & 1;
+    /* Plans decide what is kept, and what is beside a table: gathers of all layers are, often. */
+    const bool any = wanted == WAY_kept || of_precision(p) >> wanted & 1;
+    const uint64_t has = wanted == WAY_beside ? WAY(once) : (uint64_t)1 << wanted;
     for (int k = 0; k < TRIES; k++) {
         d->spec = random_layout(&d->r, d->r.t.a, rng, &d->ways);
-        if (any || d->ways >> wanted & 1)
+        if (any || (d->ways & has && (wanted != WAY_beside || strstr(d->spec, "pp="))))
             break;
     }
     d->ways |= of_precision(p);

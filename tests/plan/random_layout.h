@@ -44,7 +44,7 @@
     W(uneven, LAYERS, PRECISIONS, "stages of layers that are said")                                \
     W(empty, LAYERS, PRECISIONS, "a stage without a layer")                                        \
     W(pairs, LAYERS, PRECISIONS, "a forward beside a backward")                                    \
-    W(beside, LAYERS, PRECISIONS, "collectives beside the table")                                  \
+    W(beside, LAYERS, HALVES, "collectives beside the table")                                      \
     W(offload, ANY, PRECISIONS, "tensors on another level")                                        \
     W(once, LAYERS, HALVES, "layers gathered once a step")                                         \
     W(buckets, LAYERS, PRECISIONS, "gradients reduced in their iterations")                        \
