@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <limits.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -169,6 +172,9 @@ static void call_apart(int most, int n, ParallelCall *f, void *ctx, Arena *a, Wr
     if (!depth && !in_a_call)
         outermost_next = &s->next;
     memo_share();
+#ifdef __GLIBC__
+    malloc_trim(0); /* what is free each process would copy, page by page, before it writes there */
+#endif
     fflush(NULL); /* what exit() would write a second time */
     for (int p = 0; p < most; p++) {
         err[p] = died ? tmpfile() : NULL;

@@ -13,6 +13,7 @@
 #include "compiler/write.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
+#include "decide/offload.h"
 #include "plan/attend.h"
 #include "plan/levels.h"
 #include "ir/external.h"
@@ -476,6 +477,7 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
             return EXIT_infeasible;
         job.plan->cpu = s->o->cpu ? s->o->cpu : c->device.processor;
         c->plan = job.plan;
+        offload_tell_empty(job.plan);
         if (!attention_built(job.plan))
             status = PASS_error;
     }

@@ -474,6 +474,16 @@ static const char *described(const Frontier *f, const KeepChoice *c)
     return all;
 }
 
+/* Prices as they are for another module, of which only what is alive outside of its repeats is not
+ * the same. */
+static Frontier *taken_over(Frontier *f, const Module *m, int64_t outside)
+{
+    f->m = m;
+    keep_loops(m, f->loop, KEEP_LOOPS);
+    f->outside = outside;
+    return f;
+}
+
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, KeepAsk *ask)
 {
     KeepAsk nobody = {0};
@@ -497,7 +507,7 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
     if (ask->must_fit && persistent + outside > budget)
         return NULL;
-    Frontier *f = frontier_open(m, d);
+    Frontier *f = ask->prices ? taken_over(ask->prices, m, outside) : frontier_open(m, d);
     if (!f)
         return NULL;
     const KeepPlan *kept = NULL;
@@ -523,7 +533,10 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
         }
         limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);
     }
-    frontier_close(f);
+    if (ask->shares)
+        ask->prices = f;
+    else
+        frontier_close(f);
     return kept;
 }
 

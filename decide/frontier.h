@@ -83,6 +83,8 @@ void keep_measure(const KeepProblem *p, KeepChoice *c);
 
 /* ---- frontier.c ------------------------------------------------------------------------------ */
 
+typedef struct Frontier Frontier;
+
 /* Does the program fit its device and its layout's assertion with what was chosen? Decisions that
  * are made later may still make it smaller. */
 typedef enum KeepFit {
@@ -98,6 +100,10 @@ typedef struct KeepAsk {
     Plan *plan;    /* out: frontier_plan of what was chosen; NULL: it was not made */
     /* out: seconds less, by prices, had the level of what is kept any room; had the device, too */
     double gain_of_room, gain_of_all;
+    /* in: modules are asked about one after the other whose repeats have the same prices; in and
+     * out: those, which whoever asks closes; NULL: there are none yet */
+    bool shares;
+    Frontier *prices;
     const Settled *settled; /* out: what later decisions find then; NULL: they were not made */
 } KeepAsk;
 
@@ -122,7 +128,6 @@ bool keep_read(const char *bytes, size_t n, size_t values, Arena *a, const KeepP
 void frontier_print(const Module *m, const Device *d, FILE *out);
 
 /* The options of all repeats, priced. NULL: there is nothing to choose. */
-typedef struct Frontier Frontier;
 Frontier *frontier_open(const Module *m, const Device *d);
 void frontier_close(Frontier *f);
 const KeepProblem *frontier_problem(const Frontier *f);

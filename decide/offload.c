@@ -18,6 +18,10 @@
  *   - where more moves, or farther, the same layers take longer by what those take longer that keep
  *     no more than their input; and what more room would save them is known by their prices.
  *
+ * Ways that move state and masters alone have layers of the same prices, which are found once. One
+ * that has no room for what stays on the device has none farther either: what it needs is planned
+ * only if nothing fits, for the message.
+ *
  * A layout that says nothing offloads nothing of a program that fits, however much that computes
  * again: only for one that does not fit ways are tried. */
 #include "decide/offload.h"
@@ -81,6 +85,7 @@ typedef struct Tried {
     int64_t of[OFFLOAD_count];  /* of those, of each class; what is kept is not counted */
     int64_t bytes[LEVEL_count]; /* on each level */
     bool planned;
+    bool hopeless; /* what is always there does not fit; no more was planned */
 } Tried;
 
 /* Bytes that a way needs which does not fit: on each level, at least. */
@@ -94,6 +99,12 @@ typedef struct Known {
     unsigned which;
     Tried t;
 } Known;
+
+/* A way of which it is not known what it needs. */
+typedef struct Hopeless {
+    unsigned which;
+    Way way;
+} Hopeless;
 
 /* The ways that are tried, in order. */
 typedef struct Search {
@@ -109,8 +120,11 @@ typedef struct Search {
     Known known[CLASSES]; /* those that fit on the nearest level */
     int nfit;
     unsigned fit[CLASSES]; /* those that fit there, and would not be faster with more room */
-    Level to, below; /* the nearest level, and the one below it; LEVEL_device: there is none */
-    Needs nearest;   /* of all ways: the one that lacks least */
+    int nhopeless;
+    Hopeless hopeless[CLASSES * LOWER]; /* those that have no room for what stays on the device */
+    Frontier *prices; /* of repeats, where no class leaves that they read; NULL: none yet */
+    Level to, below;  /* the nearest level, and the one below it; LEVEL_device: there is none */
+    Needs nearest;    /* of all ways: the one that lacks least */
 } Search;
 
 static Layout with(const Module *m, const Way *w)
@@ -177,18 +191,29 @@ static Tried try_kept(const Module *m, const Device *d, const KeepPlan *kept)
     return t;
 }
 
+/* Do repeats read nothing that the layout offloads? Then they have the same prices, whatever else
+ * it does. */
+static bool repeats_stay(const Module *m)
+{
+    const Level *const level = m->layout.offload;
+    return !level[OFFLOAD_kept] && !level[OFFLOAD_parameters] && !level[OFFLOAD_gradients];
+}
+
 /* Tries a way with what layers keep best, or where nothing fits, with what needs least, which says
- * what the way lacks. */
-static Tried try_best(const Module *m, const Device *d, Arena *a, const KeepPlan **kept)
+ * what the way lacks; hopeless: that is not planned where no choice helps. */
+static Tried try_best(Search *s, const Module *m, bool hopeless, Arena *a, const KeepPlan **kept)
 {
     Arena *tmp = arena_new();
-    KeepAsk ask = {.must_fit = true, .a = tmp};
-    *kept = frontier_choose(m, d, a, &ask);
-    if (ask.fit != KEEP_fits && !*kept) {
+    KeepAsk ask = {.must_fit = true, .a = tmp, .shares = repeats_stay(m)};
+    Tried t = {.hopeless = true};
+    ask.prices = ask.shares ? s->prices : NULL;
+    *kept = frontier_choose(m, s->d, a, &ask);
+    s->prices = ask.shares ? ask.prices : s->prices;
+    const bool none = ask.fit != KEEP_fits && !*kept;
+    if (none)
         *kept = frontier_nothing(m, a);
-        ask.plan = NULL;
-    }
-    Tried t = ask.plan ? judged(ask.plan, m, d) : try_kept(m, d, *kept);
+    if (!none || ask.fit != KEEP_hopeless || !hopeless)
+        t = ask.plan && !none ? judged(ask.plan, m, s->d) : try_kept(m, s->d, *kept);
     t.gain_of_room = ask.gain_of_room;
     t.gain_of_all = ask.gain_of_all;
     arena_free(tmp);
@@ -202,14 +227,13 @@ static Module *module_with(const Module *module, const Way *w, Arena *a)
     return m;
 }
 
-/* kept: what the backward part keeps best then, in a. */
-static Tried try(const Module *module, const Device *d, const Way *w, Arena *a,
-                 const KeepPlan **kept)
+/* kept: what the backward part keeps best then, in a. hopeless: as above. */
+static Tried try(Search *s, const Way *w, bool hopeless, Arena *a, const KeepPlan **kept)
 {
     Arena *tmp = arena_new();
-    Module *m = module_with(module, w, tmp);
+    Module *m = module_with(s->m, w, tmp);
     *kept = NULL;
-    const Tried t = open_to_keep(m) ? try_best(m, d, a, kept) : try_kept(m, d, NULL);
+    const Tried t = open_to_keep(m) ? try_best(s, m, hopeless, a, kept) : try_kept(m, s->d, NULL);
     arena_free(tmp);
     return t;
 }
@@ -270,6 +294,11 @@ static Way way_of(const Search *s, unsigned which, unsigned lower)
     return w;
 }
 
+static void note_hopeless(Search *s, unsigned which, const Way *w)
+{
+    s->hopeless[s->nhopeless++] = (Hopeless){which, *w}; /* each that is listed, once at most */
+}
+
 static bool is_listed(const Search *s, const Way *w)
 {
     bool listed = false;
@@ -294,6 +323,9 @@ static void list_way(Search *s, const Tried *nothing, unsigned which, unsigned o
             return;
     if (!which || (on_lower && !(which & on_lower)) || is_listed(s, &w) || !may_fit(s, nothing, &w))
         return;
+    for (int k = 0; k < s->nhopeless; k++)
+        if (s->hopeless[k].which == which)
+            return note_hopeless(s, which, &w);
     s->way[s->n] = w;
     s->which[s->n++] = which;
 }
@@ -323,16 +355,21 @@ static bool enough(const Search *s, int n, const Tried *least)
     return least->fits && (last || least->again <= LITTLE * least->seconds);
 }
 
-/* Nothing needs less, where what is kept may leave, than to keep no more than each layer's input.
- */
+/* Nothing needs less than to keep no more than each layer's input. */
+static Tried least_of(const Search *s, const Way *w)
+{
+    Arena *tmp = arena_new();
+    Module *m = module_with(s->m, w, tmp);
+    const Tried t = try_kept(m, s->d, frontier_nothing(m, tmp));
+    arena_free(tmp);
+    return t;
+}
+
 static void try_least(void *ctx, int k, FILE *out)
 {
     const Search *s = ctx;
-    Arena *tmp = arena_new();
-    Module *m = module_with(s->m, &s->way[s->number[k]], tmp);
-    const Tried t = try_kept(m, s->d, frontier_nothing(m, tmp));
+    const Tried t = least_of(s, &s->way[s->number[k]]);
     fwrite(&t, sizeof t, 1, out);
-    arena_free(tmp);
 }
 
 /* That of all ways from one on. */
@@ -412,7 +449,7 @@ static bool is_worth_it(Search *s, int n, const Tried *least)
 static void try_way(Search *s, int n, Tried *least, Way *best, Arena *a, const KeepPlan **kept)
 {
     const KeepPlan *k;
-    Tried t = try(s->m, s->d, &s->way[n], a, &k);
+    Tried t = try(s, &s->way[n], true, a, &k);
     t.least = s->least[n].seconds;
     if (t.fits && t.least > 0 && !on_lower(s, n) && s->nknown < CLASSES)
         s->known[s->nknown++] = (Known){s->which[n], t};
@@ -420,6 +457,8 @@ static void try_way(Search *s, int n, Tried *least, Way *best, Arena *a, const K
         s->fit[s->nfit++] = s->which[n];
     if (!t.fits && t.planned)
         note_needs(s, needs_of(&t));
+    if (t.hopeless)
+        note_hopeless(s, s->which[n], &s->way[n]);
     if (!t.fits || (least->fits && t.seconds >= least->seconds))
         return;
     *least = t;
@@ -462,46 +501,19 @@ static bool fits_as_it_is(const Module *module, const Device *d, Arena *a, Offlo
     return fit == KEEP_fits;
 }
 
-/* "state -> disk; masters, kept -> host" */
-static const char *text_of(const Way *w, Arena *a)
-{
-    const char *all = "";
-    for (int l = LEVEL_count - 1; l > LEVEL_device; l--) {
-        const char *classes = "";
-        for (int k = 0; k < OFFLOAD_count; k++)
-            if ((int)w->level[k] == l)
-                classes =
-                    arena_printf(a, "%s%s%s", classes, *classes ? ", " : "", offload_names[k]);
-        if (*classes)
-            all = arena_printf(a, "%s%s%s -> %s", all, *all ? "; " : "", classes, level_names[l]);
-    }
-    return all;
-}
-
-static void tell_needed(const Search *s, const Tried *nothing, const Way *w, Arena *tmp)
-{
-    const int64_t bytes = nothing->bytes[LEVEL_device];
-    diag_notice(s->m->diag,
-                "offload %s: without, the plan needs %lld bytes (%s) and the device '%s' has %lld "
-                "(%s)",
-                text_of(w, tmp), (long long)bytes, text_bytes(tmp, (double)bytes), s->d->name,
-                (long long)s->d->memory, text_bytes(tmp, (double)s->d->memory));
-}
-
 /* Words for what the nearest way needs, and what there is; NULL: it lacks no bytes. */
-static const char *lacking(const Search *s, Arena *a)
+static const char *lacking(Search *s, Arena *a)
 {
-    const Needs *n = &s->nearest;
-    const char *text = "offloaded it needs at least";
-    if (!n->any || !lacks(s, n))
-        return NULL;
+    int64_t there[LEVEL_count];
+    for (int k = 0; k < s->nhopeless; k++) {
+        const Tried t = least_of(s, &s->hopeless[k].way);
+        if (t.planned)
+            note_needs(s, needs_of(&t));
+    }
     for (int l = 0; l < LEVEL_count; l++)
-        if (n->of[l])
-            text =
-                arena_printf(a, "%s%s %lld bytes (%s) of the %s's %lld (%s)", text, l ? "," : "",
-                             (long long)n->of[l], text_bytes(a, (double)n->of[l]), level_names[l],
-                             (long long)room(s, l), text_bytes(a, (double)room(s, l)));
-    return text;
+        there[l] = room(s, l);
+    return s->nearest.any && lacks(s, &s->nearest) ? offload_needs_text(s->nearest.of, there, a)
+                                                   : NULL;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -568,16 +580,18 @@ bool offload_choose(Module *m, const Device *d, Arena *a, OffloadFound *found)
     if (s.to) {
         Arena *tmp = arena_new();
         const Tried nothing =
-            needed ? try_kept(m, d, found->kept) : try(m, d, &best, a, &found->kept);
+            needed ? try_kept(m, d, found->kept) : try(&s, &best, false, a, &found->kept);
         Tried least = nothing;
         best = search(&s, &least, a, &found->kept);
         fit = least.fits;
         if (fit)
             or_nothing(&s, &best, &least, a, found);
         if (needed && fit)
-            tell_needed(&s, &nothing, &best, tmp);
+            offload_tell(m, d, best.level, nothing.bytes[LEVEL_device]);
         if (!fit)
             found->missing = lacking(&s, a);
+        if (s.prices)
+            frontier_close(s.prices);
         arena_free(tmp);
     }
     if (fit || !s.to)

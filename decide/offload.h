@@ -16,4 +16,15 @@ typedef struct OffloadFound {
  * says nothing. */
 bool offload_choose(Module *m, const Device *d, Arena *a, OffloadFound *found);
 
+/* ---- offload_text.c -------------------------------------------------------------------------- */
+
+/* Tells what is offloaded where nothing was said, and the bytes that the plan needs without. */
+void offload_tell(const Module *m, const Device *d, const Level level[OFFLOAD_count],
+                  int64_t bytes);
+/* Warns of each class that the layout names and of which there is nothing (MG0559). */
+void offload_tell_empty(const Plan *p);
+/* "offloaded it needs at least 9 bytes (9 B) of the device's 8 (8 B), ...", on each level. */
+const char *offload_needs_text(const int64_t needs[LEVEL_count], const int64_t there[LEVEL_count],
+                               Arena *a);
+
 #endif

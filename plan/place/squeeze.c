@@ -21,9 +21,9 @@ typedef struct Spot {
 struct Meetings {
     size_t n;
     Spot *spot;
-    size_t *from;     /* lists of item k are from[k]..from[k + 1] of: */
-    uint32_t *met;    /* the items that it meets, those before it in the order behind all others; */
-    uint32_t *before; /* those before it, nearly by offset */
+    size_t *from;   /* lists of item k are from[k]..from[k + 1] of: */
+    uint32_t *met;  /* the items that it meets, */
+    uint32_t *list; /* ... those before it in the order behind all others, nearly by offset */
     uint32_t *order;
 };
 
@@ -69,7 +69,7 @@ Meetings *squeeze_open(const Item *item, size_t n, Arena *a)
         count[k] = s->from[k];
     }
     s->met = NEW_ARRAY(a, uint32_t, s->from[n] + 1);
-    s->before = NEW_ARRAY(a, uint32_t, s->from[n] + 1);
+    s->list = NEW_ARRAY(a, uint32_t, s->from[n] + 1);
     each_pair(by_first, n, item, count, s->met);
     return s;
 }
@@ -86,75 +86,57 @@ static int lower(const void *x, const void *y)
                                 : (a->item > b->item) - (a->item < b->item);
 }
 
-/* Puts the items of a list that come before the one at `at` behind the others. */
-static void divide(const Meetings *s, uint32_t *met, size_t n, uint32_t at)
-{
-    for (size_t k = 0; k < n;) {
-        const uint32_t x = met[k];
-        if (s->spot[x].at > at) {
-            k++;
-        } else {
-            met[k] = met[--n];
-            met[n] = x;
-        }
-    }
-}
-
 /* Sets all lists for an order. */
 static void list_all(Meetings *s)
 {
     Arena *tmp = arena_new();
     Begin *all = NEW_ARRAY(tmp, Begin, s->n + 1);
+    size_t *after = NEW_ARRAY(tmp, size_t, s->n + 1), *before = NEW_ARRAY(tmp, size_t, s->n + 1);
     for (uint32_t k = 0; k < s->n; k++) {
         all[k] = (Begin){s->spot[k].begin, k};
         s->spot[s->order[k]].at = k;
-        s->spot[k].befores = 0;
+    }
+    for (size_t k = 0; k < s->n; k++) {
+        Spot *spot = &s->spot[k];
+        spot->befores = 0;
+        for (size_t i = s->from[k]; i < s->from[k + 1]; i++)
+            spot->befores += s->spot[s->met[i]].at < spot->at;
+        after[k] = s->from[k];
+        before[k] = s->from[k + 1] - spot->befores;
     }
     qsort(all, s->n, sizeof *all, lower);
     for (size_t k = 0; k < s->n; k++) {
         const uint32_t x = all[k].item;
         for (size_t i = s->from[x]; i < s->from[x + 1]; i++) {
             const uint32_t y = s->met[i];
-            if (s->spot[y].at > s->spot[x].at)
-                s->before[s->from[y] + s->spot[y].befores++] = x;
+            s->list[s->spot[x].at < s->spot[y].at ? before[y]++ : after[y]++] = x;
         }
-        divide(s, s->met + s->from[x], s->from[x + 1] - s->from[x], s->spot[x].at);
     }
     arena_free(tmp);
 }
 
-/* Sorts the n items of a list by offset; few of them have moved since that was done last. */
-static void sort_before(const Meetings *s, uint32_t *list, size_t n)
-{
-    for (size_t k = 1; k < n; k++) {
-        const uint32_t x = list[k];
-        const int64_t begin = s->spot[x].begin;
-        size_t i = k;
-        for (; i > 0 && s->spot[list[i - 1]].begin > begin; i--)
-            list[i] = list[i - 1];
-        list[i] = x;
-    }
-}
-
-/* The lowest offset that is free for an item. */
+/* The lowest offset that is free for an item. What overlaps it where it is tried leaves it no
+ * offset below its own end; that is so for all items once a walk finds none. As they come nearly by
+ * offset, two or three walks do. Neither a walk nor what follows has a branch, which no processor
+ * would guess. */
 static int64_t lowest(const Meetings *s, uint32_t x)
 {
-    uint32_t *list = s->before + s->from[x];
+    const uint32_t *stop = s->list + s->from[x + 1], *list = stop - s->spot[x].befores;
     const int64_t bytes = s->spot[x].end - s->spot[x].begin;
-    const size_t n = s->spot[x].befores;
     int64_t at = 0;
-    sort_before(s, list, n);
-    for (size_t k = 0; k < n; k++) {
-        const Spot *y = &s->spot[list[k]];
-        if (y->begin - at >= bytes)
-            return at;
-        at = y->end > at ? y->end : at;
+    for (int64_t was = -1; was != at;) {
+        was = at;
+        for (const uint32_t *k = list; k < stop; k++) {
+            const Spot *y = &s->spot[*k];
+            const int64_t end = y->end;
+            const uint64_t reach = (uint64_t)(end - y->begin + bytes) - 1;
+            at = (uint64_t)(end - at - 1) < reach ? end : at;
+        }
     }
     return at;
 }
 
-/* An item before this one has moved from offset `was` (beyond all: it was not before it). Without
- * a branch, which no processor would guess. */
+/* An item before this one has moved from offset `was` (beyond all: it was not before it). */
 static void note_moved(const Spot *moved, int64_t was, Spot *y)
 {
     y->again |= (uint32_t)((was < y->begin) | ((moved->begin < y->end) & (moved->end > y->begin)));
@@ -166,18 +148,18 @@ static void move_to(Spot *x, int64_t begin)
     x->begin = begin;
 }
 
-/* Item y, which x comes after no longer, has it in both lists where it belongs. */
+/* Item y, which x comes after no longer, has it in its list where it belongs, as it is at offset 0.
+ */
 static void put_before(Meetings *s, uint32_t x, uint32_t y)
 {
-    uint32_t *list = s->before + s->from[y], *met = s->met + s->from[y];
+    uint32_t *list = s->list + s->from[y];
     const size_t afters = s->from[y + 1] - s->from[y] - s->spot[y].befores;
     size_t k = 0;
-    while (met[k] != x)
+    while (list[k] != x)
         k++;
-    met[k] = met[afters - 1];
-    met[afters - 1] = x;
-    memmove(list + 1, list, s->spot[y].befores++ * sizeof *list);
-    list[0] = x; /* at offset 0 */
+    list[k] = list[afters - 1];
+    list[afters - 1] = x;
+    s->spot[y].befores++;
 }
 
 /* Makes the item at a place of the order the first one. */
@@ -187,7 +169,7 @@ static void bring_forward(Meetings *s, uint32_t place)
     const int64_t was = s->spot[x].begin;
     move_to(&s->spot[x], 0);
     for (size_t i = s->from[x]; i < s->from[x + 1]; i++) {
-        const uint32_t y = s->met[i];
+        const uint32_t y = s->list[i];
         const bool before = s->spot[y].at < place;
         if (before)
             put_before(s, x, y);
@@ -215,7 +197,7 @@ static void place_again(Meetings *s)
             continue;
         move_to(spot, begin);
         for (size_t i = s->from[x]; i < end; i++)
-            note_moved(spot, was, &s->spot[s->met[i]]);
+            note_moved(spot, was, &s->spot[s->list[i]]);
     }
 }
 

@@ -17,6 +17,10 @@
 # LESS: levels.mg:{{[0-9]+}}:12: error[MG0557]: 2 ranks of a machine offload {{[0-9]+}} bytes ({{.*}}) to the host, {{[0-9]+}} each, where the layout asserts less than 64 (64 B)
 # LESS: help: offload fewer classes, or assert more
 # ENOUGH: host         {{.*}}, offloaded; 2 ranks of a machine: {{.*}} of 1.82 TiB
+# RUN: %mgc %s --layout nothing --check 2>&1 | FileCheck %s --check-prefix=NOTHING
+# NOTHING: levels.mg:{{[0-9]+}}:37: warning[MG0559]: 'gradients' has nothing to offload: the model has no layers, which a 'repeat' makes
+# NOTHING: help: leave 'gradients' out of the line: 0 bytes of it go there
+# NOTHING-NOT: 'state' has
 # ONE: host         {{.*}} of 1.82 TiB, offloaded
 dim hidden = 32, vocab = 64, seq = 8, batch = 8
 
@@ -52,4 +56,7 @@ layout both : enough {
     offload state, parameters -> host
     offload gradients, kept -> disk
     assert disk < 1 GB
+}
+layout nothing : enough {
+    offload state, gradients     -> host
 }
