@@ -252,9 +252,60 @@ static void more(void **state)
     model_close(&t);
 }
 
+/* ---- prices that modules share --------------------------------------------------------------- */
+
+static void same_kept(const Model *t, const KeepPlan *a, const KeepPlan *b)
+{
+    assert_true(!a == !b && (!a || a->loops.n == b->loops.n));
+    for (size_t l = 0; a && l < a->loops.n; l++) {
+        const KeepRanges *x = &a->loops.data[l], *y = &b->loops.data[l];
+        assert_int_equal(x->n, y->n);
+        for (size_t r = 0; r < x->n; r++) {
+            assert_int_equal(x->data[r].iterations, y->data[r].iterations);
+            assert_int_equal(x->data[r].segment, y->data[r].segment);
+            assert_memory_equal(x->data[r].keep, y->data[r].keep,
+                                t->m->values.n * sizeof *x->data[r].keep);
+        }
+    }
+}
+
+/* Prices of repeats do not depend on where state and masters lie: with those that were found where
+ * nothing is offloaded, the same is kept as with a module's own. */
+static void shared(void **state)
+{
+    (void)state;
+    static const unsigned places[] = {0, 1 << OFFLOAD_state,
+                                      1 << OFFLOAD_state | 1 << OFFLOAD_masters};
+    enum { PLACES = sizeof places / sizeof *places };
+    Model t;
+    int chosen = 0;
+    open_in(&t, &llama, "layers=8", DT_bf16);
+    const Device large = device(1LL << 34);
+    for (int part = 3; part <= 9; part += SANITIZED ? 3 : 1) {
+        KeepAsk ask = {.shares = true};
+        Arena *a = arena_new();
+        for (int k = 0; k < PLACES; k++) {
+            offload_some(&t, places[k]);
+            const Device d = device(plan_with(&t, &large, NULL, NULL).bytes * part / 10);
+            Model other = t; /* a copy, as each way to offload has one, which is gone behind it */
+            Arena *tmp = arena_new();
+            other.m = module_copy(t.m, NULL, t.m->diag, tmp);
+            const KeepPlan *with = frontier_choose(other.m, &d, a, &ask);
+            arena_free(tmp);
+            same_kept(&t, with, frontier_choose(t.m, &d, a, NULL));
+            chosen += with && k;
+        }
+        if (ask.prices)
+            frontier_close(ask.prices);
+        arena_free(a);
+    }
+    assert_true(chosen >= 4);
+    model_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_choice), cmocka_unit_test(deep),
-                                       cmocka_unit_test(more)};
+                                       cmocka_unit_test(more), cmocka_unit_test(shared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
