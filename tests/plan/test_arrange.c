@@ -186,6 +186,49 @@ static void random_stretches(void **state)
     assert_true(found - least < 0.5 * (was - least));
 }
 
+/* An action that reads one buffer and writes another, which live inside the stretch. */
+static void adds(Case *c, ActionKind kind, double seconds, uint32_t from, uint32_t to)
+{
+    Action act = {.kind = kind, .around = -1, .seconds = seconds, .noperands = 2};
+    act.id = (uint32_t)c->g.actions.n;
+    act.comm.kind = MG_ALL_REDUCE;
+    act.operand = NEW_ARRAY(c->a, Operand, 2);
+    act.operand[0] = (Operand){.at = {.buffer = to}, .type = {.dtype = DT_f32}, .write = true};
+    act.operand[1] = (Operand){.at = {.buffer = from}, .type = {.dtype = DT_f32}, .read = true};
+    vec_push(c->a, &c->g.actions, act);
+}
+
+/* Of two that are to be sent the one of the longer path would go first, and what the other's
+ * message is needed for would come last; by the program alone something that nobody waits for comes
+ * before the second. What is to be sent first, in the program's order, is the best of all. */
+static void turns(void **state)
+{
+    (void)state;
+    enum { NOTHING, A0, M0, W, A1, M1, C0, C1 = C0 + 3, ALL };
+    Case c = {.a = arena_new(), .p.device = &test_device};
+    for (int b = 0; b < ALL; b++)
+        vec_push(c.a, &c.p.buffers, (Buffer){.bytes = 64, .first = 0, .last = ALL + 1});
+    vec_push(c.a, &c.g.actions, (Action){.kind = ACT_guard, .around = -1});
+    adds(&c, ACT_kernel, 1, NOTHING, A0);
+    adds(&c, ACT_comm, 1, A0, M0); /* three kernels need it */
+    adds(&c, ACT_kernel, 3, NOTHING, W);
+    adds(&c, ACT_kernel, 1, NOTHING, A1);
+    adds(&c, ACT_comm, 10, A1, M1); /* and one this */
+    for (uint32_t k = 0; k < 3; k++)
+        adds(&c, ACT_kernel, 2, M0, C0 + k);
+    adds(&c, ACT_kernel, 1, M1, C1);
+    const int end = (int)c.g.actions.n;
+    assert_true(arrange_stretch(&c.p, &c.g, 0, 1, end, INT64_MAX, c.a));
+    int at[ALL + 1] = {0};
+    for (int i = 1; i < end; i++)
+        at[c.g.actions.data[i].operand[0].at.buffer] = i;
+    assert_true(at[A0] < at[A1] && at[A1] < at[W]);
+    assert_true(at[M0] < at[M1] && at[W] < at[C1] && at[C0] < at[C1]);
+    /* Once more nothing is better. */
+    assert_false(arrange_stretch(&c.p, &c.g, 0, 1, end, INT64_MAX, c.a));
+    arena_free(c.a);
+}
+
 /* ---- timelines ------------------------------------------------------------------------------ */
 
 static bool apart(const Action *a, const Action *b)
@@ -256,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_stretches),
+        cmocka_unit_test(turns),
         cmocka_unit_test(models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

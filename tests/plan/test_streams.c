@@ -450,6 +450,37 @@ static void points(void **state)
     arena_free(a);
 }
 
+/* A collective that nothing runs beside, because it stands behind another one, keeps its stream: in
+ * that of the rest what computes would stand behind it, and is done long before it begins. */
+static void behind_another(void **state)
+{
+    (void)state;
+    enum { NOTHING = 512, FIRST = 1, SECOND = 3, COMPUTES = 4 };
+    Arena *a = arena_new();
+    Program g = {0};
+    Module m = {0};
+    Plan p = {.module = &m, .device = &test_device, .train = &g};
+    vec_push(a, &p.buffers, (Buffer){.bytes = 1024});
+    vec_push(a, &g.actions, acts(a, ACT_kernel, NOTHING, 0));
+    vec_push(a, &g.actions, acts(a, ACT_comm, 0, 64));
+    vec_push(a, &g.actions, acts(a, ACT_kernel, NOTHING, 128));
+    vec_push(a, &g.actions, acts(a, ACT_comm, 128, 192));
+    vec_push(a, &g.actions, acts(a, ACT_kernel, NOTHING, 256));
+    vec_push(a, &g.actions, acts(a, ACT_kernel, 192, 320));
+    vec_push(a, &g.actions, (Action){.kind = ACT_guard, .around = -1});
+    Action *act = g.actions.data;
+    act[FIRST].seconds = 5;
+    act[COMPUTES].seconds = 2;
+    plan_streams(&p);
+    const double end = timeline_stretch(&p, &g, 0, (int)g.actions.n - 1, 0);
+    assert_true(act[FIRST].stream && act[SECOND].stream == act[FIRST].stream);
+    assert_true(act[SECOND].begin >= act[FIRST].end - 1e-12);
+    assert_true(fabs(act[SECOND].exposed - act[SECOND].seconds) < 1e-12);
+    assert_true(act[COMPUTES].end < act[SECOND].begin);
+    assert_true(fabs(end - 8) < 1e-12); /* 1, 5 and 1 of a path, and the kernel that needs both */
+    arena_free(a);
+}
+
 /* On one stream all of it is waited for. */
 static void one_stream(void **state)
 {
@@ -470,10 +501,11 @@ static void one_stream(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),      cmocka_unit_test(each_wait),
-        cmocka_unit_test(shifts_ahead), cmocka_unit_test(order_of_collectives),
-        cmocka_unit_test(times),        cmocka_unit_test(points),
-        cmocka_unit_test(one_stream),   cmocka_unit_test(collectives_wait),
+        cmocka_unit_test(numbers),        cmocka_unit_test(each_wait),
+        cmocka_unit_test(shifts_ahead),   cmocka_unit_test(order_of_collectives),
+        cmocka_unit_test(times),          cmocka_unit_test(points),
+        cmocka_unit_test(one_stream),     cmocka_unit_test(collectives_wait),
+        cmocka_unit_test(behind_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
