@@ -28,6 +28,18 @@ int64_t mesh_ranks(const Module *m)
     return mesh_size(m, ~(Axes)0);
 }
 
+int64_t mesh_block(const Module *m, Axes axes, int64_t block)
+{
+    int64_t stride = 1, here = 1;
+    for (size_t i = m->layout.mesh.n; i-- > 0;) {
+        const int64_t size = m->layout.mesh.data[i].size, room = block / stride;
+        if (axes >> i & 1 && room > 1)
+            here *= size < room ? size : room;
+        stride *= size;
+    }
+    return here;
+}
+
 int64_t mesh_coordinate(const Module *m, int64_t rank, int axis)
 {
     for (int i = (int)m->layout.mesh.n - 1; i > axis; i--)

@@ -7,6 +7,8 @@
 /* Ranks along these axes; all of the mesh. */
 int64_t mesh_size(const Module *m, Axes axes);
 int64_t mesh_ranks(const Module *m);
+/* How many of the ranks along these axes are in one block of so many neighbours, that of rank 0. */
+int64_t mesh_block(const Module *m, Axes axes, int64_t block);
 /* Coordinate of a rank on an axis: ranks count with the last axis the fastest. */
 int64_t mesh_coordinate(const Module *m, int64_t rank, int axis);
 /* Their names: "dp, tp". */

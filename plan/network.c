@@ -31,21 +31,9 @@
 
 #include <math.h>
 
-int64_t network_block(const Module *m, Axes axes, int64_t block)
-{
-    int64_t stride = 1, here = 1;
-    for (size_t i = m->layout.mesh.n; i-- > 0;) {
-        const int64_t size = m->layout.mesh.data[i].size, room = block / stride;
-        if (axes >> i & 1 && room > 1)
-            here *= size < room ? size : room;
-        stride *= size;
-    }
-    return here;
-}
-
 int64_t network_node(const Module *m, const Device *d, Axes axes)
 {
-    return network_block(m, axes, d->node_ranks);
+    return mesh_block(m, axes, d->node_ranks);
 }
 
 /* A group's ranks: of all, of a node, of a pod; in how many nodes and pods they are. */
@@ -57,7 +45,7 @@ static Places places_of(const Module *m, const Device *d, Axes axes)
 {
     const int64_t n = mesh_size(m, axes);
     Places p = {.n = (double)n, .node = (double)network_node(m, d, axes)};
-    p.pod = d->pod_ranks ? (double)network_block(m, axes, d->pod_ranks) : p.n;
+    p.pod = d->pod_ranks ? (double)mesh_block(m, axes, d->pod_ranks) : p.n;
     p.nodes = ceil(p.n / p.node);
     p.pods = ceil(p.n / p.pod);
     return p;

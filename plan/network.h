@@ -4,9 +4,7 @@
 
 #include "plan/plan.h"
 
-/* How many of the ranks along these axes are in one block of so many neighbours, that of rank 0:
- * ranks count with the last axis the fastest. Of a device's node: block node_ranks. */
-int64_t network_block(const Module *m, Axes axes, int64_t block);
+/* How many of the ranks along these axes are in one node of the device, that of rank 0. */
 int64_t network_node(const Module *m, const Device *d, Axes axes);
 
 /* Seconds until a neighbour along these axes has so many bytes; where some of the neighbours are in

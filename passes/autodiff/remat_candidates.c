@@ -8,9 +8,11 @@
  * only sets are left that no other beats in both. The times are estimates: whoever chooses plans
  * what is left. */
 #include "ir/cost.h"
+#include "ir/mesh.h"
 #include "passes/autodiff/gradient.h"
 #include "passes/passes.h"
 #include "passes/autodiff/recompute.h"
+#include "passes/spmd/sent.h"
 #include "passes/view.h"
 #include "passes/walk.h"
 
@@ -138,6 +140,20 @@ static bool is_cheap(const Unit *u)
     return op_is(u->ins->op, CHEAP | POINTWISE) && !u->ends;
 }
 
+/* Rows that go to experts of other ranks, or come from there, are sent again, too. */
+static double seconds_sent(const Module *m, const Ins *i, const Device *d)
+{
+    const Axes axes = OP_AMONG(i->op, OP_dispatch, OP_combine) ? rows_sent(m, i) : 0;
+    if (!axes || !d->link_bandwidth)
+        return 0;
+    const double n = (double)mesh_size(m, axes), node = (double)mesh_block(m, axes, d->node_ranks);
+    const Value rows = i->op == OP_dispatch ? i->out[0] : i->in[0];
+    const double bytes = (double)type_bytes(type_of(m, rows)) / n;
+    const double near = bytes * (node - 1) / d->link_bandwidth;
+    const double far = n > node ? bytes * (n - node) / d->node_bandwidth : 0;
+    return near > far ? near : far;
+}
+
 /* An instruction that is fused with its neighbours costs about a third of a pass over its result.
  */
 static double seconds_of(const Module *m, const Unit *u, const Device *d)
@@ -151,7 +167,7 @@ static double seconds_of(const Module *m, const Unit *u, const Device *d)
     const bool fp8 = i->attrs.fp8 && m->train.fp8_products;
     double compute = c.flops / (fp8 ? product_flops_fp8(d) : product_flops(d, &m->train));
     double memory = c.bytes / d->bandwidth;
-    return compute > memory ? compute : memory;
+    return (compute > memory ? compute : memory) + seconds_sent(m, i, d);
 }
 
 static void describe(Search *s, const Device *d, const bool *read, const bool *leaf)

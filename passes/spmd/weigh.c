@@ -17,32 +17,9 @@
  * pass over memory.
  *
  * why here: the gradients exist; before quantize, which rounds weighed rows. */
-#include "ir/mesh.h"
 #include "passes/passes.h"
+#include "passes/spmd/sent.h"
 #include "passes/walk.h"
-
-/* The axes on which the layout's rules split t, and in *of those of its dim d. */
-static Axes split_of(const Module *m, const Type *t, Name d, Axes *of)
-{
-    const bool fixed[MAX_RANK] = {false};
-    Axes axes[MAX_RANK], all = 0;
-    mesh_walk(m, t->dims, t->rank, fixed, axes);
-    for (int k = 0; k < t->rank; k++) {
-        all |= axes[k];
-        if (t->dims[k].name == d)
-            *of = axes[k];
-    }
-    return all;
-}
-
-/* Are rows sent: do ranks have groups on one side and experts on the other? */
-static bool are_sent(const Module *m, const Ins *i)
-{
-    const Type *z = type_of(m, i->in[0]), *choice = type_of(m, i->in[2]);
-    Axes experts = 0, none = 0;
-    split_of(m, z, i->attrs.dim.name, &experts);
-    return !i->attrs.sorted && (experts & split_of(m, choice, 0, &none));
-}
 
 /* The instruction that weighs the gradients of which i multiplies z by. */
 static Ins *weighs(const Region *r, const Ins *i)
@@ -121,7 +98,7 @@ static void region(Module *m, Region *r, Arena *tmp)
     VEC(Rows) sent = {0};
     for (size_t k = 0; k < was.ins.n; k++) {
         Ins *i = was.ins.data[k];
-        Ins *d = i->op == OP_combine_weight && are_sent(m, i) ? weighs(&was, i) : NULL;
+        Ins *d = i->op == OP_combine_weight && rows_sent(m, i) ? weighs(&was, i) : NULL;
         if (d)
             vec_push(tmp, &sent, ((Rows){.of = d}));
         if (i->body)

@@ -20,6 +20,8 @@
  * several orders are made: one by paths alone, one in which that comes first, and two that keep to
  * the program where two could begin as soon, of which one has that first, too. The last is for
  * pieces that take turns: what of a piece has arrived goes out again before the next piece does.
+ * And one goes by all that has to come after, and not by the longest path of it: of two messages
+ * that are ready the one that most waits for is sent first, and its products run beside the other.
  *
  * If collectives are a queue, those of the loop before a stretch may still be under way when it
  * begins (queue_late.c): their results are ready later.
@@ -55,6 +57,7 @@ typedef struct Node {
                       collective reads whose result it is the first to need */
     bool *before;  /* per node: it comes after that one */
     double tail;   /* seconds of the longest path behind it */
+    double behind; /* of all that comes after it */
     /* While an order is made: */
     int waiting;  /* of those before it, how many are not placed */
     double ready; /* when those that are placed are done */
@@ -164,6 +167,26 @@ static void read_order(Stretch *s)
                 v->tail = next->tail + next->seconds;
             v->gives |= next->before[i] && next->sends && !v->sends;
         }
+    }
+}
+
+/* Of each node, the seconds of all that has to come after it, directly or not. */
+static void read_behind(Stretch *s)
+{
+    const int words = (s->n + 63) / 64;
+    uint64_t *after = NEW_ARRAY(s->tmp, uint64_t, (size_t)s->n *(size_t)words);
+    for (int i = s->n - 1; i >= 0; i--) {
+        uint64_t *mine = after + (size_t)i * (size_t)words;
+        for (int k = i + 1; k < s->n; k++) {
+            if (!s->node[k].before[i])
+                continue;
+            const uint64_t *theirs = after + (size_t)k * (size_t)words;
+            for (int w = 0; w < words; w++)
+                mine[w] |= theirs[w];
+            mine[k / 64] |= (uint64_t)1 << k % 64;
+        }
+        for (int k = i + 1; k < s->n; k++)
+            s->node[i].behind += mine[k / 64] >> k % 64 & 1 ? s->node[k].seconds : 0;
     }
 }
 
@@ -335,7 +358,8 @@ typedef enum First {
     FIRST_longest, /* the longest path */
     FIRST_giving,  /* what is to be sent, then the longest path */
     FIRST_written, /* the program's order, in which pieces take turns (passes/spmd/pieces.c) */
-    FIRST_turns    /* what is to be sent, then the program's order */
+    FIRST_turns,   /* what is to be sent, then the program's order */
+    FIRST_most     /* what most has to come after */
 } First;
 
 /* Of two that could begin as soon; v stands behind the other in the program. */
@@ -347,6 +371,8 @@ static bool is_urgent(const Stretch *s, const Node *v, const Node *than, First f
         return v->gives;
     if (first == FIRST_turns)
         return false;
+    if (first == FIRST_most)
+        return v->behind > than->behind;
     return urgency(s, v) > urgency(s, than);
 }
 
@@ -410,6 +436,8 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
                                   : p->device->products_wait))
         return false;
     read_order(&s);
+    if (s.sends)
+        read_behind(&s);
     s.queue = has_queue(p, g);
     if (s.queue && from > 0 && g->actions.data[from - 1].around < 0)
         read_late(&s, g, from);
@@ -420,7 +448,7 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     State now;
     double seconds = (1 - WORTH) * makespan(&was);
     bool any = order(&s, FIRST_longest, &now, &seconds);
-    for (First f = FIRST_giving; s.sends && f <= FIRST_turns; f++)
+    for (First f = FIRST_giving; s.sends && f <= FIRST_most; f++)
         any |= order(&s, f, &now, &seconds);
     if (!any)
         return false;

@@ -49,7 +49,7 @@ static void whole(void **state)
     assert_int_equal(o.status, PASS_ok);
     assert_string_equal(
         o.seen.text,
-        "attention evaluate generate chunk precision pad_gradients send_rows "
+        "attention evaluate generate chunk precision weights_first pad_gradients send_rows "
         "recompute differentiate sink distribute microbatch pad_state update base narrow round "
         "weigh quantize shard simplify ");
     free(o.log);

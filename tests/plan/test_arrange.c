@@ -229,6 +229,29 @@ static void turns(void **state)
     arena_free(c.a);
 }
 
+/* Two messages of which one has the longer path behind it, and comes first in the program; but two
+ * kernels need the other, which run beside it if it is sent first. What most has to come after is
+ * sent first then. */
+static void most(void **state)
+{
+    (void)state;
+    enum { NOTHING, G, Z, G1, Z1, Z2, ALL };
+    Case c = {.a = arena_new(), .p.device = &test_device};
+    for (int b = 0; b < ALL; b++)
+        vec_push(c.a, &c.p.buffers, (Buffer){.bytes = 64, .first = 0, .last = ALL + 1});
+    vec_push(c.a, &c.g.actions, (Action){.kind = ACT_guard, .around = -1});
+    adds(&c, ACT_comm, 4, NOTHING, G);
+    adds(&c, ACT_comm, 4, NOTHING, Z);
+    adds(&c, ACT_kernel, 2.5, G, G1);
+    adds(&c, ACT_kernel, 2, Z, Z1);
+    adds(&c, ACT_kernel, 2, Z, Z2);
+    const int end = (int)c.g.actions.n;
+    assert_true(arrange_stretch(&c.p, &c.g, 0, 1, end, INT64_MAX, c.a));
+    assert_int_equal(c.g.actions.data[1].operand[0].at.buffer, Z);
+    assert_false(arrange_stretch(&c.p, &c.g, 0, 1, end, INT64_MAX, c.a));
+    arena_free(c.a);
+}
+
 /* ---- timelines ------------------------------------------------------------------------------ */
 
 static bool apart(const Action *a, const Action *b)
@@ -300,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_stretches),
         cmocka_unit_test(turns),
+        cmocka_unit_test(most),
         cmocka_unit_test(models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,8 +159,8 @@ static void pods(void **state)
     d.pod_ranks = 16;
     d.pod_bandwidth = 1e4;
     d.pod_seconds = 3e-2;
-    assert_int_equal(network_block(m, OUTER, d.pod_ranks), 2);
-    assert_int_equal(network_block(m, MIDDLE, d.pod_ranks), 4);
+    assert_int_equal(mesh_block(m, OUTER, d.pod_ranks), 2);
+    assert_int_equal(mesh_block(m, MIDDLE, d.pod_ranks), 4);
     /* Within a pod nothing changes. */
     near(comm_on(&d, m, MG_REDUCE_SCATTER, MIDDLE, 1000), 3000 / 2e5 + 2e-3 + 1e-2);
     near(comm_on(&d, m, MG_RING_SHIFT, MIDDLE, 1000), 4000 / 1e5 + 1e-2);

@@ -1,7 +1,7 @@
 /* test_recompute.c - recomputation in repeats: prices against plans, the choice against every
  * choice planned, and budgets. */
 #include "decide/frontier.h"
-#include "tests/plan/planned.h"
+#include "tests/plan/sharded.h"
 #include "plan/place/place.h"
 
 #include <math.h>
@@ -303,9 +303,68 @@ static void shared(void **state)
     model_close(&t);
 }
 
+/* ---- rows that are sent ---------------------------------------------------------------------- */
+
+static const Small experts = {"mixtral_mini.mg",
+                              0,
+                              {"layers=4", "hidden=64", "kv_heads=2", "group=2", "head=16",
+                               "ffn=96", "experts=4", "vocab=32", "seq=64", "batch=8"}};
+
+/* Does an option keep rows as they come to the experts, and not weights alone? */
+static bool keeps_rows(const Module *m, const Region *body, const KeepOption *o)
+{
+    for (size_t i = 0; i < body->ins.n; i++) {
+        const Ins *x = body->ins.data[i];
+        const Type *t = x->op == OP_dispatch ? type_of(m, x->out[0]) : NULL;
+        if (t && o->keep[x->out[0]] && type_find(t, x->attrs.to.name) + 1 < t->rank)
+            return true;
+    }
+    return false;
+}
+
+/* The number of the first option that keeps rows; the options have more bytes from one to the next.
+ */
+static int first_with_rows(const Model *t, const Device *d)
+{
+    KeepOption option[KEEP_OPTIONS];
+    const Ins *loop[KEEP_LOOPS];
+    assert_true(keep_loops(t->m, loop, KEEP_LOOPS) > 0);
+    const int n = keep_options(t->m, 0, d, t->a, option);
+    int k = 0;
+    while (k < n && !keeps_rows(t->m, loop[0]->body, &option[k]))
+        k++;
+    return k;
+}
+
+/* Rows that would be sent again are kept before anything else is, if links are slow. Where experts
+ * are where their positions are none is sent, and links are no matter. */
+static void sent_rows(void **state)
+{
+    (void)state;
+    int first[2][2];
+    for (int split = 0; split < 2; split++)
+        for (int slow = 0; slow < 2; slow++) {
+            Model t;
+            open_in(&t, &experts, "layers=4", 0);
+            t.m->layout.mesh.n = t.m->layout.rules.n = 0;
+            lay_out(&t, split ? "ep=4; experts ep; batch ep" : "dp=4; batch dp");
+            Device d = device(1 << 30);
+            d.link_bandwidth = d.node_bandwidth = slow ? 1e6 : 1e15;
+            first[split][slow] = first_with_rows(&t, &d);
+            model_close(&t);
+        }
+    print_message("the first option with rows is %d, with slow links %d; where none are sent %d\n",
+                  first[1][0], first[1][1], first[0][0]);
+    assert_int_equal(first[1][1], 1);
+    assert_true(first[1][0] > 1);
+    assert_int_equal(first[0][0], first[1][0]);
+    assert_int_equal(first[0][1], first[0][0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_choice), cmocka_unit_test(deep),
-                                       cmocka_unit_test(more), cmocka_unit_test(shared)};
+                                       cmocka_unit_test(more), cmocka_unit_test(shared),
+                                       cmocka_unit_test(sent_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
