@@ -99,7 +99,7 @@ def published_steps(p, q, row):
 
 def published_case(p, q, row, folder):
     """The model's file, options and ranks."""
-    text, options = q.model(dict(row, streams=3), row["batch"])
+    text, options = q.model(dict(row, streams=3, own=True), row["batch"])
     if "part=" in row["define"]:  # its experts have parts of a sequence over tp, which no other layout of the file says
         with open(text, encoding="utf-8") as file:
             source = file.read()

@@ -167,7 +167,7 @@ static bool is_weighed(const WeighedList *list, const Ins *i)
     return false;
 }
 
-/* What makes the weights that are sent before instruction `at`. */
+/* Puts what makes the weights before the instruction behind which they are sent. */
 static void first(First *f, Region *r, const Region *was, const Weighed *w, bool *done, Arena *tmp)
 {
     bool *need = NEW_ARRAY(tmp, bool, was->ins.n);

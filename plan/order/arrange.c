@@ -36,6 +36,8 @@
 
 /* An order has to save so much of the time to be taken. */
 static const double WORTH = 0.002;
+/* And the one by all that has to come after so much more, for it goes least by the program. */
+static const double MOST_WORTH = 0.02;
 
 typedef struct Touch {
     uint32_t buffer;
@@ -75,11 +77,12 @@ typedef struct Stretch {
     const Plan *p;
     int n;
     Node *node;
-    Use *use;    /* per buffer of the plan */
-    bool sends;  /* there are collectives */
-    bool queue;  /* which are a queue */
-    bool placed; /* buffers have places; what is alive is settled */
-    double late; /* until the collectives of before are through */
+    Use *use;       /* per buffer of the plan */
+    bool sends;     /* there are collectives */
+    bool exchanges; /* and among them such that ranks exchange what they have by */
+    bool queue;     /* which are a queue */
+    bool placed;    /* buffers have places; what is alive is settled */
+    double late;    /* until the collectives of before are through */
     int64_t limit, outside;
     Arena *tmp;
 } Stretch;
@@ -431,12 +434,13 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
         used[resource_of(s.node[i].a)] = true;
         read_touches(&s, g, &s.node[i]);
         s.sends |= s.node[i].sends;
+        s.exchanges |= s.node[i].sends && s.node[i].a->comm.kind == MG_ALL_TO_ALL;
     }
     if (resources < 2 || (s.sends ? p->device->collectives_wait || p->device->streams < 2
                                   : p->device->products_wait))
         return false;
     read_order(&s);
-    if (s.sends)
+    if (s.exchanges)
         read_behind(&s);
     s.queue = has_queue(p, g);
     if (s.queue && from > 0 && g->actions.data[from - 1].around < 0)
@@ -448,8 +452,10 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     State now;
     double seconds = (1 - WORTH) * makespan(&was);
     bool any = order(&s, FIRST_longest, &now, &seconds);
-    for (First f = FIRST_giving; s.sends && f <= FIRST_most; f++)
+    for (First f = FIRST_giving; s.sends && f <= FIRST_turns; f++)
         any |= order(&s, f, &now, &seconds);
+    seconds *= 1 - MOST_WORTH;
+    any |= s.exchanges && order(&s, FIRST_most, &now, &seconds);
     if (!any)
         return false;
     Action *in_order = NEW_ARRAY(tmp, Action, s.n);

@@ -191,7 +191,7 @@ static void adds(Case *c, ActionKind kind, double seconds, uint32_t from, uint32
 {
     Action act = {.kind = kind, .around = -1, .seconds = seconds, .noperands = 2};
     act.id = (uint32_t)c->g.actions.n;
-    act.comm.kind = MG_ALL_REDUCE;
+    act.comm.kind = MG_ALL_TO_ALL;
     act.operand = NEW_ARRAY(c->a, Operand, 2);
     act.operand[0] = (Operand){.at = {.buffer = to}, .type = {.dtype = DT_f32}, .write = true};
     act.operand[1] = (Operand){.at = {.buffer = from}, .type = {.dtype = DT_f32}, .read = true};
@@ -229,7 +229,7 @@ static void turns(void **state)
     arena_free(c.a);
 }
 
-/* Two messages of which one has the longer path behind it, and comes first in the program; but two
+/* Two exchanges of which one has the longer path behind it, and comes first in the program; but two
  * kernels need the other, which run beside it if it is sent first. What most has to come after is
  * sent first then. */
 static void most(void **state)
