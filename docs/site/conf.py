@@ -21,6 +21,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_search_scorer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorer.js")
 html_show_search_summary = False  # summaries are fetched, which file:// does not allow
 html_show_sphinx = False
 html_show_copyright = False

@@ -1,4 +1,4 @@
-"""Pages of reference/, written of the tables that mgc and programs are made with: nothing on them is by hand."""
+"""Pages of reference/, written of the tables that mgc and programs are made with, and the changelog: nothing on them is by hand."""
 
 import glob
 import json
@@ -163,6 +163,11 @@ def descriptions(root):
     return "\n".join(out) + "\n"
 
 
+def changelog(root):
+    with open(os.path.join(root, "CHANGELOG.md"), encoding="utf-8") as f:
+        return f.read()
+
+
 def write(root, tables_json, to):
     """All pages of reference/ into the folder `to`. tables_json: what `manual tables` wrote."""
     with open(tables_json, encoding="utf-8") as f:
@@ -177,7 +182,7 @@ def write(root, tables_json, to):
         "train": options("Options of a program", "What `./train`, or whatever `-o` called it, takes. A program of `--generate` has those of texts.",
                          tables["train"], {}, True),
         "commands": commands(tables), "errors": errors(tables), "environment": environment(tables), "functions": functions(root),
-        "abi": abi(root), "descriptions": descriptions(root)}
+        "abi": abi(root), "descriptions": descriptions(root), "changelog": changelog(root)}
     os.makedirs(to, exist_ok=True)
     for name, text in pages.items():
         with open(os.path.join(to, name + ".md"), "w", encoding="utf-8") as f:

@@ -49,7 +49,7 @@ class Site(unittest.TestCase):
     def test_every_page_is_there(self):
         have = {p[:-len(".html")] for p in self.html()}
         want = {p[len("docs/"):-len(".md")] for p in pages.names("docs/*.md")}
-        written = {"mgc", "train", "commands", "errors", "environment", "functions", "abi", "descriptions"}
+        written = {"mgc", "train", "commands", "errors", "environment", "functions", "abi", "descriptions", "changelog"}
         self.assertEqual(have, want | {"reference/" + n for n in written} | {"search", "genindex"})
 
     def test_nothing_is_loaded_from_elsewhere(self):

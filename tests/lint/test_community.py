@@ -110,6 +110,11 @@ class Community(unittest.TestCase):
             with self.subTest(line):
                 commands.check(line)
 
+    def test_site(self):
+        """The site's workflow builds what the page about it says."""
+        (build,) = re.findall(r"(?m)^ninja .*", text_of("docs/howto/site.md"))
+        self.assertIn(build, text_of(f"{WORKFLOWS}/site.yml"))
+
     def test_rooms(self):
         """Every room of scripts/lint is a row of the table where a change goes."""
         table = text_of("CONTRIBUTING.md").partition("## Where a change goes")[2].partition("\n## ")[0]
