@@ -9,6 +9,7 @@ block say how it is tested:
     <!-- run all but lines with: A, B -->  sh
     <!-- exit: N -->                    sh: it ends with N
     <!-- in: bash -->                   sh: by another shell than sh
+    <!-- output -->                    text: it is in what the sh block before it printed
     <!-- file: NAME -->                 mg: it is written to NAME, for commands of the page
     <!-- around: TEXT -->               mg part: TEXT is a program, with the block in the place of a line `...`, its Nth line in that of
                                         `(line N)`, each of its lines in turn in that of `(either line)`; ===== begins another program
@@ -24,7 +25,7 @@ import subprocess
 from mgctest import SOURCE
 
 KINDS = {"sh", "mg", "mg part", "text", "c", "json", "python"}
-SAYS = {"not run", "not checked", "setup", "run all but lines with", "exit", "in", "file", "around", "in the train block of", "beside"}
+SAYS = {"not run", "not checked", "setup", "run all but lines with", "exit", "in", "output", "file", "around", "in the train block of", "beside"}
 
 
 class Block:

@@ -65,7 +65,10 @@ class Commands(mgctest.Case):
             os.symlink(os.path.join(SOURCE, name), self.path(name))
         os.symlink(BUILD, self.path("build"))
         env = {**os.environ, "PATH": BUILD + ":" + os.environ["PATH"], "HOME": self.dir}
+        printed = ""
         for b in pages.blocks(page):
+            if "output" in b.says:
+                self.assertIn(b.text, printed, str(b))
             if "file" in b.says:
                 self.write(b.says["file"], b.text)
             if b.kind != "sh" or "not run" in b.says:
@@ -73,6 +76,7 @@ class Commands(mgctest.Case):
             text = b.says.get("setup", "") + "\n" + (not_long if FULL else short)(commands(b))
             shell, used = b.says.get("in", "sh"), work()
             r = run([shell, "-euc", text], cwd=self.dir, env=env)
+            printed = r.stdout + r.stderr
             if FULL:
                 print(f"{work() - used:6.1f} s of processors: {b}", file=sys.stderr)
             self.assertEqual(r.returncode, int(b.says.get("exit", "0")), f"{b}\n{text}\n{r.stdout[-3000:]}\n{r.stderr[-3000:]}")

@@ -19,7 +19,7 @@ class Finetune(mgctest.Case):
             "examples/", os.path.join(SOURCE, "examples") + "/")
         if not FULL:
             script = re.sub(r"--steps \d+", "--steps 4", script).replace("step-00000200", "step-00000004")
-        r = subprocess.run(["sh", "-c", script], cwd=self.dir, capture_output=True, text=True, timeout=500)
+        r = subprocess.run(["sh", "-c", script], cwd=self.dir, capture_output=True, text=True, timeout=3000 if FULL else 500)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("2560 tokens learnt", r.stdout)
         self.assertRegex(r.stdout, r"weights of \S*base_hf: 39 tensors")  # the base's, without those of the adapter

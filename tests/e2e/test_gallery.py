@@ -94,7 +94,7 @@ class Stories(mgctest.Case):
         before = tree()
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         r = subprocess.run([os.path.join(EXAMPLES, story, "run"), self.dir], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           timeout=1500, env={**os.environ, "MGC": MGC}, check=False)
+                           timeout=3000, env={**os.environ, "MGC": MGC}, check=False)
         used = [b - a for a, b in zip(used[:2], resource.getrusage(resource.RUSAGE_CHILDREN)[:2])]
         self.assertEqual(r.returncode, 0, r.stdout[-5000:])
         self.assertEqual(tree(), before)
