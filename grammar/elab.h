@@ -266,8 +266,9 @@ typedef struct Elab {
     int64_t work;
     /* messages */
     VEC(uint64_t) reported;
-    bool quiet;    /* the last error was a repetition */
-    int64_t texts; /* that are generated at once, on all ranks; 0: there are no caches */
+    bool quiet;     /* the last error was a repetition */
+    bool untrained; /* there is no train block, which was said */
+    int64_t texts;  /* that are generated at once, on all ranks; 0: there are no caches */
     int warnings;
 } Elab;
 

@@ -440,6 +440,8 @@ static Module *elaborate(const Trial *t, const PaddedList *pads)
     state_fits(e, &m->train);
     fp8_fits(e, &m->train);
     check_goals(e);
+    if (e->untrained && diag_errors(d) == errors + 1 && input)
+        elaborate_mode(e, model, MODE_TRAIN, m->batch.size); /* for the model's own errors */
     if (diag_errors(d) == errors && input && rollout_begins(e, model)) {
         m->name = model->name;
         if (pads)

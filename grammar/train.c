@@ -537,6 +537,7 @@ static const Node *first_block(Elab *e)
     if (!train) {
         fail(e, (Span){e->ast->file, 0, 0}, 313, "there is no train block");
         help(e, "train { optimizer adamw()  lr 3e-4 }");
+        e->untrained = true;
     }
     return train;
 }
