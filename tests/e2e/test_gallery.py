@@ -179,7 +179,7 @@ class Stories(mgctest.Case):
         self.assertEqual(len(one), len(four))
         self.assertGreater(len(one), 5)
         idle = dict(re.findall(r"^([\w-]+): 4 ranks.*\n.*bubble ([\d.]+)%", self.out, re.M))
-        self.assertRegex(self.read("schedule.txt").decode(), r"(?m)^rank 3 .* I7 .*W7 *$")
+        self.assertRegex(self.read("schedule.txt").decode(), r"(?m)^rank 3 .* I7 .*W7[ .]*$")
         return {"differs": max(abs(a - b) / a for a, b in zip(one, four)), "last_loss": four[-1],
                 **{name.replace("-", "_") + "_idle": float(percent) for name, percent in idle.items()}}
 
