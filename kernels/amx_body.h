@@ -114,7 +114,7 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
 static void amx_strip(const mgk_product *w, const Strip *s)
 {
     const int64_t all = w->d->k, terms = mg_amx_terms(w->d), high = MGK_AMX_PANEL;
-    const int64_t most = mg_amx_high(w->d), blocks = (s->m + most - 1) / most;
+    const int64_t most = MG_AMX_HIGH(w->d), blocks = (s->m + most - 1) / most;
     const int64_t rows = ((s->m + blocks - 1) / blocks + high - 1) / high * high;
     int64_t p = 0;
     mgk_amx_begin();

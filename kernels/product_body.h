@@ -507,8 +507,8 @@ static Space space_of(const mgk_product *w, void *scratch)
         s.high = MG_AMX_ROWS;
         s.step = MGK_AMX_PANEL;
         s.lanes = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
-        s.wide = MG_AMX_LD;
-        s.b = s.a + mg_amx_block(d, d->m, mg_amx_high(d));
+        s.wide = MG_FEW_LD(MG_BLOCK_N);
+        s.b = s.a + mg_amx_block(d, d->m, MG_AMX_HIGH(d));
         s.c = s.b + mg_amx_block(d, d->n, MG_BLOCK_N);
     }
     return s;

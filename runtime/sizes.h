@@ -56,10 +56,10 @@ static inline bool mg_gemm_rounds(const mg_gemm_desc *d)
 /* On the tiles of AMX (kernels/amx.h) a number becomes one to three bf16. Blocks of A have MG_AMX_M
  * rows (twice as many of bf16, where one block has all terms, so that sums are not added to), and
  * terms of MG_AMX_K bf16 in all; B is packed as wide as a strip, for MG_AMX_ROWS rows together. */
-#define MG_AMX_M    256
-#define MG_AMX_K    1536
-#define MG_AMX_ROWS 1024
-#define MG_AMX_LD   (MG_BLOCK_N + 16) /* of their sums: rows lie in different sets of a cache */
+#define MG_AMX_M       256
+#define MG_AMX_K       1536
+#define MG_AMX_ROWS    1024
+#define MG_AMX_HIGH(d) ((d)->dtype == MG_BF16 && (d)->k <= MG_AMX_K ? 2 * MG_AMX_M : MG_AMX_M)
 static inline int64_t mg_amx_parts(mg_dtype t)
 {
     return t == MG_BF16 ? 1 : t == MG_F16 ? 2 : 3;
@@ -67,10 +67,6 @@ static inline int64_t mg_amx_parts(mg_dtype t)
 static inline int64_t mg_amx_terms(const mg_gemm_desc *d)
 {
     return mg_even_terms(d->k, MG_AMX_K / mg_amx_parts(d->dtype), 32);
-}
-static inline int64_t mg_amx_high(const mg_gemm_desc *d)
-{
-    return d->dtype == MG_BF16 && d->k <= MG_AMX_K ? 2 * MG_AMX_M : MG_AMX_M;
 }
 /* Floats of a packed block of `lines` lines, but at most `limit`; whole tiles. */
 static inline int64_t mg_amx_block(const mg_gemm_desc *d, int64_t lines, int64_t limit)
@@ -113,11 +109,11 @@ static inline int64_t mg_product_scratch(const mg_gemm_desc *d, bool in_scratch)
     const int64_t vectors = packed + sums > few ? packed + sums : few;
     if (d->dtype == MG_F64)
         return vectors * 8;
-    const int64_t a = mg_amx_block(d, d->m, mg_amx_high(d)), b = mg_amx_block(d, d->n, MG_BLOCK_N);
+    const int64_t a = mg_amx_block(d, d->m, MG_AMX_HIGH(d)), b = mg_amx_block(d, d->n, MG_BLOCK_N);
     const int64_t turned = d->n == 1 ? mg_amx_block(d, d->m, MG_BLOCK_N) : 0;
     const int64_t rows = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
     const int64_t tiled = a + (b > turned ? b : turned);
-    const int64_t tile_sums = in_scratch ? (rows + 1) * MG_AMX_LD : 0;
+    const int64_t tile_sums = in_scratch ? (rows + 1) * MG_FEW_LD(MG_BLOCK_N) : 0;
     return (vectors > tiled + tile_sums ? vectors : tiled + tile_sums) * 4;
 }
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)

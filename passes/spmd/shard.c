@@ -265,9 +265,10 @@ static Value whole_along(Shard *s, Builder *b, Value x, Dim d)
     return bring(s, b, x, &t);
 }
 
-/* What a layer gives to the stack out[k] of i. A stage that has fewer layers than there is room for
- * leaves the rest as it was, which only a sum that the loop around carries on in place remembers.
- * So y is brought to where that sum lies before it is stacked, and not the stack behind the loop.
+/* Brings y, what a layer gives to the stack out[k] of i, where that may be added to. A stage that
+ * has fewer layers than there is room for leaves the rest as it was, which only a sum that the loop
+ * around carries on in place remembers. So y is brought to where that sum lies before it is
+ * stacked, and not the stack behind the loop.
  */
 static Value layer_of(Shard *s, Builder *b, const Ins *i, uint32_t k, Value y)
 {

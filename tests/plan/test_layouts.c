@@ -64,7 +64,7 @@ static void random_layouts(void **state)
     for (int w = 0; w < WAY_count; w++)
         print_message("%6d  %s\n", had[w], way_says[w]);
     assert_true(ran >= wanted - without && without <= wanted / 10);
-    /* What is beside a table is seldom drawn; test_beside.c has it. */
+    /* Collectives beside a table are seldom drawn; test_beside.c has them. */
     for (int w = 0; w < WAY_count && sample_full(); w++)
         if (had[w] < FEWEST && w != WAY_beside)
             fail_msg("%d layouts, and %d have: %s", ran, had[w], way_says[w]);
