@@ -105,8 +105,7 @@ static Bytes bytes_now(const Stretch *s, const Program *g, const Operand *o)
     return operand_bytes(s->p, g, &first, s->placed);
 }
 
-/* Do two places move alike with the loops around? A stretch is of one iteration of all of them. (In
- * a pair's the order of what touches the same tensor stays: P12 proves it by all its bytes.) */
+/* Do two places move alike with the loops around? A stretch is of one iteration of all of them. */
 static bool moves_with(const Place *x, const Place *y)
 {
     bool alike = x->nloops == y->nloops;
@@ -140,6 +139,10 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
     }
 }
 
+/* May two not change places? Within one iteration they may where they touch other bytes of a
+ * buffer; in a pair they keep the order in which they touch a tensor, for P12 proves that by all
+ * its bytes.
+ */
 static bool nodes_conflict(const Node *x, const Node *y)
 {
     if (x->a->joined != y->a->joined)
