@@ -56,7 +56,8 @@ typedef struct Planned {
     double seconds;
 } Planned;
 
-/* Packed as a plan that is run: the frontier's own plans are no tighter than they must be to fit. */
+/* Packed as a plan that is run: the frontier's own plans are no tighter than they must be to fit.
+ */
 static Plan *packed(const Model *t, const Device *d, const KeepPlan *kept, const char *fn, Arena *a)
 {
     Module *m = module_copy(t->m, fn, diag_silent(t->m->diag, a), a);
