@@ -21,7 +21,8 @@ block attend(x[hidden]) {
     q = rope(rmsnorm(x @ wq over hidden, nq, over head, eps = eps), along seq, over head, theta = theta)
     k = rope(rmsnorm(x @ wk over hidden, nk, over head, eps = eps), along seq, over head, theta = theta)
     v = x @ wv over hidden
-    return attention(q, k, v, along seq, over head, causal) @ wo over (kv_heads, group, head)
+    mixed = attention(q, k, v, along seq, over head, causal)
+    return mixed @ wo over (kv_heads, group, head)
 }
 
 block moe(whole[hidden]) {
