@@ -17,6 +17,9 @@ PREDICT = os.path.join(mgctest.SOURCE, "scripts", "predict")
 SAMPLE = ["gpt18b", "gpt1t", "gpt175b", "llama3_8b_a100", "llama3_70b_tp", "llama3_8b_128", "nano80b_128", "llama3_405b_16k",
           "qwen0.5b_4090", "qwen3b_5060ti", "llama8b_fsdp_fp8"]
 SPARSE = ["qwen30b_8", "gptoss120b_64", "gptoss120b_1280", "qwen30b_16_fp8", "qwen235b_fp8"]
+# Rows that were chosen before they were predicted.
+NEW = ["qwen0.5b_h100", "qwen1.5b_h100_fp8", "qwen7b_h100", "qwen3b_8xh100", "qwen1.5b_4x4090", "llama70b_fsdp"]
+NEW_SPARSE = ["qwen30b_8_deepep", "qwen30b_8_hybrid", "mixtral8x7b", "qwen235b_zoo_16k", "qwen235b_zoo_1f1b"]
 CARDS = [f"qwen{size}_{card}" for size in ("0.5b", "1.5b", "3b", "7b") for card in ("4090", "5060ti")]
 
 
@@ -44,6 +47,18 @@ class Predicted(mgctest.Case):
         self.assertEqual(int(last[1]), len(rows))
         self.assertLess(float(last[2]), 38 if mgctest.FULL else 30)
         r, _ = self.predict("--set", "h100.node_bandwidth=8e9", "qwen235b_fp8")
+        self.assertEqual(r.returncode, 1, r.stdout + r.stderr)
+
+    def test_new(self):
+        """Rows that nothing was tuned on have means and bounds of their own."""
+        dense, sparse = list(mgctest.some(NEW, 2)), list(mgctest.some(NEW_SPARSE, 1))
+        r, last = self.predict(*dense, *sparse)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertIsNone(last)
+        means = dict(re.findall(r"(\d+) rows that are new, (?:with experts|without): mean error ([\d.]+)%", r.stdout))
+        self.assertEqual(set(means), {str(len(dense)), str(len(sparse))})
+        self.assertLessEqual(float(means[str(len(dense))]), 8)
+        r, _ = self.predict("--set", "h100.product_share=0.5", "qwen7b_h100")
         self.assertEqual(r.returncode, 1, r.stdout + r.stderr)
 
     def test_cards_that_people_own(self):
