@@ -1,12 +1,18 @@
-/* arena.c - blocks of growing size, chained; see arena.h. */
+/* arena.c - blocks of growing size, chained; see arena.h.
+ *
+ * Large blocks are whole pages of the largest kind that there is, so that less of a plan's time
+ * goes into faults of pages, and those that no arena has any longer are kept for the next, as what
+ * is freed is often asked for again at once. */
 #include "base/arena.h"
 
 #include <errno.h>
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 typedef struct Block {
     struct Block *prev;
@@ -19,29 +25,104 @@ struct Arena {
     size_t next; /* size of the next block */
 };
 
-/* Of a block's memory, whole pages of so many bytes are asked for, where the system has those: less
- * of a plan's time goes into faults of pages. */
-static const size_t LARGE_PAGE = (size_t)2 << 20;
-
-static void ask_for_large_pages(unsigned char *data, size_t size)
-{
-    const size_t before = -(uintptr_t)data % LARGE_PAGE;
-    if (size >= before + LARGE_PAGE)
-        madvise(data + before, (size - before) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
-}
-
 static _Noreturn void out_of_memory(void)
 {
     fprintf(stderr, "%s: out of memory\n", program_invocation_short_name);
     exit(70);
 }
 
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* Bytes of blocks: of an arena's first, of large ones, and of the largest that is not asked for at
+ * once; and of a page. Each is twice as large as the one before it. */
+static const size_t FIRST = (size_t)64 << 10, LARGE = (size_t)2 << 20, LARGEST = (size_t)8 << 20;
+#define PAGE LARGE
+
+#ifdef __SANITIZE_ADDRESS__
+enum { SPARE = 0 }; /* what is read behind its end is not there */
+#else
+enum { SPARE = 16 };
+#endif
+
+/* Large blocks that no arena has. Their sizes are not in them: another process has them without
+ * what was in them (arena_fork). */
+static struct {
+    Block *block;
+    size_t size;
+} spare[SPARE + 1];
+static size_t spares;
+
+/* Bytes from a multiple of a page on; NULL: there are none. */
+static void *map_large(size_t size)
+{
+    unsigned char *p =
+        mmap(NULL, size + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    const size_t before = -(uintptr_t)p % PAGE;
+    if (before)
+        munmap(p, before);
+    munmap(p + before + size, PAGE - before);
+    madvise(p + before, size, MADV_HUGEPAGE);
+    return p + before;
+}
+
+static bool is_large(size_t size)
+{
+    return size >= LARGE && size <= LARGEST && size % LARGE == 0;
+}
+
+/* Of so many bytes, with whatever was in them. */
+static Block *block_new(size_t size, Block *prev)
+{
+    Block *b = NULL;
+    for (size_t k = spares; is_large(size) && k-- > 0 && !b;)
+        if (spare[k].size == size) {
+            b = spare[k].block;
+            spare[k] = spare[--spares];
+        }
+    if (!b)
+        b = is_large(size) ? map_large(size) : malloc(size);
+    if (!b)
+        out_of_memory();
+    *b = (Block){.prev = prev, .size = size - sizeof *b};
+    return b;
+}
+
+static void block_free(Block *b)
+{
+    const size_t size = b->size + sizeof *b;
+    if (!is_large(size))
+        free(b);
+    else if (spares < SPARE)
+        spare[spares++] = (__typeof__(*spare)){b, size};
+    else
+        munmap(b, size);
+}
+
+/* Says of what no arena has how fork() goes about it. */
+static void advise_spares(int how)
+{
+    for (size_t k = 0; k < spares; k++)
+        madvise(spare[k].block, spare[k].size, how);
+}
+
+pid_t arena_fork(void)
+{
+    advise_spares(MADV_WIPEONFORK);
+    const pid_t pid = fork();
+    advise_spares(MADV_KEEPONFORK);
+    return pid;
+}
+
+/* ---- arenas ---------------------------------------------------------------------------------- */
+
 Arena *arena_new(void)
 {
     Arena *a = calloc(1, sizeof *a);
     if (!a)
         out_of_memory();
-    a->next = 64 << 10;
+    a->next = FIRST;
     return a;
 }
 
@@ -51,7 +132,7 @@ void arena_free(Arena *a)
         return;
     for (Block *b = a->top, *prev; b; b = prev) {
         prev = b->prev;
-        free(b);
+        block_free(b);
     }
     free(a);
 }
@@ -64,14 +145,9 @@ static void *take(Arena *a, size_t size)
         out_of_memory();
     size = (size + align - 1) / align * align;
     if (!a->top || a->top->size - a->top->used < size) {
-        size_t want = size > a->next ? size : a->next;
-        Block *b = malloc(sizeof *b + want); /* of which little may be needed: zeroed as it is */
-        if (!b)
-            out_of_memory();
-        *b = (Block){.prev = a->top, .size = want};
-        ask_for_large_pages(b->data, want);
-        a->top = b;
-        if (a->next < (size_t)8 << 20)
+        const size_t least = sizeof(Block) + size;
+        a->top = block_new(least > a->next ? least : a->next, a->top);
+        if (a->next < LARGEST)
             a->next *= 2;
     }
     void *p = a->top->data + a->top->used;

@@ -9,11 +9,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 typedef struct Arena Arena;
 
 Arena *arena_new(void);
 void arena_free(Arena *a);
+
+/* fork(), by which the new process has a copy of all arenas, and none of the memory that arenas had
+ * once and that is kept for others: it would be copied, page by page, by who writes there first. */
+pid_t arena_fork(void);
 
 /* Zeroed bytes aligned for any type; size 0 gives a valid pointer. */
 void *arena_alloc(Arena *a, size_t size);

@@ -1,10 +1,15 @@
 /* parallel.c - processes that take the next number and give back bytes through pipes; see
- * parallel.h. A process that ends has the number that it was at in memory that all share. */
+ * parallel.h. A process that ends has the number that it was at in memory that all share.
+ *
+ * All maps that are inside each other share the processors of the outermost. The process that maps
+ * has one, and takes numbers like all others. Whoever has none left to take leaves its processor to
+ * the others: the next number that is begun, by any map, begins a process more. */
 #include "base/parallel.h"
 
 #include "base/memo.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -19,30 +24,58 @@
 #include <unistd.h>
 
 /* STOPPED: a next number behind all, to which each process may add. */
-enum { MOST = 16, STOPPED = INT_MAX / 2 };
+enum { MOST = 16, STOPPED = INT_MAX / 2, PIPE = 1 << 20 };
 
-static bool in_a_call;
+/* Processes of one map share it: the next number, and what each is at, plus 1. */
+typedef struct Shared {
+    atomic_int next, at[MOST];
+    atomic_int unused; /* processors; those of the outermost map count */
+} Shared;
 
-/* The outermost map's next number, which its processes take theirs from; how many maps are around
- * in this process; and whether the outermost begins no more calls. */
-static atomic_int *_Atomic outermost_next;
+/* The outermost map, of which each process has this; NULL: none is under way. */
+static Shared *_Atomic outermost;
+
+/* How many maps are around in this process; and whether the outermost begins no more calls. */
 static int depth;
 static atomic_bool cut;
 
 void parallel_stop(void)
 {
-    atomic_int *next = outermost_next;
+    Shared *s = outermost;
     cut = true;
-    if (next)
-        atomic_store(next, STOPPED);
+    if (s)
+        atomic_store(&s->next, STOPPED);
+}
+
+static int processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set))
+        return 1;
+    return CPU_COUNT(&set) < MOST ? CPU_COUNT(&set) : MOST;
 }
 
 int parallel_most(void)
 {
-    cpu_set_t set;
-    if (in_a_call || sched_getaffinity(0, sizeof set, &set))
-        return 1;
-    return CPU_COUNT(&set) < MOST ? CPU_COUNT(&set) : MOST;
+    const Shared *s = outermost;
+    const int unused = s ? atomic_load(&s->unused) : processors() - 1;
+    return 1 + (unused > 0 ? unused : 0);
+}
+
+/* False: all processors are used. */
+static bool take_processor(void)
+{
+    atomic_int *unused = &((Shared *)outermost)->unused;
+    int n = atomic_load(unused);
+    while (n > 0)
+        if (atomic_compare_exchange_weak(unused, &n, n - 1))
+            return true;
+    return false;
+}
+
+static void leave_processor(void)
+{
+    atomic_fetch_add(&((Shared *)outermost)->unused, 1);
 }
 
 /* A stream of bytes in memory, or NULL bytes: it could not be written. */
@@ -77,19 +110,34 @@ typedef struct Head {
     size_t n;
 } Head;
 
-/* Processes share it: the next number, and what each is at, plus 1. */
-typedef struct Shared {
-    atomic_int next, at[MOST];
-} Shared;
+/* Another process of a map. */
+typedef struct Member {
+    pid_t pid;
+    int from;  /* the end of its pipe that is read */
+    FILE *err; /* its standard error; NULL: the same as here */
+} Member;
+
+/* A map, and all that it has begun. */
+typedef struct Map {
+    int n;
+    ParallelCall *f;
+    void *ctx;
+    Arena *a;
+    Written *result;
+    const char **died; /* as parallel_apart has it; NULL: calls run here, too */
+    Shared *shared;
+    int members;
+    Member member[MOST];
+} Map;
 
 /* Never returns: the buffers of other streams are the parent's to write. */
-static _Noreturn void work(ParallelCall *f, void *ctx, int n, Shared *s, int number, int to)
+static _Noreturn void work(const Map *m, int number, int to)
 {
     FILE *out = fdopen(to, "wb");
-    in_a_call = true;
-    for (int k; out && (k = atomic_fetch_add(&s->next, 1)) < n;) {
-        atomic_store(&s->at[number], k + 1);
-        Written w = written_by(f, ctx, k);
+    depth++;
+    for (int k; out && (k = atomic_fetch_add(&m->shared->next, 1)) < m->n;) {
+        atomic_store(&m->shared->at[number], k + 1);
+        Written w = written_by(m->f, m->ctx, k);
         if (!w.bytes)
             break;
         fwrite(&(Head){k, w.n}, sizeof(Head), 1, out);
@@ -97,27 +145,53 @@ static _Noreturn void work(ParallelCall *f, void *ctx, int n, Shared *s, int num
         fflush(out); /* the next call may end this process */
         free(w.bytes);
     }
-    _exit(out && !fclose(out) ? 0 : 1);
+    if (!out || fclose(out))
+        _exit(1);
+    leave_processor();
+    _exit(0);
 }
 
-/* The end of a pipe that is read; -1: there is no process. err: its standard error, or NULL. */
-static int begin(ParallelCall *f, void *ctx, int n, Shared *s, int number, FILE *err, pid_t *pid)
+/* False: there is no process. */
+static bool begin(Map *m)
 {
+    Member *one = &m->member[m->members];
     int end[2];
     if (pipe(end))
-        return -1;
-    *pid = fork();
-    if (*pid == 0) {
+        return false;
+    *one = (Member){.from = end[0], .err = m->died ? tmpfile() : NULL};
+#ifdef __GLIBC__
+    malloc_trim(0); /* what is free the process would copy, page by page, before it writes there */
+#endif
+    fflush(NULL); /* what exit() would write a second time */
+    one->pid = arena_fork();
+    if (one->pid == 0) {
         close(end[0]);
-        if (err)
-            dup2(fileno(err), STDERR_FILENO);
-        work(f, ctx, n, s, number, end[1]);
+        if (one->err)
+            dup2(fileno(one->err), STDERR_FILENO);
+        work(m, m->members, end[1]);
     }
     close(end[1]);
-    if (*pid > 0)
-        return end[0];
+#ifdef F_SETPIPE_SZ
+    fcntl(end[0], F_SETPIPE_SZ, PIPE); /* results wait there while a call runs here */
+#endif
+    m->members += one->pid > 0;
+    if (one->pid > 0)
+        return true;
     close(end[0]);
-    return -1;
+    if (one->err)
+        fclose(one->err);
+    return false;
+}
+
+/* Begins processes for numbers that nobody has taken, but for as many as are taken here. */
+static void begin_unused(Map *m, int here)
+{
+    while (m->members < MOST && m->n - atomic_load(&m->shared->next) > here &&
+           m->members + here < m->n && take_processor())
+        if (!begin(m)) {
+            leave_processor();
+            return;
+        }
 }
 
 /* Reads the results of a process until it ends. A broken one leaves its result as it is. How it
@@ -159,53 +233,70 @@ static const char *how_it_ended(int status, FILE *err, Arena *a)
                : arena_printf(a, "%s%sexit code %d", line, end, WEXITSTATUS(status));
 }
 
-/* died: NULL, or as parallel_apart has it. */
-static void call_apart(int most, int n, ParallelCall *f, void *ctx, Arena *a, Written *result,
-                       const char **died)
+/* Takes numbers until there are none. */
+static void call_next(Map *m)
 {
-    int from[MOST];
-    pid_t pid[MOST];
-    FILE *err[MOST] = {NULL};
+    for (;;) {
+        begin_unused(m, 1);
+        const int k = atomic_fetch_add(&m->shared->next, 1);
+        if (k >= m->n)
+            return;
+        call_here(m->f, m->ctx, k, m->a, &m->result[k]);
+    }
+}
+
+/* What a process has given, and how it ended, if that was not by return. */
+static void hear(const Map *m, int number)
+{
+    const Member *one = &m->member[number];
+    const int status = finish(one->from, one->pid, m->n, m->a, m->result);
+    const int at = atomic_load(&m->shared->at[number]) - 1;
+    if (status)
+        leave_processor();
+    if (status && m->died && at >= 0 && at < m->n && !m->result[at].bytes)
+        m->died[at] = how_it_ended(status, one->err, m->a);
+    if (one->err)
+        fclose(one->err);
+}
+
+static void call_all(Map *m)
+{
     Shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED)
         return;
-    if (!depth && !in_a_call)
-        outermost_next = &s->next;
+    const bool first = !outermost;
+    m->shared = s;
+    s->unused = processors() - 1;
+    if (first)
+        outermost = s;
     memo_share();
-#ifdef __GLIBC__
-    malloc_trim(0); /* what is free each process would copy, page by page, before it writes there */
-#endif
-    fflush(NULL); /* what exit() would write a second time */
-    for (int p = 0; p < most; p++) {
-        err[p] = died ? tmpfile() : NULL;
-        from[p] = begin(f, ctx, n, s, p, err[p], &pid[p]);
-    }
-    for (int p = 0; p < most; p++) {
-        const int status = from[p] < 0 ? 0 : finish(from[p], pid[p], n, a, result);
-        const int at = atomic_load(&s->at[p]) - 1;
-        if (status && died && at >= 0 && at < n && !result[at].bytes)
-            died[at] = how_it_ended(status, err[p], a);
-        if (err[p])
-            fclose(err[p]);
-    }
-    if (!depth && !in_a_call) {
-        outermost_next = NULL;
+    if (!m->died)
+        call_next(m);
+    if (!m->died || !begin(m))
+        leave_processor(); /* while others are waited for */
+    if (m->died)
+        begin_unused(m, 0);
+    for (int k = 0; k < m->members; k++)
+        hear(m, k);
+    if (first) {
+        outermost = NULL;
         cut |= atomic_load(&s->next) >= STOPPED; /* by another process */
+    } else {
+        atomic_fetch_sub(&((Shared *)outermost)->unused, 1);
     }
     munmap(s, sizeof *s);
 }
 
 void parallel_map(int n, ParallelCall *f, void *ctx, Arena *a, Written *result)
 {
-    const int processors = parallel_most(), most = n < processors ? n : processors;
-    const bool outermost = !depth && !in_a_call;
-    if (outermost)
+    const bool first = !outermost && !depth;
+    if (first)
         cut = false;
     for (int k = 0; k < n; k++)
         result[k] = (Written){0};
-    if (most > 1)
-        call_apart(most, n, f, ctx, a, result, NULL);
-    for (int k = 0; k < n && !(outermost && cut); k++)
+    if (n > 1 && (outermost || processors() > 1))
+        call_all(&(Map){.n = n, .f = f, .ctx = ctx, .a = a, .result = result});
+    for (int k = 0; k < n && !(first && cut); k++)
         if (!result[k].bytes)
             call_here(f, ctx, k, a, &result[k]);
 }
@@ -226,11 +317,10 @@ static void call_rest(void *ctx, int k, FILE *out)
 /* One pass over the rest, until each process has ended. Whether any number got on. */
 static bool pass_over(Rest *r, Arena *a, Written *result, const char **died)
 {
-    const int processors = parallel_most(), most = r->n < processors ? r->n : processors;
     Written *w = NEW_ARRAY(a, Written, r->n);
     const char **end = NEW_ARRAY(a, const char *, r->n);
     bool any = false;
-    call_apart(most, r->n, call_rest, r, a, w, end);
+    call_all(&(Map){.n = r->n, .f = call_rest, .ctx = r, .a = a, .result = w, .died = end});
     for (int k = 0; k < r->n; k++) {
         result[r->number[k]] = w[k];
         died[r->number[k]] = end[k];
@@ -241,15 +331,15 @@ static bool pass_over(Rest *r, Arena *a, Written *result, const char **died)
 
 void parallel_apart(int n, ParallelCall *f, void *ctx, Arena *a, Written *result, const char **died)
 {
-    const bool outermost = !depth && !in_a_call;
+    const bool first = !outermost && !depth;
     Rest r = {.f = f, .ctx = ctx, .number = NEW_ARRAY(a, int, n)};
-    if (outermost)
+    if (first)
         cut = false;
     for (int k = 0; k < n; k++) {
         result[k] = (Written){0};
         died[k] = NULL;
     }
-    for (bool on = true; on && !(outermost && cut);) {
+    for (bool on = true; on && !(first && cut);) {
         r.n = 0;
         for (int k = 0; k < n; k++)
             if (!result[k].bytes && !died[k])

@@ -1,7 +1,11 @@
 /* parallel.h - a function of numbers, computed by several processes at once.
  *
  * The results are those of a loop over the numbers, whatever the number of processors: a call sees
- * memory as it was when parallel_map began, and what it changes there is seen by nobody. */
+ * memory as it was when parallel_map began, and nothing that counts may depend on what calls change
+ * there, for each may run in this process or in another.
+ *
+ * A call may map in turn. All share the processors of the outermost map: what one of them has no
+ * numbers for another uses. */
 #ifndef MGC_BASE_PARALLEL_H
 #define MGC_BASE_PARALLEL_H
 
@@ -18,12 +22,12 @@ typedef struct Written {
 /* Writes the result of number k to `out`. */
 typedef void ParallelCall(void *ctx, int k, FILE *out);
 
-/* How many processes run at once: the processors that this one may use, 16 at the most; 1 in a call
- * of parallel_map. */
+/* How many processes may run at once for a map that begins now: the processors that this one may
+ * use, 16 at the most; in a call those that nobody uses, and its own. */
 int parallel_most(void);
 
-/* Calls f(ctx, k, ..) for each k from 0 up to n, and leaves what it wrote in result[k], in a. One
- * call alone, or without a second processor, runs in this process. A process that ends otherwise
+/* Calls f(ctx, k, ..) for each k from 0 up to n, and leaves what it wrote in result[k], in a: in
+ * this process, and in as many others as there are processors for. A process that ends otherwise
  * than by return, or cannot be begun, has its number called here, where the user sees the error. */
 void parallel_map(int n, ParallelCall *f, void *ctx, Arena *a, Written *result);
 
