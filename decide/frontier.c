@@ -505,8 +505,10 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     }
     if ((bytes <= budget && !offloads) || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
-    if (ask->must_fit && persistent + outside > budget)
+    if (ask->must_fit && persistent + outside > budget) {
+        *fit = KEEP_hopeless;
         return NULL;
+    }
     Frontier *f = ask->prices ? taken_over(ask->prices, m, outside) : frontier_open(m, d);
     if (!f)
         return NULL;

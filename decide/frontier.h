@@ -90,7 +90,8 @@ typedef struct Frontier Frontier;
 typedef enum KeepFit {
     KEEP_fits,      /* ... or the passes have something to say, which is told later */
     KEEP_too_large, /* as far as these plans go */
-    KEEP_hopeless   /* what no choice changes is more than the device's memory */
+    KEEP_hopeless   /* what no choice changes, alone or with what is alive outside of repeats where
+                       that is asked for (KeepAsk.must_fit), is more than there is */
 } KeepFit;
 
 typedef struct KeepAsk {

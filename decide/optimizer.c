@@ -7,12 +7,14 @@
  * that memory, and on what else there is to transfer. */
 #include "decide/optimizer.h"
 
+#include "base/parallel.h"
 #include "decide/make.h"
 #include "passes/levels/levels.h"
 #include "plan/levels.h"
 #include "plan/place/place.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Bytes of a number that is stored in `t`, or where nothing is said as all is computed. */
 static double bytes_of(const Module *m, DType t)
@@ -50,19 +52,40 @@ OptimizerAt optimizer_guess(const Module *m, const Device *d)
                                                                  : OPTIMIZER_device;
 }
 
-/* Seconds of a step; INFINITY: it does not fit. */
-static double seconds_with(const Module *module, const Device *d, OptimizerAt at)
+static const OptimizerAt places[] = {OPTIMIZER_host, OPTIMIZER_device};
+enum { PLACES = sizeof places / sizeof *places };
+
+typedef struct Question {
+    const Module *m;
+    const Device *d;
+} Question;
+
+/* Seconds of a step with the kernels in a place; INFINITY: it does not fit. */
+static void tell_seconds(void *ctx, int place, FILE *out)
 {
+    const Question *q = ctx;
     Arena *tmp = arena_new();
-    Module *m = module_copy(module, NULL, diag_silent(module->diag, tmp), tmp);
-    m->layout.optimizer = at;
-    PlanJob job = plan_compared(m, d, tmp, "optimizer");
+    Module *m = module_copy(q->m, NULL, diag_silent(q->m->diag, tmp), tmp);
+    m->layout.optimizer = places[place];
+    PlanJob job = plan_compared(m, q->d, tmp, "optimizer");
     job.rough = true;
     double seconds = INFINITY;
-    if (plan_timed(&job) && plan_bytes(job.plan) <= plan_budget(m, d) && levels_fit(job.plan))
+    if (plan_timed(&job) && plan_bytes(job.plan) <= plan_budget(m, q->d) && levels_fit(job.plan))
         seconds = job.plan->train->seconds;
+    fwrite(&seconds, sizeof seconds, 1, out);
     arena_free(tmp);
-    return seconds;
+}
+
+/* The place with which a step takes less; the device, if both take the same. */
+static OptimizerAt faster(const Module *m, const Device *d, Arena *tmp)
+{
+    double seconds[PLACES] = {INFINITY, INFINITY};
+    Written w[PLACES];
+    parallel_map(PLACES, tell_seconds, &(Question){m, d}, tmp, w);
+    for (int k = 0; k < PLACES; k++)
+        if (w[k].n == sizeof *seconds)
+            memcpy(&seconds[k], w[k].bytes, sizeof *seconds);
+    return seconds[0] < seconds[1] ? places[0] : places[1];
 }
 
 void optimizer_choose(Module *m, const Device *d)
@@ -71,9 +94,8 @@ void optimizer_choose(Module *m, const Device *d)
     if (m->layout.optimizer == OPTIMIZER_auto) {
         m->layout.optimizer = OPTIMIZER_device;
         if (d->host_bandwidth > 0 && m->layout.offload[OFFLOAD_state] == LEVEL_host &&
-            module_fn(m, "train") && levels_update_on_host(m, tmp) &&
-            seconds_with(m, d, OPTIMIZER_host) < seconds_with(m, d, OPTIMIZER_device))
-            m->layout.optimizer = OPTIMIZER_host;
+            module_fn(m, "train") && levels_update_on_host(m, tmp))
+            m->layout.optimizer = faster(m, d, tmp);
     }
     arena_free(tmp);
 }

@@ -15,6 +15,9 @@
  * (PLAN_LATE). So a program that fits does so still. */
 #include "decide/overlap.h"
 
+#include <string.h>
+
+#include "base/parallel.h"
 #include "decide/make.h"
 #include "ir/collective.h"
 #include "plan/levels.h"
@@ -74,14 +77,24 @@ static Way way_of(const Tries *t, const Layout *as)
     return w;
 }
 
-static Plan *plan_of(const Tries *t, const Way *w)
+/* What a plan of a way says. */
+typedef struct Seen {
+    bool any; /* there is a plan */
+    double seconds;
+    int64_t bytes;
+    double
+        send_flops; /* FLOPs that are computed while a byte of gradients is added up over ranks */
+    bool small;     /* a collective has so few bytes that it has a stream of its own */
+    size_t waits;   /* gathers and fetches that are waited for, ... */
+    const Value *wait; /* ... of these */
+} Seen;
+
+static Plan *plan_of(const Tries *t, const Way *w, Arena *a)
 {
-    if (!w->fused)
-        return NULL;
-    Module *m = module_copy(w->fused, NULL, diag_silent(w->fused->diag, t->a), t->a);
+    Module *m = module_copy(w->fused, NULL, diag_silent(w->fused->diag, a), a);
     m->layout.overlap = w->as.overlap; /* which no pass reads, nor the other */
     m->layout.one_line = w->as.one_line;
-    PlanJob job = plan_compared(m, t->d, t->a, "fuse");
+    PlanJob job = plan_compared(m, t->d, a, "fuse");
     job.rough = true;
     plan_make(&job); /* what does not fit is timed as well */
     if (!job.plan)
@@ -103,25 +116,19 @@ static bool is_waited_for(const Module *m, const Action *a)
            a->exposed > WORTH * a->seconds;
 }
 
-static void note_gathers(const Module *m, const Program *g, Layout *as)
+typedef VEC(Value) Values;
+
+/* m: the module before the way's passes. */
+static void note_waits(const Module *m, const Plan *p, Values *wait, Arena *a)
 {
-    for (size_t i = 0; g && i < g->actions.n; i++)
-        if (is_waited_for(m, &g->actions.data[i]))
-            vec_push(m->arena, &as->ahead, g->actions.data[i].operand[1].value);
+    for (int k = 0; k < PLAN_PROGRAMS; k++) {
+        const Program *g = p->programs[k] != p->round ? p->programs[k] : NULL;
+        for (size_t i = 0; g && i < g->actions.n; i++)
+            if (is_waited_for(m, &g->actions.data[i]))
+                vec_push(a, wait, g->actions.data[i].operand[1].value);
+    }
 }
 
-/* Takes a way if its plan is faster than `least`, and fits. */
-static bool is_better(Tries *t, const Plan *p, const Way *w, double least)
-{
-    if (!p || plan_judged(p)->seconds >= least || plan_bytes(p) > plan_budget(t->m, t->d))
-        return false;
-    t->m->layout = w->as;
-    t->taken = *w;
-    t->best = plan_judged(p)->seconds;
-    return true;
-}
-
-/* FLOPs that are computed while a byte of gradients is added up over ranks. */
 static double send_flops(const Program *g)
 {
     double flops = 0, computes = 0, bytes = 0, sends = 0;
@@ -139,28 +146,6 @@ static double send_flops(const Program *g)
     return computes > 0 && bytes > 0 ? flops / computes * sends / bytes : 0;
 }
 
-int64_t message_least(const Device *d)
-{
-    /* Times what a message costs at least, its bytes have to take. */
-    const double WORTH_SENDING = 4;
-    return 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
-}
-
-/* The plan with what is waited for an iteration ahead, beside a way whose plan is p, if that is
- * taken; else p. */
-static const Plan *with_ahead(Tries *t, const Way *w, const Plan *p)
-{
-    Layout as = w->as;
-    for (int k = 0; k < PLAN_PROGRAMS; k++)
-        if (p->programs[k] != p->round)
-            note_gathers(t->m, p->programs[k], &as);
-    if (!as.ahead.n)
-        return p;
-    const Way ahead = way_of(t, &as);
-    const Plan *with = plan_of(t, &ahead);
-    return is_better(t, with, &ahead, t->best) ? with : p;
-}
-
 static bool has_small(const Plan *p)
 {
     for (int k = 0; k < PLAN_PROGRAMS; k++)
@@ -170,47 +155,134 @@ static bool has_small(const Plan *p)
     return false;
 }
 
+/* Ways that are planned at once. */
+typedef struct Ways {
+    const Tries *t;
+    const Way *way;
+} Ways;
+
+static void tell_seen(void *ctx, int k, FILE *out)
+{
+    const Ways *ways = ctx;
+    const Tries *t = ways->t;
+    Arena *tmp = arena_new();
+    const Plan *p = plan_of(t, &ways->way[k], tmp);
+    Seen s = {.any = p != NULL};
+    Values wait = {0};
+    if (p) {
+        const Program *judged = plan_judged(p);
+        note_waits(t->m, p, &wait, tmp);
+        s = (Seen){true,         judged->seconds, plan_bytes(p), send_flops(judged),
+                   has_small(p), wait.n,          NULL};
+    }
+    fwrite(&s, sizeof s, 1, out);
+    if (wait.n)
+        fwrite(wait.data, sizeof *wait.data, wait.n, out);
+    arena_free(tmp);
+}
+
+/* What plans of n ways say, of those that passes do not refuse. */
+static void look(const Tries *t, const Way *way, int n, Seen *seen)
+{
+    Written *w = NEW_ARRAY(t->a, Written, n + 1);
+    for (int k = 0; k < n; k++)
+        seen[k] = (Seen){0};
+    if (!way->fused) /* all are behind the same passes */
+        return;
+    parallel_map(n, tell_seen, &(Ways){t, way}, t->a, w);
+    for (int k = 0; k < n; k++) {
+        if (w[k].n < sizeof *seen)
+            continue;
+        memcpy(&seen[k], w[k].bytes, sizeof *seen);
+        seen[k].wait = arena_copy(t->a, w[k].bytes + sizeof *seen, w[k].n - sizeof *seen);
+    }
+}
+
+static Seen look_at(const Tries *t, const Way *w)
+{
+    Seen s;
+    look(t, w, 1, &s);
+    return s;
+}
+
+/* Takes a way if its plan is faster than `least`, and fits. */
+static bool is_better(Tries *t, const Seen *s, const Way *w, double least)
+{
+    if (!s->any || s->seconds >= least || s->bytes > plan_budget(t->m, t->d))
+        return false;
+    t->m->layout = w->as;
+    t->taken = *w;
+    t->best = s->seconds;
+    return true;
+}
+
+int64_t message_least(const Device *d)
+{
+    /* Times what a message costs at least, its bytes have to take. */
+    const double WORTH_SENDING = 4;
+    return 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
+}
+
+/* What is seen with what is waited for an iteration ahead, beside a way with which s is, if that is
+ * taken; else s. */
+static Seen with_ahead(Tries *t, const Way *w, const Seen *s)
+{
+    Layout as = w->as;
+    for (size_t k = 0; k < s->waits; k++)
+        vec_push(t->m->arena, &as.ahead, s->wait[k]);
+    if (!as.ahead.n)
+        return *s;
+    const Way ahead = way_of(t, &as);
+    const Seen with = look_at(t, &ahead);
+    return is_better(t, &with, &ahead, t->best) ? with : *s;
+}
+
 /* The best so far, with small collectives behind the others. */
 static void try_one_line(Tries *t)
 {
     Way w = t->taken;
     w.as.one_line = true;
-    is_better(t, plan_of(t, &w), &w, t->best);
+    const Seen s = look_at(t, &w);
+    is_better(t, &s, &w, t->best);
 }
 
 static void try_all(Tries *t)
 {
     /* Of a step has to be saved, for it may take as much memory as all gradients. */
     const double WORTH_MEMORY = 0.01;
-    Way w = way_of(t, &t->m->layout);
-    const Plan *p = plan_of(t, &w), *with;
-    t->taken = w;
-    if (!p)
+    Way way[2] = {way_of(t, &t->m->layout)};
+    Seen seen[2];
+    way[1] = way[0];
+    way[1].as.overlap = true;
+    look(t, way, 2, seen);
+    t->taken = way[0];
+    if (!seen[0].any)
         return;
-    t->best = plan_judged(p)->seconds;
-    w.as.overlap = true;
-    p = plan_of(t, &w);
-    is_better(t, p, &w, t->best);
-    if (p && mesh_ranks(t->m) > 1 && t->d->streams > 1) {
+    t->best = seen[0].seconds;
+    Way w = way[1];
+    Seen s = seen[1];
+    is_better(t, &s, &w, t->best);
+    if (s.any && mesh_ranks(t->m) > 1 && t->d->streams > 1) {
         Layout as = w.as;
         as.bucket = message_least(t->d);
         const Way bucketed = way_of(t, &as);
-        with = plan_of(t, &bucketed);
-        if (is_better(t, with, &bucketed, (1 - WORTH_MEMORY) * t->best)) {
-            p = with;
+        const Seen with = look_at(t, &bucketed);
+        if (is_better(t, &with, &bucketed, (1 - WORTH_MEMORY) * t->best)) {
+            s = with;
             w = bucketed;
         }
     }
-    if (!p)
+    if (!s.any)
         return;
-    p = with_ahead(t, &w, p);
+    s = with_ahead(t, &w, &s);
     Way sends = t->taken;
-    sends.as.send_flops = send_flops(plan_judged(p));
+    sends.as.send_flops = s.send_flops;
     if (sends.as.send_flops > 0) {
         sends.fused = fuse(t, sends.assembled, sends.as.send_flops);
-        is_better(t, plan_of(t, &sends), &sends, t->best);
+        const Seen with = look_at(t, &sends);
+        is_better(t, &with, &sends, t->best);
     }
-    if (has_small(p))
+    if (s.small)
         try_one_line(t);
 }
 
