@@ -41,25 +41,6 @@ struct Frontier {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* A plan up to a step. */
-static Plan *plan_upto(const char *step, const Module *module, const Device *d,
-                       const KeepPlan *kept, const char *fn, bool rough, Arena *a)
-{
-    Module *m = module_copy(module, fn, diag_silent(module->diag, a), a);
-    m->layout.plan = kept;
-    PlanJob job = plan_compared(m, d, a, "frontier");
-    job.rough = rough;
-    job.upto = step;
-    plan_make(&job); /* what does not fit has a plan as well */
-    return job.plan;
-}
-
-Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
-                    Arena *a)
-{
-    return plan_upto("place", m, d, kept, fn, true, a);
-}
-
 /* All iterations of one repeat take an option, in segments or not (an iteration that is left over
  * by itself); those of the others their last, the fastest. */
 static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segment, bool here)
@@ -94,11 +75,12 @@ static int64_t room_of(const Frontier *f, const Plan *p, const KeepPrice *price)
     return levels_share(f->m, f->d, l).memory - (p->level_bytes[l] - kept);
 }
 
-/* A way to treat a repeat, planned by itself. */
+/* A way to treat a repeat, planned by itself; or the whole program, by default. */
 typedef struct Asked {
     int loop, option;
     int64_t segment;
     bool here;
+    bool whole;
 } Asked;
 
 /* The plan says so. */
@@ -106,6 +88,7 @@ typedef struct Answer {
     bool ok;
     KeepPrice price;
     int64_t room;
+    KeepWhole whole;
 } Answer;
 
 /* All ways that are planned at once. */
@@ -119,6 +102,11 @@ static void answer(void *ctx, int k, FILE *out)
     const Question *q = ctx;
     Frontier *f = q->f;
     const Asked *as = &q->asked[k];
+    if (as->whole) {
+        const Answer r = {.whole = frontier_whole(f->m, f->d, NULL, NULL)};
+        fwrite(&r, sizeof r, 1, out);
+        return;
+    }
     const KeepPlan *kept = uniform(f, as->loop, as->option, as->segment, as->here);
     Answer r = {0};
     Arena *tmp = arena_new();
@@ -129,7 +117,8 @@ static void answer(void *ctx, int k, FILE *out)
     m->layout.overlap = f->offloads; /* transfers run beside the rest as far as there is room */
     /* Bytes are those of lifetimes; only what transfers wait for depends on the packing. No other
      * function than the step keeps anything. */
-    Plan *plan = plan_upto(f->offloads ? "place" : "order", m, f->d, kept, "train", false, tmp);
+    Plan *plan =
+        frontier_plan_upto(f->offloads ? "place" : "order", m, f->d, kept, "train", false, tmp);
     if (plan && f->offloads) {
         plan_streams(plan);
         plan_timeline(plan);
@@ -208,18 +197,23 @@ static void add_kind(Frontier *f, const Asked *as, const Answer *answer, double 
     f->room = answer->room;
 }
 
-static bool price_options(Frontier *f, int l, double *least)
+/* whole: also what the whole program needs by default, planned beside the options, and before them,
+ * as that takes longest; NULL: nobody asks. */
+static bool price_options(Frontier *f, int l, double *least, KeepWhole *whole)
 {
-    Asked asked[2 * KEEP_OPTIONS] = {0};
-    int n = 0;
+    const int first = whole != NULL;
+    Asked asked[2 * KEEP_OPTIONS + 1] = {{.whole = first}};
+    int n = first;
     for (int o = 0; o < f->options[l]; o++) {
-        asked[n++] = (Asked){l, o, 1, f->offloads};
+        asked[n++] = (Asked){l, o, 1, f->offloads, false};
         if (f->offloads && o < OFFLOADED)
-            asked[n++] = (Asked){l, o, 1, false};
+            asked[n++] = (Asked){l, o, 1, false, false};
     }
     const Answer *answers = ask(f, asked, n);
+    if (first)
+        *whole = answers[0].whole;
     bool ok = true;
-    for (int k = 0; k < n && ok; k++) {
+    for (int k = first; k < n && ok; k++) {
         ok = answers[k].ok;
         if (ok)
             add_kind(f, &asked[k], &answers[k], least);
@@ -262,7 +256,7 @@ static void price_segments(Frontier *f, int l)
     int options = may_segment(f, l) ? f->problem.kinds[l] : 0;
     int64_t iterations = f->problem.iterations[l];
     for (int o = 0; o < options; o++)
-        asked[o] = (Asked){l, f->kind[l][o].option, 2, f->kind[l][o].here};
+        asked[o] = (Asked){l, f->kind[l][o].option, 2, f->kind[l][o].here, false};
     const Answer *answers = ask(f, asked, options);
     for (int o = 0; o < options && answers[o].ok; o++) {
         const KeepKind plain = f->kind[l][o];
@@ -291,7 +285,8 @@ void frontier_close(Frontier *f)
     arena_free(f->a);
 }
 
-Frontier *frontier_open(const Module *m, const Device *d)
+/* whole: as price_options has it. */
+static Frontier *open_with(const Module *m, const Device *d, KeepWhole *whole)
 {
     Arena *a = arena_new();
     Frontier *f = NEW(a, Frontier);
@@ -308,7 +303,7 @@ Frontier *frontier_open(const Module *m, const Device *d)
     }
     for (int l = 0; l < f->loops && ok; l++) {
         double least = 0;
-        ok = price_options(f, l, &least);
+        ok = price_options(f, l, &least, l ? NULL : whole);
         drop_beaten(f, l);
         /* The others' fastest option is the last by estimate; what the plan says counts. */
         f->fastest = l == 0 || least < f->fastest ? least : f->fastest;
@@ -319,6 +314,11 @@ Frontier *frontier_open(const Module *m, const Device *d)
         return f;
     frontier_close(f);
     return NULL;
+}
+
+Frontier *frontier_open(const Module *m, const Device *d)
+{
+    return open_with(m, d, NULL);
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
@@ -422,37 +422,6 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
     return kept;
 }
 
-/* As frontier_bytes; the plan is left in `ask`, if that has room for it. */
-static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept,
-                          int64_t *persistent, int64_t *outside, KeepAsk *ask)
-{
-    const Ins *loops[KEEP_LOOPS];
-    Arena *tmp = ask->a ? ask->a : arena_new();
-    Plan *p = frontier_plan(m, d, kept, NULL, tmp);
-    KeepPrice price;
-    int64_t bytes = p ? plan_bytes(p) : -1;
-    if (p)
-        *persistent = plan_bytes(p) - p->arena_bytes + p->persistent_bytes;
-    if (p && outside && keep_price(p, keep_loops(m, loops, KEEP_LOOPS), tmp, &price))
-        *outside = price.outside;
-    ask->plan = ask->a ? p : NULL;
-    if (!ask->a)
-        arena_free(tmp);
-    return bytes;
-}
-
-int64_t frontier_bytes(const Module *m, const Device *d, const KeepPlan *kept, int64_t *persistent,
-                       int64_t *outside)
-{
-    KeepAsk nobody = {0};
-    return bytes_with(m, d, kept, persistent, outside, &nobody);
-}
-
-KeepFit frontier_fit(const Device *d, int64_t bytes, int64_t budget, int64_t persistent)
-{
-    return bytes <= budget ? KEEP_fits : persistent >= d->memory ? KEEP_hopeless : KEEP_too_large;
-}
-
 /* "layers 0..7 in segments of 4 keep q k; 8..11 keep gate up" */
 static const char *described(const Frontier *f, const KeepChoice *c)
 {
@@ -494,26 +463,33 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     KeepFit *fit = &ask->fit;
     if (m->layout.pipeline.axis)
         return frontier_alike(m, d, a, fit);
-    int64_t budget = plan_budget(m, d), persistent = 0, outside = 0;
-    int64_t bytes = bytes_with(m, d, NULL, &persistent, &outside, ask);
+    const int64_t budget = plan_budget(m, d);
     const bool offloads = m->layout.offload[OFFLOAD_kept] != LEVEL_device;
-    *fit = frontier_fit(d, bytes, budget, persistent);
-    if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda && !offloads) {
+    KeepWhole w = {0};
+    /* Prices are asked for whatever the default needs, if only something is to fit. */
+    Frontier *f = ask->must_fit && offloads ? open_with(m, d, &w) : NULL;
+    if (!w.planned)
+        w = frontier_whole(m, d, NULL, ask);
+    *fit = frontier_fit(d, w.bytes, budget, w.persistent);
+    if (w.bytes >= 0 && w.bytes <= budget && d->target == TARGET_cuda && !offloads) {
         const KeepPlan *more = frontier_more(m, d, a, &ask->settled);
         ask->plan = more ? NULL : ask->plan;
         return more;
     }
-    if ((bytes <= budget && !offloads) || persistent >= budget)
-        return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
-    if (ask->must_fit && persistent + outside > budget) {
+    const bool hopeless = ask->must_fit && w.persistent + w.outside > budget;
+    if (hopeless)
         *fit = KEEP_hopeless;
-        return NULL;
+    if ((w.bytes <= budget && !offloads) || w.persistent >= budget || hopeless) {
+        if (f)
+            frontier_close(f);
+        return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
     }
-    Frontier *f = ask->prices ? taken_over(ask->prices, m, outside) : frontier_open(m, d);
+    if (!f)
+        f = ask->prices ? taken_over(ask->prices, m, w.outside) : frontier_open(m, d);
     if (!f)
         return NULL;
     const KeepPlan *kept = NULL;
-    int64_t limit = budget - persistent;
+    int64_t limit = budget - w.persistent;
     for (int k = 0; k < TRIES; k++) {
         KeepChoice c;
         if (!choose(f, limit, &c)) {
@@ -526,14 +502,14 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
             break;
         }
         kept = frontier_kept(f, &c, a);
-        bytes = bytes_with(m, d, kept, &persistent, NULL, ask);
-        *fit = frontier_fit(d, bytes, budget, persistent);
-        if (bytes < 0 || bytes <= budget) {
+        w = frontier_whole(m, d, kept, ask);
+        *fit = frontier_fit(d, w.bytes, budget, w.persistent);
+        if (w.bytes <= budget) {
             ask->gain_of_room = gain_of_room(f, limit, &c);
             ask->gain_of_all = c.seconds;
             break;
         }
-        limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);
+        limit = (c.peak < limit ? c.peak : limit) - (w.bytes - budget);
     }
     if (ask->shares)
         ask->prices = f;
@@ -570,18 +546,17 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
     }
     Frontier *f = frontier_open(m, d);
     KeepChoice fastest, smallest, c;
-    int64_t persistent = 0;
     if (!f || !choose(f, INT64_MAX / 4, &fastest) || !choose_least(f, INT64_MAX / 4, &smallest)) {
         fputs("there is no repeat whose backward part reads what its forward part computes\n", out);
         if (f)
             frontier_close(f);
         return;
     }
-    frontier_bytes(m, d, NULL, &persistent, NULL);
+    const KeepWhole usual = frontier_whole(m, d, NULL, NULL);
     for (int l = 0; l < f->loops; l++)
         print_options(f, l, out);
     fprintf(out, "\nthe fastest for each memory: bytes beyond the %s that are always live\n",
-            text_bytes(f->a, (double)persistent));
+            text_bytes(f->a, (double)usual.persistent));
     fprintf(out, "  %14s %12s %7s  %s\n", "peak", "step", "slower", "what is kept");
     int64_t last = -1;
     for (int i = 0; i <= LINES; i++) {

@@ -4,6 +4,7 @@
  *   price.c     bytes and seconds of an option, read off a plan made with it
  *   choose.c    the fastest ranges of iterations that fit, from prices alone
  *   frontier.c  puts them together
+ *   frontier_plan.c plans with what is kept
  *   keep_more.c what to keep beside the default where that fits
  *   keep_bytes.c what was found, handed from one process to another */
 #ifndef MGC_FRONTIER_H
@@ -132,15 +133,29 @@ void frontier_print(const Module *m, const Device *d, FILE *out);
 Frontier *frontier_open(const Module *m, const Device *d);
 void frontier_close(Frontier *f);
 const KeepProblem *frontier_problem(const Frontier *f);
-/* A choice as what pass recompute reads, in a; and the plan of the module with it (fn: of that
- * function alone, NULL: of all), placed, in a. NULL: the passes refuse it. */
+/* A choice as what pass recompute reads, in a. */
 KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a);
+
+/* ---- frontier_plan.c ------------------------------------------------------------------------- */
+
+/* A plan of the whole program. */
+typedef struct KeepWhole {
+    bool planned;       /* else nothing of it is known */
+    int64_t bytes;      /* -1: the passes refuse it */
+    int64_t persistent; /* bytes that no choice changes */
+    int64_t outside;    /* of those of a step, that are alive before and after all loops */
+} KeepWhole;
+
+/* The plan of a module with what its repeats keep (fn: of that function alone, NULL: of all), up to
+ * a step, packed no tighter than fits if it is rough, in a. NULL: the passes refuse it. */
+Plan *frontier_plan_upto(const char *step, const Module *m, const Device *d, const KeepPlan *kept,
+                         const char *fn, bool rough, Arena *a);
+/* A rough one that is placed. */
 Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
                     Arena *a);
-/* Bytes that a plan for the whole program needs, or -1; persistent: those that no choice changes;
- * outside (may be NULL): of those of a step, that are alive before and after all loops. */
-int64_t frontier_bytes(const Module *m, const Device *d, const KeepPlan *kept, int64_t *persistent,
-                       int64_t *outside);
+/* What a rough plan needs, which is left in `ask`, if that has an arena for it; ask: NULL, where
+ * nobody wants it. */
+KeepWhole frontier_whole(const Module *m, const Device *d, const KeepPlan *kept, KeepAsk *ask);
 /* How well that many bytes fit into a budget. */
 KeepFit frontier_fit(const Device *d, int64_t bytes, int64_t budget, int64_t persistent);
 

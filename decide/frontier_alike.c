@@ -70,12 +70,11 @@ static KeepPlan *fastest(const Module *m, const Device *d, const Alike *s, int l
     enum { SLOWER = 3 };
     KeepPlan *best = alike_with(s, least, a);
     double seconds = seconds_with(m, d, best);
-    int64_t persistent;
     for (int less = least + 1, slower = 0; less < s->most && slower < SLOWER; less++) {
         KeepPlan *plan = alike_with(s, less, a);
         const double with = seconds_with(m, d, plan);
         slower++;
-        if (with >= seconds || frontier_bytes(m, d, plan, &persistent, NULL) > plan_budget(m, d))
+        if (with >= seconds || frontier_whole(m, d, plan, NULL).bytes > plan_budget(m, d))
             continue;
         best = plan;
         seconds = with;
@@ -86,20 +85,20 @@ static KeepPlan *fastest(const Module *m, const Device *d, const Alike *s, int l
 
 const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a, KeepFit *fit)
 {
-    int64_t budget = plan_budget(m, d), persistent = 0;
-    int64_t bytes = frontier_bytes(m, d, NULL, &persistent, NULL);
-    *fit = frontier_fit(d, bytes, budget, persistent);
-    if (bytes <= budget || persistent >= budget)
+    const int64_t budget = plan_budget(m, d);
+    KeepWhole w = frontier_whole(m, d, NULL, NULL);
+    *fit = frontier_fit(d, w.bytes, budget, w.persistent);
+    if (w.bytes <= budget || w.persistent >= budget)
         return NULL;
     const Alike *s = alike_of(m, d, a);
     KeepPlan *plan = NULL;
     for (int less = 1; less < s->most; less++) {
         plan = alike_with(s, less, a);
-        bytes = frontier_bytes(m, d, plan, &persistent, NULL);
-        *fit = frontier_fit(d, bytes, budget, persistent);
-        if (bytes < 0)
+        w = frontier_whole(m, d, plan, NULL);
+        *fit = frontier_fit(d, w.bytes, budget, w.persistent);
+        if (w.bytes < 0)
             break;
-        if (bytes <= budget)
+        if (w.bytes <= budget)
             return fastest(m, d, s, less, a);
     }
     return plan;
