@@ -6,6 +6,7 @@
 struct Names {
     Arena *arena;
     VEC(const char *) strings; /* strings.data[name - 1] */
+    VEC(uint64_t) hashes;      /* of these */
     uint32_t *slots;           /* a Name or 0 */
     size_t nslots;             /* a power of two, at least twice the names */
 };
@@ -27,21 +28,22 @@ Names *names_new(Arena *a)
     return t;
 }
 
-static uint32_t *slot_of(const Names *t, const char *s, size_t n)
+static uint32_t *slot_of(const Names *t, uint64_t h, const char *s, size_t n)
 {
-    for (size_t i = hash(s, n);; i++) {
+    for (size_t i = h;; i++) {
         uint32_t *slot = &t->slots[i & (t->nslots - 1)];
         if (!*slot)
             return slot;
         const char *have = t->strings.data[*slot - 1];
-        if (strlen(have) == n && memcmp(have, s, n) == 0)
+        if (t->hashes.data[*slot - 1] == h && strncmp(have, s, n) == 0 && !have[n])
             return slot;
     }
 }
 
 Name name_intern_n(Names *t, const char *s, size_t n)
 {
-    uint32_t *slot = slot_of(t, s, n);
+    const uint64_t h = hash(s, n);
+    uint32_t *slot = slot_of(t, h, s, n);
     if (*slot)
         return *slot;
     if ((t->strings.n + 1) * 2 > t->nslots) {
@@ -49,10 +51,11 @@ Name name_intern_n(Names *t, const char *s, size_t n)
         t->slots = NEW_ARRAY(t->arena, uint32_t, t->nslots);
         for (size_t i = 0; i < t->strings.n; i++) {
             const char *have = t->strings.data[i];
-            *slot_of(t, have, strlen(have)) = (uint32_t)i + 1;
+            *slot_of(t, t->hashes.data[i], have, strlen(have)) = (uint32_t)i + 1;
         }
-        slot = slot_of(t, s, n);
+        slot = slot_of(t, h, s, n);
     }
+    vec_push(t->arena, &t->hashes, h);
     vec_push(t->arena, &t->strings, arena_strndup(t->arena, s, n));
     return *slot = (uint32_t)t->strings.n;
 }
@@ -64,7 +67,8 @@ Name name_intern(Names *t, const char *s)
 
 Name name_find(const Names *t, const char *s)
 {
-    return *slot_of(t, s, strlen(s));
+    const size_t n = strlen(s);
+    return *slot_of(t, hash(s, n), s, n);
 }
 
 const char *name_str(const Names *t, Name n)

@@ -38,11 +38,11 @@ static bool same_FACTORS(Factors a, Factors b)
 {
     return a.n == b.n && !memcmp(a.by, b.by, (size_t)a.n * sizeof *a.by);
 }
-static bool same_TAPS(Taps a, Taps b)
+static bool same_TAPS(const Taps *a, const Taps *b)
 {
-    bool same = a.n == b.n;
-    for (int i = 0; same && i < a.n; i++) {
-        const Tap *x = &a.tap[i], *y = &b.tap[i];
+    bool same = a->n == b->n;
+    for (int i = 0; same && i < a->n; i++) {
+        const Tap *x = &a->tap[i], *y = &b->tap[i];
         same = same_DIM(x->dim, y->dim) && x->n == y->n && x->at == y->at && x->every == y->every;
         for (int k = 0; same && k < x->n; k++)
             same = same_DIM(x->over[k], y->over[k]) && x->by[k] == y->by[k];

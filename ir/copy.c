@@ -18,6 +18,8 @@ static Ins *copy_ins(Module *m, const Ins *i, Region *home)
     c->in = arena_copy(m->arena, i->in, i->nin * sizeof *c->in);
     c->out = arena_copy(m->arena, i->out, i->nout * sizeof *c->out);
     c->home = home;
+    if (i->attrs.taps)
+        c->attrs.taps = arena_copy(m->arena, i->attrs.taps, sizeof *i->attrs.taps);
     for (uint32_t k = 0; k < i->nout; k++) {
         m->values.data[c->out[k]].def = c;
         m->values.data[c->out[k]].home = home;

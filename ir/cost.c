@@ -126,8 +126,8 @@ static void cost_conv(const Module *m, const Ins *i, Cost *c)
     c->flops = 2 * elements(m, i->out[0]);
     for (int k = 0; k < i->attrs.over.n; k++)
         c->flops *= (double)i->attrs.over.dim[k].size;
-    for (int k = 0; k < i->attrs.taps.n; k++)
-        c->flops /= (double)i->attrs.taps.tap[k].every;
+    for (int k = 0; k < i->attrs.taps->n; k++)
+        c->flops /= (double)i->attrs.taps->tap[k].every;
 }
 
 static void cost_sum(const Module *m, const Ins *i, Cost *c)

@@ -50,7 +50,7 @@ void interp_dot(Interp *in, const Ins *i)
 /* Element by element, as the taps say. */
 void interp_conv(Interp *in, const Ins *i)
 {
-    const Taps *taps = &i->attrs.taps;
+    const Taps *taps = i->attrs.taps;
     double *y = interp_out(in, i, 0);
     const double *x = interp_in(in, i, 0), *b = interp_in(in, i, 1);
     const double *c = i->nin > 2 ? interp_in(in, i, 2) : NULL;

@@ -75,7 +75,7 @@ typedef struct Attrs {
 #define TYPE_OF_COUNT    int64_t
 #define TYPE_OF_OTHER    Dim
 #define TYPE_OF_FACTORS  Factors
-#define TYPE_OF_TAPS     Taps
+#define TYPE_OF_TAPS     const Taps * /* of a module, or of whoever has the attributes */
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
 } Attrs;

@@ -276,9 +276,11 @@ static const char *type_dot_scaled(Rule *r)
 /* The product of the first operand as its taps show it. */
 static const char *type_conv(Rule *r)
 {
-    const Taps *taps = &r->attrs->taps;
+    const Taps *taps = r->attrs->taps;
     Type seen[MAX_TAPS + 1] = {*r->in[0]};
     Rule product = *r;
+    if (!taps)
+        WRONG(r, "it has no taps");
     for (int i = 0; i < taps->n; i++) {
         const Tap *t = &taps->tap[i];
         Attrs a = {.dim = t->dim, .over = {.n = t->n}, .factors = {.n = t->n}};

@@ -183,8 +183,10 @@ static Tap read_tap(Reader *r)
     }
 }
 
-static void read_attr_TAPS(Reader *r, Taps *t)
+static void read_attr_TAPS(Reader *r, const Taps **taps)
 {
+    Taps *t = NEW(r->a, Taps);
+    *taps = t;
     text_want_mark(r, '[');
     do {
         if (t->n == MAX_TAPS)

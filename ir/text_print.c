@@ -211,7 +211,11 @@ static void print_attr_FACTORS(const Module *m, const Factors *f, FILE *out)
     fputc(']', out);
 }
 
-#define print_attr_TAPS text_print_taps
+static void print_attr_TAPS(const Module *m, const Taps *const *t, FILE *out)
+{
+    text_print_taps(m, *t, out);
+}
+
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
 {
     uint64_t have = op_info[i->op].attrs;

@@ -25,7 +25,7 @@ static const char *const kinds[PIPE_KINDS] = {
 
 const char *pipe_kind(PipeKind k)
 {
-    return k == PIPE_UNSHARD ? "UNSHARD" : k == PIPE_REDUCE ? "REDUCE_GRAD" : kinds[k];
+    return k < PIPE_KINDS ? kinds[k] : k == PIPE_UNSHARD ? "UNSHARD" : "REDUCE_GRAD";
 }
 
 PipeName pipe_name(PipeAction a)

@@ -69,6 +69,16 @@ Cluster *cluster_with(const Fuse *f, const Cluster *a, int at, bool extra)
     return cluster_union(f, a, &one);
 }
 
+/* Leaves out those that are gone. */
+static void forget_gone(Holders *h)
+{
+    size_t left = 0;
+    for (size_t k = 0; k < h->n; k++)
+        if (!h->data[k]->gone)
+            h->data[left++] = h->data[k];
+    h->n = left;
+}
+
 void cluster_replace(Fuse *f, Cluster *c, Cluster *a, Cluster *b)
 {
     if (a)
@@ -76,6 +86,7 @@ void cluster_replace(Fuse *f, Cluster *c, Cluster *a, Cluster *b)
     if (b)
         b->gone = true;
     for (int i = 0; i < c->n; i++) {
+        forget_gone(&f->holders[c->member[i]]);
         vec_push(f->tmp, &f->holders[c->member[i]], c);
         if (!c->extra[i])
             f->owner[c->member[i]] = c;

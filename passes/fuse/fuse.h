@@ -42,6 +42,7 @@ typedef struct Cluster {
     bool *extra; /* owned by another cluster: computed again here */
     bool gone;   /* merged into another, or of no use */
     int mark;    /* of the last walk that came by */
+    int number;  /* among those that are remembered */
     Shape shape;
 } Cluster;
 
@@ -64,7 +65,7 @@ typedef struct Fuse {
     int *at;                 /* per value: position of its definition in r, or -1 */
     Users *users;            /* per position, over all its results */
     Cluster **owner;         /* per position: the cluster that owns it; NULL: stands alone */
-    Holders *holders;        /* per position: every cluster that computes it, gone ones included */
+    Holders *holders;        /* per position: every cluster that computes it, some gone ones included */
     int *mark;               /* per position that stands alone: of the last walk that came by */
     int walk;                /* number of the last walk */
     int *look;               /* per position: of the last look at a set that has it; [n]: looks */

@@ -101,23 +101,21 @@ enum { ALONE = -1, OF_NO_USE = -2 };
 void fuse_remember(const Fuse *f, MemoKey key)
 {
     VEC(int) numbers = {0};
-    int *number = NEW_ARRAY(f->tmp, int, f->clusters.n + 1), clusters = 0;
+    int clusters = 0;
     vec_push(f->tmp, &numbers, 0);
     for (size_t i = 0; i < f->clusters.n; i++) {
-        const Cluster *c = f->clusters.data[i];
+        Cluster *c = f->clusters.data[i];
         if (c->gone)
             continue;
-        number[i] = clusters++;
+        c->number = clusters++;
         vec_push(f->tmp, &numbers, c->n);
         for (int k = 0; k < c->n; k++)
             vec_push(f->tmp, &numbers, 2 * c->member[k] + c->extra[k]);
     }
     numbers.data[0] = clusters;
     for (int at = 0; at < f->n; at++) {
-        int owner = f->owner[at] ? OF_NO_USE : ALONE;
-        for (size_t i = 0; owner == OF_NO_USE && !f->owner[at]->gone && i < f->clusters.n; i++)
-            owner = f->clusters.data[i] == f->owner[at] ? number[i] : owner;
-        vec_push(f->tmp, &numbers, owner);
+        const Cluster *c = f->owner[at];
+        vec_push(f->tmp, &numbers, !c ? ALONE : c->gone ? OF_NO_USE : c->number);
     }
     memo_keep(key, numbers.data, numbers.n * sizeof *numbers.data);
 }

@@ -9,17 +9,17 @@ enum { BATCH, ROWS, COLUMNS, TERMS, GROUPS };
 
 static bool is_tapped(const Attrs *a, Name d)
 {
-    for (int i = 0; i < a->taps.n; i++)
-        if (a->taps.tap[i].dim.name == d)
+    for (int i = 0; i < a->taps->n; i++)
+        if (a->taps->tap[i].dim.name == d)
             return true;
     return false;
 }
 
 static bool counts(const Attrs *a, Name d)
 {
-    for (int i = 0; i < a->taps.n; i++)
-        for (int k = 0; k < a->taps.tap[i].n; k++)
-            if (a->taps.tap[i].over[k].name == d)
+    for (int i = 0; i < a->taps->n; i++)
+        for (int k = 0; k < a->taps->tap[i].n; k++)
+            if (a->taps->tap[i].over[k].name == d)
                 return true;
     return false;
 }
@@ -92,8 +92,8 @@ static bool contiguous(const Strided *y, const Dim *dim, int n)
 
 static void axes_of(const Attrs *a, const Strided *x, const Dim *dim, int n, mg_conv_desc *d)
 {
-    for (int i = 0; i < a->taps.n; i++) {
-        const Tap *t = &a->taps.tap[i];
+    for (int i = 0; i < a->taps->n; i++) {
+        const Tap *t = &a->taps->tap[i];
         mg_conv_axis *axis = &d->axis[d->axes++];
         *axis = (mg_conv_axis){.size = t->dim.size, .at = t->at, .every = t->every};
         axis->stride = stride_of(x->type, x->stride, t->dim.name);
@@ -126,7 +126,7 @@ bool conv_match(const Attrs *a, const Strided *x, const Strided *w, const Stride
             of[g] = 1;
         }
     }
-    if (n > MG_CONV_DIMS || a->taps.n > MG_CONV_AXES)
+    if (n > MG_CONV_DIMS || a->taps->n > MG_CONV_AXES)
         return false;
     d->batch = of[BATCH];
     d->rows = of[ROWS];

@@ -119,7 +119,8 @@ static bool has_taps(const Taps *t)
 typedef struct Made {
     Value x, w, c; /* c: 0, or what is added to */
     DType rounded; /* x is cast to it first, if it has another type */
-    Attrs attrs;   /* over: of all dims that are summed, in any order */
+    Taps taps;
+    Attrs attrs; /* over: of all dims that are summed, in any order; without taps */
     bool exact;
 } Made;
 
@@ -136,13 +137,20 @@ static bool other_dim_called_so(const Type *x, const Type *w, const Taps *t)
     return false;
 }
 
+static Attrs with_taps(const Made *c, const Taps *taps)
+{
+    Attrs a = c->attrs;
+    a.taps = taps;
+    return a;
+}
+
 /* Sets the order of the sums; false: no such call is there. */
 static bool fits(Pass *p, Made *c, const Type *result)
 {
     Type shown, x = *type_at(p, c->x);
     DimList over = {0};
-    if (!has_taps(&c->attrs.taps) || !shown_type(p, c->x, &c->attrs.taps, &shown) ||
-        other_dim_called_so(&x, type_at(p, c->w), &c->attrs.taps))
+    if (!has_taps(&c->taps) || !shown_type(p, c->x, &c->taps, &shown) ||
+        other_dim_called_so(&x, type_at(p, c->w), &c->taps))
         return false;
     for (int i = 0; i < shown.rank; i++)
         if (dims_have(&c->attrs.over, shown.dims[i].name))
@@ -150,23 +158,24 @@ static bool fits(Pass *p, Made *c, const Type *result)
     if (over.n != c->attrs.over.n)
         return false;
     c->attrs.over = over;
+    const Attrs attrs = with_taps(c, &c->taps);
     x.dtype = c->rounded;
     const Type *w = type_at(p, c->w);
-    const Type y = conv_result(&c->attrs, &x, w, result);
+    const Type y = conv_result(&attrs, &x, w, result);
     Strided s[3] = {{.type = &x}, {.type = w}, {.type = &y}};
     mg_conv_desc d;
     for (int k = 0; k < 3; k++)
         strides_dense(s[k].type, s[k].stride);
     return y.rank == result->rank && w->dtype == x.dtype &&
-           conv_match(&c->attrs, &s[0], &s[1], &s[2], &d);
+           conv_match(&attrs, &s[0], &s[1], &s[2], &d);
 }
 
 /* Appends it in the place of an instruction, of which it has the result. */
 static void append(Pass *p, const Made *c, const Ins *of)
 {
     const Value in[3] = {build_cast(&p->b, c->x, c->rounded), c->w, c->c};
-    Ins *i =
-        build_typed(&p->b, OP_conv, &c->attrs, c->c ? 3 : 2, in, 1, type_at(p, of->out[0]), NULL);
+    const Attrs a = with_taps(c, arena_copy(p->m->arena, &c->taps, sizeof c->taps));
+    Ins *i = build_typed(&p->b, OP_conv, &a, c->c ? 3 : 2, in, 1, type_at(p, of->out[0]), NULL);
     i->exact = c->exact;
     p->m->values.data[i->out[0]].name = p->m->values.data[of->out[0]].name;
     map_set(p->m, &p->map, of->out[0], i->out[0]);
@@ -192,7 +201,7 @@ static bool take_dot(Pass *p, const Ins *dot)
         Made c = {.w = dot->in[1 - k], .c = dot->nin == 3 ? dot->in[2] : 0, .exact = dot->exact};
         c.attrs.over = dot->attrs.over;
         c.rounded = type_at(p, dot->in[k])->dtype;
-        c.x = behind_taps(p, dot->in[k], &c.attrs.taps);
+        c.x = behind_taps(p, dot->in[k], &c.taps);
         if (!fits(p, &c, type_at(p, dot->out[0])))
             continue;
         append(p, &c, dot);
@@ -215,9 +224,9 @@ static bool take_step(Pass *p, Made *c, const Ins *i)
     if (i->op == OP_reindex) {
         const Name d = i->attrs.dim.name;
         return type_find(type_at(p, c->x), d) >= 0 && type_find(w, d) < 0 &&
-               !dims_have(&c->attrs.over, d) && take_tap(&c->attrs.taps, i, false);
+               !dims_have(&c->attrs.over, d) && take_tap(&c->taps, i, false);
     }
-    if (i->attrs.whole || !shown_type(p, c->x, &c->attrs.taps, &shown))
+    if (i->attrs.whole || !shown_type(p, c->x, &c->taps, &shown))
         return false;
     for (int k = 0; k < i->attrs.over.n; k++) {
         const Dim d = i->attrs.over.dim[k];

@@ -25,8 +25,8 @@ static Step step_of(const Action *a, const Attrs *at, Dim d)
     const Operand *x = &a->operand[0], *w = &a->operand[1], *y = &a->operand[2];
     bool read = false, counts = false;
     Step s = {.size = d.size, .w = stride_of(w, d.name), .y = stride_of(y, d.name)};
-    for (int k = 0; k < at->taps.n; k++) {
-        const Tap *t = &at->taps.tap[k];
+    for (int k = 0; k < at->taps->n; k++) {
+        const Tap *t = &at->taps->tap[k];
         read |= t->dim.name == d.name;
         for (int n = 0; n < t->n; n++)
             if (t->over[n].name == d.name) {
@@ -62,10 +62,10 @@ static bool find_step(const mg_conv_desc *d, const Step *s, bool *used)
 static const char *axes_wrong(const Action *a, const Attrs *at)
 {
     const mg_conv_desc *d = &a->conv;
-    if (d->axes != at->taps.n)
+    if (d->axes != at->taps->n)
         return "the axes";
     for (int k = 0; k < d->axes; k++) {
-        const Tap *t = &at->taps.tap[k];
+        const Tap *t = &at->taps->tap[k];
         if (d->axis[k].size != t->dim.size || d->axis[k].at != t->at ||
             d->axis[k].every != t->every ||
             d->axis[k].stride != stride_of(&a->operand[0], t->dim.name))

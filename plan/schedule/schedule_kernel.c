@@ -82,11 +82,11 @@ static void shape_FACTORS(Shape *h, Factors f)
     for (int k = 0; k < f.n; k++)
         shape_number(h, (uint64_t)f.by[k]);
 }
-static void shape_TAPS(Shape *h, Taps t)
+static void shape_TAPS(Shape *h, const Taps *t)
 {
-    shape_number(h, (uint64_t)t.n);
-    for (int k = 0; k < t.n; k++)
-        shape_dim(h, t.tap[k].dim);
+    shape_number(h, (uint64_t)t->n);
+    for (int k = 0; k < t->n; k++)
+        shape_dim(h, t->tap[k].dim);
 }
 static void shape_INT(Shape *h, int64_t n)
 {
