@@ -15,6 +15,7 @@
 #include <malloc.h>
 #endif
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -118,14 +119,15 @@ typedef struct Member {
 } Member;
 
 /* A map, and all that it has begun. */
-typedef struct Map {
+typedef struct ParallelMap {
     int n;
     ParallelCall *f;
     void *ctx;
     Arena *a;
     Written *result;
     const char **died; /* as parallel_apart has it; NULL: calls run here, too */
-    Shared *shared;
+    Shared *shared;    /* NULL: nothing is begun elsewhere */
+    bool first;        /* the outermost */
     int members;
     Member member[MOST];
 } Map;
@@ -259,17 +261,33 @@ static void hear(const Map *m, int number)
         fclose(one->err);
 }
 
-static void call_all(Map *m)
+/* False: there is no memory to share. */
+static bool start(Map *m)
 {
     Shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED)
-        return;
-    const bool first = !outermost;
+        return false;
     m->shared = s;
+    m->first = !outermost;
     s->unused = processors() - 1;
-    if (first)
+    if (m->first)
         outermost = s;
     memo_share();
+    return true;
+}
+
+/* Of a map that all have left. */
+static void end(Map *m)
+{
+    if (m->first)
+        outermost = NULL;
+    munmap(m->shared, sizeof *m->shared);
+    m->shared = NULL;
+}
+
+/* Takes what is left to take, and waits for what others have taken. */
+static void call_all(Map *m)
+{
     if (!m->died)
         call_next(m);
     if (!m->died || !begin(m))
@@ -278,27 +296,61 @@ static void call_all(Map *m)
         begin_unused(m, 0);
     for (int k = 0; k < m->members; k++)
         hear(m, k);
-    if (first) {
-        outermost = NULL;
-        cut |= atomic_load(&s->next) >= STOPPED; /* by another process */
-    } else {
-        atomic_fetch_sub(&((Shared *)outermost)->unused, 1);
+    atomic_fetch_sub(&((Shared *)outermost)->unused, 1);
+    if (m->first)
+        cut |= atomic_load(&m->shared->next) >= STOPPED; /* by another process */
+    end(m);
+}
+
+/* here: calls that are left to this process, at least. */
+static Map *begin_map(int n, ParallelCall *f, void *ctx, int here, Arena *a)
+{
+    Map *m = NEW(a, Map);
+    *m = (Map){.n = n, .f = f, .ctx = ctx, .a = a, .result = NEW_ARRAY(a, Written, n + 1)};
+    if (!outermost && !depth)
+        cut = false;
+    if (n > 1 && (outermost || processors() > 1) && start(m))
+        begin_unused(m, here);
+    return m;
+}
+
+ParallelMap *parallel_begin(int n, ParallelCall *f, void *ctx, Arena *a)
+{
+    return begin_map(n, f, ctx, 0, a);
+}
+
+const Written *parallel_finish(ParallelMap *m)
+{
+    const bool first = m->shared ? m->first : !outermost && !depth;
+    if (m->shared)
+        call_all(m);
+    for (int k = 0; k < m->n && !(first && cut); k++)
+        if (!m->result[k].bytes)
+            call_here(m->f, m->ctx, k, m->a, &m->result[k]);
+    return m->result;
+}
+
+void parallel_drop(ParallelMap *m)
+{
+    for (int k = 0; k < m->members; k++) {
+        const Member *one = &m->member[k];
+        int status;
+        kill(one->pid, SIGKILL);
+        while (waitpid(one->pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        close(one->from);
+        if (!WIFEXITED(status) || WEXITSTATUS(status))
+            leave_processor();
     }
-    munmap(s, sizeof *s);
+    if (m->shared)
+        end(m);
 }
 
 void parallel_map(int n, ParallelCall *f, void *ctx, Arena *a, Written *result)
 {
-    const bool first = !outermost && !depth;
-    if (first)
-        cut = false;
-    for (int k = 0; k < n; k++)
-        result[k] = (Written){0};
-    if (n > 1 && (outermost || processors() > 1))
-        call_all(&(Map){.n = n, .f = f, .ctx = ctx, .a = a, .result = result});
-    for (int k = 0; k < n && !(first && cut); k++)
-        if (!result[k].bytes)
-            call_here(f, ctx, k, a, &result[k]);
+    const Written *w = parallel_finish(begin_map(n, f, ctx, 1, a));
+    if (n > 0)
+        memcpy(result, w, (size_t)n * sizeof *w);
 }
 
 /* Those of some numbers that have neither a result nor an end. */
@@ -320,7 +372,9 @@ static bool pass_over(Rest *r, Arena *a, Written *result, const char **died)
     Written *w = NEW_ARRAY(a, Written, r->n);
     const char **end = NEW_ARRAY(a, const char *, r->n);
     bool any = false;
-    call_all(&(Map){.n = r->n, .f = call_rest, .ctx = r, .a = a, .result = w, .died = end});
+    Map m = {.n = r->n, .f = call_rest, .ctx = r, .a = a, .result = w, .died = end};
+    if (start(&m))
+        call_all(&m);
     for (int k = 0; k < r->n; k++) {
         result[r->number[k]] = w[k];
         died[r->number[k]] = end[k];

@@ -31,10 +31,20 @@ int parallel_most(void);
  * than by return, or cannot be begun, has its number called here, where the user sees the error. */
 void parallel_map(int n, ParallelCall *f, void *ctx, Arena *a, Written *result);
 
-/* The same, for calls that may end their process: none runs in this one, and each process that ends
- * otherwise than by return has died[k] say how, in a: the first line that it wrote on standard
- * error, and its signal or exit code. NULL: number k has a result, or was not begun (parallel_stop,
- * or no process could be). What others write on standard error is dropped. */
+/* The same in two steps. The first begins as many other processes as there are processors that
+ * nobody uses, and returns; what they call sees memory as it was then, and what is called by the
+ * second, in this one or in others, as it is then. The second returns all results, in a; or what
+ * was begun is ended, and there are none. Until then *ctx is as it was, and maps that began later
+ * have ended. */
+typedef struct ParallelMap ParallelMap;
+ParallelMap *parallel_begin(int n, ParallelCall *f, void *ctx, Arena *a);
+const Written *parallel_finish(ParallelMap *m);
+void parallel_drop(ParallelMap *m);
+
+/* The same at once, for calls that may end their process: none runs in this one, and each process
+ * that ends otherwise than by return has died[k] say how, in a: the first line that it wrote on
+ * standard error, and its signal or exit code. NULL: number k has a result, or was not begun
+ * (parallel_stop, or no process could be). What others write on standard error is dropped. */
 void parallel_apart(int n, ParallelCall *f, void *ctx, Arena *a, Written *result,
                     const char **died);
 

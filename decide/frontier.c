@@ -4,7 +4,7 @@
  * and once more in segments of two, which prices it (decide/price.c); from prices alone the best
  * ranges follow for any memory (decide/choose.c). What was chosen is planned too: where that needs
  * more than was computed, the choice is made again with as much less. */
-#include "decide/frontier.h"
+#include "decide/frontier_open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,24 +19,7 @@
 enum {
     SEGMENT_MAX = 32,
     TRIES = 8,
-    LINES = 12,
     OFFLOADED = 6 /* options that are looked at on another level: those of the fewest bytes */
-};
-
-struct Frontier {
-    Arena *a;
-    const Module *m; /* before pass recompute */
-    const Device *d;
-    int loops;
-    const Ins *loop[KEEP_LOOPS];
-    KeepOption option[KEEP_LOOPS][KEEP_OPTIONS];
-    int options[KEEP_LOOPS];
-    KeepKind kind[KEEP_LOOPS][KEEP_KINDS];
-    KeepProblem problem;
-    int64_t outside;
-    bool offloads;  /* what is kept lies on another level */
-    int64_t room;   /* bytes there, beside what else is offloaded */
-    double fastest; /* seconds of a step whose repeats all take their fastest option */
 };
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -94,7 +77,10 @@ typedef struct Answer {
 /* All ways that are planned at once. */
 typedef struct Question {
     Frontier *f;
-    const Asked *asked;
+    Asked asked[2 * KEEP_OPTIONS + 1];
+    int n;
+    bool whole; /* the first is the whole program */
+    ParallelMap *map;
 } Question;
 
 static void answer(void *ctx, int k, FILE *out)
@@ -130,18 +116,14 @@ static void answer(void *ctx, int k, FILE *out)
     fwrite(&r, sizeof r, 1, out);
 }
 
-/* Plans n ways, by all processors. The answers are in f->a. */
-static const Answer *ask(Frontier *f, const Asked *asked, int n)
+/* Plans all ways, by all processors. The answers are in f->a. */
+static const Answer *answers_to(Question *q)
 {
-    Question q = {f, asked};
-    Arena *tmp = arena_new();
-    Written *w = NEW_ARRAY(tmp, Written, n + 1);
-    Answer *all = NEW_ARRAY(f->a, Answer, n + 1);
-    parallel_map(n, answer, &q, tmp, w);
-    for (int k = 0; k < n; k++)
+    Answer *all = NEW_ARRAY(q->f->a, Answer, q->n + 1);
+    const Written *w = parallel_finish(q->map ? q->map : parallel_begin(q->n, answer, q, q->f->a));
+    for (int k = 0; k < q->n; k++)
         if (w[k].n == sizeof *all)
             memcpy(&all[k], w[k].bytes, sizeof *all);
-    arena_free(tmp);
     return all;
 }
 
@@ -197,26 +179,34 @@ static void add_kind(Frontier *f, const Asked *as, const Answer *answer, double 
     f->room = answer->room;
 }
 
-/* whole: also what the whole program needs by default, planned beside the options, and before them,
- * as that takes longest; NULL: nobody asks. */
+/* What options of a repeat take; and if `whole`, what the whole program needs by default: before
+ * them, as that takes longest. */
+static Question *options_of(Frontier *f, int l, bool whole)
+{
+    Question *q = NEW(f->a, Question);
+    *q = (Question){.f = f, .whole = whole};
+    if (whole)
+        q->asked[q->n++].whole = true;
+    for (int o = 0; o < f->options[l]; o++) {
+        q->asked[q->n++] = (Asked){l, o, 1, f->offloads, false};
+        if (f->offloads && o < OFFLOADED)
+            q->asked[q->n++] = (Asked){l, o, 1, false, false};
+    }
+    return q;
+}
+
+/* whole: NULL, or for what the whole program needs, if that is asked for. */
 static bool price_options(Frontier *f, int l, double *least, KeepWhole *whole)
 {
-    const int first = whole != NULL;
-    Asked asked[2 * KEEP_OPTIONS + 1] = {{.whole = first}};
-    int n = first;
-    for (int o = 0; o < f->options[l]; o++) {
-        asked[n++] = (Asked){l, o, 1, f->offloads, false};
-        if (f->offloads && o < OFFLOADED)
-            asked[n++] = (Asked){l, o, 1, false, false};
-    }
-    const Answer *answers = ask(f, asked, n);
-    if (first)
+    Question *q = !l && f->first ? f->first : options_of(f, l, false);
+    const Answer *answers = answers_to(q);
+    if (q->whole && whole)
         *whole = answers[0].whole;
     bool ok = true;
-    for (int k = first; k < n && ok; k++) {
+    for (int k = q->whole; k < q->n && ok; k++) {
         ok = answers[k].ok;
         if (ok)
-            add_kind(f, &asked[k], &answers[k], least);
+            add_kind(f, &q->asked[k], &answers[k], least);
     }
     for (int k = 0; k < f->problem.kinds[l]; k++)
         f->kind[l][k].seconds -= *least / (double)f->problem.iterations[l];
@@ -252,13 +242,12 @@ static void drop_beaten(Frontier *f, int l)
  * goes into a segment is copied twice: to run on from, and to run again from. */
 static void price_segments(Frontier *f, int l)
 {
-    Asked asked[2 * KEEP_OPTIONS] = {0};
-    int options = may_segment(f, l) ? f->problem.kinds[l] : 0;
+    Question q = {.f = f, .n = may_segment(f, l) ? f->problem.kinds[l] : 0};
     int64_t iterations = f->problem.iterations[l];
-    for (int o = 0; o < options; o++)
-        asked[o] = (Asked){l, f->kind[l][o].option, 2, f->kind[l][o].here, false};
-    const Answer *answers = ask(f, asked, options);
-    for (int o = 0; o < options && answers[o].ok; o++) {
+    for (int o = 0; o < q.n; o++)
+        q.asked[o] = (Asked){l, f->kind[l][o].option, 2, f->kind[l][o].here, false};
+    const Answer *answers = answers_to(&q);
+    for (int o = 0; o < q.n && answers[o].ok; o++) {
         const KeepKind plain = f->kind[l][o];
         const KeepPrice p = answers[o].price;
         const RangePrice *r = &p.range[l];
@@ -282,11 +271,13 @@ static void price_segments(Frontier *f, int l)
 
 void frontier_close(Frontier *f)
 {
+    if (f->first && f->first->map)
+        parallel_drop(f->first->map);
     arena_free(f->a);
 }
 
-/* whole: as price_options has it. */
-static Frontier *open_with(const Module *m, const Device *d, KeepWhole *whole)
+/* Begins to ask for prices. NULL: there is nothing to choose. */
+static Frontier *begin(const Module *m, const Device *d, bool whole)
 {
     Arena *a = arena_new();
     Frontier *f = NEW(a, Frontier);
@@ -301,9 +292,24 @@ static Frontier *open_with(const Module *m, const Device *d, KeepWhole *whole)
         f->options[l] = keep_options(m, l, d, a, f->option[l]);
         ok = f->options[l] > 0;
     }
+    if (ok) {
+        f->first = options_of(f, 0, whole);
+        f->first->map = parallel_begin(f->first->n, answer, f->first, a);
+        return f;
+    }
+    frontier_close(f);
+    return NULL;
+}
+
+/* Waits for the prices that it began to ask for, and asks for all others. NULL: there is nothing to
+ * choose, and it is closed. whole: as price_options has it. */
+static Frontier *finish(Frontier *f, KeepWhole *whole)
+{
+    bool ok = true;
     for (int l = 0; l < f->loops && ok; l++) {
         double least = 0;
-        ok = price_options(f, l, &least, l ? NULL : whole);
+        ok = price_options(f, l, &least, whole);
+        f->first = NULL;
         drop_beaten(f, l);
         /* The others' fastest option is the last by estimate; what the plan says counts. */
         f->fastest = l == 0 || least < f->fastest ? least : f->fastest;
@@ -316,9 +322,15 @@ static Frontier *open_with(const Module *m, const Device *d, KeepWhole *whole)
     return NULL;
 }
 
+Frontier *frontier_begin(const Module *m, const Device *d)
+{
+    return begin(m, d, true);
+}
+
 Frontier *frontier_open(const Module *m, const Device *d)
 {
-    return open_with(m, d, NULL);
+    Frontier *f = begin(m, d, false);
+    return f ? finish(f, NULL) : NULL;
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
@@ -361,7 +373,7 @@ static bool choose_within(Frontier *f, int64_t limit, int64_t room, KeepChoice *
     return found;
 }
 
-static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
+bool frontier_within(Frontier *f, int64_t limit, KeepChoice *c)
 {
     return choose_within(f, limit, f->room, c);
 }
@@ -375,16 +387,16 @@ static double gain_of_room(Frontier *f, int64_t limit, const KeepChoice *c)
 }
 
 /* The choice with the least memory, to a thousandth of it, or a byte. */
-static bool choose_least(Frontier *f, int64_t enough, KeepChoice *c)
+bool frontier_least(Frontier *f, int64_t enough, KeepChoice *c)
 {
     int64_t low = 0, high = enough;
-    if (!choose(f, enough, c))
+    if (!frontier_within(f, enough, c))
         return false;
     high = c->peak;
     while (high - low > 1 + high / 1000) {
         int64_t limit = low + (high - low) / 2;
         KeepChoice one;
-        if (choose(f, limit, &one)) {
+        if (frontier_within(f, limit, &one)) {
             *c = one;
             high = one.peak > low ? one.peak : limit;
         } else {
@@ -422,27 +434,6 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
     return kept;
 }
 
-/* "layers 0..7 in segments of 4 keep q k; 8..11 keep gate up" */
-static const char *described(const Frontier *f, const KeepChoice *c)
-{
-    const char *all = "";
-    int64_t at = 0;
-    for (int r = 0; r < c->n; r++) {
-        int l = c->range[r].loop;
-        const KeepKind *k = &f->kind[l][c->range[r].kind];
-        at = r && c->range[r - 1].loop == l ? at : 0;
-        all = arena_printf(f->a, "%s%s%s %lld..%lld", all, r ? "; " : "",
-                           name_str(f->m->names, f->loop[l]->attrs.dim.name), (long long)at,
-                           (long long)(at + c->range[r].iterations - 1));
-        if (k->segment > 1)
-            all = arena_printf(f->a, "%s in segments of %lld", all, (long long)k->segment);
-        all = arena_printf(f->a, "%s keep %s%s", all, f->option[l][k->option].names,
-                           k->far ? ", offloaded" : "");
-        at += c->range[r].iterations;
-    }
-    return all;
-}
-
 /* Prices as they are for another module, of which only what is alive outside of its repeats is not
  * the same. */
 static Frontier *taken_over(Frontier *f, const Module *m, int64_t outside)
@@ -467,7 +458,9 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     const bool offloads = m->layout.offload[OFFLOAD_kept] != LEVEL_device;
     KeepWhole w = {0};
     /* Prices are asked for whatever the default needs, if only something is to fit. */
-    Frontier *f = ask->must_fit && offloads ? open_with(m, d, &w) : NULL;
+    const bool soon = ask->must_fit && offloads;
+    Frontier *f = ask->begun ? ask->begun : soon ? frontier_begin(m, d) : NULL;
+    f = f ? finish(f, &w) : NULL;
     if (!w.planned)
         w = frontier_whole(m, d, NULL, ask);
     *fit = frontier_fit(d, w.bytes, budget, w.persistent);
@@ -484,7 +477,7 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
             frontier_close(f);
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
     }
-    if (!f)
+    if (!f && !soon)
         f = ask->prices ? taken_over(ask->prices, m, w.outside) : frontier_open(m, d);
     if (!f)
         return NULL;
@@ -492,9 +485,9 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     int64_t limit = budget - w.persistent;
     for (int k = 0; k < TRIES; k++) {
         KeepChoice c;
-        if (!choose(f, limit, &c)) {
+        if (!frontier_within(f, limit, &c)) {
             /* The error that follows is to show the least there is. */
-            if (!ask->must_fit && choose_least(f, INT64_MAX / 4, &c)) {
+            if (!ask->must_fit && frontier_least(f, INT64_MAX / 4, &c)) {
                 kept = frontier_kept(f, &c, a);
                 ask->plan = NULL;
             }
@@ -502,10 +495,14 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
             break;
         }
         kept = frontier_kept(f, &c, a);
+        if (!k && ask->meanwhile)
+            ask->meanwhile(ask->ctx);
         w = frontier_whole(m, d, kept, ask);
         *fit = frontier_fit(d, w.bytes, budget, w.persistent);
         if (w.bytes <= budget) {
-            ask->gain_of_room = gain_of_room(f, limit, &c);
+            if (ask->plan &&
+                levels_bytes(ask->plan, m->layout.offload[OFFLOAD_kept]) > ask->crowded)
+                ask->gain_of_room = gain_of_room(f, limit, &c);
             ask->gain_of_all = c.seconds;
             break;
         }
@@ -516,57 +513,4 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a, Keep
     else
         frontier_close(f);
     return kept;
-}
-
-/* ---- what is said ---------------------------------------------------------------------------- */
-
-static void print_options(const Frontier *f, int l, FILE *out)
-{
-    const char *name = name_str(f->m->names, f->loop[l]->attrs.dim.name);
-    fprintf(
-        out,
-        "%s: %lld iterations; what each may keep, and what it takes to compute the rest again\n",
-        name, (long long)f->problem.iterations[l]);
-    fprintf(out, "  %14s %12s  %s\n", "bytes each", "time each", "keeps");
-    for (int k = 0; k < f->problem.kinds[l]; k++) {
-        const KeepKind *kind = &f->kind[l][k];
-        if (kind->segment == 1)
-            fprintf(out, "  %14s %12s  %s%s\n",
-                    text_bytes(f->a, (double)(kind->stored + kind->far)),
-                    kind->seconds > 0 ? text_seconds(f->a, kind->seconds) : "0",
-                    f->option[l][kind->option].names, kind->far ? ", offloaded" : "");
-    }
-}
-
-void frontier_print(const Module *m, const Device *d, FILE *out)
-{
-    if (m->layout.pipeline.axis) {
-        fputs("the layers of a pipeline all keep the same\n", out);
-        return;
-    }
-    Frontier *f = frontier_open(m, d);
-    KeepChoice fastest, smallest, c;
-    if (!f || !choose(f, INT64_MAX / 4, &fastest) || !choose_least(f, INT64_MAX / 4, &smallest)) {
-        fputs("there is no repeat whose backward part reads what its forward part computes\n", out);
-        if (f)
-            frontier_close(f);
-        return;
-    }
-    const KeepWhole usual = frontier_whole(m, d, NULL, NULL);
-    for (int l = 0; l < f->loops; l++)
-        print_options(f, l, out);
-    fprintf(out, "\nthe fastest for each memory: bytes beyond the %s that are always live\n",
-            text_bytes(f->a, (double)usual.persistent));
-    fprintf(out, "  %14s %12s %7s  %s\n", "peak", "step", "slower", "what is kept");
-    int64_t last = -1;
-    for (int i = 0; i <= LINES; i++) {
-        int64_t limit = smallest.peak + (fastest.peak - smallest.peak) / LINES * i;
-        if (!choose(f, i == LINES ? fastest.peak : limit, &c) || c.peak == last)
-            continue;
-        last = c.peak;
-        fprintf(out, "  %14s %12s %6.2f%%  %s\n", text_bytes(f->a, (double)c.peak),
-                text_seconds(f->a, f->fastest + c.seconds), 100 * c.seconds / f->fastest,
-                described(f, &c));
-    }
-    frontier_close(f);
 }

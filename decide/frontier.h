@@ -102,6 +102,13 @@ typedef struct KeepAsk {
     Plan *plan;    /* out: frontier_plan of what was chosen; NULL: it was not made */
     /* out: seconds less, by prices, had the level of what is kept any room; had the device, too */
     double gain_of_room, gain_of_all;
+    int64_t crowded; /* in: with no more bytes than that on the level of what is kept, gain_of_room
+                        is not asked for, and 0 */
+    /* in: NULL, or frontier_begin's for this module, which is closed then */
+    Frontier *begun;
+    /* in: is called once what is chosen is planned, which all processors but one wait for; NULL */
+    void (*meanwhile)(void *ctx);
+    void *ctx;
     /* in: modules are asked about one after the other whose repeats have the same prices; in and
      * out: those, which whoever asks closes; NULL: there are none yet */
     bool shares;
@@ -129,6 +136,9 @@ bool keep_read(const char *bytes, size_t n, size_t values, Arena *a, const KeepP
 /* Prints the values that may be kept, and the fastest choices for some memories. */
 void frontier_print(const Module *m, const Device *d, FILE *out);
 
+/* Processors that nobody uses begin to price the options of a module of which it is known that
+ * something fits (KeepAsk.must_fit), and which offloads what is kept. NULL: there are none. */
+Frontier *frontier_begin(const Module *m, const Device *d);
 /* The options of all repeats, priced. NULL: there is nothing to choose. */
 Frontier *frontier_open(const Module *m, const Device *d);
 void frontier_close(Frontier *f);

@@ -24,7 +24,7 @@
  *
  * A layout that says nothing offloads nothing of a program that fits, however much that computes
  * again: only for one that does not fit ways are tried. */
-#include "decide/offload.h"
+#include "decide/offload_search.h"
 
 #include <math.h>
 #include <string.h>
@@ -42,90 +42,6 @@
  * whole kernels alone, and products wait for what is computed again: with 0.2% of a step that was,
  * Qwen2.5 1.5B in fp8 is 6% slower than with its state on the host. */
 static const double LITTLE = 0.001;
-
-enum {
-    STATE = 1 << OFFLOAD_state,
-    MASTERS = 1 << OFFLOAD_masters,
-    PARAMETERS = 1 << OFFLOAD_parameters,
-    GRADIENTS = 1 << OFFLOAD_gradients,
-    KEPT = 1 << OFFLOAD_kept
-};
-
-/* The ways, as sets of classes, behind nothing. */
-static const unsigned ways[] = {
-    STATE,
-    MASTERS,
-    STATE | MASTERS,
-    STATE | MASTERS | KEPT,
-    STATE | MASTERS | KEPT | PARAMETERS,
-    STATE | MASTERS | KEPT | GRADIENTS,
-    STATE | MASTERS | KEPT | PARAMETERS | GRADIENTS,
-    STATE | MASTERS | PARAMETERS | GRADIENTS, /* where the level below has no room for more */
-};
-
-/* The classes of a way that leave for the level below the nearest. */
-static const unsigned lower[] = {0, STATE, STATE | MASTERS, ~0u};
-
-enum {
-    CLASSES = sizeof ways / sizeof *ways,
-    LOWER = sizeof lower / sizeof *lower,
-    WAYS = CLASSES * (LOWER - 1) /* listed at once: those of the nearest level, or all others */
-};
-
-typedef struct Way {
-    Level level[OFFLOAD_count];
-} Way;
-
-typedef struct Tried {
-    bool fits;
-    double seconds, again;
-    double least; /* seconds where layers keep no more than their input; 0: that was not tried */
-    double gain_of_room, gain_of_all; /* as KeepAsk has them */
-    int64_t always; /* bytes that no way to recompute changes: parameters, state and gradients */
-    int64_t of[OFFLOAD_count];  /* of those, of each class; what is kept is not counted */
-    int64_t bytes[LEVEL_count]; /* on each level */
-    bool planned;
-    bool hopeless; /* what is always there does not fit; no more was planned */
-} Tried;
-
-/* Bytes that a way needs which does not fit: on each level, at least. */
-typedef struct Needs {
-    bool any;
-    int64_t of[LEVEL_count];
-} Needs;
-
-/* A way on the nearest level, and how it came out. */
-typedef struct Known {
-    unsigned which;
-    Tried t;
-} Known;
-
-/* A way of which it is not known what it needs. */
-typedef struct Hopeless {
-    unsigned which;
-    Way way;
-} Hopeless;
-
-/* The ways that are tried, in order. */
-typedef struct Search {
-    const Module *m;
-    const Device *d;
-    int n;
-    unsigned which[WAYS];
-    Way way[WAYS];
-    Tried least[WAYS]; /* where layers keep no more than their input, of those where that leaves */
-    bool measured;     /* these are planned, ... */
-    int number[WAYS];  /* ... of ways with these numbers */
-    int nknown;
-    Known known[CLASSES]; /* those that fit on the nearest level */
-    int nfit;
-    unsigned fit[CLASSES]; /* those that fit there, and would not be faster with more room */
-    int nhopeless;
-    Hopeless hopeless[CLASSES * LOWER]; /* those that have no room for what stays on the device */
-    Frontier *prices; /* of repeats, where no class leaves that they read; NULL: none yet */
-    Level to, below;  /* the nearest level, and the one below it; LEVEL_device: there is none */
-    Needs nearest;    /* of all ways: the one that lacks least */
-} Search;
 
 static Layout with(const Module *m, const Way *w)
 {
@@ -199,12 +115,97 @@ static bool repeats_stay(const Module *m)
     return !level[OFFLOAD_kept] && !level[OFFLOAD_parameters] && !level[OFFLOAD_gradients];
 }
 
+static Module *module_with(const Module *module, const Way *w, Arena *a)
+{
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
+    m->layout = with(module, w);
+    return m;
+}
+
+/* Bytes of the nearest level from which on layers might keep more, had it more room: steps of what
+ * they keep are large. */
+static int64_t crowded(const Search *s)
+{
+    return ways_room(s, s->to) / 3 * 2;
+}
+
+/* Is something of a way on the level below the nearest? */
+static bool on_lower(const Search *s, int n)
+{
+    bool any = false;
+    for (int k = 0; k < OFFLOAD_count; k++)
+        any |= s->below && s->way[n].level[k] == s->below;
+    return any;
+}
+
+/* Seconds that a way takes at least, by another that moves the same, or less, to the nearest level.
+ */
+static double bound_by(const Search *s, int n, const Known *k)
+{
+    const bool same = k->which == s->which[n];
+    const double more = s->least[n].seconds - k->t.least; /* what moving more takes, or farther */
+    return k->t.seconds - (same ? k->t.gain_of_room : k->t.gain_of_all) + more;
+}
+
+/* Seconds that a way takes at least, whatever layers keep. */
+static double bound_of(const Search *s, int n)
+{
+    static const double WAITS = 1.25; /* of what is computed again, with what waits for it */
+    double bound = s->least[n].seconds - WAITS * s->least[n].again;
+    for (int k = 0; k < s->nknown; k++)
+        if (!(s->known[k].which & ~s->which[n]))
+            bound = fmax(bound, bound_by(s, n, &s->known[k]));
+    return bound;
+}
+
+/* Might layers keep more, had the nearest level more room? */
+static bool is_held_back(const Search *s, int n, const Tried *t)
+{
+    return s->which[n] & KEPT && t->bytes[s->to] > crowded(s);
+}
+
+/* Should a way be planned further, as far as is known? */
+static bool may_be_better(const Search *s, int n, const Tried *best)
+{
+    return s->least[n].fits && !(best->fits && bound_of(s, n) >= best->seconds);
+}
+
+/* The next way that is tried has its layers priced meanwhile, unless it is known to be no better.
+ */
+static void begin_next(void *ctx)
+{
+    Search *s = ctx;
+    int n = s->at + 1;
+    while (n < s->n && s->which[n] & KEPT && !may_be_better(s, n, s->best))
+        n++;
+    if (n == s->n || !(s->which[n] & KEPT) || s->begun.a || s->m->layout.pipeline.axis)
+        return;
+    Arena *a = arena_new();
+    Module *m = module_with(s->m, &s->way[n], a);
+    s->begun = (Begun){n, a, m, frontier_begin(m, s->d)};
+}
+
+static void drop_begun(Search *s)
+{
+    if (s->begun.a && s->begun.prices)
+        frontier_close(s->begun.prices);
+    arena_free(s->begun.a);
+    s->begun = (Begun){0};
+}
+
 /* Tries a way with what layers keep best, or where nothing fits, with what needs least, which says
  * what the way lacks; hopeless: that is not planned where no choice helps. */
-static Tried try_best(Search *s, const Module *m, bool hopeless, Arena *a, const KeepPlan **kept)
+static Tried try_best(Search *s, const Module *m, bool hopeless, Frontier *begun, Arena *a,
+                      const KeepPlan **kept)
 {
     Arena *tmp = arena_new();
-    KeepAsk ask = {.must_fit = true, .a = tmp, .shares = repeats_stay(m)};
+    KeepAsk ask = {.must_fit = true,
+                   .a = tmp,
+                   .crowded = crowded(s),
+                   .begun = begun,
+                   .meanwhile = s->measured ? begin_next : NULL,
+                   .ctx = s,
+                   .shares = repeats_stay(m)};
     Tried t = {.hopeless = true};
     ask.prices = ask.shares ? s->prices : NULL;
     *kept = frontier_choose(m, s->d, a, &ask);
@@ -220,130 +221,19 @@ static Tried try_best(Search *s, const Module *m, bool hopeless, Arena *a, const
     return t;
 }
 
-static Module *module_with(const Module *module, const Way *w, Arena *a)
-{
-    Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
-    m->layout = with(module, w);
-    return m;
-}
-
 /* kept: what the backward part keeps best then, in a. hopeless: as above. */
 static Tried try(Search *s, const Way *w, bool hopeless, Arena *a, const KeepPlan **kept)
 {
-    Arena *tmp = arena_new();
-    Module *m = module_with(s->m, w, tmp);
+    const Begun begun = s->begun.n == s->at ? s->begun : (Begun){0};
+    if (begun.a)
+        s->begun = (Begun){0};
+    Arena *tmp = begun.a ? begun.a : arena_new();
+    Module *m = begun.a ? begun.m : module_with(s->m, w, tmp);
     *kept = NULL;
-    const Tried t = open_to_keep(m) ? try_best(s, m, hopeless, a, kept) : try_kept(m, s->d, NULL);
+    const Tried t =
+        open_to_keep(m) ? try_best(s, m, hopeless, begun.prices, a, kept) : try_kept(m, s->d, NULL);
     arena_free(tmp);
     return t;
-}
-
-/* Bytes that there are of a level. */
-static int64_t room(const Search *s, int l)
-{
-    return l == LEVEL_device ? plan_budget(s->m, s->d) : levels_share(s->m, s->d, (Level)l).memory;
-}
-
-/* Bytes that a way lacks. */
-static int64_t lacks(const Search *s, const Needs *n)
-{
-    int64_t all = 0;
-    for (int l = 0; l < LEVEL_count; l++)
-        all += n->of[l] > room(s, l) ? n->of[l] - room(s, l) : 0;
-    return all;
-}
-
-/* A way that does not fit: is it nearer than all before? */
-static void note_needs(Search *s, Needs n)
-{
-    if (!s->nearest.any || lacks(s, &n) < lacks(s, &s->nearest))
-        s->nearest = n;
-}
-
-/* Could it fit, if all bytes of its classes left the device? `nothing` was tried. Tensors leave as
- * a whole; of gradients the bytes there are an estimate. Stages of a pipeline have each their own,
- * so that a level's are not the sum. */
-static bool may_fit(Search *s, const Tried *nothing, const Way *w)
-{
-    Needs n = {.any = true, .of[LEVEL_device] = nothing->always};
-    for (int k = 0; k < OFFLOAD_count; k++) {
-        if (w->level[k] == LEVEL_device)
-            continue;
-        n.of[LEVEL_device] -= nothing->of[k];
-        n.of[w->level[k]] += k == OFFLOAD_gradients ? 0 : nothing->of[k];
-    }
-    bool may = true;
-    for (int l = 0; l < LEVEL_count; l++)
-        may &= n.of[l] <= room(s, l) || (l != LEVEL_device && s->m->layout.pipeline.axis);
-    if (!may)
-        note_needs(s, n);
-    return may;
-}
-
-static bool has_masters(const Module *m)
-{
-    return m->train.half != DT_none; /* pass round makes them of what is rounded */
-}
-
-static Way way_of(const Search *s, unsigned which, unsigned lower)
-{
-    Way w = {0};
-    for (int k = 0; k < OFFLOAD_count; k++)
-        if (which >> k & 1)
-            w.level[k] = lower >> k & 1 ? s->below : s->to;
-    return w;
-}
-
-static void note_hopeless(Search *s, unsigned which, const Way *w)
-{
-    s->hopeless[s->nhopeless++] = (Hopeless){which, *w}; /* each that is listed, once at most */
-}
-
-static bool is_listed(const Search *s, const Way *w)
-{
-    bool listed = false;
-    for (int i = 0; i < s->n; i++)
-        listed = listed || !memcmp(&s->way[i], w, sizeof *w);
-    return listed;
-}
-
-/* Of the two that leave alone the smaller comes first: it moves less. */
-static unsigned nth_way(const Tried *nothing, int n)
-{
-    const int64_t masters = nothing->of[OFFLOAD_masters];
-    const bool turned = masters && masters < nothing->of[OFFLOAD_state];
-    return ways[turned && n < 2 ? 1 - n : n];
-}
-
-static void list_way(Search *s, const Tried *nothing, unsigned which, unsigned on_lower)
-{
-    const Way w = way_of(s, which, on_lower);
-    for (int k = 0; k < s->nfit; k++)
-        if (s->fit[k] == which)
-            return;
-    if (!which || (on_lower && !(which & on_lower)) || is_listed(s, &w) || !may_fit(s, nothing, &w))
-        return;
-    for (int k = 0; k < s->nhopeless; k++)
-        if (s->hopeless[k].which == which)
-            return note_hopeless(s, which, &w);
-    s->way[s->n] = w;
-    s->which[s->n++] = which;
-}
-
-/* The ways that may fit, each once: a class that has no bytes is in none. All on the nearest level,
- * or (from 1 on) some of it on the one below. */
-static void list_ways(Search *s, const Tried *nothing, int from, int end)
-{
-    for (int n = 0; n < CLASSES; n++) {
-        unsigned which = nth_way(nothing, n);
-        if (!has_masters(s->m))
-            which &= ~(unsigned)MASTERS;
-        for (int k = 0; k < OFFLOAD_count; k++)
-            if (nothing->planned && k != OFFLOAD_kept && !nothing->of[k])
-                which &= ~(1u << k);
-        for (int k = from; k < end; k++)
-            list_way(s, nothing, which, lower[k]);
-    }
 }
 
 /* No other way is worth a try: of the last, which keeps nothing below, only whether it fits counts.
@@ -389,46 +279,11 @@ static void measure_least(Search *s, int from)
     arena_free(tmp);
 }
 
-/* Is something of a way on the level below the nearest? */
-static bool on_lower(const Search *s, int n)
-{
-    bool any = false;
-    for (int k = 0; k < OFFLOAD_count; k++)
-        any |= s->below && s->way[n].level[k] == s->below;
-    return any;
-}
-
-/* Seconds that a way takes at least, by another that moves the same, or less, to the nearest level.
- */
-static double bound_by(const Search *s, int n, const Known *k)
-{
-    const bool same = k->which == s->which[n];
-    const double more = s->least[n].seconds - k->t.least; /* what moving more takes, or farther */
-    return k->t.seconds - (same ? k->t.gain_of_room : k->t.gain_of_all) + more;
-}
-
-/* Seconds that a way takes at least, whatever layers keep. */
-static double bound_of(const Search *s, int n)
-{
-    static const double WAITS = 1.25; /* of what is computed again, with what waits for it */
-    double bound = s->least[n].seconds - WAITS * s->least[n].again;
-    for (int k = 0; k < s->nknown; k++)
-        if (!(s->known[k].which & ~s->which[n]))
-            bound = fmax(bound, bound_by(s, n, &s->known[k]));
-    return bound;
-}
-
 static Needs needs_of(const Tried *t)
 {
     Needs n = {.any = true};
     memcpy(n.of, t->bytes, sizeof n.of);
     return n;
-}
-
-/* Might layers keep more, had the nearest level more room? Steps of what they keep are large. */
-static bool is_held_back(const Search *s, int n, const Tried *t)
-{
-    return s->which[n] & KEPT && t->bytes[s->to] > room(s, s->to) / 3 * 2;
 }
 
 /* Should a way be planned further? */
@@ -438,8 +293,8 @@ static bool is_worth_it(Search *s, int n, const Tried *least)
     if (!(s->which[n] & KEPT) || !open_to_keep(s->m))
         return true;
     if (!t->fits && t->planned)
-        note_needs(s, needs_of(t));
-    const bool beaten = t->fits && least->fits && bound_of(s, n) >= least->seconds;
+        ways_note_needs(s, needs_of(t));
+    const bool beaten = t->fits && !may_be_better(s, n, least);
     if (beaten && s->nfit < CLASSES)
         s->fit[s->nfit++] = s->which[n];
     return t->fits && !beaten;
@@ -456,9 +311,9 @@ static void try_way(Search *s, int n, Tried *least, Way *best, Arena *a, const K
     if (t.fits && !is_held_back(s, n, &t) && s->nfit < CLASSES)
         s->fit[s->nfit++] = s->which[n];
     if (!t.fits && t.planned)
-        note_needs(s, needs_of(&t));
+        ways_note_needs(s, needs_of(&t));
     if (t.hopeless)
-        note_hopeless(s, s->which[n], &s->way[n]);
+        ways_note_hopeless(s, s->which[n], &s->way[n]);
     if (!t.fits || (least->fits && t.seconds >= least->seconds))
         return;
     *least = t;
@@ -508,12 +363,13 @@ static const char *lacking(Search *s, Arena *a)
     for (int k = 0; k < s->nhopeless; k++) {
         const Tried t = least_of(s, &s->hopeless[k].way);
         if (t.planned)
-            note_needs(s, needs_of(&t));
+            ways_note_needs(s, needs_of(&t));
     }
     for (int l = 0; l < LEVEL_count; l++)
-        there[l] = room(s, l);
-    return s->nearest.any && lacks(s, &s->nearest) ? offload_needs_text(s->nearest.of, there, a)
-                                                   : NULL;
+        there[l] = ways_room(s, l);
+    return s->nearest.any && ways_lacks(s, &s->nearest)
+               ? offload_needs_text(s->nearest.of, there, a)
+               : NULL;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -524,9 +380,13 @@ static void try_listed(Search *s, Tried *least, Way *best, Arena *a, const KeepP
     for (int k = 0; k < s->n && !enough(s, k, least); k++) {
         if (s->which[k] & KEPT && open_to_keep(s->m) && !s->measured)
             measure_least(s, k);
-        if (is_worth_it(s, k, least))
-            try_way(s, k, least, best, a, kept);
+        if (!is_worth_it(s, k, least))
+            continue;
+        s->at = k;
+        s->best = least;
+        try_way(s, k, least, best, a, kept);
     }
+    drop_begun(s);
 }
 
 /* The best way; `least` is what nothing offloaded gives. */
@@ -534,13 +394,13 @@ static Way search(Search *s, Tried *least, Arena *a, const KeepPlan **kept)
 {
     const Tried nothing = *least;
     Way best = {0};
-    list_ways(s, &nothing, 0, 1);
+    ways_list(s, &nothing, 0, 1);
     try_listed(s, least, &best, a, kept);
     if (!s->below)
         return best;
     s->n = 0;
     s->measured = false;
-    list_ways(s, &nothing, 1, LOWER);
+    ways_list(s, &nothing, 1, LOWER);
     try_listed(s, least, &best, a, kept);
     return best;
 }
