@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -29,6 +30,19 @@ typedef struct Seen {
 static size_t bytes_of(int k)
 {
     return k % 5 == 0 ? LONG + (size_t)k : k % 5 == 1 ? 0 : 3;
+}
+
+static void on_one(void (*f)(void))
+{
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (int k = 0; k < CPU_SETSIZE && !CPU_COUNT(&one); k++)
+        if (CPU_ISSET(k, &all))
+            CPU_SET(k, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    f();
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
 static void call(void *ctx, int k, FILE *out)
@@ -73,19 +87,6 @@ static void test_ended(void **state)
     Seen s = {.parent = getpid(), .dies = true, .processors = parallel_most()};
     has_results(&s, MANY);
     assert_true(s.here > 0);
-}
-
-static void on_one(void (*f)(void))
-{
-    cpu_set_t all, one;
-    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-    CPU_ZERO(&one);
-    for (int k = 0; k < CPU_SETSIZE && !CPU_COUNT(&one); k++)
-        if (CPU_ISSET(k, &all))
-            CPU_SET(k, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    f();
-    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
 static void all_here(void)
@@ -226,6 +227,148 @@ static void test_at_once(void **state)
     arena_free(a);
 }
 
+/* ---- before and after -------------------------------------------------------------------------
+ */
+
+/* A call that has come while nobody waited for it. */
+static void coming_call(void *ctx, int k, FILE *out)
+{
+    const Meeting *m = ctx;
+    atomic_fetch_add(m->come, 1);
+    fputc('a' + k, out);
+}
+
+static bool any_came(const void *come)
+{
+    return *(const atomic_int *)come >= 1;
+}
+
+static void waiting_call(void *ctx, int k, FILE *out)
+{
+    const Meeting *m = ctx;
+    atomic_fetch_add(m->come, 1);
+    pause();
+    fputc(k, out);
+}
+
+static void finishes(Meeting *m, int n, bool begins)
+{
+    Arena *a = arena_new();
+    *m->come = 0;
+    ParallelMap *map = parallel_begin(n, coming_call, m, a);
+    assert_int_equal(begins && comes_true(any_came, m->come), begins);
+    Written w[3];
+    parallel_map(3, coming_call, m, a, w); /* one that begins later, and ends before */
+    const Written *all = parallel_finish(map);
+    for (int k = 0; k < n; k++)
+        assert_true(all[k].n == 1 && *all[k].bytes == 'a' + k);
+    assert_int_equal(*m->come, n + 3);
+    arena_free(a);
+}
+
+/* Calls begin before anyone waits, if there is a processor for them; each is called once, and all
+ * results come. What is dropped is ended, and the next map has all processors. */
+static void begun(void)
+{
+    Meeting m = {.come = mmap(NULL, sizeof *m.come, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+    assert_true(m.come != MAP_FAILED);
+    const int processors = parallel_most();
+    for (int n = 0; n < 20; n += 1 + n / 3)
+        finishes(&m, n, n > 1 && processors > 1);
+    Arena *a = arena_new();
+    *m.come = 0;
+    ParallelMap *map = parallel_begin(2, waiting_call, &m, a);
+    if (processors > 1)
+        assert_true(comes_true(any_came, m.come));
+    parallel_drop(map);
+    assert_int_equal(parallel_most(), processors);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* there is no child any more */
+    finishes(&m, 4, processors > 1);
+    arena_free(a);
+    munmap(m.come, sizeof *m.come);
+}
+
+static void test_begun(void **state)
+{
+    (void)state;
+    begun();
+    on_one(begun);
+}
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+enum { PARTS = 24, PART = 512 << 10, GENERATIONS = 3 };
+
+/* Parts of an arena's blocks, large ones among them, each filled with a number. */
+typedef struct Parts {
+    unsigned char *part[PARTS];
+    int with;
+} Parts;
+
+static bool has_all(const unsigned char *p, int of)
+{
+    for (size_t k = 0; k < PART; k++)
+        if (p[k] != of)
+            return false;
+    return true;
+}
+
+/* False: new memory was not zero. */
+static bool fill(Parts *p, int with, Arena *a)
+{
+    bool zero = true;
+    p->with = with;
+    for (int k = 0; k < PARTS; k++) {
+        p->part[k] = arena_alloc(a, PART);
+        zero &= has_all(p->part[k], 0);
+        memset(p->part[k], with, PART);
+    }
+    return zero;
+}
+
+/* Has this process, begun by others that had arenas, all that was in these, and is new memory zero,
+ * though other arenas were there before? So it begins another. */
+static bool has_arenas(int generation, Parts of[GENERATIONS])
+{
+    Parts other;
+    for (int g = 0; g < generation; g++)
+        for (int k = 0; k < PARTS; k++)
+            if (!has_all(of[g].part[k], of[g].with))
+                return false;
+    if (generation == GENERATIONS)
+        return true;
+    for (int k = 0; k < 2; k++) {
+        Arena *gone = arena_new();
+        if (!fill(&other, 99, gone))
+            return false;
+        arena_free(gone);
+    }
+    Arena *a = arena_new();
+    if (!fill(&of[generation], generation + 1, a))
+        return false;
+    Arena *gone = arena_new();
+    fill(&other, 98, gone);
+    arena_free(gone);
+    const pid_t pid = arena_fork();
+    if (!pid)
+        _exit(!has_arenas(generation + 1, of));
+    int status = -1;
+    waitpid(pid, &status, 0);
+    const bool here =
+        fill(&other, 97, a) && has_all(of[generation].part[PARTS - 1], generation + 1);
+    arena_free(a);
+    return here && status == 0;
+}
+
+static void test_arenas(void **state)
+{
+    (void)state;
+    Parts of[GENERATIONS];
+    assert_true(has_arenas(0, of));
+}
+
 /* One call says that no other begins; those behind it wait until it has. */
 typedef struct Stop {
     int at;
@@ -344,6 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),       cmocka_unit_test(test_ended),
         cmocka_unit_test(test_apart),         cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_begun),         cmocka_unit_test(test_arenas),
         cmocka_unit_test(test_one_processor), cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_kept),
     };
