@@ -34,12 +34,11 @@ static bool walk_to(Walker *w, int producer, int user)
     }
     for (size_t h = 0; h < f->holders[user].n; h++) {
         Cluster *c = f->holders[user].data[h];
-        if (c->gone || c == w->from || cluster_has(c, producer))
+        if (c->gone || c == w->from || (c == w->to ? w->direct : c->mark == f->walk) ||
+            cluster_has(c, producer))
             continue;
-        if (c == w->to && !w->direct)
+        if (c == w->to)
             return true;
-        if (c == w->to || c->mark == f->walk)
-            continue;
         c->mark = f->walk;
         bool direct = w->direct;
         w->direct = false;

@@ -15,6 +15,8 @@ typedef struct Lives {
     Program *prog;
     int program; /* its number in Buffer.program */
     Arena *tmp;
+    int64_t *alive; /* while lives are extended: bytes of transient buffers, at each action */
+    int64_t most;   /* of these */
 } Lives;
 
 /* The innermost loop around an action that is inside `home`'s body, or is the home's own level: -1.
@@ -95,23 +97,65 @@ static void set_lifetimes(Lives *s)
     pipe_lifetimes(s);
 }
 
-/* The most bytes of transient buffers that are alive at once. */
-static int64_t max_alive(const Lives *s)
+/* Does a buffer take bytes of the program's own, while it is alive? */
+static bool is_counted(const Lives *s, const Buffer *b)
 {
-    int64_t n = (int64_t)s->prog->actions.n, live = 0, max = 0;
-    int64_t *change = NEW_ARRAY(s->tmp, int64_t, n + 1);
-    for (size_t b = 0; b < s->p->buffers.n; b++) {
-        const Buffer *x = &s->p->buffers.data[b];
-        if (x->persistent || x->level || x->program != s->program || x->first < 0)
+    return !b->persistent && !b->level && b->program == s->program && b->first >= 0;
+}
+
+static int64_t most_of(const int64_t *alive, size_t n)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = alive[i] > most ? alive[i] : most;
+    return most;
+}
+
+static void count_alive(Lives *s)
+{
+    const size_t n = s->prog->actions.n;
+    int64_t *alive = NEW_ARRAY(s->tmp, int64_t, n + 1);
+    for (size_t k = 0; k < s->p->buffers.n; k++) {
+        const Buffer *b = &s->p->buffers.data[k];
+        if (!is_counted(s, b))
             continue;
-        change[x->first] += x->bytes;
-        change[x->last + 1] -= x->bytes;
+        alive[b->first] += b->bytes;
+        alive[b->last + 1] -= b->bytes;
     }
-    for (int64_t i = 0; i < n; i++) {
-        live += change[i];
-        max = live > max ? live : max;
+    for (size_t i = 1; i < n; i++)
+        alive[i] += alive[i - 1];
+    s->alive = alive;
+    s->most = most_of(alive, n);
+}
+
+/* The most bytes of transient buffers that are alive at once. */
+static int64_t max_alive(Lives *s)
+{
+    count_alive(s);
+    return s->most;
+}
+
+/* Bytes are alive at actions from one on up to another, which is not among them; most is no less
+ * than it was. */
+static void add_alive(Lives *s, int from, int end, int64_t bytes)
+{
+    for (int i = from; i < end; i++) {
+        s->alive[i] += bytes;
+        s->most = s->alive[i] > s->most ? s->alive[i] : s->most;
     }
-    return max;
+}
+
+/* A life becomes a longer one, or a shorter one. */
+static void move_life(Lives *s, Buffer *b, int first, int last)
+{
+    if (is_counted(s, b)) {
+        add_alive(s, first, b->first, b->bytes);
+        add_alive(s, b->first, first, -b->bytes);
+        add_alive(s, b->last + 1, last + 1, b->bytes);
+        add_alive(s, last + 1, b->last + 1, -b->bytes);
+    }
+    b->first = first;
+    b->last = last;
 }
 
 /* The end of the stretch that begins at `from`: what meets all streams there, or the program's end.
@@ -142,12 +186,17 @@ static bool touches_written(const Action *a, const Action *by)
 /* The same, if no more is alive then than may be. */
 static void extend_if_room(Lives *s, const Action *a, int first, int last, int64_t limit)
 {
-    Buffer was[MAX_OPERANDS];
+    Buffer *const all = s->p->buffers.data, was[MAX_OPERANDS];
     for (int k = 0; k < a->noperands; k++)
-        was[k] = s->p->buffers.data[a->operand[k].at.buffer];
-    extend(s, a, first, last);
-    for (int k = 0; k < a->noperands && max_alive(s) > limit; k++)
-        s->p->buffers.data[a->operand[k].at.buffer] = was[k];
+        was[k] = all[a->operand[k].at.buffer];
+    for (int k = 0; k < a->noperands; k++) {
+        Buffer *b = &all[a->operand[k].at.buffer];
+        move_life(s, b, first < b->first ? first : b->first, last > b->last ? last : b->last);
+    }
+    for (int k = 0; k < a->noperands && s->most > limit; k++) {
+        move_life(s, &all[a->operand[k].at.buffer], was[k].first, was[k].last);
+        s->most = most_of(s->alive, s->prog->actions.n);
+    }
 }
 
 /* In a queue it may still run when its stretch is over: in the next iterations of the loops around
@@ -206,7 +255,7 @@ static void extend_products(Lives *s, int from, int end)
             beside += resource_of(&act[last]) == RESOURCE_bandwidth ? act[last].seconds : 0;
         }
         if (beside > 0)
-            extend_if_room(s, &act[i], i, last, max_alive(s));
+            extend_if_room(s, &act[i], i, last, s->most);
     }
 }
 
@@ -257,7 +306,7 @@ static bool takes_room(const Lives *s, const Buffer *b)
 
 /* Bytes that may be alive: no more than are anyway, or, where collectives may take room, than the
  * device has, but for what a packing may lose. */
-static int64_t max_allowed(const Lives *s)
+static int64_t max_allowed(Lives *s)
 {
     const double PACKED = 0.98;
     int64_t max = max_alive(s),
@@ -301,6 +350,7 @@ static void order_actions(Lives *s)
         number_actions(g);
         renew_lifetimes(s);
     }
+    count_alive(s);
     for (int from = next_stretch(g, 0); from < (int)g->actions.n; from = next_stretch(g, from)) {
         int end = stretch_end(g, from);
         if (s->p->module->layout.overlap && s->p->device->streams > 1)
