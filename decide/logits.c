@@ -6,6 +6,10 @@
  * while nothing fits: so a program that fits with any of them is not refused. Of what fits and
  * takes within WORTH of the shortest time, the smallest is taken; both are found by bisection. */
 #include "decide/logits.h"
+
+#include <string.h>
+
+#include "base/parallel.h"
 #include "decide/make.h"
 #include "plan/place/place.h"
 #include "plan/rates.h"
@@ -88,20 +92,53 @@ typedef struct Tries {
     int n;
 } Tries;
 
+/* Some of them. */
+typedef struct Some {
+    const Tries *all;
+    int from;
+} Some;
+
+static void tell_try(void *ctx, int k, FILE *out)
+{
+    const Some *some = ctx;
+    const Tries *all = some->all;
+    Try t = all->t[some->from + k];
+    try(all->m, all->d, t.logits, &t);
+    fwrite(&t, sizeof t, 1, out);
+}
+
+/* Tries those from one on, up to another, at once; with a first that is not tried yet. */
+static void try_some(Tries *all, int from, int end)
+{
+    enum { MOST = 2 };
+    Arena *tmp = arena_new();
+    Written w[MOST];
+    int n = 0;
+    while (n < MOST && from + n < end && !all->tried[from + n])
+        n++;
+    parallel_map(n, tell_try, &(Some){all, from}, tmp, w);
+    for (int k = 0; k < n; k++) {
+        if (w[k].n == sizeof *all->t)
+            memcpy(&all->t[from + k], w[k].bytes, sizeof *all->t);
+        all->tried[from + k] = true;
+    }
+    arena_free(tmp);
+}
+
 static const Try *tried(Tries *all, int i)
 {
-    if (!all->tried[i])
-        try(all->m, all->d, all->t[i].logits, &all->t[i]);
-    all->tried[i] = true;
+    try_some(all, i, i + 1);
     return &all->t[i];
 }
 
-/* The first that fits: fewer at once take no more memory. all->n: none does. */
+/* The first that fits: fewer at once take no more memory. all->n: none does. Beside each the next
+ * is tried, which is asked for soon: where this one does not fit, or whether fewer are as good. */
 static int first_that_fits(Tries *all)
 {
     int from = 0, to = all->n;
     while (from < to) {
         const int middle = (from + to) / 2;
+        try_some(all, middle, all->n);
         if (tried(all, middle)->fits)
             to = middle;
         else
