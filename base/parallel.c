@@ -247,7 +247,7 @@ static void call_next(Map *m)
     }
 }
 
-/* What a process has given, and how it ended, if that was not by return. */
+/* A process has ended, or is waited for: its results, and how it ended, if not by return. */
 static void hear(const Map *m, int number)
 {
     const Member *one = &m->member[number];

@@ -179,8 +179,8 @@ static void add_kind(Frontier *f, const Asked *as, const Answer *answer, double 
     f->room = answer->room;
 }
 
-/* What options of a repeat take; and if `whole`, what the whole program needs by default: before
- * them, as that takes longest. */
+/* The question is what options of a repeat take; and if `whole`, what the whole program needs by
+ * default: before them, as that takes longest. */
 static Question *options_of(Frontier *f, int l, bool whole)
 {
     Question *q = NEW(f->a, Question);

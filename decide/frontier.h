@@ -163,8 +163,8 @@ Plan *frontier_plan_upto(const char *step, const Module *m, const Device *d, con
 /* A rough one that is placed. */
 Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
                     Arena *a);
-/* What a rough plan needs, which is left in `ask`, if that has an arena for it; ask: NULL, where
- * nobody wants it. */
+/* Plans roughly, and says what that needs. The plan is left in `ask`, if that has an arena for it;
+ * ask: NULL, where nobody wants it. */
 KeepWhole frontier_whole(const Module *m, const Device *d, const KeepPlan *kept, KeepAsk *ask);
 /* How well that many bytes fit into a budget. */
 KeepFit frontier_fit(const Device *d, int64_t bytes, int64_t budget, int64_t persistent);

@@ -77,7 +77,7 @@ static Way way_of(const Tries *t, const Layout *as)
     return w;
 }
 
-/* What a plan of a way says. */
+/* A way, as its plan says. */
 typedef struct Seen {
     bool any; /* there is a plan */
     double seconds;
@@ -181,7 +181,7 @@ static void tell_seen(void *ctx, int k, FILE *out)
     arena_free(tmp);
 }
 
-/* What plans of n ways say, of those that passes do not refuse. */
+/* Plans n ways at once. Those that passes refuse are none. */
 static void look(const Tries *t, const Way *way, int n, Seen *seen)
 {
     Written *w = NEW_ARRAY(t->a, Written, n + 1);
@@ -223,8 +223,8 @@ int64_t message_least(const Device *d)
     return 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
 }
 
-/* What is seen with what is waited for an iteration ahead, beside a way with which s is, if that is
- * taken; else s. */
+/* The way with what is waited for an iteration ahead, beside a way as s says, if that is taken;
+ * else s. */
 static Seen with_ahead(Tries *t, const Way *w, const Seen *s)
 {
     Layout as = w->as;

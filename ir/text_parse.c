@@ -141,11 +141,7 @@ static void read_attr_AXES(Reader *r, Axes *v)
     *v = read_axes(r, NULL);
 }
 
-static void read_attr_SHARE(Reader *r, double *v)
-{
-    read_attr_REAL(r, v);
-}
-
+#define read_attr_SHARE read_attr_REAL
 #define read_attr_COUNT read_attr_INT
 #define read_attr_OTHER read_attr_DIM
 

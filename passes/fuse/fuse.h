@@ -57,18 +57,18 @@ typedef struct Fuse {
     Module *m;
     Region *r;
     Arena *tmp;
-    FILE *why;               /* decisions are told here; NULL: nowhere */
-    DimList depth;           /* dims of repeats: sizes are compared without them */
-    int n;                   /* instructions */
-    int guard;               /* position of the guard, or -1: nothing moves across it */
-    const StageSet *stages;  /* per value of the function: where it is needed */
-    int *at;                 /* per value: position of its definition in r, or -1 */
-    Users *users;            /* per position, over all its results */
-    Cluster **owner;         /* per position: the cluster that owns it; NULL: stands alone */
-    Holders *holders;        /* per position: every cluster that computes it, some gone ones included */
-    int *mark;               /* per position that stands alone: of the last walk that came by */
-    int walk;                /* number of the last walk */
-    int *look;               /* per position: of the last look at a set that has it; [n]: looks */
+    FILE *why;              /* decisions are told here; NULL: nowhere */
+    DimList depth;          /* dims of repeats: sizes are compared without them */
+    int n;                  /* instructions */
+    int guard;              /* position of the guard, or -1: nothing moves across it */
+    const StageSet *stages; /* per value of the function: where it is needed */
+    int *at;                /* per value: position of its definition in r, or -1 */
+    Users *users;           /* per position, over all its results */
+    Cluster **owner;        /* per position: the cluster that owns it; NULL: stands alone */
+    Holders *holders; /* per position: every cluster that computes it, some gone ones included */
+    int *mark;        /* per position that stands alone: of the last walk that came by */
+    int walk;         /* number of the last walk */
+    int *look;        /* per position: of the last look at a set that has it; [n]: looks */
     struct Delays *delays;   /* NULL: nothing is sent that could be made earlier */
     VEC(Cluster *) clusters; /* in order of creation, gone ones included */
 } Fuse;
