@@ -315,6 +315,52 @@ static void shared(void **state)
     model_close(&t);
 }
 
+/* ---- prices that are asked for before -----------------------------------------------------------
+ */
+
+static void count(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+/* What is kept is the same, whether prices are asked for behind what the default needs, beside it,
+ * or while something else is planned; and what was begun for another device may be dropped. */
+static void begun_before(void **state)
+{
+    (void)state;
+    static const unsigned all = 1 << OFFLOAD_state | 1 << OFFLOAD_masters | 1 << OFFLOAD_kept;
+    Model t;
+    int chosen = 0;
+    open_in(&t, &llama, "layers=8", DT_bf16);
+    offload_some(&t, all);
+    const Device large = device(1LL << 34);
+    const int64_t usual = frontier_whole(t.m, &large, NULL, NULL).bytes;
+    for (int part = 9; part <= 24; part += 3) {
+        const Device d = device(usual * part / 10);
+        int calls = 0;
+        Arena *a = arena_new();
+        KeepAsk behind = {0}, beside = {.must_fit = true}, before = {.must_fit = true};
+        const KeepPlan *kept = frontier_choose(t.m, &d, a, &behind);
+        const bool fits = behind.fit == KEEP_fits && kept;
+        const KeepPlan *with = frontier_choose(t.m, &d, a, &beside);
+        Frontier *dropped = frontier_begin(t.m, &large);
+        before.begun = frontier_begin(t.m, &d);
+        before.meanwhile = count;
+        before.ctx = &calls;
+        const KeepPlan *known = frontier_choose(t.m, &d, a, &before);
+        frontier_close(dropped);
+        assert_true(fits == (with && beside.fit == KEEP_fits));
+        assert_true(beside.fit == before.fit && calls == (known != NULL));
+        same_kept(&t, known, with);
+        if (fits)
+            same_kept(&t, with, kept);
+        chosen += fits;
+        arena_free(a);
+    }
+    assert_true(chosen >= 2 && chosen < 6);
+    model_close(&t);
+}
+
 /* ---- rows that are sent ---------------------------------------------------------------------- */
 
 static const Small experts = {"mixtral_mini.mg",
@@ -376,7 +422,7 @@ static void sent_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_choice), cmocka_unit_test(deep),
-                                       cmocka_unit_test(more), cmocka_unit_test(shared),
-                                       cmocka_unit_test(sent_rows)};
+                                       cmocka_unit_test(more),         cmocka_unit_test(shared),
+                                       cmocka_unit_test(begun_before), cmocka_unit_test(sent_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
