@@ -6,7 +6,9 @@
  * frontier takes as many layers as it wants; then parameters, which only come; then gradients,
  * which come and go. The fastest that fits is taken. If nothing has to leave and next to nothing is
  * computed again, no other way is tried, for transfers only take time. Ways are tried one after the
- * other, as each may rule out others; what a way needs is planned by all processors.
+ * other, as each may rule out others; what a way needs is planned by all processors. While one
+ * plans what layers keep, the others begin to price the layers of the next way, and are ended where
+ * that is ruled out.
  *
  * All of a way lies on the nearest level, the host of a GPU. If there is a disk below, a way for
  * which that has no room, or might have room for more of what layers keep, is tried with what moves
