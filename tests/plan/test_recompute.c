@@ -323,8 +323,8 @@ static void count(void *ctx)
     ++*(int *)ctx;
 }
 
-/* What is kept is the same, whether prices are asked for behind what the default needs, beside it,
- * or while something else is planned; and what was begun for another device may be dropped. */
+/* The same is kept, whether prices are asked for behind what the default needs, beside it, or while
+ * something else is planned; and what was begun for another device may be dropped. */
 static void begun_before(void **state)
 {
     (void)state;
