@@ -48,13 +48,19 @@ void mgk_amx_end(void)
     _tile_release();
 }
 
+/* Two tiles of A: where they begin, and the bytes between parts and between lines. */
+typedef struct Tiles {
+    const char *a, *a2;
+    int64_t part, line;
+} Tiles;
+
 /* Adds the terms of part x of A times part y of B to `rows` x `cols` tiles (1 or 2 each) of C. An
  * operand that is not new is still in its registers from the previous step. */
-MGK_INLINE void step(int rows, int cols, const char *a, const char *a2, const char *b,
-                     const char *b2, int x, int y, bool new_a, bool new_b)
+MGK_INLINE void step(int rows, int cols, Tiles t, const char *b, const char *b2, int x, int y,
+                     bool new_a, bool new_b)
 {
     if (new_a)
-        _tile_loadd(4, a + x * MGK_AMX_BYTES, 64);
+        _tile_loadd(4, t.a + x * t.part, t.line);
     if (new_b)
         _tile_loadd(6, b + y * MGK_AMX_BYTES, 64);
     _tile_dpbf16ps(0, 4, 6);
@@ -65,7 +71,7 @@ MGK_INLINE void step(int rows, int cols, const char *a, const char *a2, const ch
     }
     if (rows == 2) {
         if (new_a)
-            _tile_loadd(5, a2 + x * MGK_AMX_BYTES, 64);
+            _tile_loadd(5, t.a2 + x * t.part, t.line);
         _tile_dpbf16ps(2, 5, 6);
         if (cols == 2)
             _tile_dpbf16ps(3, 5, 7);
@@ -94,48 +100,59 @@ MGK_INLINE void fetch(Prefetch *s, int lines, int from, int count)
     }
 }
 
+/* Where the tiles of chunk q lie: next to each other from a on, or (`at`) anywhere. */
+MGK_INLINE Tiles tiles_at(const mgk_amx *w, int parts, const char *a, const int32_t *at, int64_t q)
+{
+    const int64_t bytes = parts * MGK_AMX_BYTES, next = w->chunks * bytes;
+    if (!at)
+        return (Tiles){a + q * bytes, a + q * bytes + next, MGK_AMX_BYTES, 64};
+    return (Tiles){w->a + (int64_t)at[q] * 64, w->a + (int64_t)at[w->chunks + q] * 64, w->a_part,
+                   w->a_line};
+}
+
 /* All terms, the smallest parts first, so that the sum loses less. With three parts each step
  * prefetches `each` lines of C: enough for all of its 64 to be there when the sums are. */
 MGK_INLINE void terms(int rows, int cols, int parts, int each, const mgk_amx *w, Prefetch *prefetch,
-                      const char *a)
+                      const char *a, const int32_t *at)
 {
     /* If no tile was stored for about 2000 cycles, the next tile store takes 800 (measured on
      * Sapphire Rapids). A store now and then keeps it at 16. */
     enum { AWAKE = 96 };
     const int64_t often = AWAKE / (parts == 3 ? 24 : parts == 2 ? 16 : 4);
     const int64_t bytes = parts * MGK_AMX_BYTES, next = w->chunks * bytes;
-    const char *b = w->b, *a2 = a + next, *b2 = b + next;
+    const char *b = w->b, *b2 = b + next;
     _Alignas(64) char nowhere[MGK_AMX_BYTES];
-    for (int64_t q = 0; q < w->chunks; q++, a += bytes, a2 += bytes, b += bytes, b2 += bytes) {
+    for (int64_t q = 0; q < w->chunks; q++, b += bytes, b2 += bytes) {
+        const Tiles t = tiles_at(w, parts, a, at, q);
         if (q % often == often - 1)
             _tile_stored(4, nowhere, 64);
         /* Of B, 8 times two tiles of rows prefetch one panel. */
         if (parts == 3) {
-            step(rows, cols, a, a2, b, b2, 0, 2, true, true);
+            step(rows, cols, t, b, b2, 0, 2, true, true);
             fetch(prefetch, 2, 0, each);
-            step(rows, cols, a, a2, b, b2, 0, 1, false, true);
+            step(rows, cols, t, b, b2, 0, 1, false, true);
             fetch(prefetch, 2, each, each);
-            step(rows, cols, a, a2, b, b2, 1, 1, true, false);
+            step(rows, cols, t, b, b2, 1, 1, true, false);
             fetch(prefetch, 2, 0, each);
-            step(rows, cols, a, a2, b, b2, 1, 0, false, true);
+            step(rows, cols, t, b, b2, 1, 0, false, true);
             fetch(prefetch, 2, each, each);
-            step(rows, cols, a, a2, b, b2, 2, 0, true, false);
+            step(rows, cols, t, b, b2, 2, 0, true, false);
             fetch(prefetch, 2, 0, each);
-            step(rows, cols, a, a2, b, b2, 0, 0, true, false);
+            step(rows, cols, t, b, b2, 0, 0, true, false);
             fetch(prefetch, 2, each, each);
         }
         if (parts == 2) {
-            step(rows, cols, a, a2, b, b2, 0, 1, true, true);
+            step(rows, cols, t, b, b2, 0, 1, true, true);
             fetch(prefetch, 2, 0, 2);
-            step(rows, cols, a, a2, b, b2, 1, 1, true, false);
+            step(rows, cols, t, b, b2, 1, 1, true, false);
             fetch(prefetch, 2, 0, 2);
-            step(rows, cols, a, a2, b, b2, 1, 0, false, true);
+            step(rows, cols, t, b, b2, 1, 0, false, true);
             fetch(prefetch, 2, 0, 2);
-            step(rows, cols, a, a2, b, b2, 0, 0, true, false);
+            step(rows, cols, t, b, b2, 0, 0, true, false);
             fetch(prefetch, 2, 0, 0);
         }
         if (parts == 1) {
-            step(rows, cols, a, a2, b, b2, 0, 0, true, true);
+            step(rows, cols, t, b, b2, 0, 0, true, true);
             fetch(prefetch, 4, 0, each);
         }
     }
@@ -144,7 +161,7 @@ MGK_INLINE void terms(int rows, int cols, int parts, int each, const mgk_amx *w,
 /* Sums of `rows` x `cols` tiles of terms, stored with a row stride of `ld`. Terms of other blocks
  * are added later: partial sums are smaller, so they are rounded less. */
 MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, const char *a,
-                     float *to, int64_t ld)
+                     const int32_t *at, float *to, int64_t ld)
 {
     enum { LINES = MGK_AMX_LINES };
     _tile_zero(0);
@@ -152,17 +169,17 @@ MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, c
     _tile_zero(2);
     _tile_zero(3);
     if (w->parts == 3 && w->chunks > 8)
-        terms(rows, cols, 3, 1, w, prefetch, a);
+        terms(rows, cols, 3, 1, w, prefetch, a, at);
     else if (w->parts == 3 && w->chunks > 2)
-        terms(rows, cols, 3, 2, w, prefetch, a);
+        terms(rows, cols, 3, 2, w, prefetch, a, at);
     else if (w->parts == 3)
-        terms(rows, cols, 3, 6, w, prefetch, a);
+        terms(rows, cols, 3, 6, w, prefetch, a, at);
     else if (w->parts == 2)
-        terms(rows, cols, 2, 0, w, prefetch, a);
+        terms(rows, cols, 2, 0, w, prefetch, a, at);
     else if (w->out)
-        terms(rows, cols, 1, 2, w, prefetch, a);
+        terms(rows, cols, 1, 2, w, prefetch, a, at);
     else
-        terms(rows, cols, 1, 6, w, prefetch, a);
+        terms(rows, cols, 1, 6, w, prefetch, a, at);
     _tile_stored(0, to, ld * 4);
     if (cols == 2)
         _tile_stored(1, to + LINES, ld * 4);
@@ -190,30 +207,42 @@ MGK_INLINE void put(const mgk_amx *w, const float *sums, float *c, int64_t n)
     }
 }
 
-/* m rows of C. */
-static void rows_of(const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a, float *c)
+/* m rows of C, of tiles of A that lie next to each other or (`at`) anywhere. */
+MGK_INLINE void rows_from(const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a,
+                          const int32_t *at, float *c)
 {
     enum { N = MGK_AMX_PANEL };
     _Alignas(64) float all[N * N];
     const bool high = m > MGK_AMX_LINES, wide = w->n > MGK_AMX_LINES;
     if (m == N && w->n == N && !w->add && !w->bias && w->alpha == 1) {
-        sums(2, 2, w, prefetch, a, c, w->ldc);
+        sums(2, 2, w, prefetch, a, at, c, w->ldc);
         return;
     }
     if (high && wide)
-        sums(2, 2, w, prefetch, a, all, N);
+        sums(2, 2, w, prefetch, a, at, all, N);
     else if (high)
-        sums(2, 1, w, prefetch, a, all, N);
+        sums(2, 1, w, prefetch, a, at, all, N);
     else if (wide)
-        sums(1, 2, w, prefetch, a, all, N);
+        sums(1, 2, w, prefetch, a, at, all, N);
     else
-        sums(1, 1, w, prefetch, a, all, N);
+        sums(1, 1, w, prefetch, a, at, all, N);
     if (w->n == N)
         for (int64_t i = 0; i < m; i++)
             put(w, all + i * N, c + i * w->ldc, N);
     else
         for (int64_t i = 0; i < m; i++)
             put(w, all + i * N, c + i * w->ldc, w->n);
+}
+
+static void rows_of(const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a, float *c)
+{
+    rows_from(w, prefetch, m, a, NULL, c);
+}
+
+static void rows_spread(const mgk_amx *w, Prefetch *prefetch, int64_t m, const int32_t *at,
+                        float *c)
+{
+    rows_from(w, prefetch, m, NULL, at, c);
 }
 
 void mgk_amx_panel(const mgk_amx *w)
@@ -230,7 +259,11 @@ void mgk_amx_panel(const mgk_amx *w)
         float *c = w->c + i * w->ldc;
         const float *then = i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL;
         prefetch.c = w->out ? w->out : (const char *)then + LAST;
-        rows_of(w, &prefetch, w->m - i < HIGH ? w->m - i : HIGH, a, c);
+        const int64_t m = w->m - i < HIGH ? w->m - i : HIGH;
+        if (w->at)
+            rows_spread(w, &prefetch, m, w->at + i / MGK_AMX_LINES * w->chunks, c);
+        else
+            rows_of(w, &prefetch, m, a, c);
     }
 }
 
@@ -238,22 +271,23 @@ void mgk_amx_panel(const mgk_amx *w)
 MGK_INLINE void near_terms(int rows, int cols, int a_parts, int b_parts, const mgk_amx_tiles *w,
                            const char *a, const char *b)
 {
-    const char *a2 = a + w->a_step, *b2 = b + w->b_step;
+    const char *b2 = b + w->b_step;
+    Tiles t = {a, a + w->a_step, MGK_AMX_BYTES, 64};
     for (int64_t q = 0; q < w->chunks; q++) {
         if (a_parts == 3 && b_parts == 3) {
-            step(rows, cols, a, a2, b, b2, 0, 2, true, true);
-            step(rows, cols, a, a2, b, b2, 0, 1, false, true);
-            step(rows, cols, a, a2, b, b2, 1, 1, true, false);
-            step(rows, cols, a, a2, b, b2, 1, 0, false, true);
-            step(rows, cols, a, a2, b, b2, 2, 0, true, false);
-            step(rows, cols, a, a2, b, b2, 0, 0, true, false);
+            step(rows, cols, t, b, b2, 0, 2, true, true);
+            step(rows, cols, t, b, b2, 0, 1, false, true);
+            step(rows, cols, t, b, b2, 1, 1, true, false);
+            step(rows, cols, t, b, b2, 1, 0, false, true);
+            step(rows, cols, t, b, b2, 2, 0, true, false);
+            step(rows, cols, t, b, b2, 0, 0, true, false);
         } else {
-            step(rows, cols, a, a2, b, b2, 0, 1, true, true);
+            step(rows, cols, t, b, b2, 0, 1, true, true);
             if (a_parts == 2)
-                step(rows, cols, a, a2, b, b2, 1, 0, true, true);
-            step(rows, cols, a, a2, b, b2, 0, 0, a_parts == 2, a_parts == 1);
+                step(rows, cols, t, b, b2, 1, 0, true, true);
+            step(rows, cols, t, b, b2, 0, 0, a_parts == 2, a_parts == 1);
         }
-        a += a_parts * MGK_AMX_BYTES, a2 += a_parts * MGK_AMX_BYTES;
+        t.a += a_parts * MGK_AMX_BYTES, t.a2 += a_parts * MGK_AMX_BYTES;
         b += b_parts * MGK_AMX_BYTES, b2 += b_parts * MGK_AMX_BYTES;
     }
 }

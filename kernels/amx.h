@@ -23,6 +23,10 @@ typedef struct mgk_amx {
     int64_t chunks; /* of 32 terms */
     int parts;
     const char *a, *b;
+    const int32_t *at; /* NULL, or for each tile of lines and chunk of A where it begins: a unit of
+                          64 bytes (spread.h); then the bytes from a line to the next, and from a
+                          part to the next */
+    int64_t a_line, a_part;
     const char *next; /* what is packed of B behind it, and prefetched: an eighth of a panel for
                          each MGK_AMX_PANEL rows */
     float *c;

@@ -9,6 +9,7 @@
 #define amx_lines NAME(amx_lines)
 #define amx_near  NAME(amx_near)
 #define amx_strip NAME(amx_strip)
+#define amx_once  NAME(amx_once)
 
 /* sum[j] (+)= the sum of column j of packed B; the parts of a number sum to it exactly. */
 static void amx_sums(const char *b, int64_t chunks, int64_t n, bool add, T *sum)
@@ -47,6 +48,21 @@ static void amx_lines(const mgk_product *w, bool of_b, int64_t line, int64_t cou
     }
 }
 
+/* Packs a block of A as spread.h says, from where x lies. */
+static void amx_once(const mgk_product *w, const mgk_spread *s, char *to)
+{
+    enum { UNIT = 64 };
+    const int64_t part = s->places * UNIT, chunk = AMX_PARTS * part;
+    for (int64_t r = 0; r < s->rows; r++, to += s->chunks * chunk)
+        for (int64_t p = 0; p < s->places; p++) {
+            const int64_t place = s->low + p;
+            const bool there = s->row[r] != MGK_SPREAD_NONE && place >= 0 && place < s->size;
+            const E *x = (const E *)w->a + s->row[r] + place * s->stride + s->first * MGK_AMX_TERMS;
+            for (int64_t c = 0; c < s->chunks; c++)
+                amx_unit(there ? x + c * MGK_AMX_TERMS : NULL, part, to + c * chunk + p * UNIT);
+        }
+}
+
 /* A panel whose sums are complete with it: a few rows at a time, so that sums go from the nearest
  * cache to where they belong. */
 static void amx_near(const mgk_product *w, const mgk_amx *panel, int64_t row, int64_t j)
@@ -59,7 +75,10 @@ static void amx_near(const mgk_product *w, const mgk_amx *panel, int64_t row, in
     x.out_row = d->ldc * (int64_t)sizeof(E);
     for (int64_t i = 0; i < panel->m; i += HIGH) {
         x.m = panel->m - i < HIGH ? panel->m - i : HIGH;
-        x.a = panel->a + i / MGK_AMX_LINES * bytes;
+        if (panel->at)
+            x.at = panel->at + i / MGK_AMX_LINES * panel->chunks;
+        else
+            x.a = panel->a + i / MGK_AMX_LINES * bytes;
         x.next = panel->next + i / HIGH * bytes / 4;
         if (!w->of_c)
             x.out = (const char *)((const E *)w->c + (row + i) * d->ldc + j);
@@ -89,7 +108,16 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
                  .ldc = s->ldc,
                  .add = p > 0 || d->beta != 0,
                  .alpha = (float)d->alpha};
-    amx_lines(w, false, row, m, p, k, a);
+    mgk_spread spread;
+    if (w->of_a && mgk_spread_plan(w->of_a, row, m, p, k, AMX_PARTS,
+                                   mg_amx_block(d, d->m, MG_AMX_HIGH(d)) / 16, &spread)) {
+        amx_once(w, &spread, a);
+        x.at = spread.at;
+        x.a_part = spread.places * 64;
+        x.a_line = spread.step * 64;
+    } else {
+        amx_lines(w, false, row, m, p, k, a);
+    }
     for (int64_t j = 0; j < s->n; j += MGK_AMX_PANEL) {
         const int64_t left = s->n - j, group = left < GROUP ? left : GROUP;
         char *panel = b + (m < s->m ? j : j % GROUP) / MGK_AMX_PANEL * bytes;

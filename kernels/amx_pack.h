@@ -5,6 +5,8 @@
 #define AMX_PARTS (MGK_HALF == MGK_BF16 ? 1 : MGK_HALF == MGK_F16 ? 2 : 3)
 
 #define amx_put   NAME(amx_put)
+#define amx_parts NAME(amx_parts)
+#define amx_unit  NAME(amx_unit)
 #define amx_half  NAME(amx_half)
 #define amx_line  NAME(amx_line)
 #define amx_wide  NAME(amx_wide)
@@ -12,11 +14,11 @@
 #define amx_pack  NAME(amx_pack)
 #define amx_ahead NAME(amx_ahead)
 
-/* Stores a row of a tile in all its parts: pairs of x and y. Each part is rounded to nearest,
+/* Stores a row of a tile in all its parts, `step` bytes apart: pairs of x and y. Each part is rounded to nearest,
  * halves away from zero (one addition). The last part is the remainder: it fits a bf16; or it is
  * truncated to one, if the number has more parts; or it is subnormal, which a tile reads as zero,
  * but its lower half must not reach x. Of an infinite number the remainder is a NaN. */
-MGK_INLINE void amx_put(V x, V y, int parts, char *to)
+MGK_INLINE void amx_parts(V x, V y, int parts, int64_t step, char *to)
 {
 #pragma GCC unroll 3
     for (int part = 0; part < parts; part++) {
@@ -27,8 +29,13 @@ MGK_INLINE void amx_put(V x, V y, int parts, char *to)
             x -= (V)(a & 0xffff0000);
             y -= (V)(b & 0xffff0000);
         }
-        *(VU *)(to + part * MGK_AMX_BYTES) = a >> 16 | (b & 0xffff0000);
+        *(VU *)(to + part * step) = a >> 16 | (b & 0xffff0000);
     }
+}
+
+MGK_INLINE void amx_put(V x, V y, int parts, char *to)
+{
+    amx_parts(x, y, parts, MGK_AMX_BYTES, to);
 }
 
 #if MGK_HALF == MGK_BF16
@@ -45,6 +52,13 @@ MGK_INLINE VU amx_wide(const E *from, int64_t count)
 {
     const __mmask16 live = count < VL ? (__mmask16)((1u << count) - 1) : 0xffff;
     return (VU)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(live, from));
+}
+
+/* A row of a tile of A: 32 terms, or (NULL) zeros. */
+MGK_INLINE void amx_unit(const E *from, int64_t step, char *to)
+{
+    (void)step;
+    *(VU *)to = from ? amx_line(from, MGK_AMX_TERMS) : (VU){0};
 }
 
 /* Makes a tile. `along`: its terms are contiguous in memory; otherwise its lines are. */
@@ -72,6 +86,12 @@ MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64
 }
 
 #else
+
+/* A row of a tile of A in all its parts, `step` bytes apart: 32 terms, or (NULL) zeros. */
+MGK_INLINE void amx_unit(const E *from, int64_t step, char *to)
+{
+    amx_parts(from ? eload(from) : vall(0), from ? eload(from + VL) : vall(0), AMX_PARTS, step, to);
+}
 
 /* a[i][j] = from[i * ld + j], zero past rows and cols; transposed if `flip`. */
 MGK_INLINE void amx_half(const E *from, int64_t ld, int64_t rows, int64_t cols, bool flip, V a[VL])

@@ -10,7 +10,8 @@
 enum {
     SMALL = 1 << 20, /* floating-point operations below which a part is not worth a thread */
     WIDE = MG_TILE,  /* columns of a part are multiples of this: whole panels of any vector unit */
-    HIGH = 2,        /* rows of a part are multiples of this, because tiles share pairs of rows */
+    HIGH = 2,        /* rows of a part are multiples of this, because tiles share pairs of rows, */
+    TILES = 32,      /* ... on AMX of this: pairs of tiles */
 };
 
 typedef struct Job {
@@ -44,13 +45,13 @@ static int64_t smaller(int64_t a, int64_t b)
  * other, only that dim is cut. */
 static void choose_grid(Job *w, int64_t want)
 {
-    const int64_t m = w->d->m, n = w->d->n;
+    const int64_t m = w->d->m, n = w->d->n, high = mgk_tiled(w->d) ? TILES : HIGH;
     int64_t best = INT64_MAX;
     w->rows = w->cols = 1;
     for (int64_t rows = 1; rows <= want; rows++) {
         if (want % rows)
             continue;
-        int64_t height = round_up((m + rows - 1) / rows, HIGH);
+        int64_t height = round_up((m + rows - 1) / rows, high);
         int64_t width = round_up((n + want / rows - 1) / (want / rows), WIDE);
         /* First the size of the largest part, which decides when all are done; then the numbers
          * read. */
@@ -61,7 +62,7 @@ static void choose_grid(Job *w, int64_t want)
             w->cols = want / rows;
         }
     }
-    w->height = round_up((m + w->rows - 1) / w->rows, HIGH);
+    w->height = round_up((m + w->rows - 1) / w->rows, high);
     w->width = round_up((n + w->cols - 1) / w->cols, WIDE);
 }
 
@@ -143,7 +144,7 @@ static void choose_slices(Job *w, int64_t threads)
     int64_t most = (UNITS * threads + have - 1) / have;
     most = smaller(most, smaller(w->height / least, (int64_t)(flops / SMALL)));
     w->slices = most > 1 ? most : 1;
-    w->slice = round_up((w->height + w->slices - 1) / w->slices, HIGH);
+    w->slice = round_up((w->height + w->slices - 1) / w->slices, tiles ? TILES : HIGH);
 }
 
 /* How many strips of columns a product of a few rows is cut into: as many for each thread, some so

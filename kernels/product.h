@@ -3,7 +3,7 @@
 #define MGK_PRODUCT_H
 
 #include "kernels/isa.h"
-#include "kernels/taps.h"
+#include "kernels/spread.h"
 
 /* A kernel that processes rows of C after the product (mg_gemm_epilogue). */
 typedef struct mgk_epilogue {
