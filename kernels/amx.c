@@ -48,34 +48,46 @@ void mgk_amx_end(void)
     _tile_release();
 }
 
-/* Two tiles of A: where they begin, and the bytes between parts and between lines. */
+/* Two tiles of an operand: where they begin, and the bytes between parts and between lines. */
 typedef struct Tiles {
-    const char *a, *a2;
+    const char *one, *two;
     int64_t part, line;
 } Tiles;
 
 /* Adds the terms of part x of A times part y of B to `rows` x `cols` tiles (1 or 2 each) of C. An
  * operand that is not new is still in its registers from the previous step. */
-MGK_INLINE void step(int rows, int cols, Tiles t, const char *b, const char *b2, int x, int y,
-                     bool new_a, bool new_b)
+MGK_INLINE void step(int rows, int cols, Tiles a, Tiles b, int x, int y, bool new_a, bool new_b)
 {
     if (new_a)
-        _tile_loadd(4, t.a + x * t.part, t.line);
+        _tile_loadd(4, a.one + x * a.part, a.line);
     if (new_b)
-        _tile_loadd(6, b + y * MGK_AMX_BYTES, 64);
+        _tile_loadd(6, b.one + y * b.part, b.line);
     _tile_dpbf16ps(0, 4, 6);
     if (cols == 2) {
         if (new_b)
-            _tile_loadd(7, b2 + y * MGK_AMX_BYTES, 64);
+            _tile_loadd(7, b.two + y * b.part, b.line);
         _tile_dpbf16ps(1, 4, 7);
     }
     if (rows == 2) {
         if (new_a)
-            _tile_loadd(5, t.a2 + x * t.part, t.line);
+            _tile_loadd(5, a.two + x * a.part, a.line);
         _tile_dpbf16ps(2, 5, 6);
         if (cols == 2)
             _tile_dpbf16ps(3, 5, 7);
     }
+}
+
+/* How tiles lie: packed, or spread: those of A, or those of B where C is turned. */
+typedef enum Way { PACKED, SPREAD, TURNED } Way;
+
+/* The same; where C is turned the operands have changed places, and their parts. */
+MGK_INLINE void step_of(Way way, int rows, int cols, Tiles a, Tiles b, int x, int y, bool new_x,
+                        bool new_y)
+{
+    if (way == TURNED)
+        step(rows, cols, a, b, y, x, new_y, new_x);
+    else
+        step(rows, cols, a, b, x, y, new_x, new_y);
 }
 
 /* The addresses to prefetch next: of a panel of B and of C. The prefetches are spread evenly
@@ -100,59 +112,64 @@ MGK_INLINE void fetch(Prefetch *s, int lines, int from, int count)
     }
 }
 
-/* Where the tiles of chunk q lie: next to each other from a on, or (`at`) anywhere. */
-MGK_INLINE Tiles tiles_at(const mgk_amx *w, int parts, const char *a, const int32_t *at, int64_t q)
+/* Two tiles of chunk q of `chunks`, each of so many bytes, that lie behind each other from `from`
+ * on. */
+MGK_INLINE Tiles packed_at(const char *from, int64_t chunks, int64_t bytes, int64_t q)
 {
-    const int64_t bytes = parts * MGK_AMX_BYTES, next = w->chunks * bytes;
-    if (!at)
-        return (Tiles){a + q * bytes, a + q * bytes + next, MGK_AMX_BYTES, 64};
-    return (Tiles){w->a + (int64_t)at[q] * 64, w->a + (int64_t)at[w->chunks + q] * 64, w->a_part,
-                   w->a_line};
+    return (Tiles){from + q * bytes, from + (chunks + q) * bytes, MGK_AMX_BYTES, 64};
+}
+
+MGK_INLINE Tiles spread_at(const mgk_amx *w, const char *from, const int32_t *at, int64_t q)
+{
+    return (Tiles){from + (int64_t)at[q] * 64, from + (int64_t)at[w->chunks + q] * 64, w->part,
+                   w->line};
 }
 
 /* All terms, the smallest parts first, so that the sum loses less. With three parts each step
  * prefetches `each` lines of C: enough for all of its 64 to be there when the sums are. */
-MGK_INLINE void terms(int rows, int cols, int parts, int each, const mgk_amx *w, Prefetch *prefetch,
-                      const char *a, const int32_t *at)
+MGK_INLINE void terms(Way way, int rows, int cols, int parts, int each, const mgk_amx *w,
+                      Prefetch *prefetch, const char *from, const int32_t *at)
 {
     /* If no tile was stored for about 2000 cycles, the next tile store takes 800 (measured on
      * Sapphire Rapids). A store now and then keeps it at 16. */
     enum { AWAKE = 96 };
     const int64_t often = AWAKE / (parts == 3 ? 24 : parts == 2 ? 16 : 4);
-    const int64_t bytes = parts * MGK_AMX_BYTES, next = w->chunks * bytes;
-    const char *b = w->b, *b2 = b + next;
+    const int64_t bytes = parts * MGK_AMX_BYTES;
     _Alignas(64) char nowhere[MGK_AMX_BYTES];
-    for (int64_t q = 0; q < w->chunks; q++, b += bytes, b2 += bytes) {
-        const Tiles t = tiles_at(w, parts, a, at, q);
+    for (int64_t q = 0; q < w->chunks; q++) {
+        const Tiles a =
+            way == SPREAD ? spread_at(w, w->a, at, q) : packed_at(from, w->chunks, bytes, q);
+        const Tiles b =
+            way == TURNED ? spread_at(w, w->b, at, q) : packed_at(w->b, w->chunks, bytes, q);
         if (q % often == often - 1)
             _tile_stored(4, nowhere, 64);
         /* Of B, 8 times two tiles of rows prefetch one panel. */
         if (parts == 3) {
-            step(rows, cols, t, b, b2, 0, 2, true, true);
+            step_of(way, rows, cols, a, b, 0, 2, true, true);
             fetch(prefetch, 2, 0, each);
-            step(rows, cols, t, b, b2, 0, 1, false, true);
+            step_of(way, rows, cols, a, b, 0, 1, false, true);
             fetch(prefetch, 2, each, each);
-            step(rows, cols, t, b, b2, 1, 1, true, false);
+            step_of(way, rows, cols, a, b, 1, 1, true, false);
             fetch(prefetch, 2, 0, each);
-            step(rows, cols, t, b, b2, 1, 0, false, true);
+            step_of(way, rows, cols, a, b, 1, 0, false, true);
             fetch(prefetch, 2, each, each);
-            step(rows, cols, t, b, b2, 2, 0, true, false);
+            step_of(way, rows, cols, a, b, 2, 0, true, false);
             fetch(prefetch, 2, 0, each);
-            step(rows, cols, t, b, b2, 0, 0, true, false);
+            step_of(way, rows, cols, a, b, 0, 0, true, false);
             fetch(prefetch, 2, each, each);
         }
         if (parts == 2) {
-            step(rows, cols, t, b, b2, 0, 1, true, true);
+            step_of(way, rows, cols, a, b, 0, 1, true, true);
             fetch(prefetch, 2, 0, 2);
-            step(rows, cols, t, b, b2, 1, 1, true, false);
+            step_of(way, rows, cols, a, b, 1, 1, true, false);
             fetch(prefetch, 2, 0, 2);
-            step(rows, cols, t, b, b2, 1, 0, false, true);
+            step_of(way, rows, cols, a, b, 1, 0, false, true);
             fetch(prefetch, 2, 0, 2);
-            step(rows, cols, t, b, b2, 0, 0, true, false);
+            step_of(way, rows, cols, a, b, 0, 0, true, false);
             fetch(prefetch, 2, 0, 0);
         }
         if (parts == 1) {
-            step(rows, cols, t, b, b2, 0, 0, true, true);
+            step_of(way, rows, cols, a, b, 0, 0, true, true);
             fetch(prefetch, 4, 0, each);
         }
     }
@@ -160,8 +177,8 @@ MGK_INLINE void terms(int rows, int cols, int parts, int each, const mgk_amx *w,
 
 /* Sums of `rows` x `cols` tiles of terms, stored with a row stride of `ld`. Terms of other blocks
  * are added later: partial sums are smaller, so they are rounded less. */
-MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, const char *a,
-                     const int32_t *at, float *to, int64_t ld)
+MGK_INLINE void sums(Way way, int rows, int cols, const mgk_amx *w, Prefetch *prefetch,
+                     const char *a, const int32_t *at, float *to, int64_t ld)
 {
     enum { LINES = MGK_AMX_LINES };
     _tile_zero(0);
@@ -169,17 +186,17 @@ MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, c
     _tile_zero(2);
     _tile_zero(3);
     if (w->parts == 3 && w->chunks > 8)
-        terms(rows, cols, 3, 1, w, prefetch, a, at);
+        terms(way, rows, cols, 3, 1, w, prefetch, a, at);
     else if (w->parts == 3 && w->chunks > 2)
-        terms(rows, cols, 3, 2, w, prefetch, a, at);
+        terms(way, rows, cols, 3, 2, w, prefetch, a, at);
     else if (w->parts == 3)
-        terms(rows, cols, 3, 6, w, prefetch, a, at);
+        terms(way, rows, cols, 3, 6, w, prefetch, a, at);
     else if (w->parts == 2)
-        terms(rows, cols, 2, 0, w, prefetch, a, at);
+        terms(way, rows, cols, 2, 0, w, prefetch, a, at);
     else if (w->out)
-        terms(rows, cols, 1, 2, w, prefetch, a, at);
+        terms(way, rows, cols, 1, 2, w, prefetch, a, at);
     else
-        terms(rows, cols, 1, 6, w, prefetch, a, at);
+        terms(way, rows, cols, 1, 6, w, prefetch, a, at);
     _tile_stored(0, to, ld * 4);
     if (cols == 2)
         _tile_stored(1, to + LINES, ld * 4);
@@ -207,25 +224,68 @@ MGK_INLINE void put(const mgk_amx *w, const float *sums, float *c, int64_t n)
     }
 }
 
-/* m rows of C, of tiles of A that lie next to each other or (`at`) anywhere. */
-MGK_INLINE void rows_from(const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a,
+/* Transposes 16 x 16 numbers; rows of both are ld apart. */
+MGK_INLINE void turn(const float *from, float *to, int64_t ld)
+{
+    __m512 a[16], b[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        a[i] = _mm512_load_ps(from + i * ld);
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+#define PAIRS(f, x, y)                                                                             \
+    _mm512_castpd_ps(f(_mm512_castps_pd(b[i + (x)]), _mm512_castps_pd(b[i + (y)])))
+        a[i] = PAIRS(_mm512_unpacklo_pd, 0, 2);
+        a[i + 1] = PAIRS(_mm512_unpackhi_pd, 0, 2);
+        a[i + 2] = PAIRS(_mm512_unpacklo_pd, 1, 3);
+        a[i + 3] = PAIRS(_mm512_unpackhi_pd, 1, 3);
+#undef PAIRS
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __m512 x = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88),
+                     y = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88),
+                     z = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd),
+                     u = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+        _mm512_store_ps(to + i * ld, _mm512_shuffle_f32x4(x, y, 0x88));
+        _mm512_store_ps(to + (i + 4) * ld, _mm512_shuffle_f32x4(z, u, 0x88));
+        _mm512_store_ps(to + (i + 8) * ld, _mm512_shuffle_f32x4(x, y, 0xdd));
+        _mm512_store_ps(to + (i + 12) * ld, _mm512_shuffle_f32x4(z, u, 0xdd));
+    }
+}
+
+/* m rows of C. */
+MGK_INLINE void rows_in(Way way, const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a,
+                        const int32_t *at, float *to)
+{
+    enum { N = MGK_AMX_PANEL };
+    const bool high = m > MGK_AMX_LINES, wide = w->n > MGK_AMX_LINES;
+    if (high && wide)
+        sums(way, 2, 2, w, prefetch, a, at, to, N);
+    else if (high)
+        sums(way, 2, 1, w, prefetch, a, at, to, N);
+    else if (wide)
+        sums(way, 1, 2, w, prefetch, a, at, to, N);
+    else
+        sums(way, 1, 1, w, prefetch, a, at, to, N);
+}
+
+/* The same into C. */
+MGK_INLINE void rows_from(Way way, const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a,
                           const int32_t *at, float *c)
 {
     enum { N = MGK_AMX_PANEL };
     _Alignas(64) float all[N * N];
-    const bool high = m > MGK_AMX_LINES, wide = w->n > MGK_AMX_LINES;
     if (m == N && w->n == N && !w->add && !w->bias && w->alpha == 1) {
-        sums(2, 2, w, prefetch, a, at, c, w->ldc);
+        sums(way, 2, 2, w, prefetch, a, at, c, w->ldc);
         return;
     }
-    if (high && wide)
-        sums(2, 2, w, prefetch, a, at, all, N);
-    else if (high)
-        sums(2, 1, w, prefetch, a, at, all, N);
-    else if (wide)
-        sums(1, 2, w, prefetch, a, at, all, N);
-    else
-        sums(1, 1, w, prefetch, a, at, all, N);
+    rows_in(way, w, prefetch, m, a, at, all);
     if (w->n == N)
         for (int64_t i = 0; i < m; i++)
             put(w, all + i * N, c + i * w->ldc, N);
@@ -236,13 +296,28 @@ MGK_INLINE void rows_from(const mgk_amx *w, Prefetch *prefetch, int64_t m, const
 
 static void rows_of(const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a, float *c)
 {
-    rows_from(w, prefetch, m, a, NULL, c);
+    rows_from(PACKED, w, prefetch, m, a, NULL, c);
 }
 
 static void rows_spread(const mgk_amx *w, Prefetch *prefetch, int64_t m, const int32_t *at,
                         float *c)
 {
-    rows_from(w, prefetch, m, NULL, at, c);
+    rows_from(SPREAD, w, prefetch, m, NULL, at, c);
+}
+
+/* m rows of what is turned: columns of C. */
+static void rows_turned(const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a, float *c)
+{
+    enum { N = MGK_AMX_PANEL };
+    _Alignas(64) float all[N * N], turned[N * N];
+    mgk_amx x = *w;
+    x.n = m;
+    rows_in(TURNED, w, prefetch, m, a, w->at, all);
+    for (int64_t i = 0; i < w->n; i += MGK_AMX_LINES)
+        for (int64_t j = 0; j < m; j += MGK_AMX_LINES)
+            turn(all + j * N + i, turned + i * N + j, N);
+    for (int64_t i = 0; i < w->n; i++)
+        put(&x, turned + i * N, c + i * w->ldc, m);
 }
 
 void mgk_amx_panel(const mgk_amx *w)
@@ -256,11 +331,14 @@ void mgk_amx_panel(const mgk_amx *w)
                          .row = w->out ? w->out_row : w->ldc * (int64_t)sizeof(float)};
     settle();
     for (int64_t i = 0; i < w->m; i += HIGH, a += bytes) {
-        float *c = w->c + i * w->ldc;
-        const float *then = i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL;
+        float *c = w->c + i * (w->turned ? 1 : w->ldc);
+        const float *below = w->c + MGK_AMX_PANEL * (w->turned ? w->ldc : 1);
+        const float *then = i + HIGH < w->m ? c + HIGH * (w->turned ? 1 : w->ldc) : below;
         prefetch.c = w->out ? w->out : (const char *)then + LAST;
         const int64_t m = w->m - i < HIGH ? w->m - i : HIGH;
-        if (w->at)
+        if (w->turned)
+            rows_turned(w, &prefetch, m, a, c);
+        else if (w->at)
             rows_spread(w, &prefetch, m, w->at + i / MGK_AMX_LINES * w->chunks, c);
         else
             rows_of(w, &prefetch, m, a, c);
@@ -271,24 +349,23 @@ void mgk_amx_panel(const mgk_amx *w)
 MGK_INLINE void near_terms(int rows, int cols, int a_parts, int b_parts, const mgk_amx_tiles *w,
                            const char *a, const char *b)
 {
-    const char *b2 = b + w->b_step;
-    Tiles t = {a, a + w->a_step, MGK_AMX_BYTES, 64};
+    Tiles one = {a, a + w->a_step, MGK_AMX_BYTES, 64}, two = {b, b + w->b_step, MGK_AMX_BYTES, 64};
     for (int64_t q = 0; q < w->chunks; q++) {
         if (a_parts == 3 && b_parts == 3) {
-            step(rows, cols, t, b, b2, 0, 2, true, true);
-            step(rows, cols, t, b, b2, 0, 1, false, true);
-            step(rows, cols, t, b, b2, 1, 1, true, false);
-            step(rows, cols, t, b, b2, 1, 0, false, true);
-            step(rows, cols, t, b, b2, 2, 0, true, false);
-            step(rows, cols, t, b, b2, 0, 0, true, false);
+            step(rows, cols, one, two, 0, 2, true, true);
+            step(rows, cols, one, two, 0, 1, false, true);
+            step(rows, cols, one, two, 1, 1, true, false);
+            step(rows, cols, one, two, 1, 0, false, true);
+            step(rows, cols, one, two, 2, 0, true, false);
+            step(rows, cols, one, two, 0, 0, true, false);
         } else {
-            step(rows, cols, t, b, b2, 0, 1, true, true);
+            step(rows, cols, one, two, 0, 1, true, true);
             if (a_parts == 2)
-                step(rows, cols, t, b, b2, 1, 0, true, true);
-            step(rows, cols, t, b, b2, 0, 0, a_parts == 2, a_parts == 1);
+                step(rows, cols, one, two, 1, 0, true, true);
+            step(rows, cols, one, two, 0, 0, a_parts == 2, a_parts == 1);
         }
-        t.a += a_parts * MGK_AMX_BYTES, t.a2 += a_parts * MGK_AMX_BYTES;
-        b += b_parts * MGK_AMX_BYTES, b2 += b_parts * MGK_AMX_BYTES;
+        one.one += a_parts * MGK_AMX_BYTES, one.two += a_parts * MGK_AMX_BYTES;
+        two.one += b_parts * MGK_AMX_BYTES, two.two += b_parts * MGK_AMX_BYTES;
     }
 }
 

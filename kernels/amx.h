@@ -23,10 +23,11 @@ typedef struct mgk_amx {
     int64_t chunks; /* of 32 terms */
     int parts;
     const char *a, *b;
-    const int32_t *at; /* NULL, or for each tile of lines and chunk of A where it begins: a unit of
-                          64 bytes (spread.h); then the bytes from a line to the next, and from a
-                          part to the next */
-    int64_t a_line, a_part;
+    const int32_t *at; /* NULL, or where each tile of lines and chunk of A, or (`turned`) of B,
+                          begins, in units of 64 bytes (spread.h); and the bytes between its lines
+                          and between its parts */
+    int64_t line, part;
+    bool turned;      /* C is turned: its columns are A's; and so is the order of parts */
     const char *next; /* what is packed of B behind it, and prefetched: an eighth of a panel for
                          each MGK_AMX_PANEL rows */
     float *c;

@@ -14,10 +14,11 @@
 #define amx_pack  NAME(amx_pack)
 #define amx_ahead NAME(amx_ahead)
 
-/* Stores a row of a tile in all its parts, `step` bytes apart: pairs of x and y. Each part is rounded to nearest,
- * halves away from zero (one addition). The last part is the remainder: it fits a bf16; or it is
- * truncated to one, if the number has more parts; or it is subnormal, which a tile reads as zero,
- * but its lower half must not reach x. Of an infinite number the remainder is a NaN. */
+/* Stores a row of a tile in all its parts, `step` bytes apart: pairs of x and y. Each part is
+ * rounded to nearest, halves away from zero (one addition). The last part is the
+ * remainder: it fits a bf16; or it is truncated to one, if the number has more parts; or it is
+ * subnormal, which a tile reads as zero, but its lower half must not reach x. Of an infinite number
+ * the remainder is a NaN. */
 MGK_INLINE void amx_parts(V x, V y, int parts, int64_t step, char *to)
 {
 #pragma GCC unroll 3
@@ -54,11 +55,11 @@ MGK_INLINE VU amx_wide(const E *from, int64_t count)
     return (VU)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(live, from));
 }
 
-/* A row of a tile of A: 32 terms, or (NULL) zeros. */
-MGK_INLINE void amx_unit(const E *from, int64_t step, char *to)
+/* A row of a tile: 32 terms from x on, or (NULL) zeros. */
+MGK_INLINE void amx_unit(const E *x, const E *y, int64_t step, char *to)
 {
-    (void)step;
-    *(VU *)to = from ? amx_line(from, MGK_AMX_TERMS) : (VU){0};
+    (void)y, (void)step;
+    *(VU *)to = x ? amx_line(x, MGK_AMX_TERMS) : (VU){0};
 }
 
 /* Makes a tile. `along`: its terms are contiguous in memory; otherwise its lines are. */
@@ -87,10 +88,11 @@ MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64
 
 #else
 
-/* A row of a tile of A in all its parts, `step` bytes apart: 32 terms, or (NULL) zeros. */
-MGK_INLINE void amx_unit(const E *from, int64_t step, char *to)
+/* A row of a tile in all its parts, `step` bytes apart: pairs of 16 numbers from x and from y on,
+ * or (NULL) zeros. */
+MGK_INLINE void amx_unit(const E *x, const E *y, int64_t step, char *to)
 {
-    amx_parts(from ? eload(from) : vall(0), from ? eload(from + VL) : vall(0), AMX_PARTS, step, to);
+    amx_parts(x ? eload(x) : vall(0), y ? eload(y) : vall(0), AMX_PARTS, step, to);
 }
 
 /* a[i][j] = from[i * ld + j], zero past rows and cols; transposed if `flip`. */

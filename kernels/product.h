@@ -17,7 +17,7 @@ typedef struct mgk_epilogue {
  * piece of C when it is done and still in cache; then j and n are multiples of MG_TILE. of_a, of_b:
  * NULL, or how an operand is read that is no matrix. of_c: NULL, or where the rows of C are; d->ldc
  * is then not used. Either of the three: no epilogue, and `staged` is where 2 MG_STAGED elements
- * are brought together. */
+ * are brought together; mg_conv_spread() bytes behind them are packed once for many taps. */
 typedef struct mgk_product {
     mg_run *run;
     const mg_gemm_desc *d;

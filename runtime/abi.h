@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI 43
+#define MG_ABI 44
 #include "abi_types.h"
 
 /* ---- the data of a program --------------------------------------------------------------- */

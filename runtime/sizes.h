@@ -132,6 +132,9 @@ static inline int64_t mg_conv_size(const mg_conv_desc *d, int first, int count)
 /* Elements of an operand that are brought together before they are packed: lines for a few tiles of
  * a block, or for a tile of AMX. */
 #define MG_STAGED (96 * MG_BLOCK_K)
+/* Bytes of a block of AMX that is packed once for many taps (kernels/spread.h): half of a large
+ * second-level cache. */
+#define MG_SPREAD ((int64_t)1 << 20)
 /* The product that a convolution's scratch has to be enough for. A convolution is computed as
  * several products that are no larger than itself (kernels/conv.c), with blocks of any length. */
 static inline mg_gemm_desc mg_conv_bound(const mg_conv_desc *d)
@@ -145,15 +148,26 @@ static inline mg_gemm_desc mg_conv_bound(const mg_conv_desc *d)
     g.k = MG_AMX_K;
     return g;
 }
-/* Bytes of scratch per thread: a product's, and behind it what is brought together. */
+/* Bytes of scratch per thread: that of its products. */
 static inline int64_t mg_conv_product_scratch(const mg_conv_desc *d)
 {
     const mg_gemm_desc g = mg_conv_bound(d);
     return (mg_product_scratch(&g, true) + 63) / 64 * 64;
 }
+/* What is packed once for many taps, where each tap has two bytes of each part of a number. */
+static inline int64_t mg_conv_spread(const mg_conv_desc *d)
+{
+    const mg_gemm_desc g = mg_conv_bound(d);
+    const int64_t lines = g.m < MG_AMX_ROWS ? g.m : MG_AMX_ROWS;
+    const int64_t all = d->dtype == MG_F64 ? 0 : lines * MG_AMX_K * 2;
+    return all < MG_SPREAD ? all : MG_SPREAD;
+}
+/* Bytes of scratch per thread: a product's, behind it what is brought together, and what is packed
+ * once. */
 static inline int64_t mg_conv_scratch(const mg_conv_desc *d)
 {
-    return mg_conv_product_scratch(d) + 2 * MG_STAGED * mg_dtype_bytes(d->dtype);
+    return mg_conv_product_scratch(d) + 2 * MG_STAGED * mg_dtype_bytes(d->dtype) +
+           mg_conv_spread(d);
 }
 
 /* Bytes of work of the gradient of attention on a GPU (work is NULL if 0): one float for each
