@@ -36,10 +36,15 @@ typedef struct mgk_product {
 void mgk_product_part(const mgk_product *w, void *scratch);
 
 /* Whether a product is of AMX tiles. One of floats with a single chunk of terms (an adapter's) is
- * not: six products of parts for so few terms take longer than to read and write C. */
+ * not: six products of parts for so few terms take longer than to read and write C. Nor are small
+ * ones of a batch (of chunks) in which nothing is transposed for vectors, but A would be for tiles:
+ * there packing is most of their time (64 x 64 x 64: 76 and 108 GF/s of one core). */
 static inline bool mgk_tiled(const mg_gemm_desc *d)
 {
-    return mgk_isa() == MGK_AMX && d->dtype != MG_F64 && (d->dtype != MG_F32 || d->k > 32);
+    enum { SMALL = 64, CHUNK = 32 };
+    const bool small = d->batch > 1 && d->m <= SMALL && d->n <= SMALL && d->ta && !d->tb;
+    return mgk_isa() == MGK_AMX && d->dtype != MG_F64 &&
+           (d->dtype != MG_F32 || (d->k > CHUNK && !small));
 }
 
 /* Runs the kernel after rows [i, i + m) and columns [j, j + n). */

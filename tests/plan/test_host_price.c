@@ -111,6 +111,14 @@ static void convolution(void **state)
     equal(host_packs(&d, 2 * flops), packs);
     d.size[2] = 2048;
     equal(host_packs(&d, 32 * flops), 2 * packs);
+    /* Whole tiles of positions and of colours: once for several taps. */
+    d.size[2] = 64;
+    d.x[5] = 1;
+    d.axes = 1;
+    d.axis[0].by[1] = 1;
+    assert_true(host_packs(&d, flops) < 0.6 * packs);
+    d.size[1] = 24;
+    equal(host_packs(&d, flops * 24 / 32), packs * 24 / 32);
 }
 
 /* Fewer keys, more beside them; a window has a second edge. */
