@@ -82,7 +82,7 @@ static bool amx_plan(const mgk_product *w, int64_t line, int64_t lines, int64_t 
            mgk_spread_plan(w->of_a, line, lines, p, k, AMX_PARTS, s);
 }
 
-/* Where a block is packed that is packed once. */
+/* The room for a block that is packed once. */
 MGK_INLINE char *once_at(const mgk_product *w)
 {
     return (char *)w->staged + 2 * MG_STAGED * (int64_t)sizeof(E);
@@ -143,7 +143,7 @@ static void amx_near(const mgk_product *w, const mgk_amx *panel, int64_t row, in
     }
 }
 
-/* Which form the panels of B have that are packed, of the terms at hand. */
+/* The form of the columns of B that are packed, of the terms at hand. */
 typedef enum AmxPacked { AMX_NONE, AMX_PANELS, AMX_LINES } AmxPacked;
 
 /* Rows [i, i + m) of the strip, terms [p, p + k): a block of A times all panels of B. The first

@@ -4,7 +4,8 @@
 
 enum { LINES = 16, TERMS = 32, UNIT = 64 };
 
-/* What some indices of positions, or of a tap, add to the element and to the place on each axis. */
+/* A spot is what some indices of positions, or of a tap, add to the element and to the place on
+ * each axis. */
 typedef struct Spot {
     int64_t offset, axis[MG_CONV_AXES];
 } Spot;

@@ -1,14 +1,15 @@
 /* spread.h - how a block of an operand that is read through taps is packed for the tiles of AMX so
  * that an element of x is packed once for many taps, and not once for each that shows it.
  *
- * What is packed is x as it lies, source row by source row: what it has along one axis, for some
- * chunks of its colours. Positions that follow each other along the axis are at one stride there,
- * whatever the tap; so tiles are loaded where they lie, and those of neighbouring taps share bytes.
+ * A block has x as it lies, source row by source row: what it has along one axis, for some chunks
+ * of its colours. Positions that follow each other along the axis are at one stride there, whatever
+ * the tap; so tiles are loaded where they lie, and those of neighbouring taps share bytes.
  *
- * Where terms are taps and colours, a line of a tile of A (32 colours at a position) is 64 bytes in
- * each part, and 16 lines are at a stride. Where terms are positions (dw), x is B, and the product
- * is computed turned: a row of a tile is a pair of positions of 16 colours, a place and its
- * partner, 16 terms on, which may be of another source row.
+ * Lines are positions where terms are taps and colours: a line of a tile of A (32 colours at a
+ * position) is 64 bytes in each part, and 16 lines are at a stride. Lines are taps and colours
+ * where terms are positions (dw): x is B, and the product is computed turned. A row of a tile is a
+ * pair of positions of 16 colours: a place and its partner, 16 terms on, which may be of another
+ * source row.
  *
  * Terms, their order and their parts are those of tiles that are packed one by one (amx_pack.h),
  * and so are the bits. */

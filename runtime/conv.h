@@ -158,6 +158,24 @@ static inline bool mg_conv_next(mg_conv_parts *s, mg_conv_part *part)
     return true;
 }
 
+/* ---- scratch of processors ------------------------------------------------------------------- */
+
+/* Bytes of a block that is packed once for many taps: at most those of one packed tile by tile. */
+static inline int64_t mg_conv_spread(const mg_conv_desc *d)
+{
+    const mg_gemm_desc g = mg_conv_bound(d);
+    const int64_t lines = g.m < MG_AMX_ROWS ? g.m : MG_AMX_ROWS;
+    const int64_t all = d->dtype == MG_F64 ? 0 : lines * MG_AMX_K * 2;
+    return all < MG_SPREAD ? all : MG_SPREAD;
+}
+/* Bytes of scratch per thread: a product's, behind it what is brought together, and what is packed
+ * once. */
+static inline int64_t mg_conv_scratch(const mg_conv_desc *d)
+{
+    return mg_conv_product_scratch(d) + 2 * MG_STAGED * mg_dtype_bytes(d->dtype) +
+           mg_conv_spread(d);
+}
+
 /* ---- kernels of GPUs ------------------------------------------------------------------------- */
 
 /* How a GPU computes a part: with tiles of MG_CONV_ROWS x `columns` elements of y, whose sums are

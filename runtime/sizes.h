@@ -154,22 +154,6 @@ static inline int64_t mg_conv_product_scratch(const mg_conv_desc *d)
     const mg_gemm_desc g = mg_conv_bound(d);
     return (mg_product_scratch(&g, true) + 63) / 64 * 64;
 }
-/* What is packed once for many taps, where each tap has two bytes of each part of a number. */
-static inline int64_t mg_conv_spread(const mg_conv_desc *d)
-{
-    const mg_gemm_desc g = mg_conv_bound(d);
-    const int64_t lines = g.m < MG_AMX_ROWS ? g.m : MG_AMX_ROWS;
-    const int64_t all = d->dtype == MG_F64 ? 0 : lines * MG_AMX_K * 2;
-    return all < MG_SPREAD ? all : MG_SPREAD;
-}
-/* Bytes of scratch per thread: a product's, behind it what is brought together, and what is packed
- * once. */
-static inline int64_t mg_conv_scratch(const mg_conv_desc *d)
-{
-    return mg_conv_product_scratch(d) + 2 * MG_STAGED * mg_dtype_bytes(d->dtype) +
-           mg_conv_spread(d);
-}
-
 /* Bytes of work of the gradient of attention on a GPU (work is NULL if 0): one float for each
  * query, but none of f64. */
 static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
