@@ -54,6 +54,8 @@ void check_axis_options(Elab *e, const Node *axis);
 /* An option without a value says how the rule's dim is split on an axis; others are left alone. */
 void read_axis_word(Elab *e, const Node *option, Axes axis, LayoutRule *rule);
 void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l);
+/* Warns where a rule of axes of one rank asks for pairs, which a pipeline has. */
+void warn_of_pairs(Elab *e, const Node *rule);
 /* The loop that is cut into stages, where the iterations of its repeat are of several kinds. */
 void stages_of_kinds(Elab *e);
 void check_stages(Elab *e, const Layout *l);

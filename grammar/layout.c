@@ -208,8 +208,10 @@ static void keep_rules(Elab *e, const Spec *s, Layout *l)
                     for (size_t o = 0; o < options->n; o++)
                         read_axis_word(e, options->data[o], (Axes)1 << a, &rule);
                 }
-            if (!rule.n)
+            if (!rule.n) {
+                warn_of_pairs(e, n);
                 continue;
+            }
             vec_push(e->arena, &l->rules, rule);
             read_stages(e, n, rule.dim, &rule, l);
         }

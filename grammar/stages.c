@@ -276,6 +276,18 @@ static void read_cut(Elab *e, const Node *list, Pipeline *p)
     }
 }
 
+void warn_of_pairs(Elab *e, const Node *rule)
+{
+    for (size_t k = 0; k < rule->more.n; k++) {
+        const Node *axis = rule->more.data[k], *pairs = option(e, &axis->list, "pairs");
+        if (pairs_of(e, pairs) == PAIRS_all)
+            warn(e, pairs->at, 341,
+                 "'pairs = all' says nothing here: '%s' has one rank, and a forward is beside the "
+                 "backward of another microbatch in pipelines of two and more",
+                 text(e, axis->name));
+    }
+}
+
 void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l)
 {
     const NodeList *options = NULL;
