@@ -135,7 +135,7 @@ static bool all_known(const Parts *p, const Region *r)
 static const Ins *sent_away(const Module *m, const Region *r, int64_t n)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
-        const Ins *i = r->ins.data[k], *from = m->values.data[i->in ? i->in[0] : 0].def;
+        const Ins *i = r->ins.data[k], *from = m->values.data[i->nin ? i->in[0] : 0].def;
         const Ins *inside = i->body ? sent_away(m, i->body, n) : NULL;
         if (inside)
             return inside;
