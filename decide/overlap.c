@@ -84,7 +84,7 @@ typedef struct Seen {
     int64_t bytes;
     double
         send_flops; /* FLOPs that are computed while a byte of gradients is added up over ranks */
-    bool small;     /* a collective has so few bytes that it has a stream of its own */
+    bool lines;     /* collectives stand in several lines: small ones, or near ones */
     size_t waits;   /* gathers and fetches that are waited for, ... */
     const Value *wait; /* ... of these */
 } Seen;
@@ -146,12 +146,15 @@ static double send_flops(const Program *g)
     return computes > 0 && bytes > 0 ? flops / computes * sends / bytes : 0;
 }
 
-static bool has_small(const Plan *p)
+/* Has it collectives that do not stand in one line with the others? */
+static bool has_lines(const Plan *p)
 {
     for (int k = 0; k < PLAN_PROGRAMS; k++)
-        for (size_t i = 0; p->programs[k] && i < p->programs[k]->actions.n; i++)
-            if (resource_of(&p->programs[k]->actions.data[i]) == RESOURCE_small)
+        for (size_t i = 0; p->programs[k] && i < p->programs[k]->actions.n; i++) {
+            const Resource r = resource_of(&p->programs[k]->actions.data[i]);
+            if (r == RESOURCE_small || r == RESOURCE_near)
                 return true;
+        }
     return false;
 }
 
@@ -173,7 +176,7 @@ static void tell_seen(void *ctx, int k, FILE *out)
         const Program *judged = plan_judged(p);
         note_waits(t->m, p, &wait, tmp);
         s = (Seen){true,         judged->seconds, plan_bytes(p), send_flops(judged),
-                   has_small(p), wait.n,          NULL};
+                   has_lines(p), wait.n,          NULL};
     }
     fwrite(&s, sizeof s, 1, out);
     if (wait.n)
@@ -237,7 +240,7 @@ static Seen with_ahead(Tries *t, const Way *w, const Seen *s)
     return is_better(t, &with, &ahead, t->best) ? with : *s;
 }
 
-/* The best so far, with small collectives behind the others. */
+/* The best so far, with all collectives in one line. */
 static void try_one_line(Tries *t)
 {
     Way w = t->taken;
@@ -282,7 +285,7 @@ static void try_all(Tries *t)
         const Seen with = look_at(t, &sends);
         is_better(t, &with, &sends, t->best);
     }
-    if (s.small)
+    if (s.lines)
         try_one_line(t);
 }
 

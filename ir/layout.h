@@ -173,7 +173,8 @@ typedef struct Layout {
                       rounded copies of layers, which a step gathers once, in its first
                       microbatch (passes/spmd/gather_once.c) */
     bool overlap;  /* collectives may take what memory is left, to run beside the rest */
-    bool one_line; /* small collectives stand in one line with all others (plan/small.c) */
+    bool one_line; /* small and near collectives stand in one line with all others (plan/small.c,
+                      near.c) */
     int64_t bucket, scatter; /* gradients of a layer are reduced, or scattered, in its iteration,
                                 from so many bytes on (passes/spmd/buckets.c); 0: none are */
     double send_flops;   /* that are computed while a byte of gradients is added up over ranks; 0:

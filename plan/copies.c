@@ -80,22 +80,11 @@ double copies_seconds(const Module *m, const Device *d, const mg_comm_desc *c)
            pieces * w.sums * sum;
 }
 
-/* Has every group along these axes all of its ranks in one node? Neighbours along all axes from the
- * outermost of them on are a block. */
-static bool within_node(const Module *m, const Device *d, Axes axes)
-{
-    int64_t block = 1;
-    for (size_t i = 0; i < m->layout.mesh.n; i++)
-        if (axes & (((Axes)2 << i) - 1))
-            block *= m->layout.mesh.data[i].size;
-    return mesh_ranks(m) <= d->node_ranks || d->node_ranks % block == 0;
-}
-
 static bool may_be(const Module *m, const Device *d, const mg_comm_desc *c)
 {
     return d->target == TARGET_cuda && d->through_host &&
            (d->collectives == COLLECTIVES_auto || d->collectives == COLLECTIVES_copies) &&
-           !m->layout.pipeline.axis && mg_copies_may(c) && within_node(m, d, c->axes);
+           !m->layout.pipeline.axis && mg_copies_may(c) && network_within_node(m, d, c->axes);
 }
 
 void copies_choose(const Module *m, const Device *d, mg_comm_desc *c)

@@ -36,6 +36,16 @@ int64_t network_node(const Module *m, const Device *d, Axes axes)
     return mesh_block(m, axes, d->node_ranks);
 }
 
+/* Neighbours along all axes from the outermost of these on are a block. */
+bool network_within_node(const Module *m, const Device *d, Axes axes)
+{
+    int64_t block = 1;
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (axes & (((Axes)2 << i) - 1))
+            block *= m->layout.mesh.data[i].size;
+    return mesh_ranks(m) <= d->node_ranks || d->node_ranks % block == 0;
+}
+
 /* A group's ranks: of all, of a node, of a pod; in how many nodes and pods they are. */
 typedef struct Places {
     double n, node, pod, nodes, pods;

@@ -44,7 +44,7 @@
 #include "plan/actions.h"
 #include "runtime/abi.h"
 
-enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4, PLAN_PROGRAMS = 7 };
+enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 9, MAX_BEGINS = 4, PLAN_PROGRAMS = 7 };
 
 typedef enum Owner {
     OWN_params,
@@ -162,6 +162,7 @@ typedef struct Action {
     /* A collective beside a pipeline's table (Pipe.behind): 1 + the chunk of its rank that it
      * gathers or reduces; 0: it is none. */
     int chunk;
+    bool near;    /* a collective of ranks of one machine, in a stream of its own (near.c) */
     int joined;   /* in PipeJoin.body: 1 + the phase that it is of; 0: it stands elsewhere */
     int way;      /* receive, send: 0 forward, 1 back; */
     int64_t part; /* and where in the message it lies, bytes */

@@ -284,7 +284,7 @@ enum { MG_LEVEL_DEVICE, MG_LEVEL_HOST, MG_LEVEL_DISK, MG_LEVELS };
 #define MG_DISK_BLOCK 4096
 
 /* Streams of actions, and points that a program may record (abi.h: mg_stream, mg_record). */
-#define MG_STREAMS_MAX 8
+#define MG_STREAMS_MAX 9
 #define MG_POINTS_MAX  1024
 /* Points of what is beside a pipeline's table: one for each chunk that is gathered, and these. */
 #define MG_POINTS_BESIDE 2
@@ -296,7 +296,8 @@ enum {
     MG_STREAM_OFFLOADS,
     MG_STREAM_HOST,
     MG_STREAM_BESIDE, /* what a step gathers and reduces once, beside a pipeline's table */
-    MG_STREAM_SMALL   /* small collectives, of communicators of their own */
+    MG_STREAM_SMALL,  /* small collectives, of communicators of their own */
+    MG_STREAM_NEAR    /* collectives among ranks of one machine, beside those over the network */
 };
 
 /* Actions [from, to), by their index in mg_program.actions. */

@@ -356,7 +356,8 @@ const char *trace_lane_name(const TraceLane *l, Arena *a)
                                                    [MG_STREAM_OFFLOADS] = "transfers out",
                                                    [MG_STREAM_HOST] = "kernels on the host",
                                                    [MG_STREAM_BESIDE] = "once a step",
-                                                   [MG_STREAM_SMALL] = "small collectives"};
+                                                   [MG_STREAM_SMALL] = "small collectives",
+                                                   [MG_STREAM_NEAR] = "collectives in a machine"};
     if (l->level == LEVEL_device)
         return names[l->stream];
     return arena_printf(a, "%s, %s the %s", names[l->stream],

@@ -347,6 +347,7 @@ int plan_check(const Plan *p, FILE *out)
         check_outside(&c);
         check_copies(&c);
         check_small(&c);
+        check_near(&c);
         broken_in_all += c.broken;
     }
     return broken_in_all;

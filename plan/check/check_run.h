@@ -132,5 +132,6 @@ void check_peak(Check *c);
 void check_outside(Check *c);
 void check_copies(Check *c); /* check_copies.c */
 void check_small(Check *c);  /* check_small.c */
+void check_near(Check *c);   /* check_near.c */
 
 #endif

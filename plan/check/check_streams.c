@@ -1,5 +1,6 @@
 /* check_streams.c - P6: actions that touch the same bytes, one of them writing, run in their order;
- * P7: so do collectives, whatever they touch; small ones among themselves, and all others.
+ * P7: so do collectives, whatever they touch; small ones among
+ * themselves, near ones likewise, and all others.
  *
  * An action comes after what stands before it in its stream, after what it waits for, and after
  * what that comes after; loops' ends, the guard and a program's last action come after everything.
@@ -133,7 +134,7 @@ static void check_order(Check *c, size_t from, size_t at, const Done *before)
             continue;
         int64_t byte = common_byte(c, &act[k], &act[at]);
         if (action_sends(&act[k]) && action_sends(&act[at]) &&
-            act[k].comm.small == act[at].comm.small)
+            act[k].comm.small == act[at].comm.small && act[k].near == act[at].near)
             broken(c, 7, "collective %zu of stream %d may still be running", k, act[k].stream);
         if (byte >= 0)
             broken(c, 6, "action %zu of stream %d may still be running, and both touch byte %lld",

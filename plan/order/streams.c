@@ -9,6 +9,7 @@
  *   5  host         kernels that run on the host of a GPU
  *   6  beside       what a step gathers and reduces once, beside a pipeline's table (beside.c)
  *   7  small        collectives of a few bytes, of communicators of their own (small.c)
+ *   8  near         collectives among the ranks of a machine, beside those over the network (near.c)
  *
  * Gradients of weights are needed at the end of an iteration, those of activations at once: while a
  * product of the first kind computes, kernels that only move bytes run beside it. A collective uses
@@ -19,10 +20,11 @@
  * only collectives and transfers run beside the rest; where there are no transfers and no stages,
  * collectives need not meet there: they are a queue (queue.c).
  *
- * There is one stream of collectives for all sets of axes: the links are one resource, so that
- * collectives side by side would only share what one alone has, and each comes after the one before
+ * There is one stream of collectives for all sets of axes that have the same links: side by side
+ * they would only share what one alone has, and each comes after the one before
  * it, as on all other ranks, which run the same text. Libraries of several communicators promise
- * nothing for any other order. Small ones, which the links are nothing to, have the other stream.
+ * nothing for any other order. Small ones, which the links are nothing to, have another stream, and
+ * where machines are several, so have those that stay within one.
  *
  * check_streams.c proves the result, and shares nothing with this file but plan/plan.h. */
 #include "plan/order/streams.h"
@@ -42,6 +44,7 @@ enum {
     OFFLOADS = MG_STREAM_OFFLOADS,
     HOST = MG_STREAM_HOST,
     SMALL = MG_STREAM_SMALL,
+    NEAR = MG_STREAM_NEAR,
     USED
 };
 
@@ -84,6 +87,7 @@ Resource resource_of(const Action *a)
 {
     return a->kind == ACT_comm && !action_sends(a) ? RESOURCE_bandwidth
            : a->kind == ACT_comm && a->comm.small  ? RESOURCE_small
+           : a->kind == ACT_comm && a->near        ? RESOURCE_near
            : action_on_host(a)                     ? RESOURCE_host
                                                    : action_info[a->kind].resource;
 }
@@ -107,7 +111,8 @@ bool conflict(const Plan *plan, const Program *g, const Action *a, const Action 
 
 bool needs_links(const Action *a)
 {
-    return resource_of(a) == RESOURCE_links || resource_of(a) == RESOURCE_small;
+    const Resource r = resource_of(a);
+    return r == RESOURCE_links || r == RESOURCE_near || r == RESOURCE_small;
 }
 
 bool in_order(const Plan *p, const Program *g, size_t x, size_t y)
@@ -151,7 +156,7 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
         return PRODUCTS;
     if (needs_links(a) && d->streams > 1 && !d->collectives_wait &&
         (!seen || a->exposed <= (1 - WORTH) * a->seconds || lets_by(s, i)))
-        return a->comm.small ? SMALL : COLLECTIVES;
+        return a->comm.small ? SMALL : a->near ? NEAR : COLLECTIVES;
     if (a->kind == ACT_fetch)
         return FETCHES;
     if (action_on_host(a))

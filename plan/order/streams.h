@@ -28,7 +28,7 @@ bool needs_links(const Action *a); /* a collective among ranks */
  * of one buffer. */
 bool conflict(const Plan *p, const Program *g, const Action *a, const Action *b, bool placed);
 /* Have two of a program whose buffers are placed to run in their order? There is a conflict, or
- * both are collectives: small ones, or neither is small. */
+ * both are collectives of one stream: small ones, near ones, or others. */
 bool in_order(const Plan *p, const Program *g, size_t x, size_t y);
 
 /* May actions run beside others? Not on a processor without links, unless something lies on another

@@ -94,13 +94,17 @@ static bool transfers(const Clock *c)
 static double beside_links(const Clock *c, const Device *d, int r)
 {
     const bool transfer = r == RESOURCE_fetches || r == RESOURCE_offloads;
-    if (c->running[RESOURCE_links] < 0)
-        return 1;
+    const bool links = c->running[RESOURCE_links] >= 0, near = c->running[RESOURCE_near] >= 0;
     if (r == RESOURCE_small)
-        return 2;
+        return links || near ? 2 : 1;
+    if (r == RESOURCE_near)
+        return 1;
+    const double slowed = near && r != RESOURCE_links ? d->link_slowdown : 1;
+    if (!links)
+        return slowed;
     if (!is_copied(c))
-        return r == RESOURCE_links ? 1 : d->link_slowdown;
-    return transfer || (r == RESOURCE_links && transfers(c)) ? 2 : 1;
+        return r == RESOURCE_links ? 1 : slowed * d->link_slowdown;
+    return transfer || (r == RESOURCE_links && transfers(c)) ? 2 * slowed : slowed;
 }
 
 /* On to the time at which something is done. */
@@ -108,24 +112,28 @@ static void advance(Clock *c, const Device *d)
 {
     const double both = both_ways(d, c);
     double lasts[RESOURCE_count], least = INFINITY;
-    const bool links = c->running[RESOURCE_links] >= 0, small = c->running[RESOURCE_small] >= 0;
-    bool alone = links || small, computes = false;
+    static const Resource sending[] = {RESOURCE_links, RESOURCE_near, RESOURCE_small};
+    int sends = -1; /* of those that run, the first of these */
+    for (int k = 2; k >= 0; k--)
+        sends = c->running[sending[k]] >= 0 ? c->running[sending[k]] : sends;
+    bool alone = sends >= 0, computes = false;
     for (int r = 0; r < RESOURCE_count; r++) {
         double pace = beside_links(c, d, r);
         pace *= r == RESOURCE_fetches || r == RESOURCE_offloads ? both : 1;
         lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
-        alone &= r == RESOURCE_links || r == RESOURCE_small || c->running[r] < 0;
+        alone &= r == RESOURCE_links || r == RESOURCE_near || r == RESOURCE_small ||
+                 c->running[r] < 0;
         least = fmin(least, lasts[r]);
         computes |= c->running[r] >= 0 &&
                     (r == RESOURCE_arithmetic || r == RESOURCE_bandwidth || r == RESOURCE_host);
     }
-    for (int r = RESOURCE_fetches; r <= RESOURCE_offloads && !computes && !links && !small; r++)
+    for (int r = RESOURCE_fetches; r <= RESOURCE_offloads && !computes && sends < 0; r++)
         if (c->running[r] >= 0) { /* the time of both ways counts once */
             c->act[c->running[r]].exposed += least;
             break;
         }
     if (alone)
-        c->act[c->running[links ? RESOURCE_links : RESOURCE_small]].exposed += least;
+        c->act[sends].exposed += least;
     c->now += least;
     for (int r = 0; r < RESOURCE_count; r++) {
         if (c->running[r] < 0)

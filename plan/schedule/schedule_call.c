@@ -6,6 +6,7 @@
 #include "passes/library/product.h"
 #include "plan/copies.h"
 #include "plan/host_price.h"
+#include "plan/near.h"
 #include "plan/small.h"
 #include "passes/library/tiles.h"
 #include "plan/schedule/schedule.h"
@@ -468,5 +469,6 @@ void call_comm(Sched *s, const Ins *i, int home)
         op[n++] = work_space(s, "shares", mg_comm_work(&d), home);
     Action *a = action_new(s, ACT_comm, i, n, op);
     a->comm = d;
+    a->near = action_sends(a) && near_is(s->m, s->p->device, &d);
     priced(s, a, i);
 }
