@@ -106,7 +106,7 @@ static const Field fields[] = {
     OPTIONAL("pod_ranks", whole, pod.ranks, 1, 1 << 20),
     OPTIONAL("pod_bandwidth", real, pod.bandwidth, 1e3, 1e15),
     OPTIONAL("pod_seconds", real, pod.seconds, 0, 1),
-    FIELD("streams", whole, streams, 1, 2),
+    FIELD("streams", whole, streams, 1, 3),
     OPTIONAL("host_memory", bytes, host.memory, 1 << 20, 0x1p50), /* level_of() */
     OPTIONAL("host_in", real, host.in, 1e6, 1e15),
     OPTIONAL("host_out", real, host.out, 1e6, 1e15),

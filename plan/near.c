@@ -8,7 +8,7 @@
  */
 static bool has_links_apart(const Module *m, const Device *d)
 {
-    return d->target == TARGET_cuda && d->streams > 1 && !d->collectives_wait && !d->through_host &&
+    return d->target == TARGET_cuda && d->streams > 2 && !d->collectives_wait && !d->through_host &&
            mesh_ranks(m) > d->node_ranks;
 }
 

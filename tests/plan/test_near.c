@@ -57,6 +57,7 @@ static void open_planned(Planned *x, const Case *c, bool near)
     x->d.target = TARGET_cuda;
     x->d.memory = (int64_t)1 << 40;
     x->d.node_ranks = 2;
+    x->d.streams = 3;
     x->d.link_bandwidth = x->d.node_bandwidth = 1e7;
     open_reference_in(&x->r, c->model, 8, c->precision);
     if (!open_local(&x->t, &x->r, c->spec, x->l))
