@@ -19,8 +19,8 @@ typedef enum Resource {
     RESOURCE_arithmetic,
     RESOURCE_bandwidth,
     RESOURCE_links,
-    RESOURCE_near,     /* the links within a machine, of collectives that leave the network as it is */
-    RESOURCE_small,    /* communicators of small collectives, which leave the links as they are */
+    RESOURCE_near,  /* the links within a machine, of collectives that leave the network as it is */
+    RESOURCE_small, /* communicators of small collectives, which leave the links as they are */
     RESOURCE_fetches,  /* the way from another level of memory to the device */
     RESOURCE_offloads, /* and back */
     RESOURCE_host,     /* the memory of a GPU's host, for kernels that run there */

@@ -5,7 +5,8 @@
  * thirty machines. On GPUs whose links are apart from the network those that stay within a machine
  * have a stream of their own: they run beside the others, and keep their order among themselves.
  * Each set of axes has one communicator, so one of a set is near if all are. docs/gpu.md says why
- * ranks cannot wait for each other for ever; check_near.c and check_streams.c prove what that takes.
+ * ranks cannot wait for each other for ever; check_near.c and check_streams.c prove what that
+ * takes.
  */
 #ifndef MGC_PLAN_NEAR_H
 #define MGC_PLAN_NEAR_H

@@ -9,14 +9,16 @@
 
 #include "ir/mesh.h"
 
-/* Has each group along these axes its ranks in one machine? By the numbers of its first and last. */
+/* Has each group along these axes its ranks in one machine? By the numbers of its first and last.
+ */
 static bool in_a_machine(const Check *c, Axes axes)
 {
     const int64_t ranks = mesh_ranks(c->m), node = c->p->device->node_ranks;
     for (int64_t rank = 0; rank < ranks; rank++) {
         int64_t first = rank, last = rank, stride = 1;
         for (int x = (int)c->m->layout.mesh.n - 1; x >= 0; x--) {
-            const int64_t size = c->m->layout.mesh.data[x].size, at = mesh_coordinate(c->m, rank, x);
+            const int64_t size = c->m->layout.mesh.data[x].size,
+                          at = mesh_coordinate(c->m, rank, x);
             if (axes >> x & 1) {
                 first -= stride * at;
                 last += stride * (size - 1 - at);

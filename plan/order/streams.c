@@ -9,7 +9,8 @@
  *   5  host         kernels that run on the host of a GPU
  *   6  beside       what a step gathers and reduces once, beside a pipeline's table (beside.c)
  *   7  small        collectives of a few bytes, of communicators of their own (small.c)
- *   8  near         collectives among the ranks of a machine, beside those over the network (near.c)
+ *   8  near         collectives among the ranks of a machine, beside those over the network
+ * (near.c)
  *
  * Gradients of weights are needed at the end of an iteration, those of activations at once: while a
  * product of the first kind computes, kernels that only move bytes run beside it. A collective uses

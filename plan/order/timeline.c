@@ -121,8 +121,8 @@ static void advance(Clock *c, const Device *d)
         double pace = beside_links(c, d, r);
         pace *= r == RESOURCE_fetches || r == RESOURCE_offloads ? both : 1;
         lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
-        alone &= r == RESOURCE_links || r == RESOURCE_near || r == RESOURCE_small ||
-                 c->running[r] < 0;
+        alone &=
+            r == RESOURCE_links || r == RESOURCE_near || r == RESOURCE_small || c->running[r] < 0;
         least = fmin(least, lasts[r]);
         computes |= c->running[r] >= 0 &&
                     (r == RESOURCE_arithmetic || r == RESOURCE_bandwidth || r == RESOURCE_host);

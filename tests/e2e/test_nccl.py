@@ -268,6 +268,35 @@ class Nccl(shim.Case):
             if stage == (kind == "F"):
                 self.assertGreaterEqual(e["ts"], other["ts"] + other["dur"] - 0.01)
 
+    def test_within_a_machine(self):
+        """Of two machines of two GPUs each, what stays in one is sent beside what crosses the network: the bits of one stream. (Sums of four ranks begin where
+        the shim's order has it.)"""
+        self.text(6000)
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h200.json"), encoding="utf-8") as f:
+            device = {**json.load(f), "node_ranks": 2, "link_bandwidth": 1e8, "node_bandwidth": 1e8, "launch_seconds": 4e-5}
+        zero3 = "state, grads, params -> dp"
+        cases = {"tp": (LLAMA, "dp = 2, tp = 2", f"batch -> dp\n    kv_heads, ffn, vocab -> tp\n    seq -> tp\n    {zero3}"),
+                 "ep": (MIXTRAL, "dp = 2, ep = 2", f"experts -> ep\n    batch -> dp, ep\n    {zero3}"),
+                 "pp": (LLAMA, "dp = 2, pp = 2, tp = 2", "batch -> dp\n    kv_heads, ffn, vocab -> tp\n    layers -> pp (schedule = 1f1b)\n    state -> dp")}
+        path, mesh, rules = cases[some(cases, 1)[0]]
+        self.write("layout.mg", f"layout it {{\n    device h200\n    mesh {mesh}\n    {rules}\n    microbatch 1\n}}\n")
+        saved = {}
+        for streams in (2, 3):
+            self.write("apart.json", json.dumps({**device, "streams": streams}))
+            options = (path, "-D", "batch=8", "-D", "layers=4", "--precision", "bf16", "--layout", "./layout.mg")
+            schedule = self.mgc(*options, "--device", "./apart.json", "--schedule").out
+            self.assertEqual(" s8 communication" in schedule, streams == 3, schedule)
+            self.gpu(*options, device=("--device", "./apart.json"))
+            for seed in (TURN, TURN + 1):
+                run, env = f"{streams}-{seed}", {**GPUS, "SHIM_SEED": str(seed)}
+                often = ("--data", "text1.txt", "--out", run, "--threads", 1)
+                self.trains("./gpu", *often, "--steps", 3, env=env, timeout=600)
+                self.trains("./gpu", *often, "--steps", 5, "--resume", env=env, timeout=600)
+                values = [(m.get("loss"), m.get("grad_norm")) for m in self.metrics(run)]
+                saved[run] = [values] + [self.read(f"{run}/ckpt/step-00000005/{name}.safetensors") for name in ("model", "optimizer")]
+        for seed in (TURN, TURN + 1):
+            self.assertEqual(saved[f"3-{seed}"], saved[f"2-{seed}"])
+
     def test_experts(self):
         """Of the first steps, before rounding changes which expert is chosen."""
         self.text(6000)

@@ -1,6 +1,7 @@
 /* Near collectives: those among ranks of one machine have a stream of their own, beside those over
  * the network. Plans of all ranks, in any order that streams allow, have the same bits; no step is
- * slower for it where either may be chosen; and what would make ranks wait for ever is not proved. */
+ * slower for it where either may be chosen; and what would make ranks wait for ever is not proved.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,8 +34,8 @@ static const Case cases[] = {
      "tp"},
     {&llama, DT_e4m3, NULL, "dp=2 tp=2; batch dp; kv_heads tp; ffn tp; vocab tp; seq tp; state dp",
      "tp"},
-    {&mixtral, DT_bf16, NULL,
-     "dp=2 ep=2; experts ep; batch dp ep; state dp; grads dp; params dp", "ep"},
+    {&mixtral, DT_bf16, NULL, "dp=2 ep=2; experts ep; batch dp ep; state dp; grads dp; params dp",
+     "ep"},
     {&mixtral, DT_bf16, NULL, "ep=2 dp=2; experts ep; batch ep dp; state dp; grads dp; params dp",
      "dp"},
     {&mixtral, DT_bf16, "1f1b", "dp=2 pp=2 tp=2; layers pp; ffn tp; batch dp; state dp", "tp"},
