@@ -3,7 +3,8 @@
  *   sum over (a, c) of x[a, b, c]   ->  sum over a of (sum over c of x)
  *   rmax over a of x[a, b]          ->  rmax over a of copy x[b, a]
  *   rmax over (a, b) of x[a, b]     ->  rmax over a of (rmax over b of x), if x is large
- *   a view that leaves the region, or starts a carried value: a copy, for it has to be dense
+ *   a view that leaves the region, or starts a carried value: a copy, for it has to be dense; among
+ * relays it stands behind the view, and not at the end, which may be of another phase
  *   what a loop carries unchanged:  the start value, inside and after it (of a relay each rank has
  * what it was handed)
  *   a half that is widened:         at each use again, so that the half is what is stored
@@ -134,6 +135,23 @@ static bool made_in_two(const Split *s, Value v)
     return def && def->home == s->r && op_is(def->op, POINTWISE | FUSE) && !op_is(def->op, VIEW);
 }
 
+static bool has_relay(const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++)
+        if (r->ins.data[k]->op == OP_repeat && r->ins.data[k]->attrs.relay)
+            return true;
+    return false;
+}
+
+/* What a microbatch adds to is read, and written, in one phase (schedule_pipe.c). So views of i
+ * that leave the region are copied here. */
+static void copy_results(Split *s, const Ins *i)
+{
+    for (size_t k = 0; k < s->r->results.n && op_is(i->op, VIEW); k++)
+        if (s->r->results.data[k] == i->out[0] && !made_in_two(s, i->out[0]))
+            s->r->results.data[k] = dense(s, i->out[0]);
+}
+
 static bool region_uses(const Region *r, Value v)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
@@ -239,11 +257,15 @@ void fuse_prepare(Module *m, Region *r, Arena *tmp)
     Split s = {.m = m, .r = r, .b = {.m = m, .region = r}, .old_values = m->values.n};
     s.replaced = NEW_ARRAY(tmp, Value, m->values.n);
     Ins **old = r->ins.data;
-    size_t n = r->ins.n;
+    const size_t n = r->ins.n;
+    const bool phases = has_relay(r);
     r->ins.data = NULL;
     r->ins.n = r->ins.cap = 0;
-    for (size_t k = 0; k < n; k++)
+    for (size_t k = 0; k < n; k++) {
         split_ins(&s, old[k]);
+        if (phases)
+            copy_results(&s, old[k]);
+    }
     for (size_t k = 0; k < r->results.n; k++)
         if (!made_in_two(&s, r->results.data[k]))
             r->results.data[k] = dense(&s, r->results.data[k]);

@@ -89,6 +89,7 @@ static const Case cases[] = {
     {&llama, "zb-h1", "pp=4; layers pp:1=0,4,3,0", 1},
     {&llama, "1f1b", "dp=2 pp=4; layers pp:1=3,0,4,0; batch dp; state dp", 2},
     {&gpt2, "gpipe", "pp=2; layers pp:1=5,0", 1},
+    {&gpt2, "zb-h1", "pp=2 tp=2; layers pp; seq tp/2", 2}, /* a sum that is gathered, in blocks */
     {&ends, "interleaved", "pp=2; layers pp:2=0,0,5,0", 1},
     {&mixtral, "1f1b" PAIRS, "pp=2 ep=2; layers pp; experts ep; batch ep", 2},
     {&mixtral, "interleaved" PAIRS, "pp=2 ep=2; layers pp:2; experts ep; batch ep", 2},
