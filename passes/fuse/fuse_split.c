@@ -143,8 +143,8 @@ static bool has_relay(const Region *r)
     return false;
 }
 
-/* What a microbatch adds to is read, and written, in one phase (schedule_pipe.c). So views of i
- * that leave the region are copied here. */
+/* A view i that leaves the region is copied here: a sum over microbatches is read and written in
+ * one phase (schedule_pipe.c). */
 static void copy_results(Split *s, const Ins *i)
 {
     for (size_t k = 0; k < s->r->results.n && op_is(i->op, VIEW); k++)
