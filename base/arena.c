@@ -13,6 +13,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 typedef struct Block {
     struct Block *prev;
@@ -38,10 +41,15 @@ static _Noreturn void out_of_memory(void)
 static const size_t FIRST = (size_t)64 << 10, LARGE = (size_t)2 << 20, LARGEST = (size_t)8 << 20;
 #define PAGE LARGE
 
+/* With the address sanitizer, nobody may read what is behind a piece of a block, and nothing is kept. */
 #ifdef __SANITIZE_ADDRESS__
-enum { SPARE = 0 }; /* what is read behind its end is not there */
+enum { SPARE = 0, GAP = 16 };
+#define HIDE(p, size) ASAN_POISON_MEMORY_REGION(p, size)
+#define SHOW(p, size) ASAN_UNPOISON_MEMORY_REGION(p, size)
 #else
-enum { SPARE = 16 };
+enum { SPARE = 16, GAP = 0 };
+#define HIDE(p, size) ((void)0)
+#define SHOW(p, size) ((void)0)
 #endif
 
 /* Large blocks that no arena has. Their sizes are not in them: another process has them without
@@ -92,6 +100,7 @@ static Block *block_new(size_t size, Block *prev)
 static void block_free(Block *b)
 {
     const size_t size = b->size + sizeof *b;
+    SHOW(b->data, b->size);
     if (!is_large(size))
         free(b);
     else if (spares < SPARE)
@@ -138,27 +147,27 @@ void arena_free(Arena *a)
 }
 
 /* Bytes with whatever was in them. */
-static void *take(Arena *a, size_t size)
+static void *take(Arena *a, size_t asked)
 {
     const size_t align = alignof(max_align_t);
-    if (size > SIZE_MAX / 2)
+    if (asked > SIZE_MAX / 2)
         out_of_memory();
-    size = (size + align - 1) / align * align;
+    const size_t size = (asked + align - 1) / align * align + GAP;
     if (!a->top || a->top->size - a->top->used < size) {
         const size_t least = sizeof(Block) + size;
         a->top = block_new(least > a->next ? least : a->next, a->top);
         if (a->next < LARGEST)
             a->next *= 2;
     }
-    void *p = a->top->data + a->top->used;
+    unsigned char *p = a->top->data + a->top->used;
     a->top->used += size;
+    HIDE(p + asked, size - asked);
     return p;
 }
 
 void *arena_alloc(Arena *a, size_t size)
 {
-    const size_t align = alignof(max_align_t);
-    return memset(take(a, size), 0, (size + align - 1) / align * align);
+    return memset(take(a, size), 0, size);
 }
 
 void *arena_array(Arena *a, size_t count, size_t size)

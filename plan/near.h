@@ -1,6 +1,6 @@
 /* near.h - near collectives: among ranks of one machine, where there are several machines.
  *
- * What crosses the network leaves the links within a machine idle, and the other way round. In one
+ * Collectives over the network leave the links within a machine idle, and the other way round. In one
  * stream a layer's exchange among eight neighbours would stand behind the gather of parameters over
  * thirty machines. On GPUs whose links are apart from the network those that stay within a machine
  * have a stream of their own: they run beside the others, and keep their order among themselves.

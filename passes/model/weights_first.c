@@ -55,7 +55,7 @@ static bool is_in(const Region *r, const Ins *i)
  * none, or others read what it gives. */
 static Ins *weighed(const First *f, const Region *r, const Ins *i, int *rows)
 {
-    const Value y = i->in[0];
+    const Value y = i->nin ? i->in[0] : 0;
     Ins *dot = i->op == OP_combine && i->nin == 4 ? f->m->values.data[y].def : NULL;
     if (!dot || !OP_AMONG(dot->op, OP_dot, OP_grouped) || !is_in(r, dot) ||
         !alone_reads(f, r, i, y))
