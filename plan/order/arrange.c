@@ -79,6 +79,7 @@ typedef struct Stretch {
     Node *node;
     Use *use;       /* per buffer of the plan */
     bool sends;     /* there are collectives */
+    bool apart;     /* kernels run beside products: no collective takes longer than they do */
     bool exchanges; /* and among them such that ranks exchange what they have by */
     bool queue;     /* which are a queue */
     bool placed;    /* buffers have places; what is alive is settled */
@@ -271,11 +272,14 @@ typedef struct State {
     int n;
 } State;
 
-/* The resource for which a node waits. Collectives take longer than kernels, so all computation is
- * taken to be in one stream, as most of it is. */
+/* The resource for which a node waits. Collectives take longer than kernels, so beside them all
+ * computation is taken to be in one stream, as most of it is. Small ones are no such (small.c):
+ * they leave kernels beside products, where layers wait for nothing but largest numbers. Transfers
+ * take nothing from what computes. */
 static Resource unit_of(const Stretch *s, const Node *v)
 {
-    return v->sends ? resource_of(v->a) : s->sends ? RESOURCE_arithmetic : resource_of(v->a);
+    const Resource r = resource_of(v->a);
+    return r == RESOURCE_bandwidth && !s->apart ? RESOURCE_arithmetic : r;
 }
 
 /* A collective stands behind what runs when it begins. */
@@ -442,6 +446,7 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     if (resources < 2 || (s.sends ? p->device->collectives_wait || p->device->streams < 2
                                   : p->device->products_wait))
         return false;
+    s.apart = !used[RESOURCE_links];
     read_order(&s);
     if (s.exchanges)
         read_behind(&s);
