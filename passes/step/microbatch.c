@@ -116,7 +116,7 @@ static bool is_sent(const Module *m, const Tensor *t)
 
 static Rounding at_random(Module *m, Fn *fn, Region *args, const Tensor *t)
 {
-    Rounding r = {.tensor = t, .key = rounding_key(m, t, "sum")};
+    Rounding r = {.tensor = t, .key = rounding_key(m, t, "sum"), .sent = is_sent(m, t)};
     r.seed = scalar_argument(m, fn, args, ARG_seed, "seed");
     r.count = scalar_argument(m, fn, args, ARG_step, "step");
     return r;

@@ -18,7 +18,7 @@ typedef struct Rounding {
     int word; /* 0 or 1: which half of the words under the key */
     Value seed, count;
     bool nearest; /* to the nearest instead: then none of the above but the tensor is there */
-    bool sent;    /* ... and ranks send what is added, which is rounded for that */
+    bool sent;    /* ranks send what is added, which is rounded to the nearest for that */
 } Rounding;
 
 /* x, which has the dims of the tensor, or those of them that have no index of their own. */
