@@ -10,7 +10,6 @@
 
 #include "decide/make.h"
 #include "passes/spmd/by_chunk.h"
-#include "plan/levels.h"
 #include "plan/place/place.h"
 
 #include <math.h>
@@ -63,11 +62,20 @@ static bool splits_state_alone(const Layout *l)
     return state;
 }
 
+/* Does something leave the device that moves with each microbatch? What the first one's layers
+ * gather has the room of what they keep. */
+static bool moves_each_microbatch(const Layout *l)
+{
+    return l->offload[OFFLOAD_parameters] || l->offload[OFFLOAD_gradients] ||
+           l->offload[OFFLOAD_kept];
+}
+
 void once_choose(Module *m, const Device *d)
 {
     m->layout.once = false;
     if (!m->layout.mesh.n || d->streams < 2 || d->collectives_wait || !m->train.half ||
-        !splits_state_alone(&m->layout) || levels_used(m) || !module_fn(m, "train"))
+        !splits_state_alone(&m->layout) || moves_each_microbatch(&m->layout) ||
+        !module_fn(m, "train"))
         return;
     const double behind = seconds_with(m, d, false);
     m->layout.once = seconds_with(m, d, true) < (1 - WORTH) * behind;

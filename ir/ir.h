@@ -395,9 +395,17 @@ static inline bool tensor_is_rounded(const Tensor *t)
  * one are kept as they are. */
 DType tensor_kept(const Module *m, const Tensor *t);
 
+/* Is t a matrix of layers, trained, or the copy of one, of which layers read what is made of it
+ * ahead of them? */
+static inline bool tensor_is_ahead(const Tensor *t)
+{
+    return t->ahead && t->stacked && t->external_rank >= 2 && !t->frozen;
+}
+
 /* The class by whose rules a tensor is split. A master is only read where its state is: where there
- * are rules for state, it lies by these. So does the rounded copy of a layer's master, where a step
- * gathers it (Layout.once). */
+ * are rules for state, it lies by these. So does a matrix of layers that these read as it was
+ * rounded ahead of them, which is gathered; and where a step gathers it in the first microbatch
+ * (Layout.once), one in halves, or the rounded copy of a master. */
 TensorClass tensor_class(const Module *m, const Tensor *t);
 
 /* rounded.c - the invariant of copies (I13). Writes what is wrong into `why`, in m's arena, and

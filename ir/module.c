@@ -171,11 +171,13 @@ TensorClass tensor_class(const Module *m, const Tensor *t)
     bool rule = false;
     for (size_t r = 0; r < m->layout.rules.n; r++)
         rule |= m->layout.rules.data[r].of == CLASS_state;
-    if (tensor_is_rounded(t))
-        return m->layout.once && rule && t->stacked && m->tensors.data[t->parameter].master
-                   ? CLASS_state
-                   : CLASS_params;
-    return t->slot || (t->master && rule) ? CLASS_state : CLASS_params;
+    if (t->slot && !tensor_is_rounded(t))
+        return CLASS_state;
+    const bool halves = tensor_is_rounded(t)
+                            ? m->tensors.data[t->parameter].master
+                            : dtype_is_half(t->type.dtype) && t->external_rank >= 2 && !t->frozen;
+    const bool once = m->layout.once && t->stacked && halves;
+    return rule && (t->master || tensor_is_ahead(t) || once) ? CLASS_state : CLASS_params;
 }
 
 Module *module_new(Arena *a, Names *names, Diag *d)

@@ -241,3 +241,19 @@ bool value_is_const(const Module *m, Value v, double *value)
     *value = i->attrs.value;
     return true;
 }
+
+Value made_ahead_of(const Module *m, Value v)
+{
+    const Ins *cast = m->values.data[v].def;
+    if (!cast || cast->op != OP_cast)
+        return v;
+    const Ins *mul = m->values.data[cast->in[0]].def;
+    if (!dtype_is_fp8(type_of(m, v)->dtype) || !mul || mul->op != OP_mul)
+        return cast->in[0];
+    for (int k = 0; k < 2; k++) {
+        const Ins *wide = m->values.data[mul->in[k]].def;
+        if (wide && wide->op == OP_cast && type_same_dims(type_of(m, wide->out[0]), type_of(m, v)))
+            return wide->in[0];
+    }
+    return v;
+}

@@ -50,6 +50,10 @@ Type type_stacked(const Type *t, Dim d);
  * terms adds to the other's result, which it reads unnoticed; of as many, the second operand. */
 int64_t dot_terms(const Module *m, const Ins *dot);
 
+/* What v was cast of, number by number, or rounded to fp8 of (passes/step/quantize.c): cast (mul
+ * (cast of it) scale). v: neither. */
+Value made_ahead_of(const Module *m, Value v);
+
 /* Is v a constant, or one broadcast? */
 bool value_is_const(const Module *m, Value v, double *value);
 

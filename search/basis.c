@@ -55,7 +55,8 @@ static double bytes_of(const Tensor *t)
 
 static void hold(Basis *b, const Space *s, const Module *m, const Tensor *t, Arena *a)
 {
-    Held h = {.bytes = bytes_of(t), .zero = t->slot && !t->rounded ? 1 : t->master ? 1 : 3};
+    const bool state = (t->slot && !t->rounded) || t->master || tensor_is_ahead(t);
+    Held h = {.bytes = bytes_of(t), .zero = state ? 1 : 3};
     for (int k = 0; k < t->type.rank; k++)
         for (int r = 0; r < ROLE_count; r++)
             h.by[r] |= split_by(s, (SearchRole)r, name_str(m->names, t->type.dims[k].name));

@@ -53,14 +53,15 @@ typedef struct Once {
     VEC(Stack) stacks;
 } Once;
 
-/* Is v a copy of layers that ranks have parts of? */
+/* Are v layers' halves that ranks have parts of, or what these were rounded to in fp8? */
 static bool is_in_parts(const Once *o, Value v)
 {
+    v = made_ahead_of(o->m, v);
     const ValueInfo *info = &o->m->values.data[v];
     if (info->def || info->home != o->fn->body)
         return false;
     const FnArg *a = &o->fn->args.data[arg_index(o->m, v)];
-    return a->role == ARG_rounded &&
+    return a->role <= ARG_rounded &&
            tensor_class(o->m, &o->m->tensors.data[a->tensor]) == CLASS_state;
 }
 
@@ -79,11 +80,10 @@ static bool gathers(const Once *o, const Ins *loop, const Ins *i, Gather *g)
     if (slice_loop(o->m, v, &stacked) != loop)
         return false;
     *g = (Gather){.ins = i, .n = loop->attrs.dim.size};
-    for (const Ins *def; (def = o->m->values.data[stacked].def); stacked = def->in[0]) {
-        if (def->op != OP_window || def->attrs.along.name != loop->attrs.dim.name)
-            return false;
+    for (const Ins *def; (def = o->m->values.data[stacked].def) && def->op == OP_window &&
+                         def->attrs.along.name == loop->attrs.dim.name;
+         stacked = def->in[0])
         g->first += def->attrs.at;
-    }
     g->tensor = stacked;
     return is_in_parts(o, stacked);
 }

@@ -75,6 +75,18 @@ static bool is_parameter(const Ahead *a, Value v)
     return k >= 0 && a->fn->args.data[k].role <= ARG_rounded;
 }
 
+/* Is it what parameters of all layers were rounded to, ahead of these? By instructions, or layer by
+ * layer (levels). */
+static bool is_rounded_ahead(const Ahead *a, Value v)
+{
+    const Value of = made_ahead_of(a->m, v);
+    const Ins *def = a->m->values.data[v].def;
+    if (!dtype_is_fp8(type_of(a->m, v)->dtype))
+        return false;
+    return (of != v && is_parameter(a, of)) ||
+           (def && def->op == OP_repeat && !def->attrs.carried && !def->attrs.relay);
+}
+
 /* Does a loop give the new value of what it takes slices of? That is written in its place. */
 static bool is_updated(const Ahead *a, const Ins *loop, Value stacked)
 {
@@ -164,7 +176,7 @@ static bool may_come_early(const Ahead *a, const Ins *loop, const Ins *i, Value 
 {
     const bool parameter = is_parameter(a, stacked);
     if (i->op == OP_all_gather)
-        return parameter;
+        return parameter || is_rounded_ahead(a, stacked);
     return parameter ? !is_updated(a, loop, stacked) : is_kept(a->m, stacked);
 }
 

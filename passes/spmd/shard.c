@@ -162,7 +162,9 @@ static Type settled_type(const Shard *s, Value old, Value x)
 static Value settle(Shard *s, Builder *b, Value old, Value x)
 {
     const Type *t = type_of(s->m, x);
-    Type to = settled_type(s, old, x);
+    Type to;
+    if (!shard_read_ahead(s, old, &to))
+        to = settled_type(s, old, x);
     if (t->partial && !s->whole_grad[old] && !s->whole[old] && shard_stays_partial(s, old)) {
         if (!s->grad[old]) /* split when it is added up */
             for (int i = 0; i < to.rank; i++) {

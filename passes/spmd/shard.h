@@ -114,6 +114,10 @@ void shard_read(Shard *s);
 Value shard_accumulator(const Shard *s, Value v);
 /* Is v read by nothing but what is linear in it, and may stay partial? */
 bool shard_stays_partial(const Shard *s, Value v);
+/* Is v what layers read of a parameter that lies as its state does, made ahead of them? In *t, how
+ * they do: as if it lay by the rules for parameters. So it is gathered for all microbatches, unless
+ * the first one's layers do that (gather_once.c): then it is not. */
+bool shard_read_ahead(const Shard *s, Value v, Type *t);
 
 /* The dims an instruction runs over, whole, and on which axes each is split. */
 typedef struct Space {

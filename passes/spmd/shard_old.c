@@ -142,6 +142,26 @@ bool shard_stays_partial(const Shard *s, Value v)
     return true;
 }
 
+bool shard_read_ahead(const Shard *s, Value v, Type *t)
+{
+    const Module *m = s->m;
+    const Value of = made_ahead_of(m, v);
+    const int at = of != v && m->values.data[of].home == s->fn->body ? arg_index(m, of) : -1;
+    if (at < 0 || s->fn->args.data[at].role > ARG_rounded || m->layout.once)
+        return false;
+    const Tensor *x = &m->tensors.data[s->fn->args.data[at].tensor];
+    bool sliced = false;
+    for (size_t k = 0; k < s->uses[v].n; k++) {
+        const Ins *i = s->uses[v].data[k].ins;
+        sliced |= i && (i->op == OP_repeat || op_is(i->op, VIEW));
+    }
+    if (!sliced || !tensor_is_ahead(x))
+        return false;
+    const Split split = class_split_of(m, type_of(m, v), x->parameter, CLASS_params);
+    *t = split_type(m, *type_of(m, v), &split);
+    return true;
+}
+
 /* Finds the first instruction of the optimizer, and its parameters. */
 static void read_parameters(Shard *s)
 {

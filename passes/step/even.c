@@ -62,12 +62,14 @@ static void enlarge(Even *e, Value v, uint32_t tensor)
 }
 
 /* Is a slice of the tensor gathered to be read, and may layers keep what was gathered? A window of
- * all of it is a value that they may keep, which a slice is not (decide/keep_more.c). */
+ * all of it is a value that they may keep, which a slice is not (decide/keep_more.c). In fp8 they
+ * read what was rounded ahead of them of slices as they are (quantize.c), and gather that. */
 static bool is_gathered(const Module *m, uint32_t tensor, Name dim)
 {
     const Type *t = &m->tensors.data[tensor].type;
-    return m->layout.recompute == RECOMPUTE_auto && m->train.half && splits_gradients(m) &&
-           class_axes(m, tensor, CLASS_params, type_find(t, dim));
+    const bool ahead = m->train.fp8 && m->train.fp8_scales == SCALES_tensor;
+    return !ahead && m->layout.recompute == RECOMPUTE_auto && m->train.half &&
+           splits_gradients(m) && class_axes(m, tensor, CLASS_params, type_find(t, dim));
 }
 
 /* Dims of a value without their padding, for a reader; NULL: what the function gives. */

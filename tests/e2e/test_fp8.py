@@ -106,6 +106,30 @@ class Fp8(mgctest.Case):
                 self.assertLess(abs(want[0][0] - got[0][0]) / want[0][0], bound)
                 self.assertLess(max(abs(a[0] - b[0]) / a[0] for a, b in zip(want, got, strict=True)), 1e-3)
 
+    def test_parts_are_gathered_in_8_bits(self):
+        """What ranks have parts of is gathered as layers read it, rounded by the largest number of all parts: where state is split,
+        or parameters are, losses have the bits of ranks that round the whole each; a run that goes on has them, too."""
+        self.text(6000)
+        for kept in some(("fp8", "fp8(master = bf16)", "fp8(master = bf16, reduce = bf16_nearest)"), 2):
+            source, want = self.source("llama_small.mg", kept, "model"), None
+            for name, rule in {"whole": "", "zero1": "state -> dp", "zero3": "state, grads, params -> dp"}.items():
+                with self.subTest(layout=name, kept=kept):
+                    many = self.write(f"{name}.mg", f"layout {name} {{\n device cpu\n mesh dp = 2\n batch -> dp\n{rule}\n microbatch 2\n}}\n")
+                    text = self.compiles(source, "--layout", many, "--print-after=local").out.split("\nfn @train")[1].split("\nfn @")[0]
+                    gathers = [line for line in text.splitlines() if " = all_gather " in line and "[" in line]
+                    self.assertEqual(any(": e4m3[" in line for line in gathers), name != "whole")
+                    self.assertFalse([line for line in gathers if ": bf16[" in line and "ffn=" in line and "optimizer" not in line])
+                    got = self.losses(source, name, "--layout", many, steps=6)
+                    want = want or [loss for loss, _ in got]
+                    self.assertEqual([loss for loss, _ in got][:1], want[:1])
+                    if "reduce" not in kept:
+                        self.assertEqual([loss for loss, _ in got], want)
+                    argv = (f"./{name}", "--data", "text1.txt", "--steps", 6, "--threads", 1, "--out", f"cut-{name}")
+                    self.trains(*argv, "--save-every", 3)
+                    shutil.rmtree(self.path(f"cut-{name}/ckpt/step-00000006"))
+                    self.trains(*argv, "--resume")
+                    self.assertEqual([(l["loss"], l["grad_norm"]) for l in self.metrics(f"cut-{name}") if "loss" in l], got)
+
     def refused(self, code, says, *argv):
         r = self.mgc(*argv)
         self.assertEqual(r.returncode, code, r.err)

@@ -79,7 +79,7 @@ class Volumes(mgctest.Case):
         """Parts of gradients that are rounded are added up once a step as well, in halves; to the nearest likewise, and once a
         microbatch under ZeRO 2. Sums take half of the bytes."""
         for rule, mesh, rules in (("bf16", "dp = 8", DP), ("bf16", "dp = 8", DP + Z1), ("bf16", "dp = 4, tp = 2", DP + TP),
-                                  ("bf16_nearest", "dp = 8", DP), ("bf16_nearest", "dp = 8", DP + Z1),
+                                  ("bf16", "dp = 8", DP + Z2), ("bf16_nearest", "dp = 8", DP), ("bf16_nearest", "dp = 8", DP + Z1),
                                   ("bf16_nearest", "dp = 8", DP + Z2), ("bf16_nearest", "dp = 4, tp = 2", DP + TP)):
             plan = self.halves(f"bf16(reduce = {rule})", mesh, rules)
             n, split = (4, 2) if "tp" in mesh else (8, 1)
@@ -90,6 +90,21 @@ class Volumes(mgctest.Case):
             if rules == DP:
                 wide = self.halves("bf16", mesh, rules)["memory"]["grads"]
                 self.assertAlmostEqual(2 * plan["memory"]["grads"], wide, delta=1 << 16)
+
+    def test_gathers_in_8_bits(self):
+        """What layers read in fp8 is gathered as it was rounded: once a step where state alone is split, twice a microbatch where
+        parameters are; halves that they are rounded of lie in parts. The head is gathered in halves, the table and gains in f32,
+        as they are updated."""
+        table = LLAMA.tables // 2
+        for rules, layers, head, wide in ((Z1, 1, 1, 1), (Z2, 1, 1, 1), (Z3, 2 * M, M, 0)):
+            for kept in ("", "(master = bf16)"):
+                plan = self.halves(f"fp8{kept}", "dp = 8", DP + rules)
+                matrices = plan["params"] - 2 * table - LLAMA.gains
+                sent = sum(v["bytes"] for v in plan["collectives"] if v["kind"] == "all_gather" and not v["scalars"])
+                least = 7 * (layers * matrices + head * HALF * table) // 8
+                self.assertGreaterEqual(sent, least)
+                # The table, and gains of layers forward and backward.
+                self.assertLessEqual(sent, least + 7 * max(wide, M) * FLOAT * (table + 3 * LLAMA.gains) // 8)
 
     def test_zero_2(self):
         """Gradients once a microbatch; a table that is looked up and multiplied by has two."""
