@@ -22,7 +22,10 @@
  * behind those of other chunks: there they stand before all microbatches, chunk by chunk
  * (by_chunk.c).
  *
- * Copies lie so by Layout.once (decide/once.c) and tensor_class. A gather in a loop within a loop,
+ * In fp8 it is what the parts were rounded to that is gathered, in 8 bits.
+ *
+ * Copies, and parameters that are halves themselves, lie so by Layout.once (decide/once.c) and
+ * tensor_class. A gather in a loop within a loop,
  * as segments of layers have, stays: each microbatch gathers it.
  *
  * why here: collectives are instructions, and types say no more how values lie, so that a

@@ -120,7 +120,7 @@ class Offload(Case):
     def test_fp8(self):
         """Parameters in bf16 that are rounded to fp8 and updated: what both read is widened for each."""
         kept = mgctest.kept_in_bf16(LLAMA)
-        self.same(text=kept.replace("precision bf16 (", "precision fp8 ("))
+        self.same(text=kept.replace("precision bf16(", "precision fp8("))
         self.assertIn("precision fp8(master = bf16", self.read("m.mg").decode())
         argv = (mgctest.model("qwen2.5_1.5b.mg"), "--layout", "./off.mg", "--device", self.device("h200", **{**HOST, "host_memory": 1 << 37}),
                 "--precision", "fp8", "--plan=json")

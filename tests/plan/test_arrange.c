@@ -252,6 +252,31 @@ static void most(void **state)
     arena_free(c.a);
 }
 
+/* A product that nobody waits for stands last, and a kernel between two others. It comes beside the
+ * kernel, also where a small collective is in the stretch; beside a long one all computation counts
+ * as one stream, of which no order is shorter. */
+static void small(void **state)
+{
+    (void)state;
+    enum { NOTHING, TOP, DX1, NORM, DX2, DW, ALL };
+    for (int small = 0; small < 2; small++) {
+        Case c = {.a = arena_new(), .p.device = &test_device};
+        for (int b = 0; b < ALL; b++)
+            vec_push(c.a, &c.p.buffers, (Buffer){.bytes = 64, .first = 0, .last = ALL + 1});
+        vec_push(c.a, &c.g.actions, (Action){.kind = ACT_guard, .around = -1});
+        adds(&c, ACT_comm, 1, NOTHING, TOP);
+        c.g.actions.data[1].comm.small = small;
+        adds(&c, ACT_gemm, 10, TOP, DX1);
+        adds(&c, ACT_kernel, 8, DX1, NORM);
+        adds(&c, ACT_gemm, 10, NORM, DX2);
+        adds(&c, ACT_gemm, 10, TOP, DW);
+        const int end = (int)c.g.actions.n;
+        assert_int_equal(arrange_stretch(&c.p, &c.g, 0, 1, end, INT64_MAX, c.a), small);
+        assert_int_equal(c.g.actions.data[end - 1].operand[0].at.buffer, small ? DX2 : DW);
+        arena_free(c.a);
+    }
+}
+
 /* ---- timelines ------------------------------------------------------------------------------ */
 
 static bool apart(const Action *a, const Action *b)
@@ -324,6 +349,7 @@ int main(void)
         cmocka_unit_test(random_stretches),
         cmocka_unit_test(turns),
         cmocka_unit_test(most),
+        cmocka_unit_test(small),
         cmocka_unit_test(models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
