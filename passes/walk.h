@@ -50,8 +50,8 @@ Type type_stacked(const Type *t, Dim d);
  * terms adds to the other's result, which it reads unnoticed; of as many, the second operand. */
 int64_t dot_terms(const Module *m, const Ins *dot);
 
-/* What v was cast of, number by number, or rounded to fp8 of (passes/step/quantize.c): cast (mul
- * (cast of it) scale). v: neither. */
+/* The value of which v is a cast, or the rounding to fp8 (passes/step/quantize.c): cast (mul (cast
+ * of it) scale). v: it is neither. */
 Value made_ahead_of(const Module *m, Value v);
 
 /* Is v a constant, or one broadcast? */
