@@ -402,10 +402,10 @@ static inline bool tensor_is_ahead(const Tensor *t)
     return t->ahead && t->stacked && t->external_rank >= 2 && !t->frozen;
 }
 
-/* The class by whose rules a tensor is split. A master is only read where its state is: where there
- * are rules for state, it lies by these. So does a matrix of layers that these read as it was
- * rounded ahead of them, which is gathered; and where a step gathers it in the first microbatch
- * (Layout.once), one in halves, or the rounded copy of a master. */
+/* The class by whose rules a tensor is split: of what is only read where its state is, where there
+ * are rules for state, by these. So lie masters; matrices of layers that these read as they were
+ * rounded ahead of them, but where a step generates with the halves; and, where the first
+ * microbatch gathers (Layout.once), those in halves, and copies of masters. */
 TensorClass tensor_class(const Module *m, const Tensor *t);
 
 /* rounded.c - the invariant of copies (I13). Writes what is wrong into `why`, in m's arena, and

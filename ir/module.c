@@ -177,7 +177,9 @@ TensorClass tensor_class(const Module *m, const Tensor *t)
                             ? m->tensors.data[t->parameter].master
                             : dtype_is_half(t->type.dtype) && t->external_rank >= 2 && !t->frozen;
     const bool once = m->layout.once && t->stacked && halves;
-    return rule && (t->master || tensor_is_ahead(t) || once) ? CLASS_state : CLASS_params;
+    /* A step that generates answers reads halves for each token, and would gather them. */
+    const bool ahead = tensor_is_ahead(t) && !m->train.rollout.size;
+    return rule && (t->master || ahead || once) ? CLASS_state : CLASS_params;
 }
 
 Module *module_new(Arena *a, Names *names, Diag *d)
