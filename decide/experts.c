@@ -43,7 +43,7 @@ void experts_choose(Module *m, const Device *device)
     const Fn *train = module_fn(m, "train"), *fn = train ? train : module_fn(m, "decode");
     for (size_t r = 0; r < m->layout.rules.n && fn; r++) {
         const LayoutRule *rule = &m->layout.rules.data[r];
-        if (!rule->of && rule->n == 1 && !(rule->rows | rule->gather) &&
+        if (!rule->of && rule->n == 1 && !(rule->rows | rule->gather | rule->once) &&
             multiplies(fn->body, rule->dim))
             choose(m, &concurrent, r, (Axes)1 << rule->axis[0]);
     }

@@ -243,10 +243,12 @@ static void check_rule_dim(Elab *e, const Node *n)
     suggest(e, text(e, n->name), near.data, near.n);
 }
 
-/* Of a rule's axes the outer ones of the mesh come first. */
+/* Of a rule's axes the outer ones of the mesh come first, but for the last one of the batch alone,
+ * which no stored tensor has. */
 static void check_order(Elab *e, const Spec *s, const Node *rule)
 {
-    for (size_t i = 1; i < rule->more.n; i++) {
+    const bool batch = rule->list.n == 1 && rule->list.data[0]->name == e->batch;
+    for (size_t i = 1; i + batch < rule->more.n; i++) {
         const Node *a = rule->more.data[i - 1], *b = rule->more.data[i];
         if (axis_place(s, b->name) < 0 || axis_place(s, a->name) <= axis_place(s, b->name))
             continue;

@@ -137,7 +137,10 @@ static void check_rows(Elab *e, const Node *axis)
 {
     const NodeList *options = &axis->list;
     const Node *rows = word(e, options, "rows"), *gather = word(e, options, "gather");
-    const Node *bound = option(e, options, "bound"), *first = rows ? rows : gather;
+    const Node *bound = option(e, options, "bound"), *once = word(e, options, "once"),
+               *first = rows     ? rows
+                        : gather ? gather
+                                 : once;
     double times;
     for (size_t i = 0; first && i < options->n; i++) {
         const Node *o = options->data[i];
@@ -145,6 +148,7 @@ static void check_rows(Elab *e, const Node *axis)
             continue;
         fail(e, o->span, 348, "'%s' beside '%s': %s", text(e, o->name), text(e, first->name),
              o == gather ? "rows are sent to experts' matrices, or these are gathered"
+             : o == once ? "along an axis rows are sent to each expert, or once to all peers"
                          : "that is for the dim of experts, which lie in their order");
         remedy(e, entry_with_comma(e->diag, o->span), "", "without '%s'", text(e, o->name));
         return;
@@ -225,11 +229,9 @@ void check_axis_options(Elab *e, const Node *axis)
 
 void read_axis_word(Elab *e, const Node *option, Axes axis, LayoutRule *rule)
 {
-    Axes *const of[WORDS] = {[AXIS_zigzag] = &rule->zigzag,
-                             [AXIS_heads] = &rule->heads,
-                             [AXIS_ring] = &rule->ring,
-                             [AXIS_rows] = &rule->rows,
-                             [AXIS_gather] = &rule->gather};
+    Axes *const of[WORDS] = {
+        [AXIS_zigzag] = &rule->zigzag, [AXIS_heads] = &rule->heads,   [AXIS_ring] = &rule->ring,
+        [AXIS_rows] = &rule->rows,     [AXIS_gather] = &rule->gather, [AXIS_once] = &rule->once};
     for (int k = 0; k < WORDS; k++)
         if (option->kind == N_NAME && !strcmp(text(e, option->name), axis_options[k]))
             *of[k] |= axis;
@@ -303,7 +305,8 @@ void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, La
         }
     if (!repeated || !options)
         return;
-    const Axes dealt = kept->zigzag | kept->heads | kept->ring | kept->rows | kept->gather;
+    const Axes dealt =
+        kept->zigzag | kept->heads | kept->ring | kept->rows | kept->gather | kept->once;
     if (kept->n > 1 || dealt) {
         fail(e, kept->span, 341, "the iterations of a repeat over '%s' are cut along one axis%s",
              text(e, dim), dealt ? ", in their order" : "");

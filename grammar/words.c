@@ -7,9 +7,9 @@ const char *const setting_names[SETTING_count + 1] = {
     "device", "mesh",    "microbatch", "recompute", "chunk", "assert",
     "pad",    "offload", "optimizer",  "precision", NULL};
 
-const char *const axis_options[AXIS_count + 1] = {"zigzag", "heads",    "ring",   "rows",
-                                                  "gather", "schedule", "chunks", "group",
-                                                  "bound",  "pairs",    "stages", NULL};
+const char *const axis_options[AXIS_count + 1] = {"zigzag", "heads",    "ring",   "rows",  "gather",
+                                                  "once",   "schedule", "chunks", "group", "bound",
+                                                  "pairs",  "stages",   NULL};
 
 const char *const offload_ways[OFFLOAD_WAY_count + 1] = {"none", "auto", NULL};
 

@@ -28,6 +28,7 @@ typedef enum AxisOption {
     AXIS_ring,
     AXIS_rows,
     AXIS_gather,
+    AXIS_once,
     AXIS_schedule,
     AXIS_chunks,
     AXIS_group,

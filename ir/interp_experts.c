@@ -163,6 +163,7 @@ typedef struct Sent {
     Walk w;
     const double *choice, *slot;
     int64_t home_stride, slot_stride, experts, together, slots;
+    double first; /* expert of what this rank has of them, before pass local */
 } Sent;
 
 static Sent sent_start(Interp *in, const Ins *i, const Type *rows, const Type *z, uint32_t choice,
@@ -176,6 +177,8 @@ static Sent sent_start(Interp *in, const Ins *i, const Type *rows, const Type *z
     here = standing(&here, a->to.name, &s.slot_stride);
     s.experts = all_experts(a);
     s.together = experts_together(a);
+    if (a->dim.axes)
+        s.first = (double)(mesh_index(in->m, in->rank, a->dim, 0) * s.together);
     s.slots = own_dim(z, a->to.name).size;
     s.w = walk_start();
     walk_dims(&s.w, in_type(in, i, choice));
@@ -192,7 +195,7 @@ static Sent sent_start(Interp *in, const Ins *i, const Type *rows, const Type *z
 /* Index of the choice in the slots' tensor; -1: it has no slot. */
 static int64_t sent_to(const Sent *s)
 {
-    int64_t e = (int64_t)s->choice[s->w.at[2]], k = (int64_t)s->slot[s->w.at[3]];
+    int64_t e = (int64_t)(s->choice[s->w.at[2]] - s->first), k = (int64_t)s->slot[s->w.at[3]];
     bool there = e >= 0 && e < s->experts && k >= 0 && k < s->slots;
     return there ? s->w.at[1] + e / s->together * s->home_stride + k * s->slot_stride : -1;
 }

@@ -66,7 +66,7 @@ typedef enum TensorClass {
 extern const char *const class_names[CLASS_count + 1]; /* as in the text; [0]: ""; the last: NULL */
 
 /* `dim -> axis, ...`: a dim, or a class, is split on these axes, in this order, where they are not
- * in use. */
+ * in use. The order is that of the mesh; the batch's last axis may be any (Dim.inner). */
 typedef struct LayoutRule {
     Name dim; /* 0: a class */
     TensorClass of;
@@ -82,6 +82,8 @@ typedef struct LayoutRule {
                    chooses */
     Axes
         gather; /* of these: matrices are gathered where rows are, and nothing else may be chosen */
+    Axes once;  /* of these: a position's row is sent once to the rank's peers on them, and each
+                   makes the slots of its own experts of it (passes/spmd/shard_space.c) */
     double
         bound; /* rows: a rank takes so many times the mean from each other; 0: all there may be */
     double sent[2]; /* seconds of a step with matrices gathered, and with rows sent, by the plans of

@@ -97,6 +97,23 @@ Axes mesh_heads(const Module *m, Name dim)
     return all;
 }
 
+Axes mesh_once(const Module *m, Name dim)
+{
+    Axes all = 0;
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        all |= m->layout.rules.data[r].dim == dim ? m->layout.rules.data[r].once : 0;
+    return all;
+}
+
+/* The axis of these that a rule of the batch names last, though the mesh has others of the rule
+ * behind it; 0: none. */
+static Axes ruled_inner(const LayoutRule *rule, Axes axes)
+{
+    const Axes last = rule->n > 1 ? (Axes)1 << rule->axis[rule->n - 1] : 0;
+    const bool within = last && rule->axis[rule->n - 1] < rule->axis[rule->n - 2];
+    return within && (axes & last) && last < (axes & ~last) ? last : 0;
+}
+
 Dim mesh_ruled(const Module *m, Name dim, Axes axes)
 {
     Dim d = {.name = dim, .axes = axes, .zigzag = axes & mesh_zigzag(m, dim)};
@@ -104,6 +121,8 @@ Dim mesh_ruled(const Module *m, Name dim, Axes axes)
         const LayoutRule *rule = &m->layout.rules.data[r];
         if (rule->dim == dim && rule->blocks && (axes >> rule->axis[rule->n - 1] & 1))
             d.blocks = rule->blocks;
+        if (rule->dim == dim && dim == m->batch.name)
+            d.inner |= ruled_inner(rule, axes);
     }
     return d;
 }
@@ -114,6 +133,7 @@ Dim mesh_split(const Module *m, Dim d, Axes more)
     d.axes |= more;
     d.zigzag |= ruled.zigzag;
     d.blocks = ruled.blocks ? ruled.blocks : d.blocks;
+    d.inner |= mesh_ruled(m, d.name, d.axes).inner;
     if (more & m->layout.pipeline.axis)
         d.size = m->layout.pipeline.chunks * m->layout.pipeline.max_layers;
     else
@@ -239,13 +259,9 @@ int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end)
     return end;
 }
 
-void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes)
-{
-    mesh_walk_noting(m, dims, n, fixed, axes, NULL);
-}
-
-void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes,
-                      bool *applied)
+/* All three: fixed or may is NULL, applied may be. */
+static void walk_rules(const Module *m, const Dim *dims, int n, const bool *fixed, const Axes *may,
+                       Axes *axes, bool *applied)
 {
     Axes used = 0;
     for (int i = 0; i < n; i++)
@@ -254,10 +270,11 @@ void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed
         const LayoutRule *rule = &m->layout.rules.data[r];
         for (int i = 0; i < n && !rule->of; i++) {
             bool window = dims[i].name == m->seq.name && dims[i].size != m->seq.size;
-            if (dims[i].name != rule->dim || fixed[i] || dims[i].size == 1 || window)
+            const Axes free = (may ? may[i] : fixed[i] ? 0 : ~(Axes)0) & ~used;
+            if (dims[i].name != rule->dim || dims[i].size == 1 || window)
                 continue;
             for (int k = 0; k < rule->n; k++)
-                if (!(used >> rule->axis[k] & 1)) {
+                if (free >> rule->axis[k] & 1) {
                     used |= (Axes)1 << rule->axis[k];
                     axes[i] |= (Axes)1 << rule->axis[k];
                     if (applied)
@@ -265,6 +282,22 @@ void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed
                 }
         }
     }
+}
+
+void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes)
+{
+    walk_rules(m, dims, n, fixed, NULL, axes, NULL);
+}
+
+void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes,
+                      bool *applied)
+{
+    walk_rules(m, dims, n, fixed, NULL, axes, applied);
+}
+
+void mesh_walk_within(const Module *m, const Dim *dims, int n, const Axes *may, Axes *axes)
+{
+    walk_rules(m, dims, n, NULL, may, axes, NULL);
 }
 
 Axes mesh_batch_axes(const Module *m)

@@ -22,6 +22,8 @@ void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes 
 /* The same; applied: set for each rule that splits something, by its number. */
 void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes,
                       bool *applied);
+/* The same, where dim k may be split on the axes may[k] alone. */
+void mesh_walk_within(const Module *m, const Dim *dims, int n, const Axes *may, Axes *axes);
 /* Over which axes the sequences of a batch are split; how many ranks that are. */
 Axes mesh_batch_axes(const Module *m);
 int64_t mesh_batch_ranks(const Module *m);
@@ -45,6 +47,9 @@ Dim mesh_split_within(const Module *m, Dim d, Axes axis);
 Axes mesh_zigzag(const Module *m, Name dim);
 /* The axes on which its rules split this dim, and attention along it exchanges heads. */
 Axes mesh_heads(const Module *m, Name dim);
+/* The axes on which its rules split this dim of experts, and rows are sent once to all of a rank's
+ * peers there, gathered, and not to each expert. */
+Axes mesh_once(const Module *m, Name dim);
 /* A dim of this name that is split on these axes as its rules say, of no size. */
 Dim mesh_ruled(const Module *m, Name dim, Axes axes);
 /* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */

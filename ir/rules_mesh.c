@@ -72,16 +72,18 @@ static const char *scatter(Rule *r, Axes *partial)
     return wrong ? wrong : adds_to(r, 2, *partial);
 }
 
-/* Linear in what is sent; a weight's gradient in what it is a product of. */
+/* Linear in what is sent; a weight's gradient in what it is a product of. Where experts are split,
+ * a rank makes, or adds up, what its own have of the positions that all ranks have. */
 static const char *experts(Rule *r, Op op, Axes *partial)
 {
     const bool product = op == OP_combine_weight;
+    const Axes own = op == OP_dispatch ? 0 : r->attrs->dim.axes;
     const char *wrong = NULL;
     for (int i = product ? 2 : 1; i < r->nin && !wrong; i++)
         wrong = whole(r, i);
     if (!wrong && product)
-        return product_of(r, type_axes(r->in[1]) & ~type_axes(&r->out[0]), partial);
-    *partial = r->in[0]->partial;
+        return product_of(r, own | (type_axes(r->in[1]) & ~type_axes(&r->out[0])), partial);
+    *partial = r->in[0]->partial | own;
     return wrong;
 }
 
@@ -147,6 +149,14 @@ static const char *partial_of(Rule *r, Op op, Axes *partial)
                                                                     : all_whole(r);
 }
 
+/* May a rank send to experts of its own alone, or fetch from these? Rows that are sorted are those
+ * of all experts. */
+static bool sends_to_own(Op op, const Attrs *a)
+{
+    return OP_AMONG(op, OP_dispatch, OP_combine, OP_combine_weight) && !a->sorted &&
+           !a->dim.zigzag && !a->dim.inner && !a->dim.blocks;
+}
+
 /* Dims that an op looks at as a whole. */
 static const char *unsplit(Rule *r, Op op)
 {
@@ -167,7 +177,8 @@ static const char *unsplit(Rule *r, Op op)
         axes = (a->keys.name && dim_lies_as(a->dim, a->keys) ? 0 : a->dim.axes | a->keys.axes) |
                a->to.axes | a->along.axes;
     else if (OP_AMONG(op, OP_top, OP_slots, OP_ends, OP_dispatch, OP_combine, OP_combine_weight))
-        axes = a->dim.axes | a->to.axes | a->along.axes | a->keys.axes |
+        /* Ranks may have experts of their own, which are neighbours. */
+        axes = (sends_to_own(op, a) ? 0 : a->dim.axes) | a->to.axes | a->along.axes | a->keys.axes |
                (a->over.n ? a->over.dim[0].axes : 0);
     else if (op == OP_put) { /* ranks may have parts of what tables are numbered by, and of a row */
         axes = a->dim.axes;

@@ -272,6 +272,8 @@ void text_read_mesh(Reader *r)
                 rule.rows |= (Axes)1 << rule.axis[rule.n];
             if (text_take_word(r, "gather"))
                 rule.gather |= (Axes)1 << rule.axis[rule.n];
+            if (text_take_word(r, "once"))
+                rule.once |= (Axes)1 << rule.axis[rule.n];
             rule.n++;
         }
         if (text_take_word(r, "bound"))

@@ -106,12 +106,13 @@ static void print_mesh(const Module *m, FILE *out)
         fputs(r->of ? "rule class " : "rule ", out);
         text_put_name(out, r->of ? class_names[r->of] : name_str(m->names, r->dim));
         for (int k = 0; k < r->n; k++)
-            fprintf(out, " on %s%s%s%s%s%s", name_str(m->names, l->mesh.data[r->axis[k]].name),
+            fprintf(out, " on %s%s%s%s%s%s%s", name_str(m->names, l->mesh.data[r->axis[k]].name),
                     r->zigzag >> r->axis[k] & 1 ? " zigzag" : "",
                     r->heads >> r->axis[k] & 1 ? " heads" : "",
                     r->ring >> r->axis[k] & 1 ? " ring" : "",
                     r->rows >> r->axis[k] & 1 ? " rows" : "",
-                    r->gather >> r->axis[k] & 1 ? " gather" : "");
+                    r->gather >> r->axis[k] & 1 ? " gather" : "",
+                    r->once >> r->axis[k] & 1 ? " once" : "");
         if (r->bound > 0) {
             fputs(" bound ", out);
             text_put_real(out, r->bound);

@@ -95,7 +95,9 @@ static inline Dim dim_without_axes(Dim d, Axes axes)
         d.blocks = 0;
     d.axes &= ~axes;
     d.zigzag &= ~axes;
-    d.inner &= d.axes & (d.axes - 1) ? d.axes : 0; /* of one axis none is the inner one */
+    d.inner &= d.axes;
+    if (d.inner > (d.axes & ~d.inner)) /* it is the last of the mesh among those that are left */
+        d.inner = 0;
     return d;
 }
 

@@ -53,17 +53,29 @@ static int64_t places_of(const Module *m, const LayoutRule *home)
     return 0;
 }
 
+/* Is there something to say of where rows and matrices meet? Of homes their experts' rule says it.
+ */
+static bool tells_of_experts(const Module *m, const LayoutRule *r)
+{
+    const bool once = r->once && !places_of(m, r);
+    return r->rows || once || (r->gather && r->sent[0] > 0);
+}
+
 void plan_print_experts(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
     const char *title = "experts";
     for (size_t k = 0; k < m->layout.rules.n; k++) {
         const LayoutRule *r = &m->layout.rules.data[k];
-        if (!r->rows && !(r->gather && r->sent[0] > 0))
+        if (!tells_of_experts(m, r))
             continue;
-        fprintf(out, "%-12s %s: %s %s", title, name_str(m->names, r->dim),
-                r->rows ? "rows are sent on" : "matrices are gathered on",
-                mesh_axes_text(m, r->rows | r->gather));
+        fprintf(out, "%-12s %s: ", title, name_str(m->names, r->dim));
+        if (r->once)
+            fprintf(out, "rows are sent once on %s%s", mesh_axes_text(m, r->once),
+                    r->rows ? ", and " : "");
+        if (r->rows | r->gather)
+            fprintf(out, "%s %s", r->rows ? "rows are sent on" : "matrices are gathered on",
+                    mesh_axes_text(m, r->rows | r->gather));
         if (r->rows && k && places_of(m, r - 1))
             fprintf(out, ", %lld places of a group on each rank, %s",
                     (long long)places_of(m, r - 1),
@@ -81,11 +93,13 @@ void plan_experts_json(const Module *m, struct json_t *to)
     json_t *all = json_array();
     for (size_t k = 0; k < m->layout.rules.n; k++) {
         const LayoutRule *r = &m->layout.rules.data[k];
-        if (!r->rows && !(r->gather && r->sent[0] > 0))
+        if (!tells_of_experts(m, r))
             continue;
         json_t *o = json_pack("{s:s, s:s, s:s}", "dim", name_str(m->names, r->dim), "axes",
-                              mesh_axes_text(m, r->rows | r->gather), "moves",
-                              r->rows ? "rows" : "matrices");
+                              mesh_axes_text(m, r->rows | r->gather | r->once), "moves",
+                              r->rows | r->once ? "rows" : "matrices");
+        if (r->once)
+            json_object_set_new(o, "once", json_string(mesh_axes_text(m, r->once)));
         if (r->bound > 0)
             json_object_set_new(o, "bound", json_real(r->bound));
         for (int way = 0; way < 2; way++)

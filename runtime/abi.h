@@ -160,7 +160,8 @@ typedef struct mg_entry {
     mg_input inputs[MG_INPUTS_MAX];
     int64_t rows; /* rows that a rank of `batch_axes` has one after another, before the next rank */
     uint32_t batch_axes;
-    int64_t ntotals; /* eval: sums that the entry adds to, in place */
+    uint32_t batch_inner; /* the one of them that is the innermost, if it is not the last; or 0 */
+    int64_t ntotals;      /* eval: sums that the entry adds to, in place */
     const mg_total *total;
     int64_t nmetrics;        /* eval: numbers beside the loss, each f64 */
     const mg_metric *metric; /* MG_METRICS_MAX at most */

@@ -137,6 +137,8 @@ void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ct
 
 int rt_ranks_of(const mg_program *p, uint32_t axes); /* along some axes; ~0: of the mesh */
 int rt_place_of(const mg_program *p, int rank, uint32_t axes);
+/* Place of a rank among those that an entry's rows are split over, in the order of rows. */
+int rt_place_of_rows(const mg_program *p, int rank, const mg_entry *e);
 char *rt_ranks_arena(const mg_run *r);
 
 /* ---- the device: launch.c and arena.c, or the folder cuda ---------------------------------- */

@@ -140,8 +140,7 @@ static void forget(mg_run *r, const mg_entry *e, int k)
     const int half = p->spread.present ? p->ncaches / 2 : p->ncaches,
               from = p->spread.present && e == &p->prefill ? half : 0;
     for (int rank = 0; rank < ranks; rank++)
-        for (int i = from; i < from + half && rt_place_of(p, rank, e->batch_axes) == k / rows;
-             i++) {
+        for (int i = from; i < from + half && rt_place_of_rows(p, rank, e) == k / rows; i++) {
             const mg_cache *c = &p->caches[i];
             for (int64_t o = 0; o < c->outer; o++)
                 rt_zero(r, rank, c->offset + (o * rows + k % rows) * c->bytes, c->bytes);

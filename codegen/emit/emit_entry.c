@@ -68,6 +68,8 @@ void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t no
     emit_num(e, "batch", p->batch * mesh_size(e->m, p->batch_axes));
     emit_num(e, "rows", p->rows);
     emit_num(e, "batch_axes", p->batch_axes);
+    if (mesh_ruled(e->m, e->m->batch.name, p->batch_axes).inner)
+        emit_num(e, "batch_inner", mesh_ruled(e->m, e->m->batch.name, p->batch_axes).inner);
     emit_num(e, "window", p->window);
     entry_offset(e, "lr", p->lr[0]);
     entry_offset(e, "scale", p->scale);

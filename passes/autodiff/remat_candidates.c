@@ -140,18 +140,28 @@ static bool is_cheap(const Unit *u)
     return op_is(u->ins->op, CHEAP | POINTWISE) && !u->ends;
 }
 
-/* Rows that go to experts of other ranks, or come from there, are sent again, too. */
+/* So many bytes to each other rank along these axes. */
+static double seconds_along(const Module *m, Axes axes, double bytes, const Device *d)
+{
+    const double n = (double)mesh_size(m, axes), node = (double)mesh_block(m, axes, d->node_ranks);
+    const double near = bytes * (node - 1) / d->link_bandwidth;
+    const double far = n > node ? bytes * (n - node) / d->node_bandwidth : 0;
+    return near > far ? near : far;
+}
+
+/* Rows that go to experts of other ranks, or come from there, are sent again, too: to each expert
+ * those of its slots, or all positions once to all peers. */
 static double seconds_sent(const Module *m, const Ins *i, const Device *d)
 {
     const Axes axes = OP_AMONG(i->op, OP_dispatch, OP_combine) ? rows_sent(m, i) : 0;
     if (!axes || !d->link_bandwidth)
         return 0;
-    const double n = (double)mesh_size(m, axes), node = (double)mesh_block(m, axes, d->node_ranks);
-    const Value rows = i->op == OP_dispatch ? i->out[0] : i->in[0];
-    const double bytes = (double)type_bytes(type_of(m, rows)) / n;
-    const double near = bytes * (node - 1) / d->link_bandwidth;
-    const double far = n > node ? bytes * (n - node) / d->node_bandwidth : 0;
-    return near > far ? near : far;
+    const bool there = i->op == OP_dispatch;
+    const Axes once = axes & mesh_once(m, i->attrs.dim.name), each = axes & ~once;
+    const Type *rows = type_of(m, there ? i->out[0] : i->in[0]);
+    const Type *positions = type_of(m, there ? i->in[0] : i->out[0]);
+    return seconds_along(m, each, (double)type_bytes(rows) / (double)mesh_size(m, each), d) +
+           seconds_along(m, once, (double)type_bytes(positions), d);
 }
 
 /* An instruction that is fused with its neighbours costs about a third of a pass over its result.

@@ -17,6 +17,16 @@ Value local_place(Local *l, Axes axes)
                       name_intern(l->m->names, "place"));
 }
 
+/* The rank's place among those that a dim is split on, in the order of its parts. */
+static Value place_in(Local *l, Builder *b, Dim d)
+{
+    if (!d.inner)
+        return local_place(l, d.axes);
+    const Value ranks = build_const(b, DT_i32, (double)mesh_size(l->m, d.inner));
+    const Value outer = build2(b, OP_mul, local_place(l, d.axes & ~d.inner), ranks);
+    return build2(b, OP_add, outer, local_place(l, d.inner));
+}
+
 /* An index into a split dim as one into the rank's part, kept inside it; *here: does it have it? */
 static Value index_here(Local *l, Builder *b, Dim d, Value index, Value *here)
 {
@@ -56,11 +66,23 @@ static void region(Local *l, Region *r);
 /* The slot that a rank draws its rows at: those of all ranks follow each other, as many on each. */
 static Value slot_here(Local *l, Builder *b, const Ins *i)
 {
-    const Axes axes = l->rows[i->out[0]];
-    if (!axes)
+    const Dim rows = l->rows[i->out[0]];
+    if (!rows.axes)
         return i->in[2];
-    Value ranks = build_const(b, DT_i32, (double)mesh_size(l->m, axes));
-    return build2(b, OP_add, build2(b, OP_mul, i->in[2], ranks), local_place(l, axes));
+    Value ranks = build_const(b, DT_i32, (double)mesh_size(l->m, rows.axes));
+    return build2(b, OP_add, build2(b, OP_mul, i->in[2], ranks), place_in(l, b, rows));
+}
+
+/* Where ranks have experts of their own, a choice is numbered among those of this one, and has no
+ * slot if it is of another's. d: the rank's part of experts. */
+static void choose_here(Local *l, Builder *b, Ins *i, Dim d)
+{
+    const uint32_t choice = i->op == OP_combine_weight ? 2 : 1;
+    Value here;
+    d.size *= i->attrs.each ? i->attrs.each : 1;
+    i->in[choice] = index_here(l, b, d, i->in[choice], &here);
+    Value in[3] = {here, i->in[choice + 1], build_const(b, DT_i32, -1)};
+    i->in[choice + 1] = build(b, OP_select, NULL, 3, in);
 }
 
 /* Parts of a sum are rounded each by its own numbers, or their errors would be alike. */
@@ -98,6 +120,8 @@ static void instruction(Local *l, Region *r, Ins *i)
     } else if (i->op == OP_scatter_add && d.axes) {
         i->in[1] = index_here(l, &b, d, i->in[1], &here);
         i->in[0] = where(&b, here, i->in[0]);
+    } else if (OP_AMONG(i->op, OP_dispatch, OP_combine, OP_combine_weight) && d.axes) {
+        choose_here(l, &b, i, d);
     } else if (OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_attention_bias_grad) &&
                along.axes && (!i->attrs.keys.name || i->attrs.causal)) {
         ring_attention(l, &b, i, along, x);
@@ -159,11 +183,11 @@ PassStatus pass_local(Job *j)
     }
     for (size_t f = 0; f < m->fns.n; f++)
         m->fns.data[f]->batch = batch_axes(m, m->fns.data[f]);
-    Axes *rows = NEW_ARRAY(j->tmp, Axes, m->values.n);
+    Dim *rows = NEW_ARRAY(j->tmp, Dim, m->values.n);
     Axes *partial = NEW_ARRAY(j->tmp, Axes, m->values.n);
     for (size_t v = 1; v < m->values.n; v++) {
         const Type *t = type_of(m, (Value)v);
-        rows[v] = t->rank ? t->dims[0].axes : 0;
+        rows[v] = t->rank ? t->dims[0] : (Dim){0};
         partial[v] = t->partial;
     }
     for (size_t v = 1; v < m->values.n; v++)

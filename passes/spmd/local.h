@@ -5,8 +5,8 @@
 #include "ir/ir.h"
 
 typedef struct Local {
-    const Axes *rows;    /* per value that there was: those that its outermost dim was split on */
-    const Axes *partial; /* and those over which it was partial */
+    const Dim *rows;     /* per value that there was: its outermost dim as it was split */
+    const Axes *partial; /* and the axes over which it was partial */
     Module *m;
     Fn *fn;
     ValueMap map;

@@ -14,12 +14,17 @@
  * short. A row is dropped by what its own group chose alone: numbers depend on the axis's ranks and
  * the bound, and on no other layout.
  *
+ * A rule `experts -> node (once), ep (rows)` has homes on both axes; pass shard sends rows to all
+ * peers on the first (passes/spmd/rows_once.c says what such a rule asks for) and then along the
+ * second.
+ *
  * Values between dispatch and combine are looked at along no dim of rows: they get that of homes,
  * outermost.
  */
 #include "ir/ir.h"
 #include "ir/mesh.h"
 #include "passes/passes.h"
+#include "passes/spmd/rows_once.h"
 #include "passes/walk.h"
 
 #include <math.h>
@@ -285,14 +290,21 @@ static void function(Sent *s, Fn *f)
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-/* A rule before this one has its axis. */
+/* The axes of a rule. */
+static Axes axes_of(const LayoutRule *r)
+{
+    Axes all = 0;
+    for (int k = 0; k < r->n; k++)
+        all |= (Axes)1 << r->axis[k];
+    return all;
+}
+
+/* A rule before this one has one of its axes. */
 static const LayoutRule *earlier(const Module *m, size_t rule)
 {
-    const LayoutRule *r = &m->layout.rules.data[rule];
     for (size_t k = 0; k < rule; k++)
-        for (int a = 0; a < m->layout.rules.data[k].n; a++)
-            if (m->layout.rules.data[k].axis[a] == r->axis[0])
-                return &m->layout.rules.data[k];
+        if (axes_of(&m->layout.rules.data[k]) & axes_of(&m->layout.rules.data[rule]))
+            return &m->layout.rules.data[k];
     return NULL;
 }
 
@@ -306,7 +318,7 @@ static bool refuse(const Sent *s, const char *what)
     return false;
 }
 
-/* Homes lie on the rule's axis, before everything else. */
+/* Homes lie on the rule's axes, before everything else. */
 static void add_rule(Module *m, size_t rule, Name home)
 {
     const Layout was = m->layout;
@@ -327,10 +339,12 @@ static void add_rule(Module *m, size_t rule, Name home)
 static bool send(Module *m, size_t rule)
 {
     const LayoutRule *r = &m->layout.rules.data[rule];
-    Sent s = {.m = m, .rule = r, .ranks = mesh_size(m, r->rows)};
+    Sent s = {.m = m, .rule = r, .ranks = mesh_size(m, axes_of(r))};
     const LayoutRule *before = earlier(m, rule);
-    if (r->n > 1)
-        return refuse(&s, "the rule has more than one axis");
+    const Axes sent = axes_of(r) & ~r->once;
+    if (sent & (sent - 1))
+        return refuse(&s, r->once ? "the rule has more than one axis besides those of 'once'"
+                                  : "the rule has more than one axis");
     if (before)
         return refuse(&s, arena_printf(m->arena, "the rule of '%s' takes the axis before",
                                        before->of ? class_names[before->of]
@@ -353,12 +367,12 @@ static bool send(Module *m, size_t rule)
     return true;
 }
 
-/* Do the axis's ranks divide the experts? Pass shard says so if they do not. */
+/* Do the axes' ranks divide the experts? Pass shard says so if they do not. */
 static bool divides(const Module *m, const LayoutRule *r)
 {
     for (size_t t = 0; t < m->tensors.n; t++) {
         const int at = type_find(&m->tensors.data[t].type, r->dim);
-        if (at >= 0 && m->tensors.data[t].type.dims[at].size % mesh_size(m, r->rows))
+        if (at >= 0 && m->tensors.data[t].type.dims[at].size % mesh_size(m, axes_of(r)))
             return false;
     }
     return true;
@@ -367,7 +381,7 @@ static bool divides(const Module *m, const LayoutRule *r)
 PassStatus pass_send_rows(Job *j)
 {
     Module *m = j->m;
-    bool right = true;
+    bool right = rows_once_is_possible(m);
     for (size_t k = 0; k < m->layout.rules.n && right; k++) {
         const LayoutRule *r = &m->layout.rules.data[k];
         if (!r->rows || !divides(m, r))

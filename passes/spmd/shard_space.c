@@ -113,6 +113,20 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         p->fixed[k] = !draws_rows(s, type_of(s->m, i->out[0]), p->dim[k].name);
 }
 
+/* On which axes the rules may split each dim. Of what is fixed none; but experts are on those on
+ * which a position's row comes to all of a rank's peers: it makes the slots of its own experts. */
+static void walk(const Shard *s, const Ins *i, Space *p)
+{
+    const bool sends = OP_AMONG(i->op, OP_dispatch, OP_combine, OP_combine_weight) &&
+                       !i->attrs.sorted && !i->attrs.each;
+    Axes may[4 * MAX_RANK];
+    for (int k = 0; k < p->n; k++) {
+        const bool own = sends && p->dim[k].name == i->attrs.dim.name;
+        may[k] = !p->fixed[k] ? ~(Axes)0 : own ? mesh_once(s->m, i->attrs.dim.name) : 0;
+    }
+    mesh_walk_within(s->m, p->dim, p->n, may, p->axes);
+}
+
 /* The axes that a dim is split on. */
 static Dim split_in(const Shard *s, const Space *p, Dim d, int at)
 {
@@ -215,7 +229,7 @@ Space space_of(const Shard *s, const Ins *i)
     for (uint32_t k = 0; k < i->nout; k++)
         space_add(&p, type_of(s->m, i->out[k]));
     fix_dims(s, i, &p);
-    mesh_walk(s->m, p.dim, p.n, p.fixed, p.axes);
+    walk(s, i, &p);
     adopt(s, i, &p);
     p.partial = partial_operands(s, i);
     for (int d = 0; d < p.n; d++) {

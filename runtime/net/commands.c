@@ -411,7 +411,7 @@ void rt_put_rows(mg_run *r, const mg_entry *e, int64_t offset, const void *rows,
     const int same = rt_health_place(r);
     char *own = rt_alloc((size_t)microbatches, (size_t)piece);
     for (int k = 0; k < r->ranks->n; k++) {
-        const int64_t place = same < 0 ? rt_place_of(r->program, k, e->batch_axes) : same;
+        const int64_t place = same < 0 ? rt_place_of_rows(r->program, k, e) : same;
         for (int64_t m = 0; m < microbatches; m++)
             memcpy(own + m * piece, (const char *)rows + (m * parts + place) * piece,
                    (size_t)piece);

@@ -45,6 +45,12 @@ int rt_place_of(const mg_program *p, int rank, uint32_t axes)
     return (int)place;
 }
 
+int rt_place_of_rows(const mg_program *p, int rank, const mg_entry *e)
+{
+    const int outer = rt_place_of(p, rank, e->batch_axes & ~e->batch_inner);
+    return outer * rt_ranks_of(p, e->batch_inner) + rt_place_of(p, rank, e->batch_inner);
+}
+
 int rt_neighbour(const mg_program *p, int rank, uint32_t axis, int by)
 {
     const int n = rt_ranks_of(p, axis), place = rt_place_of(p, rank, axis);

@@ -26,6 +26,7 @@ LAYOUTS = {
     "zero3_tp2": ("dp = 2, tp = 2", DP + TP + Z3),
     "zero3_tp2_sp": ("dp = 2, tp = 2", DP + SP + Z3),
     "hybrid": ("replica = 2, dp = 2", "    batch -> replica, dp\n" + Z3),
+    "within": ("out = 2, dp = 2", "    batch -> dp, out\n" + Z3),  # neighbours of a batch are on the outer axis
     "cp2": ("cp = 2", "    seq -> cp\n"),
     "cp2_ring": ("cp = 2", RING),
     "cp2_heads": ("cp = 2", HEADS),
@@ -65,11 +66,14 @@ LAYOUTS |= {
     "pp2_dp2_tp2": ("pp = 2, dp = 2, tp = 2", DP + SP + PP("1f1b") + Z2),
 }
 EP = "    experts -> ep\n    batch -> dp, ep\n"
+ONCE = "    experts -> node (once), ep\n    batch -> ep, node\n"  # rows are sent once to each machine
 SENT = {  # of sorted rows
     "ep2_rows": ("ep = 2", "    experts -> ep (rows)\n    batch -> ep\n"),
     "ep2_bound": ("ep = 2", "    experts -> ep (rows, bound = 1)\n    batch -> ep\n"),
     "ep4_rows_zero1": ("dp = 2, ep = 4", "    experts -> ep (rows)\n    batch -> dp, ep\n" + Z1),
     "ep2_rows_tp2": ("ep = 2, tp = 2", "    experts -> ep (rows)\n    batch -> ep\n" + SP),
+    "node2_ep2_rows": ("node = 2, ep = 2", ONCE.replace("ep\n    batch", "ep (rows)\n    batch")),
+    "node2_ep2_bound_zero1": ("node = 2, dp = 2, ep = 2", ONCE.replace("ep\n    batch -> ep", "ep (rows, bound = 1)\n    batch -> dp, ep") + Z1),
     "ep2_rows_pp2": ("pp = 2, ep = 2", "    experts -> ep (rows)\n    batch -> ep\n" + PP("zb-h1")),
 }
 EXPERTS = {
@@ -82,6 +86,11 @@ EXPERTS = {
     "dp2_ep2_tp2_sp": ("dp = 2, ep = 2, tp = 2", EP + SP),
     "ep2_cp2": ("dp = 1, ep = 2, cp = 2", EP + "    seq -> cp\n"),
     "pp2_ep2": ("pp = 2, dp = 1, ep = 2", EP + PP("1f1b")),
+    "node2_ep2": ("node = 2, ep = 2", ONCE),
+    "node2": ("node = 2", "    experts -> node (once)\n    batch -> node\n"),
+    "dp2_node2_ep2_zero3": ("dp = 2, node = 2, ep = 2", ONCE.replace("batch -> ep", "batch -> dp, ep") + Z3),
+    "node2_ep2_tp2_sp": ("node = 2, ep = 2, tp = 2", ONCE + SP),
+    "pp2_node2_ep2": ("pp = 2, node = 2, ep = 2", ONCE + PP("1f1b")),
     "tp_of_experts": ("tp = 2", "    {heads}, ffn, vocab, experts -> tp\n    batch -> tp\n"),
 }
 # Of a model of linear scans: the chunks of a sequence are on several ranks.

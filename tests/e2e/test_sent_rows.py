@@ -79,6 +79,8 @@ class Sent(mgctest.Case):
         for word, says in (("rows", "rows are sent on ep, 24 places"), ("rows, bound = 1.5", "18 places of a group on each rank, others are dropped")):
             self.write("m.mg", self.rows.replace("experts              -> ep", f"experts              -> ep ({word})"))
             self.assertIn(says, self.compiles("m.mg", "-D", "ep=4", "--microbatch", 1, "--plan").out)
+        self.write("l.mg", "layout l {\n    mesh node = 2, ep = 2\n    experts -> node (once), ep (rows)\n    batch -> ep, node\n    microbatch 1\n}\n")
+        self.assertRegex(self.compiles("m.mg", "--layout", "./l.mg", "--plan").out, "experts +experts: rows are sent once on node, and rows are sent on ep, 24 places of a group on each rank")
         self.write("m.mg", self.rows)
         self.assertRegex(self.compiles("m.mg", "-D", "ep=4", "--microbatch", 1, "--plan").out, "experts +experts: (rows are sent|matrices are gathered) on ep.*by plans")
 
@@ -92,6 +94,22 @@ class Sent(mgctest.Case):
             with self.subTest(rule=rule):
                 self.write("m.mg", self.rows.replace("experts              -> ep", rule))
                 r = self.mgc("m.mg", "-D", "ep=2", "-D", "tp=2", "--microbatch", 1, "--check")
+                self.assertNotEqual(r.returncode, 0)
+                self.assertRegex(r.err, what)
+        for mesh, rules, slots, what in (
+                ("node = 2, ep = 2", "hidden -> node (once), ep;batch -> ep, node", True, "MG0348.*rows of 'hidden' are not sent once over node: nothing is dispatched"),
+                ("node = 2, ep = 2", "state -> node (once)", True, "MG0348.*'once' in a rule for 'state'"),
+                ("node = 2, ep = 2", "batch -> ep, node;experts -> node (once), ep", True, "MG0348.*the rule of 'batch' takes the axis before"),
+                ("ep = 2, node = 2", "experts -> ep, node (once);batch -> ep, node", True, "MG0348.*split over another axis outside of it"),
+                ("node = 2, ep = 2", "experts -> node (once), ep;batch -> node, ep", True, "MG0348.*'batch' is split over it outside of other axes(?s:.*)help: batch -> ep, node"),
+                ("node = 2, ep = 2", "experts -> node (once), ep;batch -> ep", True, "MG0348.*no rule splits positions over node, and each of its 2 ranks"),
+                ("node = 2, ep = 2", "experts -> node (once), ep;batch -> ep, node", False, r"MG0348.*sorted by expert, and no axis of the rule says `\(rows\)`"),
+                ("node = 2, ep = 2, tp = 2", "experts -> node (once), ep (rows), tp;batch -> ep, node", False, "MG0348.*more than one axis besides"),
+                ("node = 2, ep = 2", "experts -> ep, node;batch -> ep, node", True, "MG0339.*names 'ep' before 'node'")):
+            with self.subTest(rules=rules):
+                self.write("m.mg", self.slots if slots else self.rows)
+                self.write("l.mg", f"layout l {{\n    mesh {mesh}\n    " + rules.replace(";", "\n    ") + "\n    microbatch 1\n}\n")
+                r = self.mgc("m.mg", "--layout", "./l.mg", "--check")
                 self.assertNotEqual(r.returncode, 0)
                 self.assertRegex(r.err, what)
         looks = self.rows.replace("return combine(y", "y = y + mean(y, over rows)\n    return combine(y")

@@ -98,7 +98,7 @@ static void see_collectives(Follow *f)
     const bool shifts = ops_of(f, OP_ring_shift) > 0, exchanges = ops_of(f, OP_all_to_all) > 0;
     seen(f, WAY(ring) | WAY(zigzag), shifts);
     seen(f, WAY(groups), shifts && exchanges);
-    seen(f, WAY(heads) | WAY(rows) | WAY(bound), exchanges);
+    seen(f, WAY(heads) | WAY(rows) | WAY(bound) | WAY(peers) | WAY(peers_rows), exchanges);
 }
 
 /* Runs the passes up to one; whether that one changed the program. */

@@ -206,6 +206,7 @@ typedef struct Text {
     int used;     /* those that rules have */
     int64_t ranks;
     bool attends, scans, sorted, stages;
+    bool peers; /* rules of experts and of the batch are there: rows are sent once to peers */
     uint64_t ways;
 } Text;
 
@@ -267,6 +268,23 @@ static void draw_stages(Text *t)
                                : arena_printf(t->a, "%s pp=%d", t->s, stages);
     t->s = arena_printf(t->a, "%s; %s pp:%d%s", t->s, layers, 1 + chunks, cut);
     draw_schedule(t, chunks);
+}
+
+/* Rows are sent once to peers on one axis, and then along another: the batch is split on the one
+ * within the other. */
+static void draw_peers(Text *t)
+{
+    const bool sorted = has(t->r, OP_grouped);
+    const int once = draw_int(t->rng, t->n), other = draw_int(t->rng, t->n);
+    const int both = 1 << once | 1 << other;
+    if (!has(t->r, OP_dispatch) || other <= once || (t->thirds & both) || draw_int(t->rng, 3))
+        return;
+    t->peers = true;
+    t->used |= both;
+    t->ways |= WAY(two_axes) | WAY(batch) | (sorted ? WAY(peers_rows) : WAY(peers));
+    t->s = arena_printf(t->a, "%s; experts %s! %s%s; batch %s %s", t->s, axis_name(t, once),
+                        axis_name(t, other), sorted ? ">" : "", axis_name(t, other),
+                        axis_name(t, once));
 }
 
 /* A part of a sequence, which its rank has, chooses experts. Returns whether seq is dealt out. */
@@ -338,6 +356,7 @@ static void draw_rules(Text *t)
 {
     NameList dims = dims_of(&t->r->t);
     int pieces = 0;
+    draw_peers(t);
     const bool dealt = draw_parts(t);
     for (size_t i = 0; i < dims.n; i++) {
         const size_t k = (size_t)draw_int(t->rng, (int)i + 1);
@@ -345,9 +364,14 @@ static void draw_rules(Text *t)
         dims.data[i] = dims.data[k];
         dims.data[k] = at;
     }
-    for (size_t i = 0; i < dims.n; i++)
-        if (draw_int(t->rng, 3) && !(dealt && dims.data[i] == t->r->t.m->seq.name))
-            draw_rule(t, dims.data[i], &pieces);
+    for (size_t i = 0; i < dims.n; i++) {
+        const Name d = dims.data[i];
+        const bool there = (dealt && d == t->r->t.m->seq.name) ||
+                           (t->peers && (d == t->r->t.m->batch.name ||
+                                         !strcmp(name_str(t->r->t.m->names, d), "experts")));
+        if (draw_int(t->rng, 3) && !there)
+            draw_rule(t, d, &pieces);
+    }
     if (!pieces && draw_int(t->rng, 3))
         return;
     const bool forth = draw_int(t->rng, 2), back = draw_int(t->rng, 2);

@@ -34,6 +34,8 @@
     W(scan, SCANS, PRECISIONS, "a scan along a split dim")                                         \
     W(slots, SLOTS, PRECISIONS, "slots of experts sent")                                           \
     W(rows, ROWS, PRECISIONS, "sorted rows sent")                                                  \
+    W(peers, SLOTS, PRECISIONS, "slots of experts sent once to peers")                             \
+    W(peers_rows, ROWS, PRECISIONS, "sorted rows sent once to peers")                              \
     W(bound, ROWS, DOUBLE, "sorted rows sent up to a bound")                                       \
     W(gathered, ROWS, PRECISIONS, "experts' matrices gathered")                                    \
     W(parts, PARTS, PRECISIONS, "parts of a sequence that choose experts")                         \

@@ -96,16 +96,18 @@ void lay_out(Model *t, const char *spec)
         part[strcspn(part, ":")] = '\0';
         for (char *at = part + n; *at;) {
             at += strspn(at, " ");
-            size_t k = strcspn(at, " ~^/>");
+            size_t k = strcspn(at, " ~^/>!");
             int axis = axis_named(l, m->names, arena_strndup(t->a, at, k));
-            const bool zigzag = at[k] == '~', heads = at[k] == '^';
+            const bool zigzag = at[k] == '~', heads = at[k] == '^', once = at[k] == '!';
             if (axis >= 0)
                 r.axis[r.n++] = (uint8_t)axis;
             if (axis >= 0 && zigzag)
                 r.zigzag |= (Axes)1 << axis;
             if (axis >= 0 && heads)
                 r.heads |= (Axes)1 << axis;
-            at += k + zigzag + heads;
+            if (axis >= 0 && once)
+                r.once |= (Axes)1 << axis;
+            at += k + zigzag + heads + once;
             if (axis >= 0 && *at == '>') { /* rows are sent, up to a bound */
                 r.rows |= (Axes)1 << axis;
                 r.bound = strtod(at + 1, NULL);

@@ -3,7 +3,8 @@
  *
  * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "dp=2|":
  * largest numbers are found along dp apart of the axes behind it; "seq cp~": in zigzag order; "seq
- * cp^": heads are exchanged; "experts ep>": their rows are sent, "experts ep>1.5" up to a bound;
+ * cp^": heads are exchanged; "experts ep>": their rows are sent, "experts ep>1.5" up to a bound,
+ * "experts dp! ep": once to all peers on dp;
  * "offload 2": what offload_some does with that number; "once": a step gathers layers once;
  * "schedule 1f1b", behind the rule for layers; "pairs": each F of it is beside the B behind it;
  * "buckets": gradients are reduced in the iterations that make them. Axes that are not in the mesh

@@ -81,6 +81,10 @@ static const char *const layouts[] = {
     "cp=2 tp=2; group tp; vocab tp; seq cp^",
     "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp^ tp/2; pieces 2t 2",
     "cp=2 ep=2; experts ep; batch ep; seq cp^",
+    "dp=2 tp=2; batch tp dp; ffn dp", /* the batch's last axis is not the last of the mesh */
+    "node=2 dp=2 tp=2; batch dp node; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state node "
+    "dp",
+    "node=2 dp=4; batch dp node; state node; grads node; params node",
     "replica=2 shard=2; batch replica shard; state shard; grads shard; params shard",
     "ep=2; experts ep; batch ep",
     "ep=2 dp=2; experts ep; batch dp ep; state dp",
@@ -111,6 +115,33 @@ static void named(void **state)
         }
 }
 
+/* Slots of experts whose rows are sent once to each machine. */
+static void sent_once(void **state)
+{
+    (void)state;
+    static const char *const all[] = {
+        "node=2 ep=2; experts node! ep; batch ep node",
+        "node=2; experts node!; batch node",
+        "node=4; experts node!; batch node; state node; grads node",
+        "dp=2 node=2 ep=2; experts node! ep; batch dp ep node; state dp; grads dp; params dp",
+        "node=2 dp=2 ep=2; experts node! ep; batch dp ep node; state node dp ep",
+        "node=2 ep=2 dp=2; experts node! ep; batch ep dp node; pieces 2 4",
+        "node=2 ep=2 tp=2; experts node! ep; batch ep node; kv_heads tp; heads tp; ffn tp; vocab "
+        "tp; "
+        "seq tp",
+        "node=2 ep=2 cp=2; experts node! ep; batch ep node; seq cp~; pieces 2t 2",
+        "node=2 ep=2; experts node! ep; seq node; batch ep", /* of positions of a sequence */
+    };
+    for (int64_t at_once = 16; at_once >= 8; at_once -= 8) {
+        Reference r;
+        open_reference(&r, &models[MODELS - 2], at_once);
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            if (!layout_follows(&r, all[k]))
+                fail_msg("refused: %s", all[k]);
+        model_close(&r.t);
+    }
+}
+
 /* Rows that are sent: without a bound as one rank has them. */
 static void sent(void **state)
 {
@@ -123,6 +154,11 @@ static void sent(void **state)
         "cp=2 ep=2 tp=2; experts ep>; batch ep; kv_heads tp; ffn tp; vocab tp; seq cp~ tp",
         "dp=2 ep=2; experts ep>; batch dp ep; state ep; grads ep",
         "tp=2 ep=2; experts ep>; hidden tp; batch ep",
+        "node=2 ep=2; experts node! ep>; batch ep node",
+        "node=2 ep=2 dp=2; experts node! ep>; batch ep dp node; state node dp; grads dp",
+        "dp=2 node=2 ep=2 tp=2; experts node! ep>; batch dp ep node; kv_heads tp; ffn tp; vocab "
+        "tp; "
+        "seq tp",
     };
     for (int64_t at_once = 16; at_once >= 8; at_once -= 8) {
         Reference r;
@@ -145,6 +181,7 @@ static void bounds(void **state)
         "dp=2 ep=2; experts ep>1.25; batch dp ep; ffn dp",
         "ep=4 tp=2; experts ep>1.5; batch ep; kv_heads tp; ffn tp; vocab tp; seq tp",
         "cp=2 ep=2; experts ep>1; batch ep; seq cp~; state cp; grads cp; params cp",
+        "node=2 ep=2; experts node! ep>1; batch ep node; state ep",
     };
     double dropped = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
@@ -187,6 +224,11 @@ static const char *const sparse_layouts[] = {
     "ep=2 tp=2; experts ep tp; batch ep; " SPARSE_TP "; part tp; seq tp; state ep",
     "pp=2 dp=2 ep=2 tp=2; layers pp; experts ep tp; batch dp ep; " SPARSE_TP
     "; part tp; seq tp; state dp ep",
+    "node=2 ep=4; experts node! ep; batch ep node; state node ep; grads node; params node",
+    "pp=2 node=2 ep=2; layers pp:2; experts node! ep; batch ep node; state node ep",
+    "dp=2 node=2 ep=2; experts node! ep; batch dp ep node; state dp node ep; pieces 2 2",
+    "node=2 ep=2 tp=2; experts node! ep tp; batch ep node; " SPARSE_TP
+    "; part tp; seq tp; state node ep",
 };
 
 static void sparse_as_published(void **state)
@@ -399,10 +441,11 @@ static void faults(void **state)
         "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp",
         "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp^ tp",
         "dp=2 cp=2; batch dp; seq cp^; state cp",
-        "dp=2 cp=2; batch dp; seq cp~"};
+        "dp=2 cp=2; batch dp; seq cp~",
+        "node=2 ep=2; experts node! ep; batch ep node"};
     static const Small *const of[] = {&models[0],          &models[1], &models[MODELS - 1],
                                       &models[MODELS - 1], &models[0], &models[2],
-                                      &models[1],          &scans};
+                                      &models[1],          &scans,     &models[MODELS - 2]};
     int planted = 0, typed = 0, seen = 0;
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         Reference r;
@@ -506,6 +549,7 @@ int main(void)
         cmocka_unit_test(exchange_faults),
         cmocka_unit_test(not_of_all),
         cmocka_unit_test(bounds),
+        cmocka_unit_test(sent_once),
         cmocka_unit_test(sent),
         cmocka_unit_test(sparse_as_published),
     };
