@@ -88,7 +88,7 @@ EXPERTS = {
     "pp2_ep2": ("pp = 2, dp = 1, ep = 2", EP + PP("1f1b")),
     "node2_ep2": ("node = 2, ep = 2", ONCE),
     "node2": ("node = 2", "    experts -> node (once)\n    batch -> node\n"),
-    "dp2_node2_ep2_zero3": ("dp = 2, node = 2, ep = 2", ONCE.replace("batch -> ep", "batch -> dp, ep") + Z3),
+    "node2_ep2_zero3": ("node = 2, ep = 2", ONCE + Z3.replace("dp", "node, ep")),
     "node2_ep2_tp2_sp": ("node = 2, ep = 2, tp = 2", ONCE + SP),
     "pp2_node2_ep2": ("pp = 2, node = 2, ep = 2", ONCE + PP("1f1b")),
     "tp_of_experts": ("tp = 2", "    {heads}, ffn, vocab, experts -> tp\n    batch -> tp\n"),

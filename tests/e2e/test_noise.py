@@ -76,6 +76,16 @@ class Noise(mgctest.Case):
                         want = want or got
                         self.near(want, got)
 
+    def test_within(self):
+        """Rows have their own numbers, too, where neighbours of the batch are on the outer axis of the mesh."""
+        self.write("d", rows(16, 1))
+        self.write("v", rows(13, 2))
+        self.program("one", EACH, "    microbatch 2\n")
+        want = self.said("one")
+        for size in (1, 2):
+            self.program("p", EACH, f"    mesh out = 2, dp = 2\n    batch -> dp, out\n    microbatch {size}\n")
+            self.near(want, self.said("p"))
+
     def test_what_it_depends_on(self):
         """Steps, rows and seeds have numbers of their own; evaluations of one model are the same, and whole batches differ."""
         self.write("d", rows(8, 1))

@@ -36,9 +36,9 @@ class Sent(mgctest.Case):
         size = max(map(abs, a[1]))
         self.assertLess(max(abs(x - y) for x, y in zip(a[1], b[1], strict=True)), bound * size)
 
-    def one(self, text):
+    def one(self, text, *options):
         self.write("one.mg", text)
-        self.compiles("one.mg", "-o", "one")
+        self.compiles("one.mg", *options, "-o", "one")
         return self.trained("one")
 
     def test_all(self):
@@ -49,6 +49,23 @@ class Sent(mgctest.Case):
                 sent = self.sends("sent", layout, recompute="all" if layout == ("ep=4",) else "auto")
                 self.near(one, sent)
                 self.assertEqual(sent[2], [None] * 4)
+
+    def test_once(self):
+        """Rows that are sent once to each machine, slots of a capacity and sorted rows: losses and parameters of one rank."""
+        more = ("node = 2, ep = 2;experts -> node (once), ep{};batch -> ep, node;state -> node, ep",
+                "node = 2, ep = 2;experts -> node (once), ep{};batch -> ep, node;recompute all",
+                "dp = 2, node = 2, ep = 2;experts -> node (once), ep{};batch -> dp, ep, node;state, grads, params -> dp",
+                "node = 2, dp = 2, ep = 2;experts -> node (once), ep{};batch -> dp, ep, node",
+                "node = 2, ep = 2, tp = 2;experts -> node (once), ep{};batch -> ep, node;kv_heads, ffn, vocab -> tp;seq -> tp",
+                "pp = 2, node = 2, ep = 2;experts -> node (once), ep{};batch -> ep, node;layers -> pp (schedule = 1f1b)")
+        for text, word in ((self.slots, ""), (self.rows, " (rows)")):
+            one = self.one(text, "-D", "batch=8")
+            for k, layout in enumerate(mgctest.some(more, 3)):
+                with self.subTest(layout=layout, word=word):
+                    self.write("m.mg", text)
+                    self.write("l.mg", "layout l {\n    mesh " + layout.format(word).replace(";", "\n    ") + "\n    microbatch 1\n}\n")
+                    self.compiles("m.mg", "--layout", "./l.mg", "-D", "batch=8", "-o", f"once{k}")
+                    self.near(one, self.trained(f"once{k}"))
 
     def test_bound(self):
         """A rank with one expert takes the rows that an expert with as many slots takes; the rest is dropped and counted."""
@@ -109,7 +126,7 @@ class Sent(mgctest.Case):
             with self.subTest(rules=rules):
                 self.write("m.mg", self.slots if slots else self.rows)
                 self.write("l.mg", f"layout l {{\n    mesh {mesh}\n    " + rules.replace(";", "\n    ") + "\n    microbatch 1\n}\n")
-                r = self.mgc("m.mg", "--layout", "./l.mg", "--check")
+                r = self.mgc("m.mg", "--layout", "./l.mg", "-D", "experts=8", "--check")
                 self.assertNotEqual(r.returncode, 0)
                 self.assertRegex(r.err, what)
         looks = self.rows.replace("return combine(y", "y = y + mean(y, over rows)\n    return combine(y")
