@@ -83,7 +83,8 @@ static const char *with_last(const Module *m, const LayoutRule *r, Axes last)
     return all;
 }
 
-/* How positions lie on the axes: each within all else that its dim is split over. */
+/* How positions lie on the axes: each within all else that its dim is split over. Of several rules
+ * the first one has an axis. */
 static bool positions_fit(const Module *m, const LayoutRule *r, const Type *x)
 {
     Axes split = 0;
@@ -94,7 +95,7 @@ static bool positions_fit(const Module *m, const LayoutRule *r, const Type *x)
             continue;
         for (int a = 0; a < of->n; a++)
             own |= (Axes)1 << of->axis[a];
-        own &= r->once;
+        own &= r->once & ~split;
         split |= own;
         if (!own)
             continue;
