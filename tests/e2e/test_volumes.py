@@ -178,6 +178,24 @@ class Volumes(mgctest.Case):
                 self.assertEqual(sum(v["bytes"] for v in sent),
                                  (n - 1) * M * layers * experts * slot * (4 * hidden * size + 2 * FLOAT) // n)
 
+    def test_experts_once(self):
+        """Over machines a position's row goes once to each: x and the gradient of what experts give are gathered, and what they give, and the
+        gradient of x, scattered; within a machine all slots go four times, as without. Beside them five numbers a choice are gathered
+        (its expert and slot in both parts, its weight), and the gradient of its weight is scattered."""
+        layers, experts, slot, hidden, seq, best = 4, 8, 40, 128, 128, 2
+        for machines, n in ((2, 2), (4, 2), (2, 4)):
+            self.write("l.mg", f"layout l {{\n    device b200\n    mesh node = {machines}, ep = {n}\n    experts -> node (once), ep\n"
+                               "    batch -> ep, node\n    microbatch 1\n    recompute none\n}\n")
+            r = self.mgc(mgctest.model("mixtral_mini.mg"), "--layout", "./l.mg", "-D", f"batch={M * n * machines}", "--precision", "f32",
+                         "--pieces=none", "--plan=json")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            sent = [v for v in json.loads(r.stdout)["collectives"] if not v["scalars"]]
+            of = {k: sum(v["bytes"] for v in sent if (v["axis"], v["kind"]) == k) for k in (("ep", "all_to_all"), ("node", "all_gather"), ("node", "reduce_scatter"))}
+            positions = (machines - 1) * M * layers * seq
+            self.assertEqual(of, {("ep", "all_to_all"): (n - 1) * M * layers * experts * slot * (4 * hidden + 2) * FLOAT // n,
+                                  ("node", "all_gather"): positions * (2 * hidden + 5 * best) * FLOAT,
+                                  ("node", "reduce_scatter"): positions * (2 * hidden + best) * FLOAT})
+
 
 if __name__ == "__main__":
     mgctest.main()
