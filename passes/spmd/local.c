@@ -73,7 +73,7 @@ static Value slot_here(Local *l, Builder *b, const Ins *i)
     return build2(b, OP_add, build2(b, OP_mul, i->in[2], ranks), place_in(l, b, rows));
 }
 
-/* Where ranks have experts of their own, a choice is numbered among those of this one, and has no
+/* A choice where ranks have experts of their own is numbered among those of this one, and has no
  * slot if it is of another's. d: the rank's part of experts. */
 static void choose_here(Local *l, Builder *b, Ins *i, Dim d)
 {
