@@ -41,6 +41,8 @@ def rules_of(r, dims, mesh):
     """Rules, of which each axis of the mesh has one at least where the model allows it."""
     split = [a for a in mesh if a != "tp"]
     over = [a for a in split if a == "dp" or r.random() < 0.3]  # cp may split the batch, too
+    if len(over) == 2 and r.random() < 0.4:  # neighbours of a batch are on the outer axis
+        over.reverse()
     lines = [f"batch -> {', '.join(over)}"] if over else []
     along = [a for a in mesh if a not in over and (a == "cp" or r.random() < 0.5)] if dims.seq else []
     for a in [a for a in mesh if a == "tp" or a not in (*over, *along)]:
