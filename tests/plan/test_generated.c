@@ -70,6 +70,8 @@ static const char *const layouts[] = {
     "ep=2 tp=2; experts ep; batch ep; " TP,
     "ep=2; experts ep>; batch ep", /* sorted rows are sent */
     "dp=2 ep=2 tp=2; experts ep>; batch dp ep; " TP,
+    "node=2 ep=2; experts node! ep; batch ep node",  /* rows once to each machine */
+    "node=2 ep=2; experts node! ep>; batch ep node", /* ... sorted */
     "tp=2; experts tp; " TP,
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
@@ -111,10 +113,11 @@ static void open_one(One *x, const Small *s)
 }
 
 /* As pass shard leaves it; false: refused, for sizes, or an axis that splits nothing; or it sends
- * rows that are not sorted. */
+ * rows that are not sorted, or once such that are, and does not say so. */
 static bool open_many_texts(ManyTexts *y, const Small *s, const char *spec)
 {
-    if (strchr(spec, '>') && !strstr(s->file, "dropless")) {
+    const bool sorted = strstr(s->file, "dropless"), sent = strchr(spec, '>');
+    if (sent ? !sorted : sorted && strchr(spec, '!')) {
         model_open(&y->t);
         return false;
     }
