@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI 45
+#define MG_ABI 46
 #include "abi_types.h"
 
 /* ---- the data of a program --------------------------------------------------------------- */
