@@ -41,7 +41,8 @@ static _Noreturn void out_of_memory(void)
 static const size_t FIRST = (size_t)64 << 10, LARGE = (size_t)2 << 20, LARGEST = (size_t)8 << 20;
 #define PAGE LARGE
 
-/* With the address sanitizer, nobody may read what is behind a piece of a block, and nothing is kept. */
+/* With the address sanitizer, nobody may read what is behind a piece of a block, and nothing is
+ * kept. */
 #ifdef __SANITIZE_ADDRESS__
 enum { SPARE = 0, GAP = 16 };
 #define HIDE(p, size) ASAN_POISON_MEMORY_REGION(p, size)
