@@ -61,6 +61,22 @@ static bool is_widened(const Cut *c, Value v)
            !dtype_is_narrow(type_of(c->m, v)->dtype);
 }
 
+/* The window along an inner dim of what lies on another level that v is, if its pieces have gaps
+ * there: no transfer takes those. */
+static const Ins *has_gaps(const Piece *p, Value v)
+{
+    const Module *m = p->c->m;
+    const Ins *def = m->values.data[v].def;
+    if (!type_of(m, v)->level || !def || def->op != OP_window || def->in[0] >= p->c->nvalues ||
+        p->c->of[def->in[0]] || def->attrs.along.name == p->dim.name)
+        return NULL;
+    const Type *t = type_of(m, v);
+    for (int k = 0; k < t->rank && t->dims[k].name != def->attrs.along.name; k++)
+        if (t->dims[k].name != p->dim.name && t->dims[k].size > 1)
+            return def;
+    return NULL;
+}
+
 /* The piece of an operand. */
 static Value operand(Piece *p, Value v)
 {
@@ -84,6 +100,13 @@ static Value operand(Piece *p, Value v)
         const Value here = levels_bring(&p->outside, all, LEVEL_device);
         map_set(m, &p->map, v, here);
         return here;
+    }
+    const Ins *inner = has_gaps(p, all);
+    if (inner) { /* all of its piece is brought, and the part of that taken on the device */
+        const Value brought = operand(p, inner->in[0]);
+        const Value taken = build(&p->b, OP_window, &inner->attrs, 1, &brought);
+        map_set(m, &p->map, v, taken);
+        return taken;
     }
     Attrs window = {.along = {p->dim.name, p->n}, .at = p->at};
     const bool first = type_find(type_of(m, v), p->dim.name) == 0;
