@@ -139,8 +139,8 @@ static bool before_bias(const Halves *h, Ins *const *after, size_t n, const Ins 
 /* The other one of two products that i adds up, if nothing else reads them. */
 static const Ins *summed_with(const Halves *h, const Ins *i, Value v)
 {
-    const Value other = i->in[i->in[0] == v];
-    const Ins *dot = i->op == OP_add && other != v ? h->m->values.data[other].def : NULL;
+    const Value other = i->op == OP_add ? i->in[i->in[0] == v] : v;
+    const Ins *dot = other != v ? h->m->values.data[other].def : NULL;
     return dot && dot->op == OP_dot && !dot->attrs.fp8 && h->uses.count[other] == 1 &&
                    type_same_dims(type_of(h->m, other), type_of(h->m, i->out[0])) &&
                    type_same_dims(type_of(h->m, v), type_of(h->m, i->out[0]))
