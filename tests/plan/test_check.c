@@ -175,8 +175,11 @@ static int guard_of(const Program *p)
 /* The guard looks at one number twice. */
 static bool about_guard(Plan *p)
 {
+    static Operand twice[2];
     Action *g = &p->train->actions.data[guard_of(p->train)];
-    g->operand[1] = g->operand[0];
+    twice[0] = twice[1] = g->operand[0];
+    g->operand = twice;
+    g->noperands = 2;
     return true;
 }
 

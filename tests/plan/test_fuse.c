@@ -57,7 +57,7 @@ static void optimizer(void **state)
         const Ins *ins = t.fn->body->ins.data[k];
         guarded |= ins->op == OP_guard;
         for (size_t r = 0; r < t.fn->results.n; r++)
-            if (t.fn->results.data[r].role == RES_update &&
+            if (t.fn->results.data[r].role == RES_update && ins->nout &&
                 t.fn->body->results.data[r] == ins->out[0]) {
                 assert_true(guarded);
                 assert_int_equal(ins->nout, 3); /* parameter and both moments */
