@@ -8,21 +8,11 @@
 #include "decide/experts.h"
 
 #include "decide/ways.h"
+#include "passes/walk.h"
 
 #include <string.h>
 
 enum { GATHER, ROWS };
-
-static bool multiplies(const Region *r, Name experts)
-{
-    for (size_t k = 0; k < r->ins.n; k++) {
-        const Ins *i = r->ins.data[k];
-        if ((i->op == OP_grouped && i->attrs.dim.name == experts) ||
-            (i->body && multiplies(i->body, experts)))
-            return true;
-    }
-    return false;
-}
 
 static void choose(Module *m, const Device *d, size_t rule, Axes axis)
 {
@@ -44,7 +34,7 @@ void experts_choose(Module *m, const Device *device)
     for (size_t r = 0; r < m->layout.rules.n && fn; r++) {
         const LayoutRule *rule = &m->layout.rules.data[r];
         if (!rule->of && rule->n == 1 && !(rule->rows | rule->gather | rule->once) &&
-            multiplies(fn->body, rule->dim))
+            rows_multiplied(fn->body, rule->dim))
             choose(m, &concurrent, r, (Axes)1 << rule->axis[0]);
     }
 }

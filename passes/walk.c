@@ -257,3 +257,14 @@ Value made_ahead_of(const Module *m, Value v)
     }
     return v;
 }
+
+bool rows_multiplied(const Region *r, Name experts)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if ((i->op == OP_grouped && i->attrs.dim.name == experts) ||
+            (i->body && rows_multiplied(i->body, experts)))
+            return true;
+    }
+    return false;
+}

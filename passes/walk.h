@@ -56,5 +56,7 @@ Value made_ahead_of(const Module *m, Value v);
 
 /* Is v a constant, or one broadcast? */
 bool value_is_const(const Module *m, Value v, double *value);
+/* Are sorted rows multiplied by matrices of these experts in a region? */
+bool rows_multiplied(const Region *r, Name experts);
 
 #endif

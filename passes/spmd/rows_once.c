@@ -18,6 +18,7 @@
 #include "passes/spmd/rows_once.h"
 
 #include "ir/mesh.h"
+#include "passes/walk.h"
 
 static const char *named(const Module *m, const LayoutRule *r)
 {
@@ -44,18 +45,6 @@ static const Ins *sends(const Region *r, Name experts)
             found = sends(i->body, experts);
     }
     return found;
-}
-
-/* The matrices that sorted rows are multiplied by are along this dim. */
-static bool multiplies(const Region *r, Name experts)
-{
-    for (size_t k = 0; k < r->ins.n; k++) {
-        const Ins *i = r->ins.data[k];
-        if ((i->op == OP_grouped && i->attrs.dim.name == experts) ||
-            (i->body && multiplies(i->body, experts)))
-            return true;
-    }
-    return false;
 }
 
 /* The first dispatch to rows that are sorted; NULL. */
@@ -138,7 +127,7 @@ static bool is_possible(const Module *m, const LayoutRule *r)
     bool grouped = false;
     for (size_t f = 0; f < m->fns.n && !to; f++) {
         to = sends(m->fns.data[f]->body, r->dim);
-        grouped = !to && multiplies(m->fns.data[f]->body, r->dim);
+        grouped = !to && rows_multiplied(m->fns.data[f]->body, r->dim);
         to = grouped ? sends_sorted(m->fns.data[f]->body) : to;
     }
     if (!to)
