@@ -79,7 +79,7 @@ def forms(build):
 
     def scanned(gru):
         model = None if gru else recurrent.mamba(recurrent.LAYERS, recurrent.SEQ, recurrent.BATCH)
-        return (lambda device: recurrent.Program(build, model, threads, device)), 2
+        return (lambda device: recurrent.Program(build, model, threads, device)), 4
 
     return {"attention, " + case: attend(case) for case in attention.CASES} | {
         "convolutions": (images, 12), "Mamba 2": scanned(False), "GRU": scanned(True)}

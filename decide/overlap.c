@@ -6,7 +6,8 @@
  *      it may run
  *   3  and gradients of layers are reduced in the iterations that make them (buckets.c)
  *   4  and what is waited for, of gathers and fetches, comes an iteration ahead
- *      (prefetch_gathers.c), in the better of these
+ *      (prefetch_gathers.c), in the better of these; and, if some are waited for still, into a
+ *      place of its own
  *   5  and what is sent is made earlier, by kernels that read more (fuse_delay.c)
  *   6  and small collectives stand in one line with all others, in the best of these: beside a long
  *      message they are slower, behind it they begin later
@@ -26,6 +27,9 @@
 
 /* Of a gather's time: what has to be waited for. */
 static const double WORTH = 0.1;
+/* Of a step has to be saved, for it may take as much memory as all gradients, or a copy of what a
+ * layer gathers. */
+static const double WORTH_MEMORY = 0.01;
 
 static void collectives_are_late(Program *g)
 {
@@ -85,7 +89,8 @@ typedef struct Seen {
     double
         send_flops; /* FLOPs that are computed while a byte of gradients is added up over ranks */
     bool lines;     /* collectives stand in several lines: small ones, or near ones */
-    size_t waits;   /* gathers and fetches that are waited for, ... */
+    bool waiting;   /* gathers or fetches in loops are waited for, an iteration ahead or not */
+    size_t waits;   /* those that are not ahead yet, ... */
     const Value *wait; /* ... of these */
 } Seen;
 
@@ -108,25 +113,32 @@ static Plan *plan_of(const Tries *t, const Way *w, Arena *a)
 }
 
 /* A gather or a fetch in a loop that nothing, or next to nothing, runs beside. */
-static bool is_waited_for(const Module *m, const Action *a)
+static bool is_waited_for(const Action *a)
 {
     const bool brings =
         a->kind == ACT_fetch || (a->kind == ACT_comm && a->comm.kind == MG_ALL_GATHER);
-    return brings && a->around >= 0 && a->operand[1].value < m->values.n &&
-           a->exposed > WORTH * a->seconds;
+    return brings && a->around >= 0 && a->exposed > WORTH * a->seconds;
 }
 
 typedef VEC(Value) Values;
 
-/* m: the module before the way's passes. */
-static void note_waits(const Module *m, const Plan *p, Values *wait, Arena *a)
+/* What is waited for; of that to a list what m, the module before the way's passes, has as well:
+ * what passes put ahead it has not. Is there any at all? */
+static bool note_waits(const Module *m, const Plan *p, Values *wait, Arena *a)
 {
+    bool any = false;
     for (int k = 0; k < PLAN_PROGRAMS; k++) {
         const Program *g = p->programs[k] != p->round ? p->programs[k] : NULL;
-        for (size_t i = 0; g && i < g->actions.n; i++)
-            if (is_waited_for(m, &g->actions.data[i]))
-                vec_push(a, wait, g->actions.data[i].operand[1].value);
+        for (size_t i = 0; g && i < g->actions.n; i++) {
+            const Action *x = &g->actions.data[i];
+            if (!is_waited_for(x))
+                continue;
+            any = true;
+            if (x->operand[1].value < m->values.n)
+                vec_push(a, wait, x->operand[1].value);
+        }
     }
+    return any;
 }
 
 static double send_flops(const Program *g)
@@ -174,9 +186,14 @@ static void tell_seen(void *ctx, int k, FILE *out)
     Values wait = {0};
     if (p) {
         const Program *judged = plan_judged(p);
-        note_waits(t->m, p, &wait, tmp);
-        s = (Seen){true,         judged->seconds, plan_bytes(p), send_flops(judged),
-                   has_lines(p), wait.n,          NULL};
+        const bool any = note_waits(t->m, p, &wait, tmp);
+        s = (Seen){.any = true,
+                   .seconds = judged->seconds,
+                   .bytes = plan_bytes(p),
+                   .send_flops = send_flops(judged),
+                   .lines = has_lines(p),
+                   .waiting = any,
+                   .waits = wait.n};
     }
     fwrite(&s, sizeof s, 1, out);
     if (wait.n)
@@ -226,8 +243,8 @@ int64_t message_least(const Device *d)
     return 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
 }
 
-/* The way with what is waited for an iteration ahead, beside a way as s says, if that is taken;
- * else s. */
+/* The way with what is waited for an iteration ahead, in the place of what was there or in one of
+ * its own, beside a way as s says, if that is taken; else s. */
 static Seen with_ahead(Tries *t, const Way *w, const Seen *s)
 {
     Layout as = w->as;
@@ -237,7 +254,14 @@ static Seen with_ahead(Tries *t, const Way *w, const Seen *s)
         return *s;
     const Way ahead = way_of(t, &as);
     const Seen with = look_at(t, &ahead);
-    return is_better(t, &with, &ahead, t->best) ? with : *s;
+    const bool better = is_better(t, &with, &ahead, t->best);
+    const Seen *best = better ? &with : s;
+    if (!with.any || !with.waiting)
+        return *best;
+    as.ahead_apart = true;
+    const Way apart = way_of(t, &as);
+    const Seen beside = look_at(t, &apart);
+    return is_better(t, &beside, &apart, (1 - WORTH_MEMORY) * t->best) ? beside : *best;
 }
 
 /* The best so far, with all collectives in one line. */
@@ -251,8 +275,6 @@ static void try_one_line(Tries *t)
 
 static void try_all(Tries *t)
 {
-    /* Of a step has to be saved, for it may take as much memory as all gradients. */
-    const double WORTH_MEMORY = 0.01;
     Way way[2] = {way_of(t, &t->m->layout)};
     Seen seen[2];
     way[1] = way[0];

@@ -53,6 +53,7 @@ static void of_overlap(Layout *to, const Layout *from, Arena *a)
     to->bucket = from->bucket;
     to->send_flops = from->send_flops;
     TAKE_LIST(a, &to->ahead, &from->ahead);
+    to->ahead_apart = from->ahead_apart;
 }
 
 static void of_optimizer(Layout *to, const Layout *from, Arena *a)

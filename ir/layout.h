@@ -181,7 +181,8 @@ typedef struct Layout {
                                 from so many bytes on (passes/spmd/buckets.c); 0: none are */
     double send_flops;   /* that are computed while a byte of gradients is added up over ranks; 0:
                             kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
-    VEC(Value) ahead;    /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    VEC(Value) ahead;    /* gathered an iteration ahead of its loop (prefetch_gathers.c), ... */
+    bool ahead_apart;    /* ... into a place of its own, while the iteration reads its own yet */
     VEC(ScanForm) scans; /* of @train, or of @eval if there is none: said by pass chunk */
     int64_t chunk; /* positions that a linear scan goes on at once, at most (passes/model/chunk.c);
                       1: none does; 0: nothing was said or chosen */

@@ -218,7 +218,7 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
 {
     /* Shares of sends that nothing hides; passes over a layer's activations and its parameters. */
     const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 0.5, EXPERTS = 10, HALF = 2,
-                 FREE = 0.9, TENSOR_LOSS = 0.02, ZB = 3;
+                 FREE = 0.9, TENSOR_LOSS = 0.02, ZB = 3, ONCE = 0.6;
     const double micro = (double)point_microbatches(s, p), pp = (double)p->size[ROLE_pp];
     double ranks = 1;
     for (int r = 0; r < ROLE_count; r++)
@@ -233,8 +233,8 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
     /* Keys go all the way round, through one card at a time where the ring is of several nodes. */
     const double whole = act * (double)p->size[ROLE_cp];
     const bool far = bandwidth(b, s, p, ROLE_cp) < b->device->link_bandwidth;
-    double waits =
-        EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) + sends(b, s, p, ROLE_ep, EXPERTS * act);
+    double waits = EXPOSED * sends(b, s, p, ROLE_tp, TENSOR * act) +
+                   (p->once ? ONCE : 1) * sends(b, s, p, ROLE_ep, EXPERTS * act);
     if (p->size[ROLE_cp] > 1)
         waits += CONTEXT * whole / (far ? b->device->node_bandwidth : b->device->link_bandwidth);
     const double mine = b->parameters / pp / (double)p->size[ROLE_tp] / (double)p->size[ROLE_ep];

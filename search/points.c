@@ -20,6 +20,16 @@ int64_t point_microbatches(const Space *s, const Point *p)
     return s->nbatch / (p->size[ROLE_dp] * p->size[ROLE_ep] * p->microbatch);
 }
 
+int64_t point_near(const Space *s, const Point *p)
+{
+    int64_t inside = 1; /* ranks that differ along axes inside that of experts */
+    for (int i = ROLE_count - 1; i >= 0 && s->order[i] != ROLE_ep; i--)
+        inside *= p->size[s->order[i]];
+    const int64_t near = s->node / inside;
+    const bool alike = inside <= s->node && s->node % inside == 0 && p->size[ROLE_ep] % near == 0;
+    return alike && p->size[ROLE_ep] > near ? near : 0;
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Ranks of a role in any layout that could be legal, at most. That more heads than there are do not
@@ -66,9 +76,14 @@ typedef struct Maker {
 static void with_zero(const Maker *k, Point p)
 {
     const int most = point_data(&p) > 1 ? 3 : 0;
+    const bool far = k->s->machines && point_near(k->s, &p);
     for (p.zero = 0; p.zero <= most; p.zero++) {
         p.offload = k->offload;
+        p.once = false;
         vec_push(k->a, k->points, p);
+        p.once = true;
+        if (far)
+            vec_push(k->a, k->points, p);
     }
 }
 
@@ -134,31 +149,54 @@ void space_points(const Space *s, int64_t ranks, bool offload, Arena *a, Points 
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* Of a list with commas, one more. */
+static const char *and_also(Arena *a, const char *all, const char *one)
+{
+    return arena_printf(a, "%s%s%s", all, *all ? ", " : "", one);
+}
+
 static const char *mesh_text(const Space *s, const Point *p, Arena *a)
 {
     const char *all = "";
     for (int i = 0; i < ROLE_count; i++) {
         const SearchRole r = s->order[i];
-        if (p->size[r] > 1)
-            all = arena_printf(a, "%s%s%s = %lld", all, *all ? ", " : "", s->axis[r],
-                               (long long)p->size[r]);
+        const int64_t near = r == ROLE_ep && p->once ? point_near(s, p) : p->size[r];
+        if (near < p->size[r])
+            all = and_also(
+                a, all, arena_printf(a, "%s = %lld", s->machines, (long long)(p->size[r] / near)));
+        if (near > 1)
+            all = and_also(a, all, arena_printf(a, "%s = %lld", s->axis[r], (long long)near));
     }
     return all;
 }
 
-/* The axes of a rule that have ranks; "": none has. */
+/* Has a point the axis of a role? That of experts it has not where each machine has one rank of
+ * them. */
+static bool has_axis(const Space *s, const Point *p, SearchRole role)
+{
+    return role == ROLE_ep && p->once ? point_near(s, p) > 1 : p->size[role] > 1;
+}
+
+/* The axes of a rule that have ranks; "": none has. Machines come first in the rule of experts, and
+ * last in that of batches, whose neighbours they have. */
 static const char *axes_text(const Space *s, const Point *p, const SpaceRule *rule, Arena *a)
 {
+    const bool experts = s->experts && !strcmp(rule->dims, s->experts);
     const char *all = "";
+    bool over = false;
+    for (size_t i = 0; i < rule->axes.n; i++)
+        over |= p->once && rule->axes.data[i].role == ROLE_ep;
+    if (over && experts)
+        all = arena_printf(a, "%s (%s)", s->machines, axis_options[AXIS_once]);
     for (size_t i = 0; i < rule->axes.n; i++) {
         const SpaceAxis *x = &rule->axes.data[i];
-        if (p->size[x->role] == 1)
+        if (!has_axis(s, p, x->role))
             continue;
-        all = arena_printf(a, "%s%s%s", all, *all ? ", " : "", s->axis[x->role]);
+        all = and_also(a, all, s->axis[x->role]);
         if (x->words)
             all = arena_printf(a, "%s (%s)", all, x->words);
     }
-    return all;
+    return over && !experts ? and_also(a, all, s->machines) : all;
 }
 
 static const char *data_axes(const Space *s, const Point *p, Arena *a)
@@ -166,8 +204,10 @@ static const char *data_axes(const Space *s, const Point *p, Arena *a)
     const char *all = "";
     for (int i = 0; i < ROLE_count; i++) {
         const SearchRole r = s->order[i];
-        if ((r == ROLE_dp || r == ROLE_ep || r == ROLE_cp) && p->size[r] > 1)
-            all = arena_printf(a, "%s%s%s", all, *all ? ", " : "", s->axis[r]);
+        if (r == ROLE_ep && p->once)
+            all = and_also(a, all, s->machines);
+        if ((r == ROLE_dp || r == ROLE_ep || r == ROLE_cp) && has_axis(s, p, r))
+            all = and_also(a, all, s->axis[r]);
     }
     return all;
 }
@@ -243,6 +283,8 @@ const char *point_label(const Space *s, const Point *p, Arena *a)
                            (long long)p->size[r]);
         if (r == ROLE_pp && p->chunks > 1)
             all = arena_printf(a, "%s x %d", all, p->chunks);
+        if (r == ROLE_ep && p->once)
+            all = arena_printf(a, "%s %s", all, axis_options[AXIS_once]);
         if (r == ROLE_pp && p->schedule == PIPE_ZB_H1)
             all = arena_printf(a, "%s %s", all, pipe_schedule_name(p->schedule));
     }

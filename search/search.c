@@ -67,8 +67,12 @@ const Tried *candidate_plan(const Candidate *c)
 /* Points alike, of which the estimate is wrong by about as much. */
 static int family(const Point *p)
 {
-    const unsigned parts[] = {(unsigned)p->size[ROLE_tp], (unsigned)p->size[ROLE_cp],
-                              (unsigned)p->size[ROLE_ep], p->zero >= 2, p->sequence};
+    const unsigned parts[] = {(unsigned)p->size[ROLE_tp],
+                              (unsigned)p->size[ROLE_cp],
+                              (unsigned)p->size[ROLE_ep],
+                              p->zero >= 2,
+                              p->sequence,
+                              p->once};
     unsigned hash = 2166136261u;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         hash = (hash ^ parts[i]) * 16777619u;
@@ -319,7 +323,8 @@ static double fastest_of(const Search *s, TryDepth depth)
 
 /* Does a point differ from another in one step? In the ZeRO level and in the sequences at once, by
  * a factor of two or less; or in the stages a rank and the schedule; or in positions along tp; or
- * in the ranks of two axes, of which one has as many times more as the other has less. */
+ * in how rows go to machines; or in the ranks of two axes, of which one has as many times more as
+ * the other has less. */
 static bool is_neighbour(const Point *p, const Point *q)
 {
     int axes = 0;
@@ -328,7 +333,7 @@ static bool is_neighbour(const Point *p, const Point *q)
     const bool far = p->microbatch > 2 * q->microbatch || q->microbatch > 2 * p->microbatch;
     const int steps = (p->zero != q->zero || p->microbatch != q->microbatch) +
                       (p->schedule != q->schedule || p->chunks != q->chunks) +
-                      (p->sequence != q->sequence) + (axes > 0);
+                      (p->sequence != q->sequence) + (p->once != q->once) + (axes > 0);
     return p->offload == q->offload && steps == 1 && axes <= 2 && !far;
 }
 

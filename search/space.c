@@ -220,14 +220,15 @@ static int role_of(const Reader *r, const Node *axis)
     return -1;
 }
 
-/* "ring, zigzag", as it is written. */
+/* "ring, zigzag", as it is written; without `once`, which points say. */
 static const char *words_of(const Reader *r, const Node *axis)
 {
     const char *all = NULL;
-    for (size_t i = 0; i < axis->list.n; i++)
-        all =
-            all ? arena_printf(r->s->arena, "%s, %s", all, source_text(r, axis->list.data[i]->span))
-                : source_text(r, axis->list.data[i]->span);
+    for (size_t i = 0; i < axis->list.n; i++) {
+        const char *text = source_text(r, axis->list.data[i]->span);
+        if (strcmp(text, axis_options[AXIS_once]))
+            all = all ? arena_printf(r->s->arena, "%s, %s", all, text) : text;
+    }
     return all;
 }
 
@@ -358,6 +359,31 @@ static void name_and_order_axes(Reader *r)
     }
 }
 
+/* Has an axis the word in any rule? */
+static bool says(const Reader *r, Name axis, AxisOption word)
+{
+    for (size_t i = 0; i < r->rules.n; i++)
+        for (size_t k = 0; k < r->rules.data[i]->more.n; k++)
+            if (r->rules.data[i]->more.data[k]->name == axis &&
+                has_word(r, r->rules.data[i]->more.data[k], word))
+                return true;
+    return false;
+}
+
+/* The axis of machines of a template is none of experts: points have it or not. */
+static void take_machines(Reader *r)
+{
+    int of_experts = 0;
+    for (size_t i = 0; i < r->axes.n; i++)
+        of_experts += r->role[i] == ROLE_ep;
+    for (size_t i = 0; i < r->axes.n && of_experts > 1; i++)
+        if (r->role[i] == ROLE_ep && says(r, r->axes.data[i]->name, AXIS_once)) {
+            r->role[i] = -1;
+            r->s->machines = name_of(r->ast, r->axes.data[i]->name);
+            return;
+        }
+}
+
 /* Two axes of one role: the second has one rank, and its places in rules are not there. */
 static void keep_first_of_each_role(Reader *r)
 {
@@ -368,6 +394,19 @@ static void keep_first_of_each_role(Reader *r)
             r->role[i] = -1;
         else if (role >= 0)
             taken[role] = true;
+    }
+}
+
+/* A name that no axis has, and no dim. */
+static void name_machines(Reader *r)
+{
+    static const char *const names[] = {"node", "machine", "host"};
+    Space *s = r->s;
+    for (size_t i = 0; i < sizeof names / sizeof *names && s->axis[ROLE_ep] && !s->machines; i++) {
+        bool taken = is_dim(r->ast, names[i]);
+        for (int k = 0; k < ROLE_count; k++)
+            taken |= s->axis[k] && !strcmp(s->axis[k], names[i]);
+        s->machines = taken ? NULL : names[i];
     }
 }
 
@@ -382,11 +421,13 @@ Space *space_new(Arena *a, const Ast *ast, const Node *from)
         gather_lines(&r, from, 0);
     for (size_t i = 0; i < r.axes.n; i++)
         r.role[i] = role_of(&r, r.axes.data[i]);
+    take_machines(&r);
     keep_first_of_each_role(&r);
     for (size_t i = 0; i < r.rules.n; i++)
         add_template_rule(&r, r.rules.data[i]);
     add_conventional_rules(&r);
     name_and_order_axes(&r);
+    name_machines(&r);
     return s;
 }
 

@@ -3,9 +3,10 @@
  *
  * The rules of a layout of the file, the template, say which dims go to which axis; where they say
  * nothing of an axis, the conventions of the shipped models do: repeats are cut into stages,
- * batches and then positions are split, experts are, and of the rest heads, ffn and vocab. A point
- * is a choice of numbers. Nothing here knows what is legal: a layout of a point is text, which the
- * compiler reads as any other, and may refuse. */
+ * batches and then positions are split, experts are, and of the rest heads, ffn and vocab. Experts
+ * on several machines are on an axis of machines beside their own where a point sends rows once to
+ * each (`experts -> node (once), ep`). A point is a choice of numbers. Nothing here knows what is
+ * legal: a layout of a point is text, which the compiler reads as any other, and may refuse. */
 #ifndef MGC_SEARCH_SPACE_H
 #define MGC_SEARCH_SPACE_H
 
@@ -38,6 +39,7 @@ typedef struct Space {
     const char *cut; /* the dim that is cut: that one, or of the longest run of layers alike */
     const char *batch, *seq;    /* dims of the inputs; seq NULL: they have no second one */
     const char *experts;        /* NULL: none */
+    const char *machines;       /* the axis that Point.once has beside that of experts */
     VEC(const char *) settings; /* lines that all points have: "pad kv_heads to 16" */
     const char *sequence;       /* the axis and dims of the optional rule, for people; NULL: none */
 
@@ -57,6 +59,7 @@ typedef struct Point {
     PipeSchedule schedule;
     int zero; /* ZeRO level: state, grads and params are split over the axes of data up to it */
     bool sequence; /* the optional rule is there */
+    bool once;     /* a row goes once to each machine, and not to each expert */
     bool offload;  /* `offload auto`; else none */
 } Point;
 typedef VEC(Point) Points;
@@ -78,6 +81,9 @@ void space_sizes(Space *s, const Module *m, const Device *d);
 void space_points(const Space *s, int64_t ranks, bool offload, Arena *a, Points *points);
 /* Ranks over which batches and positions are split, and tensors of a class with them. */
 int64_t point_data(const Point *p);
+/* Of the ranks of experts those on one machine; 0: all are, or machines have unlike parts of them.
+ */
+int64_t point_near(const Space *s, const Point *p);
 int64_t point_microbatches(const Space *s, const Point *p);
 
 /* The text of a point: `layout NAME { ... }`. device: NULL: no line of it. */

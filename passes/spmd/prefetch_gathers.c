@@ -20,6 +20,17 @@
  * and would have less to run beside at the end of the iteration before. What comes from another
  * level of memory, parameters and what is kept, is fetched likewise.
  *
+ * Where an iteration sends almost as long as it computes, that is not enough: from the last gather
+ * of its own to the last reader of what is carried nothing would be sent. Layout.ahead_apart has
+ * the next iteration's gathered into another place, from the beginning of this one on:
+ *
+ *            x, a = repeat layers[31] (x, a, ...) {
+ *                a' = all_gather w                                       of the next iteration
+ *                x1 = dot x, a ... b = all_gather v;  x2 = dot x1, b
+ *            }                                     and a' is copied to the place of a at the end
+ *
+ * It takes that place and a copy of it in each iteration.
+ *
  * The last iteration stands by itself, as there is nothing to gather for the next: what ranks send
  * is what they sent before. Loops of ranges and segments are loops like any other, with their own
  * gathers before them.
@@ -31,6 +42,8 @@
 #include "passes/simplify/simplify.h"
 #include "passes/view.h"
 #include "passes/walk.h"
+
+#include <string.h>
 
 /* A gather of a loop's body that is to be made an iteration ahead. */
 typedef struct Early {
@@ -153,11 +166,13 @@ static void note_use(void *ctx, Value *use)
 /* Is there more arithmetic behind the last use of v than before the first? All streams meet at a
  * loop in the body, so what is beyond it does not count. What the loop stacks (gather_once.c) has a
  * place of its own in each iteration, so that the next is gathered at any time: as soon as the
- * first use is behind. */
+ * first use is behind. Into a place of its own all of the iteration is there to run beside. */
 static bool gains(const Ahead *a, const Ins *loop, const int *last, Value v)
 {
     const Region *body = loop->body;
     const bool stacked = repeat_stacks(loop, v);
+    if (a->m->layout.ahead_apart)
+        return true;
     double before = 0, after = 0;
     Use u = {.of = v};
     for (size_t k = 0; k < body->ins.n; k++) {
@@ -249,9 +264,18 @@ static void replace_in(Module *m, Region *r, Value v, Value by)
     ir_replace(r, map);
 }
 
+/* The last instructions of a region, from position n on, become its first. */
+static void to_front(const Ahead *a, Region *r, size_t n)
+{
+    const size_t last = r->ins.n - n;
+    Ins **moved = arena_copy(a->tmp, r->ins.data + n, last * sizeof *moved);
+    memmove(r->ins.data + last, r->ins.data, n * sizeof *moved);
+    memcpy(r->ins.data, moved, last * sizeof *moved);
+}
+
 /* The part, of all iterations but the last, carries what gather g gives, beginning with `start`,
- * and makes the next from the slice of the iteration behind. Returns its value after the last
- * iteration. */
+ * and makes the next from the slice of the iteration behind, at its end. Returns its value after
+ * the last iteration. */
 static Value carry_gather(Builder *b, Ins *part, const Ins *g, Value slice, Value next, Value start)
 {
     Module *m = b->m;
@@ -283,6 +307,7 @@ static void split_loop(Ahead *a, Builder *b, const Ins *loop, const EarlyList *e
     Ins *rest = iterations_of(b, loop, back ? 1 : 0, n - 1, loop->in);
     for (size_t k = 0; k < early->n; k++)
         gather[k] = same_in(rest, loop, early->data[k].at);
+    const size_t own = rest->body->ins.n;
     for (size_t k = 0; k < early->n; k++) {
         const Early *e = &early->data[k];
         Builder before = *b; /* the windows stand before the loop */
@@ -293,6 +318,8 @@ static void split_loop(Ahead *a, Builder *b, const Ins *loop, const EarlyList *e
         end[k] =
             carry_gather(b, rest, gather[k], rest->body->args.data[e->slice + k], next, start[k]);
     }
+    if (m->layout.ahead_apart)
+        to_front(a, rest->body, own);
     Ins *last = iterations_of(b, loop, back ? 0 : n - 1, 1, rest->out);
     for (size_t k = 0; k < early->n; k++)
         replace_in(m, last->body, same_in(last, loop, early->data[k].at)->out[0], end[k]);
@@ -349,5 +376,6 @@ PassStatus pass_prefetch_gathers(Job *j)
         simplify_dce(m, m->fns.data[f], j->tmp);
     }
     m->layout.ahead.n = 0;
+    m->layout.ahead_apart = false;
     return PASS_ok;
 }

@@ -23,6 +23,10 @@
  * And one goes by all that has to come after, and not by the longest path of it: of two messages
  * that are ready the one that most waits for is sent first, and its products run beside the other.
  *
+ * Times of collectives are late ones (PLAN_LATE). Where by these the links take longer than all
+ * that computes, any order in which they are always busy is as good. There orders are made by times
+ * that are not late, too, and that one is best whose two times together are least.
+ *
  * If collectives are a queue, those of the loop before a stretch may still be under way when it
  * begins (queue_late.c): their results are ready later.
  *
@@ -39,6 +43,9 @@ static const double WORTH = 0.002;
 /* And the one by all that has to come after so much more, for it goes least by the program. */
 static const double MOST_WORTH = 0.02;
 
+/* Times by which an order is made: collectives are late, or they are not. */
+typedef enum Pace { PACE_late, PACE_on_time, PACES } Pace;
+
 typedef struct Touch {
     uint32_t buffer;
     Bytes bytes, now; /* of all iterations of the loops around; of one */
@@ -51,8 +58,9 @@ typedef struct Node {
     const Action *a;
     bool sends;
     bool gives;     /* a collective waits for it */
-    double seconds; /* that it takes */
-    double late;    /* from the beginning until what it needs of those before is there */
+    double seconds; /* that it takes, by the times of a pace */
+    double of[PACES];
+    double late; /* from the beginning until what it needs of those before is there */
     int ntouches, nuses;
     Touch *touch;
     uint32_t *use; /* buffers that are alive while it runs: those it touches, and those that a
@@ -83,6 +91,7 @@ typedef struct Stretch {
     bool exchanges; /* and among them such that ranks exchange what they have by */
     bool queue;     /* which are a queue */
     bool placed;    /* buffers have places; what is alive is settled */
+    bool bound;     /* late collectives take longer than all that computes, within the stretch */
     double late;    /* until the collectives of before are through */
     int64_t limit, outside;
     Arena *tmp;
@@ -124,9 +133,10 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
 {
     const Action *a = v->a;
     v->sends = needs_links(a);
-    v->seconds = !v->sends   ? a->seconds * (s->placed ? s->p->device->link_slowdown : 1)
-                 : s->placed ? a->seconds
-                             : PLAN_LATE * a->seconds;
+    const double slowed = !v->sends && s->placed ? s->p->device->link_slowdown : 1;
+    v->of[PACE_on_time] = slowed * a->seconds;
+    v->of[PACE_late] = (v->sends && !s->placed ? PLAN_LATE : slowed) * a->seconds;
+    v->seconds = v->of[PACE_late];
     v->touch = NEW_ARRAY(s->tmp, Touch, a->noperands + 1);
     v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
     for (int k = 0; k < a->noperands; k++) {
@@ -413,18 +423,65 @@ static int pick(const Stretch *s, const State *t, First first)
     return best >= 0 ? best : least;
 }
 
-/* An order, if it fits and is faster than *seconds, which it then is. */
-static bool order(Stretch *s, First first, State *now, double *seconds)
+static void set_pace(Stretch *s, Pace pace)
 {
+    for (int i = 0; i < s->n; i++)
+        s->node[i].seconds = s->node[i].of[pace];
+}
+
+/* Seconds of an order, in which all nodes are placed, by times of a pace. */
+static double takes(Stretch *s, const int *place, Pace pace)
+{
+    set_pace(s, pace);
+    State t = begin(s);
+    for (int k = 0; k < s->n; k++)
+        put(s, &t, place ? place[k] : k);
+    return makespan(&t);
+}
+
+/* What orders are compared by; place: NULL: as it is. */
+static double cost(Stretch *s, const int *place)
+{
+    const double late = takes(s, place, PACE_late);
+    return s->bound ? late + takes(s, place, PACE_on_time) : late;
+}
+
+/* An order, if it fits and is faster than *seconds, which it then is. */
+static bool order(Stretch *s, First first, Pace pace, State *now, double *seconds)
+{
+    set_pace(s, pace);
     State t = begin(s);
     bool fits = true;
     while (t.n < s->n)
         fits &= put(s, &t, pick(s, &t, first));
-    if (!fits || makespan(&t) > *seconds)
+    const double so = !fits || !s->bound ? makespan(&t) : cost(s, t.place);
+    if (!fits || so > *seconds)
         return false;
-    *seconds = makespan(&t);
+    *seconds = so;
     *now = t;
     return true;
+}
+
+/* By times of each pace that counts. */
+static bool order_paces(Stretch *s, First first, State *now, double *seconds)
+{
+    bool any = order(s, first, PACE_late, now, seconds);
+    any |= s->bound && order(s, first, PACE_on_time, now, seconds);
+    return any;
+}
+
+/* Do collectives take longer than all that computes, if they are late? Of a queue, which goes on
+ * behind the stretch, it is not asked. */
+static bool links_bind(const Stretch *s)
+{
+    double sends = 0, computes = 0;
+    for (int i = 0; i < s->n; i++) {
+        const Resource r = resource_of(s->node[i].a);
+        sends += r == RESOURCE_links ? s->node[i].of[PACE_late] : 0;
+        computes +=
+            r == RESOURCE_arithmetic || r == RESOURCE_bandwidth ? s->node[i].of[PACE_late] : 0;
+    }
+    return sends > computes && !s->placed && !s->queue;
 }
 
 bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t limit,
@@ -454,16 +511,16 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     if (s.queue && from > 0 && g->actions.data[from - 1].around < 0)
         read_late(&s, g, from);
     read_buffers(&s, program, from, end);
-    State was = begin(&s);
-    for (int i = 0; i < s.n; i++)
-        put(&s, &was, i);
+    s.bound = links_bind(&s);
+    for (int i = 0; i < s.n && s.bound; i++) /* beside links that are always busy */
+        s.node[i].of[PACE_on_time] *= s.node[i].sends ? 1 : p->device->link_slowdown;
     State now;
-    double seconds = (1 - WORTH) * makespan(&was);
-    bool any = order(&s, FIRST_longest, &now, &seconds);
+    double seconds = (1 - WORTH) * cost(&s, NULL);
+    bool any = order_paces(&s, FIRST_longest, &now, &seconds);
     for (First f = FIRST_giving; s.sends && f <= FIRST_turns; f++)
-        any |= order(&s, f, &now, &seconds);
+        any |= order_paces(&s, f, &now, &seconds);
     seconds *= 1 - MOST_WORTH;
-    any |= s.exchanges && order(&s, FIRST_most, &now, &seconds);
+    any |= s.exchanges && order_paces(&s, FIRST_most, &now, &seconds);
     if (!any)
         return false;
     Action *in_order = NEW_ARRAY(tmp, Action, s.n);

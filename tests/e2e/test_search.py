@@ -155,6 +155,35 @@ class Search(mgctest.Case):
         self.assertFalse(any(re.search(r"\b[dt]p 2", label) for label in labels))
         self.assertIn("mesh", self.layout_of(r.out))
 
+    def test_once(self):
+        """Rows go once to each machine in layouts of their own, whose axis a file may name; a machine has all ranks of experts, or none goes so."""
+        with open(os.path.join(mgctest.SOURCE, "bench/published/qwen3_moe.mg"), encoding="utf-8") as f:
+            model = f.read()
+        sizes = ("--device", "h100", "-D", "layers=2", "-D", "hidden=256", "-D", "ffn=256", "-D", "vocab=1024", "-D", "batch=32")
+        rules = """
+layout wide {
+    device h100
+    mesh machine = 2, spot = 8
+    experts -> machine (once), spot
+    batch   -> spot, machine
+}
+"""
+        label = "{0} 16 once, ZeRO 1, microbatch 1"
+        for named, axes in ((), ("node", "ep")), (("--layout", "wide"), ("machine", "spot")):
+            self.write("m.mg", model + rules)
+            r = self.mgc("search", "m.mg", *sizes, *named, "--ranks", "16", "--search-time", "0.001", "--points", "p.tsv")
+            self.assertEqual(r.returncode, 5, r.err)
+            points = {p["layout"]: p for p in self.points("p.tsv")}
+            self.assertEqual({p.replace(" once", "") for p in points if " once" in p} - set(points), set())
+            found = points[label.format(axes[1])]["text"].replace("\\n", "\n")
+            self.assertIn("    mesh {} = 2, {} = 8\n    experts -> {} (once), {}\n    batch -> {}, {}\n    state -> {}, {}\n".format(*axes, *axes, *axes[::-1], *axes), found)
+            self.write("found.mg", found)
+            plan = json.loads(self.compiles("m.mg", *sizes, "--layout", "found.mg", "--plan=json").out)
+            self.assertEqual(plan["ranks"], 16)
+        r = self.mgc("search", "m.mg", *sizes, "--ranks", "8", "--search-time", "0.001", "--points", "p.tsv")
+        self.assertEqual(r.returncode, 5, r.err)
+        self.assertFalse(any(" once" in p["layout"] for p in self.points("p.tsv")))
+
     def test_stopped(self):
         """Ctrl-C: the best so far is told, with an exit code of its own; so it is when its time is over."""
         argv = [mgctest.MGC, "search", "m.mg", "--device", "h100", "--ranks", "16", "-D", "batch=256"]

@@ -73,6 +73,22 @@ static int ops_of(const Follow *f, Op op)
     return c.n;
 }
 
+static void ask_ahead(void *ctx, Ins *i)
+{
+    Module *m = ctx;
+    if (OP_AMONG(i->op, OP_all_gather, OP_transfer))
+        vec_push(m->arena, &m->layout.ahead, i->out[0]);
+}
+
+/* All that comes from elsewhere comes an iteration ahead, into a place of its own. */
+static void ask_apart(Follow *f)
+{
+    Module *m = f->t.m;
+    m->layout.ahead.n = 0;
+    each_ins(module_fn(m, "train")->body, ask_ahead, m);
+    m->layout.ahead_apart = true;
+}
+
 /* Is a tensor that a rank has smaller along the axes of a class, or larger than on one rank? */
 static void see_tensors(Follow *f)
 {
@@ -139,7 +155,11 @@ static bool lay_out_all(Follow *f)
     if (asks(f, WAY(ahead)))
         overlap_choose(f->t.m, f->device, NULL);
     seen(f, WAY(ahead), f->t.m->layout.ahead.n > 0);
+    if (asks(f, WAY(ahead_apart)))
+        ask_apart(f);
+    const int loops = ops_of(f, OP_repeat);
     const bool moved = changes(f, "levels", "levels", "prefetch_gathers");
+    seen(f, WAY(ahead_apart), ops_of(f, OP_repeat) > loops);
     seen(f, WAY(buckets), moved);
     if (moved)
         compare_here(f, "prefetch_gathers");

@@ -398,7 +398,8 @@ static void draw_rest(Text *t)
         t->s = arena_printf(t->a, "%s; buckets", t->s);
         t->ways |= WAY(buckets);
     }
-    t->ways |= draw_int(t->rng, 6) == 0 ? WAY(ahead) : 0;
+    static const uint64_t ahead[6] = {WAY(ahead), WAY(ahead_apart)};
+    t->ways |= ahead[draw_int(t->rng, 6)];
 }
 
 const char *random_layout(const Reference *r, Arena *a, uint64_t *rng, uint64_t *ways)

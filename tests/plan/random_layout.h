@@ -51,6 +51,7 @@
     W(once, LAYERS, HALVES, "layers gathered once a step")                                         \
     W(buckets, LAYERS, PRECISIONS, "gradients reduced in their iterations")                        \
     W(ahead, LAYERS, PRECISIONS, "gathered an iteration ahead")                                    \
+    W(ahead_apart, LAYERS, PRECISIONS, "gathered ahead into a place of its own")                   \
     W(kept, ANY, PRECISIONS, "values computed again")
 
 typedef enum Way {

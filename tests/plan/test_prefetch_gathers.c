@@ -50,10 +50,12 @@ static void note_gather(void *ctx, Ins *i)
         vec_push(t->m->arena, &t->m->layout.ahead, i->out[0]);
 }
 
-/* All gathers there are: the pass takes those that it can, and that gain. */
-static void ask_for_all(Model *t)
+/* All gathers there are, in the place of what was there or in one of their own: the pass takes
+ * those that it can, and that gain. */
+static void ask_for_all(Model *t, bool apart)
 {
     t->m->layout.ahead.n = 0;
+    t->m->layout.ahead_apart = apart;
     for (size_t f = 0; f < t->m->fns.n; f++)
         each_ins(t->m->fns.data[f]->body, note_gather, t);
 }
@@ -100,8 +102,8 @@ static void numbers(void **state)
 {
     (void)state;
     int split = 0, ran = 0;
-    for (int k = 0; k < MODELS * LAYOUTS * 3; k++) {
-        if (!sampled((uint64_t)k, SANITIZED ? 4 : 1))
+    for (int k = 0; k < MODELS * LAYOUTS * 6; k++) {
+        if (!sampled((uint64_t)k, SANITIZED ? 8 : 2))
             continue;
         ran++;
         const char *layout = layouts[k / MODELS % LAYOUTS];
@@ -109,9 +111,9 @@ static void numbers(void **state)
         Model t;
         Lies l[3];
         open_reference(&r, &models[k % MODELS], 4);
-        r.keep = k / MODELS / LAYOUTS ? 100 * sample_turn() + (uint64_t)k : 0;
+        r.keep = k / MODELS / LAYOUTS % 3 ? 100 * sample_turn() + (uint64_t)k : 0;
         assert_true(open_local(&t, &r, layout, l));
-        ask_for_all(&t);
+        ask_for_all(&t, k / MODELS / LAYOUTS >= 3);
         Counts before = counts_of(&t);
         must_pass(&t, pass_prefetch_gathers);
         Counts after = counts_of(&t);
@@ -163,11 +165,13 @@ static double copied(const Program *g)
 }
 
 /* A copy of the program before the pass, with what it asks for or without, planned. */
-static Plan *plan_as(const Model *t, Model *copy, const Device *d, bool overlap, bool ahead)
+static Plan *plan_as(const Model *t, Model *copy, const Device *d, bool overlap, bool ahead,
+                     bool apart)
 {
     *copy = *t;
     copy->m = module_copy(t->m, NULL, t->m->diag, t->a);
     copy->m->layout.overlap = overlap;
+    copy->m->layout.ahead_apart = apart;
     if (!ahead)
         copy->m->layout.ahead.n = 0;
     lower_physical(copy);
@@ -194,27 +198,32 @@ static void plans(void **state)
 {
     (void)state;
     uint64_t rng = sample_turn() + 1;
-    for (int k = 0; k < MODELS * LAYOUTS; k++) {
-        if (!sampled((uint64_t)k, SANITIZED ? 4 : 1))
+    int ran = 0, more = 0;
+    for (int k = 0; k < MODELS * LAYOUTS * 2; k++) {
+        if (!sampled((uint64_t)k, SANITIZED ? 8 : 2))
             continue;
-        const char *layout = layouts[k / MODELS];
+        const char *layout = layouts[k / 2 / MODELS];
+        const bool apart = k % 2;
         Reference r;
         Model t, one, two;
         Lies l[3];
-        open_reference(&r, &models[k % MODELS], 4);
+        open_reference(&r, &models[k / 2 % MODELS], 4);
         assert_true(open_local(&t, &r, layout, l));
-        ask_for_all(&t);
-        const Plan *plain = plan_as(&t, &one, &test_device, true, false);
-        const Plan *ahead = plan_as(&t, &two, &test_device, true, true);
+        ask_for_all(&t, apart);
+        const Plan *plain = plan_as(&t, &one, &test_device, true, false, false);
+        const Plan *ahead = plan_as(&t, &two, &test_device, true, true, apart);
         must_hold(ahead);
         Volumes v = plan_volumes(plain->module, plain->train),
                 w = plan_volumes(ahead->module, ahead->train);
         assert_true(same(v.bytes, w.bytes) && v.n == w.n);
         for (int i = 0; i < v.n; i++)
             assert_true(is_sent(&w, &v.of[i]));
-        if (copied(ahead->train) > copied(plain->train))
+        const bool copies = copied(ahead->train) > copied(plain->train);
+        if (copies && !apart)
             fail_msg("%s, layout %s: %g bytes are copied, not %g", r.small->file, layout,
                      copied(ahead->train), copied(plain->train));
+        ran += apart;
+        more += apart && copies;
         for (int f = 0; f < 3; f++)
             for (int order = 0; order < 2 && r.want[f]; order++) {
                 Compared c = run_many_planned(&r.t, r.args[f], r.want[f], &two, ahead,
@@ -226,6 +235,8 @@ static void plans(void **state)
         model_close(&t);
         model_close(&r.t);
     }
+    print_message("%d of %d plans copy what has a place of its own\n", more, ran);
+    assert_true(4 * more > ran);
 }
 
 /* ---- the choice ----------------------------------------------------------------------------- */
@@ -268,7 +279,7 @@ static void memory(void **state)
         Lies l[3];
         open_reference(&r, &models[0], 4);
         assert_true(open_local(&t, &r, layouts[k], l));
-        const Plan *plain = plan_as(&t, &copy, &slow, false, false);
+        const Plan *plain = plan_as(&t, &copy, &slow, false, false, false);
         const int64_t min = plan_bytes(plain);
         const Plan *all = chosen(&t, &copy, slow.memory);
         const int64_t max = plan_bytes(all);
@@ -296,6 +307,64 @@ static void memory(void **state)
     assert_true(ahead > 1);
 }
 
+/* The plan of what was chosen, in as many places as it says or in the place of what was there. */
+static const Plan *plan_chosen(const Model *t, Model *copy, const Model *from, const Device *d,
+                               bool apart)
+{
+    *copy = *t;
+    copy->m = module_copy(from->m, NULL, t->m->diag, t->a);
+    copy->m->layout.ahead_apart = apart;
+    lower_physical(copy);
+    return plan_for(copy, d);
+}
+
+/* A place of its own is taken where sending takes about as long as computing, if it fits, and saves
+ * time. */
+static void a_place_of_its_own(void **state)
+{
+    static const Small experts = {MODELS_DIR "/../bench/published/qwen3_moe.mg",
+                                  0,
+                                  {"batch=16", "seq=16", "vocab=16", "hidden=32", "ffn=32",
+                                   "experts=4", "best=2", "layers=8", "kv_heads=2", "group=2",
+                                   "head=4"}};
+    (void)state;
+    int taken = 0, left = 0;
+    for (int k = 0; k < 8; k++) {
+        Reference r;
+        Model t, one, two, chooses;
+        Lies l[3];
+        Device d = test_device;
+        d.link_seconds = d.node_seconds = 1e-8;
+        d.launch = 1e-8;
+        d.bandwidth = 1e11;
+        d.link_bandwidth = d.node_bandwidth = 1e8 * (1 << k);
+        open_reference(&r, &experts, 4);
+        assert_true(open_local(&t, &r, layouts[1], l));
+        chooses = t;
+        chooses.m = module_copy(t.m, NULL, t.m->diag, t.a);
+        overlap_choose(chooses.m, &d, NULL);
+        const bool apart = chooses.m->layout.ahead_apart;
+        taken += apart;
+        left += !apart;
+        if (apart) {
+            const Plan *own = plan_chosen(&t, &one, &chooses, &d, true);
+            const Plan *same = plan_chosen(&t, &two, &chooses, &d, false);
+            must_hold(own);
+            assert_true(own->train->seconds < same->train->seconds);
+            assert_true(plan_bytes(own) > plan_bytes(same));
+            d.memory = plan_bytes(same);
+            Model small = t;
+            small.m = module_copy(t.m, NULL, t.m->diag, t.a);
+            overlap_choose(small.m, &d, NULL);
+            assert_false(small.m->layout.ahead_apart);
+        }
+        model_close(&t);
+        model_close(&r.t);
+    }
+    print_message("%d of %d have a place of its own\n", taken, taken + left);
+    assert_true(taken > 0 && left > 0);
+}
+
 /* One stream, or one rank, leaves nothing to choose. */
 static void nothing_to_choose(void **state)
 {
@@ -318,8 +387,12 @@ static void nothing_to_choose(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers), cmocka_unit_test(not_asked_for),     cmocka_unit_test(plans),
-        cmocka_unit_test(memory),  cmocka_unit_test(nothing_to_choose),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(not_asked_for),
+        cmocka_unit_test(plans),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(a_place_of_its_own),
+        cmocka_unit_test(nothing_to_choose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
