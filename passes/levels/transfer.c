@@ -39,6 +39,21 @@ Value levels_bring(Builder *b, Value v, Level to)
     return transfer(b, v, to);
 }
 
+/* The window along an inner dim that v is, whose bytes have gaps where they lie: no transfer takes
+ * those. */
+static const Ins *has_gaps(const Module *m, Value v)
+{
+    const Ins *def = m->values.data[v].def;
+    const Type *t = type_of(m, v);
+    for (int k = 0; def && def->op == OP_window && k < t->rank; k++) {
+        if (t->dims[k].name == def->attrs.along.name)
+            return NULL;
+        if (t->dims[k].size > 1)
+            return def;
+    }
+    return NULL;
+}
+
 static Value fetched(Transfer *t, Value v)
 {
     if (!type_of(t->m, v)->level)
@@ -47,7 +62,15 @@ static Value fetched(Transfer *t, Value v)
         vec_push(t->tmp, &t->here, 0);
     if (t->here.data[v])
         return t->here.data[v];
-    const Value y = transfer(&t->b, v, LEVEL_device);
+    const Ins *inner = has_gaps(t->m, v);
+    Value y;
+    if (inner) { /* all of it is brought, once for all its windows, and they are taken there */
+        const Value all = fetched(t, inner->in[0]);
+        y = build(&t->b, OP_window, &inner->attrs, 1, &all);
+        t->m->values.data[y].name = t->m->values.data[v].name;
+    } else {
+        y = transfer(&t->b, v, LEVEL_device);
+    }
     t->here.data[v] = y;
     vec_push(t->tmp, &t->set, v);
     return y;

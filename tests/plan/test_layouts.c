@@ -86,6 +86,15 @@ static const struct {
      DT_f64,
      "pp=2 dp=2; layers pp:1=2,2; schedule zb-h1; part dp; seq dp; kv_heads dp; experts dp; slot "
      "dp; vocab dp; ffn dp; head dp; choice dp; pieces 2 2t; state dp; grads dp; offload 9"},
+    /* A window of a layer's matrix, which pieces multiply, was transferred with gaps, too. */
+    {{MODELS_DIR "/../bench/published/qwen3_moe.mg",
+      0,
+      {"batch=16", "seq=8", "vocab=16", "hidden=8", "ffn=8", "experts=8", "best=2", "layers=4",
+       "kv_heads=2", "group=2", "head=4", "part=2"}},
+     4,
+     DT_bf16,
+     "cp=2; part cp; seq cp; kv_heads cp; vocab cp; ffn cp; part cp; head cp; group cp; hidden cp; "
+     "slot cp; experts cp; batch cp; pieces 2t 2t; offload 14"},
     /* A view that is a result was copied in the phase of weights. */
     {{"gpt2_124m.mg",
       0,
