@@ -8,7 +8,7 @@ The model is models/mamba2.mg with 10.4 million parameters (24 layers of 256, 8 
 backward and AdamW. PyTorch is eager, and computes in chunks as well: products within a chunk, states between chunks by one
 product, as the paper's short program does. Both have one thread, and take turns. What is said is seconds of the processor, not
 of the clock, so that others on the machine are not counted: mgc's from the difference of a longer and a shorter run.
---threads: of both. With more than one it is seconds of the clock, so the machine has to be free.
+--threads: of both. With more than one it is seconds of the clock, the median of steps behind the first on both sides, so the machine has to be free.
 --device: what predicts the step, a description that mgc calibrate wrote here.
 --transformers: beside that library's model, which people run. --layers: of both.
 --gru: tests/parity/zoo/gru.mg with 10.5 million parameters (1280 units), batch 4, against torch.nn.GRU.
@@ -64,16 +64,21 @@ class Program:
         subprocess.run([*args, "-o", "train"], cwd=self.where, check=True, capture_output=True)
 
     def seconds(self, steps):
-        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        """Seconds of the processor of a run; with several threads of each step by the clock."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(["./train", "--data", "tokens", "--threads", str(self.threads), "--save-every", "0", "--out", f"run-{steps}",
                         "--steps", str(steps), "--lr", "1e-4"], cwd=self.where, check=True, capture_output=True)
-        after, ended = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with open(f"{self.where}/run-{steps}/metrics.jsonl", encoding="utf-8") as f:
+            times = [row["step_ms"] / 1e3 for row in map(json.loads, f) if "step_ms" in row]
         subprocess.run(["rm", "-r", f"run-{steps}"], cwd=self.where, check=True)
         if self.threads > 1:
-            return ended - began
+            return times
         return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
     def step(self, n):
+        if self.threads > 1:
+            return statistics.median(self.seconds(1 + n)[1:])
         return (self.seconds(1 + n) - self.seconds(1)) / n
 
 

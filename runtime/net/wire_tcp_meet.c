@@ -150,12 +150,23 @@ static _Noreturn void give_up(const meeting *m, char *who)
         who, m->limit);
 }
 
+/* Does it wait for others alone, who know more of why: for rank 0 to have met all, or for those that
+ * call this rank? */
+static bool others_know(const meeting *m)
+{
+    if (!m->wire->rank || !stands(m, 0))
+        return false;
+    for (int i = 1; i < m->wire->rank; i++)
+        if (knows_spots(m) && !stands(m, i))
+            return false;
+    return true;
+}
+
 /* Prints a note once if the wait is long, and ends the program if it is too long. */
 static void be_patient(meeting *m)
 {
     int64_t ms = (rt_now_ns() - m->began) / MS;
-    double limit =
-        m->limit + (m->wire->rank && !knows_spots(m) && stands(m, 0) ? GRACE_SECONDS : 0);
+    double limit = m->limit + (others_know(m) ? GRACE_SECONDS : 0);
     bool over = m->limit > 0 && (double)ms >= limit * 1000;
     if (!over && (m->noted || ms < NOTE_MS))
         return;
