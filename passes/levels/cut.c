@@ -61,20 +61,13 @@ static bool is_widened(const Cut *c, Value v)
            !dtype_is_narrow(type_of(c->m, v)->dtype);
 }
 
-/* The window along an inner dim of what lies on another level that v is, if its pieces have gaps
- * there: no transfer takes those. */
+/* The window of what lies on another level that v is, if its pieces have gaps there. */
 static const Ins *has_gaps(const Piece *p, Value v)
 {
     const Module *m = p->c->m;
-    const Ins *def = m->values.data[v].def;
-    if (!type_of(m, v)->level || !def || def->op != OP_window || def->in[0] >= p->c->nvalues ||
-        p->c->of[def->in[0]] || def->attrs.along.name == p->dim.name)
-        return NULL;
-    const Type *t = type_of(m, v);
-    for (int k = 0; k < t->rank && t->dims[k].name != def->attrs.along.name; k++)
-        if (t->dims[k].name != p->dim.name && t->dims[k].size > 1)
-            return def;
-    return NULL;
+    const Ins *def = type_of(m, v)->level ? levels_gaps(m, v, p->dim.name) : NULL;
+    const bool whole = def && def->in[0] < p->c->nvalues && !p->c->of[def->in[0]];
+    return whole && def->attrs.along.name != p->dim.name ? def : NULL;
 }
 
 /* The piece of an operand. */

@@ -25,6 +25,11 @@ bool levels_stacked(const DimList *depth, const Type *t);
 /* A value on level `to`: itself, or what a transfer at the builder's end gives. */
 Value levels_bring(Builder *b, Value v, Level to);
 
+/* The window along an inner dim that a value is, if its bytes have gaps where they lie: no transfer
+ * takes those. apart: a dim of which each position is transferred by itself; 0: none. NULL: it has
+ * no gaps. */
+const Ins *levels_gaps(const Module *m, Value v, Name apart);
+
 /* host.c: has a module kernels that update what is on the host, and of which less would be
  * transferred if they ran there? */
 bool levels_update_on_host(Module *m, Arena *tmp);

@@ -39,16 +39,14 @@ Value levels_bring(Builder *b, Value v, Level to)
     return transfer(b, v, to);
 }
 
-/* The window along an inner dim that v is, whose bytes have gaps where they lie: no transfer takes
- * those. */
-static const Ins *has_gaps(const Module *m, Value v)
+const Ins *levels_gaps(const Module *m, Value v, Name apart)
 {
     const Ins *def = m->values.data[v].def;
     const Type *t = type_of(m, v);
     for (int k = 0; def && def->op == OP_window && k < t->rank; k++) {
         if (t->dims[k].name == def->attrs.along.name)
             return NULL;
-        if (t->dims[k].size > 1)
+        if (t->dims[k].name != apart && t->dims[k].size > 1)
             return def;
     }
     return NULL;
@@ -62,7 +60,7 @@ static Value fetched(Transfer *t, Value v)
         vec_push(t->tmp, &t->here, 0);
     if (t->here.data[v])
         return t->here.data[v];
-    const Ins *inner = has_gaps(t->m, v);
+    const Ins *inner = levels_gaps(t->m, v, 0);
     Value y;
     if (inner) { /* all of it is brought, once for all its windows, and they are taken there */
         const Value all = fetched(t, inner->in[0]);
