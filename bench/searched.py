@@ -69,7 +69,7 @@ def run(argv, expected=(0,), enough=0):
         out, err = p.communicate()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if p.returncode not in expected:
-        raise RuntimeError(f"{' '.join(argv)}\n{''.join(told)}{err}")
+        raise RuntimeError(f"{p.returncode}: {' '.join(argv)}\n{''.join(told)}{err}")
     return p.returncode, out, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 

@@ -122,8 +122,8 @@ static bool is_waited_for(const Action *a)
 
 typedef VEC(Value) Values;
 
-/* What is waited for; of that to a list what m, the module before the way's passes, has as well:
- * what passes put ahead it has not. Is there any at all? */
+/* Is anything waited for? Notes what of it m, the module before the way's passes, has as well: what
+ * passes put ahead it has not. */
 static bool note_waits(const Module *m, const Plan *p, Values *wait, Arena *a)
 {
     bool any = false;

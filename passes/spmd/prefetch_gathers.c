@@ -20,7 +20,7 @@
  * and would have less to run beside at the end of the iteration before. What comes from another
  * level of memory, parameters and what is kept, is fetched likewise.
  *
- * Where an iteration sends almost as long as it computes, that is not enough: from the last gather
+ * That is not enough where an iteration sends almost as long as it computes: from the last gather
  * of its own to the last reader of what is carried nothing would be sent. Layout.ahead_apart has
  * the next iteration's gathered into another place, from the beginning of this one on:
  *

@@ -439,7 +439,7 @@ static double takes(Stretch *s, const int *place, Pace pace)
     return makespan(&t);
 }
 
-/* What orders are compared by; place: NULL: as it is. */
+/* Seconds that orders are compared by; place: NULL: as it is. */
 static double cost(Stretch *s, const int *place)
 {
     const double late = takes(s, place, PACE_late);

@@ -150,8 +150,8 @@ static _Noreturn void give_up(const meeting *m, char *who)
         who, m->limit);
 }
 
-/* Does it wait for others alone, who know more of why: for rank 0 to have met all, or for those that
- * call this rank? */
+/* Does it wait for others alone, who know more of why: for rank 0 to have met all, or for those
+ * that call this rank? */
 static bool others_know(const meeting *m)
 {
     if (!m->wire->rank || !stands(m, 0))
