@@ -5,7 +5,10 @@
  * number. What is begun in the rest is done when it returns, so nothing else waits for the rest.
  * Between two streams the later one is held, where it can be: a collective behind another, a
  * transfer behind one of the other way. Where one is a collective and the other a transfer, the
- * thread that computes waits, for only it carries collectives on. */
+ * thread that computes waits, for only it carries collectives on.
+ *
+ * A rank of a pipeline need not have the transfer that is held: what waits for its stream then
+ * waits for what it would have waited for. So a point has both. */
 #include "runtime/streams.h"
 #include "runtime/levels.h"
 #include "runtime/net/async_comm.h"
@@ -16,6 +19,7 @@
 typedef struct point {
     int stream;
     uint64_t number;
+    uint64_t held; /* of a transfer's: the other way's that comes before the next one */
 } point;
 
 struct rt_streams {
@@ -66,6 +70,7 @@ void mg_record(mg_run *r, int point_number)
     p->number = way >= 0                             ? rt_levels_begun(r, way)
                 : p->stream == MG_STREAM_COLLECTIVES ? rt_async_comm_begun(r)
                                                      : 0;
+    p->held = way >= 0 ? r->streams->held[way] : 0;
 }
 
 void rt_streams_transferred(mg_run *r, int way, uint64_t number)
@@ -97,6 +102,7 @@ void mg_wait(mg_run *r, int point_number)
         s->held[here] = p.number > s->held[here] ? p.number : s->held[here];
     } else if (way >= 0 && here != way) {
         await_transfer(r, way, p.number);
+        await_transfer(r, !way, p.held);
     } else if (p.stream == MG_STREAM_COLLECTIVES && s->now == MG_STREAM_COLLECTIVES) {
         rt_async_comm_hold(r, p.number);
     } else if (p.stream == MG_STREAM_COLLECTIVES) {
