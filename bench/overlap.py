@@ -5,8 +5,8 @@ limited link.
     bench/overlap.py [BUILD] [--hosts 2] [--rate 2gbit] [--by tcp|openmpi|mpich] [--runs 5] [--steps 12]
                      [--update together|as_ready] [LAYOUT...]
 
-Takes root, ip and tc. One rank with one thread a host. A layout is dp, zero3 or tp (of a wider model, in which the layers of two
-ranks compute as long as they send). Exposed is the median step less that of
+Takes root, ip and tc. One rank with one thread a host. A layout is dp, zero3, tp (of a wider model, in which the layers of two
+ranks compute as long as they send) or ep (of a model with eight experts). Exposed is the median step less that of
 `alone`: as many programs of one rank, each with a rank's share of the batch, that run at the same time on the same
 hosts and say nothing to each other; of each step the slower one's, as ranks that train together are as fast as the slowest.
 --update: the model without clipping, and its updates when they say.
@@ -24,13 +24,15 @@ import sys
 import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-MODEL = os.path.join(ROOT, "models/llama_mini.mg")
+LLAMA, EXPERTS = (os.path.join(ROOT, "models", name) for name in ("llama_mini.mg", "mixtral_mini.mg"))
 SIZES = {"layers": 6, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1536, "seq": 256}
 EACH = 3  # sequences of a rank: computing takes two to three times as long as what is sent
 WIDE = {"layers": 2, "hidden": 1024, "kv_heads": 4, "group": 4, "head": 64, "ffn": 4096, "seq": 256}
+SPARSE = {"layers": 4, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1024, "seq": 256}
 RULES = {"dp": "    batch -> dp\n", "zero3": "    batch -> dp\n    state, grads, params -> dp\n",
-         "tp": "    kv_heads, ffn, vocab -> tp\n    seq -> tp\n"}
-WAYS = {"dp": ("dp", SIZES, EACH), "zero3": ("dp", SIZES, EACH), "tp": ("tp", WIDE, 4)}  # axis, model, sequences at once
+         "tp": "    kv_heads, ffn, vocab -> tp\n    seq -> tp\n", "ep": "    experts -> ep\n    batch -> ep\n"}
+# Axis, model, its sizes, sequences at once.
+WAYS = {"dp": ("dp", LLAMA, SIZES, EACH), "zero3": ("dp", LLAMA, SIZES, EACH), "tp": ("tp", LLAMA, WIDE, 4), "ep": ("ep", EXPERTS, SPARSE, 4)}
 TAG = f"mgo{os.getpid() % 10000}"
 NET = f"10.98.{os.getpid() % 200}"
 
@@ -83,15 +85,16 @@ class Bench:
             json.dump(device, f)
 
     def compile(self, layout, ranks, name, *more):
-        axis, model, each = WAYS[layout]
+        axis, file, model, each = WAYS[layout]
+        data = axis != "tp"
         with open("layout.mg", "w", encoding="utf-8") as f:
             f.write(f"layout it {{\n    device cpu\n    mesh {axis} = {ranks}\n{RULES[layout]}    microbatch {each}\n    recompute none\n}}\n")
-        share = {} if ranks > 1 or axis == "dp" else {k: model[k] // self.o.hosts for k in ("kv_heads", "ffn")}
-        sizes = [w for k, v in {**model, **share, "batch": each * (ranks if axis == "dp" else 1)}.items() for w in ("-D", f"{k}={v}")]
-        with open(MODEL, encoding="utf-8") as f:
+        share = {} if ranks > 1 or data else {k: model[k] // self.o.hosts for k in ("kv_heads", "ffn")}
+        sizes = [w for k, v in {**model, **share, "batch": each * (ranks if data else 1)}.items() for w in ("-D", f"{k}={v}")]
+        with open(file, encoding="utf-8") as f:
             text = f.read()
         if self.o.update and text.count("    clip      1.0\n") != 1:
-            sys.exit(f"overlap.py: {MODEL} does not clip where --update would go")
+            sys.exit(f"overlap.py: {file} does not clip where --update would go")
         with open("model.mg", "w", encoding="utf-8") as f:
             f.write(text.replace("    clip      1.0\n", f"    update    {self.o.update}\n") if self.o.update else text)
         r = subprocess.run([os.path.join(self.o.build, "mgc"), "model.mg", "--layout", "./layout.mg", "--device", "./hosts.json", *sizes,

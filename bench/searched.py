@@ -67,6 +67,8 @@ def run(argv, expected=(0,), enough=0):
                 stopped = True
                 p.send_signal(signal.SIGINT)
         out, err = p.communicate()
+    if stopped and p.returncode == -signal.SIGINT:  # it had ended by itself when the signal came, and had told nothing yet
+        return run(argv, expected)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if p.returncode not in expected:
         raise RuntimeError(f"{p.returncode}: {' '.join(argv)}\n{''.join(told)}{err}")
