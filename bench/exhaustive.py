@@ -78,12 +78,12 @@ def main():
     large = [p for p in points if p["state"] == "too large by a bound"]
     slow = [p for p in points if p not in large and float(p["bound_s"]) >= best]
     skipped = {p["layout"] for p in large + slow}
-    todo = sorted((p for p in points if p["layout"] not in skipped), key=lambda p: float(p["expected_s"]))
-    todo += large[::a.sample] + slow[::a.sample]
-    todo = [p for p in todo if p["layout"] not in done]
+    pending = sorted((p for p in points if p["layout"] not in skipped), key=lambda p: float(p["expected_s"]))
+    pending += large[::a.sample] + slow[::a.sample]
+    pending = [p for p in pending if p["layout"] not in done]
     end = time.monotonic() + 60 * a.minutes
     with open(a.state, "a", encoding="utf-8") as out, concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-        rest = iter(todo)
+        rest = iter(pending)
         running = {}
         while True:
             while len(running) < a.jobs and time.monotonic() < end and (p := next(rest, None)):

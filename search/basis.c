@@ -216,7 +216,9 @@ static double sends(const Basis *b, const Space *s, const Point *p, SearchRole r
 
 double estimate_seconds(const Basis *b, const Space *s, const Point *p)
 {
-    /* Shares of sends that nothing hides; passes over a layer's activations and its parameters. */
+    /* Shares of sends that nothing hides; passes over a layer's activations and its parameters.
+     * ONCE, of the rows those that are sent once to a machine, is a guess: it goes by how many are
+     * chosen. */
     const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 0.5, EXPERTS = 10, HALF = 2,
                  FREE = 0.9, TENSOR_LOSS = 0.02, ZB = 3, ONCE = 0.6;
     const double micro = (double)point_microbatches(s, p), pp = (double)p->size[ROLE_pp];
