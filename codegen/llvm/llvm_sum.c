@@ -29,7 +29,7 @@ static LLVMValueRef reduction_step(Gen *g, const Ins *i, DType t, LLVMValueRef a
 /* The length of a loop whose sums are made in parts, which the vectoriser then adds up side by side
  * (widen_sum). 0: the sums have the order of the loop, because it is short, or because the order of
  * one of them is promised. */
-enum { SHORT_SUM = 16 };
+enum { SHORT_SUM = 8 };
 static int64_t length_in_parts(const Gen *g, const Ins *const *sum, int n)
 {
     const NestLoop *l = g->nest.ninner ? &g->nest.inner[g->nest.ninner - 1] : NULL;

@@ -2,6 +2,7 @@
 order. The sample turns with the commit; MGC_FULL=1 takes all. (test_layouts.py has them beside other layouts.)"""
 
 import array
+import json
 import os
 import unittest
 
@@ -173,13 +174,16 @@ class Pipelines(mgctest.Case):
 
     def test_beside(self):
         """Gradients that are reduced beside a table, as on processors of several machines, have the bits of those that are behind
-        it; none is read when it is dead; and the one program goes on from the other's checkpoint."""
+        it; none is read when it is dead; and the one program goes on from the other's checkpoint. (A processor of one thread,
+        so that the plan has something to compute beside them, whatever this one is.)"""
         self.text(6000)
-        self.write("beside.mg", "layout beside {\n    device cpus\n    mesh pp = 2, dp = 2\n" + DP + PP("interleaved, chunks = 2") + Z1 +
+        with open(os.path.join(mgctest.SOURCE, "compiler", "devices", "cpus.json")) as f:
+            self.write("one.json", json.dumps({**json.load(f), "name": "one", "threads": 1}))
+        self.write("beside.mg", "layout beside {\n    mesh pp = 2, dp = 2\n" + DP + PP("interleaved, chunks = 2") + Z1 +
                    "    microbatch 1\n}\n")
         for name, overlap in (("beside", "auto"), ("alone", "none")):
-            options = (test_layouts.LLAMA, "--layout", "./beside.mg", "-D", "batch=8", "-D", "layers=4", "--precision", "f64",
-                       f"--overlap={overlap}")
+            options = (test_layouts.LLAMA, "--layout", "./beside.mg", "--device", "./one.json", "-D", "batch=8", "-D", "layers=4",
+                       "-D", "seq=128", "--precision", "f64", f"--overlap={overlap}")
             self.compiles(*options, "--emit=c", "-o", f"{name}.c")
             self.assertEqual(b"case MG_PIPE_REDUCE" in self.read(f"{name}.c"), overlap == "auto")
             self.compiles(*options, "-o", name)
