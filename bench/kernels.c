@@ -522,6 +522,7 @@ static void all(int threads, const char *filter)
     linear(&b, 2048, 128, 128);
     linear(&b, 2048, 128, 384);
     linear(&b, 2048, 256, 1160);
+    chunks(&b, 32, 64, 32);
     chunks(&b, 64, 64, 64);
     chunks(&b, 64, 512, 64);
     chunks(&b, 64, 64, 512);

@@ -305,6 +305,7 @@ static Exit find_layout(Session *s, const char *path, const Ast *ast, const Node
     if (f->text)
         fprintf(stderr, "note: layout auto: %s%s\n%s", search_counts(&r, s->arena),
                 r.stopped ? "; the search was stopped before its end" : "", f->text);
+    searching_told();
     return f->text ? EXIT_done : EXIT_tool;
 }
 

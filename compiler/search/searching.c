@@ -74,23 +74,24 @@ static const char *dim_of_stages(const Searching *q)
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
+static volatile sig_atomic_t under_way; /* a search */
+
 static void on_signal(int number)
 {
     (void)number;
-    search_stop();
+    if (under_way)
+        search_stop();
 }
 
-typedef struct Signals {
-    struct sigaction interrupt, alarm;
-} Signals;
-
 /* The first Ctrl-C, and the end of the time that is given, end the search; the second Ctrl-C ends
- * mgc. */
-static void listen_to_signals(Signals *was, double seconds)
+ * mgc. One that comes when the search has ended is the first, too: what was found is told
+ * (searching_told). */
+static void listen_to_signals(double seconds)
 {
+    under_way = 1;
     struct sigaction once = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    sigaction(SIGINT, &once, &was->interrupt);
-    sigaction(SIGALRM, &once, &was->alarm);
+    sigaction(SIGINT, &once, NULL);
+    sigaction(SIGALRM, &once, NULL);
     const long whole = (long)seconds;
     const struct itimerval timer = {
         .it_value = {whole, (long)((seconds - (double)whole) * 1e6) + (whole ? 0 : 1)}};
@@ -98,12 +99,16 @@ static void listen_to_signals(Signals *was, double seconds)
         setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static void leave_signals(const Signals *was)
+static void stop_the_clock(void)
 {
+    under_way = 0;
     const struct itimerval off = {0};
     setitimer(ITIMER_REAL, &off, NULL);
-    sigaction(SIGINT, &was->interrupt, NULL);
-    sigaction(SIGALRM, &was->alarm, NULL);
+}
+
+void searching_told(void)
+{
+    signal(SIGINT, SIG_DFL);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -191,18 +196,17 @@ Search searching_run(Searching *q, int64_t ranks)
     const bool levels = d->level[LEVEL_host].memory || d->level[LEVEL_disk].memory;
     Search r = search_of(q, ranks, said && !strcmp(said, "auto"));
     r.levels = levels && !said && !q->space->offload && !r.exhaustive;
-    Signals was;
-    listen_to_signals(&was, q->seconds);
+    listen_to_signals(q->seconds);
     search_run(&r);
-    leave_signals(&was);
+    stop_the_clock();
     if (r.best >= 0 || r.stopped || said || q->space->offload || !levels || !r.all.n)
         return r;
     fprintf(stderr, "search %lld ranks: none fits without `offload auto`, which is tried now\n",
             (long long)ranks);
     Search more = search_of(q, ranks, true);
-    listen_to_signals(&was, q->seconds);
+    listen_to_signals(q->seconds);
     search_run(&more);
-    leave_signals(&was);
+    stop_the_clock();
     return more;
 }
 

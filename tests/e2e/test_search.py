@@ -2,11 +2,13 @@
 and the compiler takes the text that is told."""
 
 import csv
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
+import time
 import xml.etree.ElementTree
 from html.parser import HTMLParser
 
@@ -199,6 +201,28 @@ layout wide {
         r = self.mgc(*argv[1:], "--search-time", "0.001")
         self.assertEqual(r.returncode, 5, r.err)
         self.assertIn("MG0693", r.err)
+
+    def test_stopped_at_its_end(self):
+        """Ctrl-C when a search has ended, and what it found is being told: all of it is told."""
+        argv = [mgctest.MGC, "search", "m.mg", *SMALL]
+        want = self.compiles(*argv[1:]).out
+        reader, writer = os.pipe()
+        full = fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ)
+        os.write(writer, bytes(full))  # so that mgc waits with its first line
+        p = subprocess.Popen(argv, cwd=self.dir, stdout=writer, stderr=subprocess.DEVNULL)
+        os.close(writer)
+        waits = 0
+        while waits < 5 and p.poll() is None:
+            with open(f"/proc/{p.pid}/stat", encoding="ascii") as f:
+                sleeps = f.read().rsplit(")", 1)[1].split()[0] == "S"
+            with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+                waits = waits + 1 if sleeps and not f.read() else 0
+            time.sleep(0.1)
+        p.send_signal(signal.SIGINT)
+        with os.fdopen(reader, "rb") as f:
+            told = f.read()[full:]
+        self.assertEqual(p.wait(), 0)
+        self.assertEqual(re.sub(rb"[\d.]+ s\b", b"", told), re.sub(rb"[\d.]+ s\b", b"", want.encode()))
 
     def test_auto(self):
         """`layout auto` is searched when it is compiled: with numbers that it gives, and all else that it says."""
