@@ -219,9 +219,10 @@ class FromOutside(mgctest.Case):
                     f.write(bytes([byte ^ 4]))
                 _, err = p.communicate(timeout=120)
                 self.assertEqual(p.returncode, 76, err)
-                alerts = [m for m in self.metrics(f"run{rank}", events=True) if m["event"] == "alert"]
+                # Others on this machine may make a rank of steps this short slow, which is told at any check.
+                alerts = [m for m in self.metrics(f"run{rank}", events=True) if m["event"] == "alert" and m["kind"] != "slow"]
                 self.assertIn(rank, {m["rank"] for m in alerts if m["kind"] in ("replica", "memory", "computation")}, alerts)
-                self.assertEqual(len({m["step"] // 50 for m in alerts}), 1)
+                self.assertEqual(len({m["step"] // 50 for m in alerts}), 1, alerts)
             finally:
                 if p.poll() is None:
                     p.kill()
