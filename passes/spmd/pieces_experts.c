@@ -92,7 +92,7 @@ static bool is_by_parts(const Parts *p, const Ins *i)
         a->to.name == p->experts.name)
         return false;
     if (i->op == OP_dot)
-        return !a->fp8 && !a->tiles && i->nin == 2;
+        return !a->fp8 && !a->tiles; /* a product that adds to what there is adds part by part */
     return op_is(i->op, POINTWISE) || OP_AMONG(i->op, OP_cast, OP_copy, OP_pick, OP_window, OP_sum,
                                                OP_all_reduce, OP_reduce_scatter, OP_all_gather);
 }

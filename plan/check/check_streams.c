@@ -39,10 +39,11 @@ static void join(Done *d, const Done *other)
             d->upto[s] = other->upto[s];
 }
 
-static void range(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
+/* Of one iteration of the loops around, the first (once), or of all. */
+static void range(const Check *c, const Operand *o, bool once, int64_t *lo, int64_t *hi)
 {
     *lo = *hi = buffer_address(&c->p->buffers.data[o->at.buffer]) + o->at.offset;
-    for (int i = 0; i < o->at.nloops; i++) {
+    for (int i = 0; i < o->at.nloops && !once; i++) {
         int64_t far = o->at.loop[i].stride * (c->prog->loops.data[o->at.loop[i].loop].dim.size - 1);
         *(far < 0 ? lo : hi) += far;
     }
@@ -51,8 +52,22 @@ static void range(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
     *hi += dtype_bytes(o->type.dtype);
 }
 
-/* The first byte that one action writes and the other touches; -1: there is none. */
-static int64_t common_byte(const Check *c, const Action *a, const Action *b)
+/* Is one operand as far from the other in each iteration of the loops around both as in the first?
+ */
+static bool stays_beside(const Operand *x, const Operand *y)
+{
+    if (x->at.nloops != y->at.nloops)
+        return false;
+    for (int i = 0; i < x->at.nloops; i++)
+        if (x->at.loop[i].loop != y->at.loop[i].loop ||
+            x->at.loop[i].stride != y->at.loop[i].stride)
+            return false;
+    return true;
+}
+
+/* The first byte that one action writes and the other touches; -1: there is none. once: both are of
+ * one iteration of the loops around them, and what is returned is of the first. */
+static int64_t common_byte(const Check *c, const Action *a, const Action *b, bool once)
 {
     if (a->joined != b->joined) /* phases of a pair: check_join.c */
         return -1;
@@ -61,8 +76,9 @@ static int64_t common_byte(const Check *c, const Action *a, const Action *b)
             int64_t lo, hi, from, to;
             if (!a->operand[i].write && !b->operand[k].write)
                 continue;
-            range(c, &a->operand[i], &lo, &hi);
-            range(c, &b->operand[k], &from, &to);
+            const bool one = once && stays_beside(&a->operand[i], &b->operand[k]);
+            range(c, &a->operand[i], one, &lo, &hi);
+            range(c, &b->operand[k], one, &from, &to);
             if (lo < to && from < hi)
                 return lo > from ? lo : from;
         }
@@ -84,7 +100,7 @@ static bool wait_for_all(Check *c, const Action *a, const Done *before, const ui
 
 bool check_conflict(const Check *c, const Action *a, const Action *b)
 {
-    return common_byte(c, a, b) >= 0;
+    return common_byte(c, a, b, false) >= 0;
 }
 
 /* Fills what is done before action `at` of the stretch that begins at `from`. It may wait for what
@@ -132,7 +148,7 @@ static void check_order(Check *c, size_t from, size_t at, const Done *before)
     for (size_t k = from; k < at; k++) {
         if (act[k].stream == act[at].stream || k + 1 <= before->upto[act[k].stream])
             continue;
-        int64_t byte = common_byte(c, &act[k], &act[at]);
+        int64_t byte = common_byte(c, &act[k], &act[at], true);
         if (action_sends(&act[k]) && action_sends(&act[at]) &&
             act[k].comm.small == act[at].comm.small && act[k].near == act[at].near)
             broken(c, 7, "collective %zu of stream %d may still be running", k, act[k].stream);

@@ -115,15 +115,6 @@ static Bytes bytes_now(const Stretch *s, const Program *g, const Operand *o)
     return operand_bytes(s->p, g, &first, s->placed);
 }
 
-/* Do two places move alike with the loops around? A stretch is of one iteration of all of them. */
-static bool moves_with(const Place *x, const Place *y)
-{
-    bool alike = x->nloops == y->nloops;
-    for (int i = 0; alike && i < x->nloops; i++)
-        alike = x->loop[i].loop == y->loop[i].loop && x->loop[i].stride == y->loop[i].stride;
-    return alike;
-}
-
 static bool meet(Bytes x, Bytes y)
 {
     return x.lo < y.hi && y.lo < x.hi;
@@ -150,9 +141,9 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
     }
 }
 
-/* May two not change places? Within one iteration they may where they touch other bytes of a
- * buffer; in a pair they keep the order in which they touch a tensor, for P12 proves that by all
- * its bytes.
+/* May two not change places? A stretch is of one iteration: they may where they touch other bytes
+ * of a buffer; in a pair they keep the order in which they touch a tensor, for P12 proves that by
+ * all its bytes.
  */
 static bool nodes_conflict(const Node *x, const Node *y)
 {

@@ -97,13 +97,16 @@ static void done(Queue *q, int k, bool in_queue)
             drop(q, k);
 }
 
-/* Has a collective that is open to be done before action i begins? */
+/* Has a collective that is open to be done before action i begins? One that was not carried over is
+ * of the same iteration of all loops around both. */
 static bool comes_before(const Walk *w, const Open *open, size_t i)
 {
-    const Action *act = w->g->actions.data;
+    const Action *act = w->g->actions.data, *sent = &act[open->action];
+    const bool once = open->carried < 0;
     if (act[i].stream == SENDS)
-        return !open->awaited && conflict(w->p, w->g, &act[open->action], &act[i], true);
-    return act[i].kind == ACT_guard || in_order(w->p, w->g, open->action, i);
+        return !open->awaited && (once ? conflict_once(w->p, w->g, sent, &act[i])
+                                       : conflict(w->p, w->g, sent, &act[i], true));
+    return act[i].kind == ACT_guard || in_order(w->p, w->g, open->action, i, once);
 }
 
 /* The last of those, or -1. */

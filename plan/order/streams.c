@@ -93,21 +93,50 @@ Resource resource_of(const Action *a)
                                                    : action_info[a->kind].resource;
 }
 
-bool conflict(const Plan *plan, const Program *g, const Action *a, const Action *b, bool placed)
+bool moves_with(const Place *x, const Place *y)
+{
+    bool alike = x->nloops == y->nloops;
+    for (int i = 0; alike && i < x->nloops; i++)
+        alike = x->loop[i].loop == y->loop[i].loop && x->loop[i].stride == y->loop[i].stride;
+    return alike;
+}
+
+/* Have two operands bytes in common, in one iteration of the loops around both (once), or in any?
+ * A phase of a pair keeps the order in which it touches a tensor, since P12 proves that by all its
+ * bytes. */
+static bool meet(const Plan *plan, const Program *g, const Operand *x, const Operand *y,
+                 bool placed, bool once)
+{
+    Operand a = *x, b = *y;
+    if (once && moves_with(&x->at, &y->at))
+        a.at.nloops = b.at.nloops = 0;
+    const Bytes p = operand_bytes(plan, g, &a, placed), q = operand_bytes(plan, g, &b, placed);
+    return p.lo < q.hi && q.lo < p.hi;
+}
+
+static bool conflicts(const Plan *plan, const Program *g, const Action *a, const Action *b,
+                      bool placed, bool once)
 {
     if (a->joined != b->joined)
         return false;
     for (int i = 0; i < a->noperands; i++)
         for (int k = 0; k < b->noperands; k++) {
             const Operand *x = &a->operand[i], *y = &b->operand[k];
-            if ((!x->write && !y->write) || (!placed && x->at.buffer != y->at.buffer))
-                continue;
-            const Bytes p = operand_bytes(plan, g, x, placed),
-                        q = operand_bytes(plan, g, y, placed);
-            if (p.lo < q.hi && q.lo < p.hi)
+            if ((x->write || y->write) && (placed || x->at.buffer == y->at.buffer) &&
+                meet(plan, g, x, y, placed, once && !a->joined))
                 return true;
         }
     return false;
+}
+
+bool conflict(const Plan *plan, const Program *g, const Action *a, const Action *b, bool placed)
+{
+    return conflicts(plan, g, a, b, placed, false);
+}
+
+bool conflict_once(const Plan *plan, const Program *g, const Action *a, const Action *b)
+{
+    return conflicts(plan, g, a, b, true, true);
 }
 
 bool needs_links(const Action *a)
@@ -116,10 +145,11 @@ bool needs_links(const Action *a)
     return r == RESOURCE_links || r == RESOURCE_near || r == RESOURCE_small;
 }
 
-bool in_order(const Plan *p, const Program *g, size_t x, size_t y)
+bool in_order(const Plan *p, const Program *g, size_t x, size_t y, bool once)
 {
     const Action *a = &g->actions.data[x], *b = &g->actions.data[y];
-    return (needs_links(a) && resource_of(a) == resource_of(b)) || conflict(p, g, a, b, true);
+    return (needs_links(a) && resource_of(a) == resource_of(b)) ||
+           conflicts(p, g, a, b, true, once);
 }
 
 /* ---- which stream --------------------------------------------------------------------------- */
@@ -129,7 +159,7 @@ static double beside_product(const Stretch *s, size_t at)
 {
     const Action *act = s->g->actions.data;
     double t = 0;
-    for (size_t i = at + 1; i < s->end && !conflict(s->p, s->g, &act[at], &act[i], true); i++)
+    for (size_t i = at + 1; i < s->end && !conflict_once(s->p, s->g, &act[at], &act[i]); i++)
         t += resource_of(&act[i]) == RESOURCE_bandwidth ? act[i].seconds : 0;
     return t;
 }
@@ -230,7 +260,7 @@ static void find_waits(Stretch *s, size_t i, bool all)
     for (size_t k = i; k-- > s->from;) {
         first = act[k].stream == REST ? k : first;
         if (act[k].stream != act[i].stream && k + 1 > b->upto[act[k].stream] &&
-            (all || in_order(s->p, s->g, k, i)))
+            (all || in_order(s->p, s->g, k, i, true)))
             wait_for(s, i, k);
     }
     if (act[i].stream != REST && !b->upto[REST])

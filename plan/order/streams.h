@@ -24,12 +24,18 @@ Resource resource_of(const Action *a);
 #define PLAN_LATE 1.5
 
 bool needs_links(const Action *a); /* a collective among ranks */
+/* Do two places move alike with the loops around? Then in one iteration of these they have no other
+ * bytes in common than in any. */
+bool moves_with(const Place *x, const Place *y);
 /* Do two actions of a program touch the same bytes, one of them writing? Before buffers are placed:
  * of one buffer. */
 bool conflict(const Plan *p, const Program *g, const Action *a, const Action *b, bool placed);
 /* Have two of a program whose buffers are placed to run in their order? There is a conflict, or
- * both are collectives of one stream: small ones, near ones, or others. */
-bool in_order(const Plan *p, const Program *g, size_t x, size_t y);
+ * both are collectives of one stream: small ones, near ones, or others. once: they are of one
+ * iteration of the loops around both; else of any. */
+bool in_order(const Plan *p, const Program *g, size_t x, size_t y, bool once);
+/* Such a conflict. */
+bool conflict_once(const Plan *p, const Program *g, const Action *a, const Action *b);
 
 /* May actions run beside others? Not on a processor without links, unless something lies on another
  * level. */
