@@ -24,7 +24,7 @@ typedef struct Searching {
 Exit searching_begin(Searching *q);
 /* The fastest layout of so many ranks; with `offload auto` if none fits without. */
 Search searching_run(Searching *q, int64_t ranks);
-/* What was found is told: Ctrl-C ends mgc again. */
+/* Ctrl-C ends mgc again: what was found is told. */
 void searching_told(void);
 /* Tells why there is none. */
 Exit searching_none(Searching *q, const Search *r);

@@ -102,6 +102,9 @@ class Overlap(mgctest.Case):
     def test_experts(self):
         self.check_layout("experts")
         self.make("experts", "auto", "uncut", pieces="--pieces=none")
+        self.make("experts", "auto", "uncut.c", "--emit=c", pieces="--pieces=none")
+        cut, whole = (re.search(r"void mg_step\(.*?\n}\n", self.read(f).decode(), re.S)[0].count("mg_comm(") for f in ("auto.c", "uncut.c"))
+        self.assertEqual(cut - whole, 12)  # rows and weights, to experts and back, forward and backward: of the last microbatch, and of others
         self.run_it(["./uncut", *self.args("apart", 4)[1:]])
         for one, cut in zip(self.losses("apart"), self.losses("bare"), strict=True):
             # gradients of experts in f32 are summed piece by piece, in another order
