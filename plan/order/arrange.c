@@ -107,19 +107,6 @@ static void add_use(Node *v, uint32_t buffer)
     v->use[v->nuses++] = buffer;
 }
 
-/* The bytes of an operand in the first iteration of all loops around it. */
-static Bytes bytes_now(const Stretch *s, const Program *g, const Operand *o)
-{
-    Operand first = *o;
-    first.at.nloops = 0;
-    return operand_bytes(s->p, g, &first, s->placed);
-}
-
-static bool meet(Bytes x, Bytes y)
-{
-    return x.lo < y.hi && y.lo < x.hi;
-}
-
 static void read_touches(Stretch *s, const Program *g, Node *v)
 {
     const Action *a = v->a;
@@ -134,7 +121,7 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
         const Operand *o = &a->operand[k];
         v->touch[v->ntouches++] = (Touch){.buffer = s->placed ? 0 : o->at.buffer,
                                           .bytes = operand_bytes(s->p, g, o, s->placed),
-                                          .now = bytes_now(s, g, o),
+                                          .now = operand_bytes_once(s->p, o, s->placed),
                                           .at = &o->at,
                                           .write = o->write};
         add_use(v, o->at.buffer);
@@ -152,8 +139,9 @@ static bool nodes_conflict(const Node *x, const Node *y)
     for (int i = 0; i < x->ntouches; i++)
         for (int k = 0; k < y->ntouches; k++) {
             const Touch *a = &x->touch[i], *b = &y->touch[k];
-            if (a->buffer == b->buffer && (a->write || b->write) && meet(a->bytes, b->bytes) &&
-                (x->a->joined || !moves_with(a->at, b->at) || meet(a->now, b->now)))
+            if (a->buffer == b->buffer && (a->write || b->write) &&
+                bytes_meet(a->bytes, b->bytes) &&
+                (x->a->joined || !moves_with(a->at, b->at) || bytes_meet(a->now, b->now)))
                 return true;
         }
     return false;

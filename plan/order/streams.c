@@ -65,12 +65,18 @@ typedef struct Stretch {
     int points;     /* of the stretches before; here: two for each action that leaves the rest */
 } Stretch;
 
-Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed)
+Bytes operand_bytes_once(const Plan *p, const Operand *o, bool placed)
 {
     Bytes b = {o->at.offset + (placed ? buffer_address(&p->buffers.data[o->at.buffer]) : 0), 0};
     b.hi = b.lo + dtype_bytes(o->type.dtype);
     for (int i = 0; i < o->type.rank; i++)
         b.hi += (o->type.dims[i].size - 1) * o->stride[i] * dtype_bytes(o->type.dtype);
+    return b;
+}
+
+Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed)
+{
+    Bytes b = operand_bytes_once(p, o, placed);
     for (int i = 0; i < o->at.nloops; i++) {
         int64_t far = o->at.loop[i].stride * (g->loops.data[o->at.loop[i].loop].dim.size - 1);
         *(far < 0 ? &b.lo : &b.hi) += far;
@@ -101,17 +107,20 @@ bool moves_with(const Place *x, const Place *y)
     return alike;
 }
 
+bool bytes_meet(Bytes x, Bytes y)
+{
+    return x.lo < y.hi && y.lo < x.hi;
+}
+
 /* Have two operands bytes in common, in one iteration of the loops around both (once), or in any?
  * A phase of a pair keeps the order in which it touches a tensor, since P12 proves that by all its
  * bytes. */
-static bool meet(const Plan *plan, const Program *g, const Operand *x, const Operand *y,
-                 bool placed, bool once)
+static bool meet(const Plan *p, const Program *g, const Operand *x, const Operand *y, bool placed,
+                 bool once)
 {
-    Operand a = *x, b = *y;
-    if (once && moves_with(&x->at, &y->at))
-        a.at.nloops = b.at.nloops = 0;
-    const Bytes p = operand_bytes(plan, g, &a, placed), q = operand_bytes(plan, g, &b, placed);
-    return p.lo < q.hi && q.lo < p.hi;
+    return once && moves_with(&x->at, &y->at)
+               ? bytes_meet(operand_bytes_once(p, x, placed), operand_bytes_once(p, y, placed))
+               : bytes_meet(operand_bytes(p, g, x, placed), operand_bytes(p, g, y, placed));
 }
 
 static bool conflicts(const Plan *plan, const Program *g, const Action *a, const Action *b,

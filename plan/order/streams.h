@@ -12,6 +12,9 @@ typedef struct Bytes {
 } Bytes;
 
 Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed);
+/* The same of the first iteration. */
+Bytes operand_bytes_once(const Plan *p, const Operand *o, bool placed);
+bool bytes_meet(Bytes x, Bytes y);
 
 /* Do all streams meet at it? A stretch is what stands between two such actions. */
 bool meets_all(const Action *a);
@@ -24,8 +27,8 @@ Resource resource_of(const Action *a);
 #define PLAN_LATE 1.5
 
 bool needs_links(const Action *a); /* a collective among ranks */
-/* Do two places move alike with the loops around? Then in one iteration of these they have no other
- * bytes in common than in any. */
+/* Do two places move alike with the loops around? Then in each iteration they are as far from each
+ * other as in the first. */
 bool moves_with(const Place *x, const Place *y);
 /* Do two actions of a program touch the same bytes, one of them writing? Before buffers are placed:
  * of one buffer. */

@@ -195,7 +195,7 @@ layout {{
         path = os.path.join(mgctest.SOURCE, "bench/published", name)
         few, more = (self.plan(path, "--layout", layout, *sizes, "-D", f"layers={n}") for n in (16, 18))
         # Nothing of a layer; the last norm may be, where the head's gather goes in pieces.
-        self.assertLess(more["recompute"]["again_ms"], 1e-4 * more["step_ms"])
+        self.assertEqual(more["recompute"]["again_ms"], few["recompute"]["again_ms"])
         kept = (more["memory"]["activations"] - few["memory"]["activations"]) / 2
         return kept / (dims["seq"] * dims["batch"] / 2 * dims["hidden"] / 8)
 
