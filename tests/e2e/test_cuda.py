@@ -584,7 +584,7 @@ class Cuda(shim.Case):
     def test_no_kernel_spills(self):
         self.needs_nvcc()
         script = os.path.join(mgctest.SOURCE, "scripts/gpu-registers")
-        r = self.trains(script, mgctest.model("gpt2_124m.mg"), env={"MGC": mgctest.MGC})
+        r = self.trains(script, mgctest.model("gpt2_124m.mg"), env={"MGC": mgctest.MGC}, timeout=600)
         self.assertIn("0 kernels spill", r.out)
 
     def test_links(self):
