@@ -55,10 +55,10 @@ class Predicted(mgctest.Case):
         r, last = self.predict(*dense, *sparse)
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
         self.assertIsNone(last)
-        means = dict(re.findall(r"(\d+) rows that are new, (?:with experts|without): mean error ([\d.]+)%", r.stdout))
-        self.assertEqual(set(means), {str(len(dense)), str(len(sparse))})
-        self.assertLessEqual(float(means[str(len(dense))]), 8)
-        r, _ = self.predict("--set", "h100.product_share=0.5", "qwen7b_h100")
+        told = dict(re.findall(r"(\d+) rows that are new, (?:with experts|without): mean error [\d.]+%, largest ([\d.]+)%", r.stdout))
+        self.assertEqual(set(told), {str(len(dense)), str(len(sparse))})
+        self.assertLessEqual(float(told[str(len(dense))]), 12)  # the means of all are bounds of scripts/predict
+        r, _ = self.predict("--set", "h100.product_share=0.4", "qwen7b_h100")
         self.assertEqual(r.returncode, 1, r.stdout + r.stderr)
 
     def test_cards_that_people_own(self):
