@@ -430,12 +430,7 @@ static void release(mg_run *r)
     rt_world_free(&r->world);
     rt_weights_close(r->weights);
     rt_costs_free(r->costs);
-    free(r->options->data.item);
-    free(r->options->val.item);
-    free(r->options->perplexity.item);
-    free(r->options->dump.item);
-    free(r->options->prompt.item);
-    free(r->options->stop.item);
+    rt_options_free(r->options);
 }
 
 int main(int argc, char **argv)
@@ -457,8 +452,10 @@ int main(int argc, char **argv)
     find_world(&r);
     rt_options_parse(&options, r.program, argc, argv);
     int code;
-    if (rt_elastic(&r, argv, &code))
+    if (rt_elastic(&r, argv, &code)) {
+        rt_options_free(&options);
         return code;
+    }
     if (options.products && !r.program->cuda_kernels)
         rt_die(RT_USAGE, "--products: %s runs on the processor, whose products have one algorithm",
                r.program->name);

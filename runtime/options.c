@@ -472,3 +472,13 @@ void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv)
     }
     settle(o, p);
 }
+
+void rt_options_free(const rt_options *o)
+{
+    free(o->data.item);
+    free(o->val.item);
+    free(o->perplexity.item);
+    free(o->dump.item);
+    free(o->prompt.item);
+    free(o->stop.item);
+}

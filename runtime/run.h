@@ -114,6 +114,8 @@ typedef struct rt_options {
 
 /* Reads the command line. Ends the program if it is bad (2), and after --help and --version (0). */
 void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv);
+/* Frees the lists of options. */
+void rt_options_free(const rt_options *o);
 
 /* ---- pool.c ------------------------------------------------------------------------------- */
 
