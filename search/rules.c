@@ -78,14 +78,14 @@ static bool is_next(const Finder *f, const Try *t, int token, uint64_t done)
 static const char *rules_text(const Finder *f, const Try *t, Arena *a)
 {
     const char *all = "", *line = NULL, *on = "";
-    uint64_t done = 0, todo = 0;
+    uint64_t done = 0, wanted = 0;
     for (size_t x = 0; x < f->r->axes.n; x++)
         for (int k = 0; k < t->list[x].n; k++)
-            todo |= (uint64_t)1 << f->splits.tokens.data[t->list[x].token[k]].plain;
-    while (done != todo) {
+            wanted |= (uint64_t)1 << f->splits.tokens.data[t->list[x].token[k]].plain;
+    while (done != wanted) {
         int next = -1;
         for (size_t k = 0; k < f->splits.tokens.n && next < 0; k++)
-            if ((todo >> k & 1) && !(done >> k & 1) && is_next(f, t, (int)k, done))
+            if ((wanted >> k & 1) && !(done >> k & 1) && is_next(f, t, (int)k, done))
                 next = (int)k;
         if (next < 0)
             return NULL;

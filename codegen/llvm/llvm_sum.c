@@ -28,7 +28,8 @@ static LLVMValueRef reduction_step(Gen *g, const Ins *i, DType t, LLVMValueRef a
 
 /* The length of a loop whose sums are made in parts, which the vectoriser then adds up side by side
  * (widen_sum). 0: the sums have the order of the loop, because it is short, or because the order of
- * one of them is promised. */
+ * one of them is promised. Short is what does not fill 32 bytes with floats: an exponential of each
+ * term of a softmax would be scalar with its sum. */
 enum { SHORT_SUM = 8 };
 static int64_t length_in_parts(const Gen *g, const Ins *const *sum, int n)
 {

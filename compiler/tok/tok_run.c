@@ -259,6 +259,8 @@ static Exit run(Run *r)
     }
     if (!tok_output_shut(&r->out) && !status)
         status = tok_failed(r->s, r->out.sink[0].bin_part, strerror(errno));
+    if (status == EXIT_source && !r->out.done.documents)
+        tok_output_drop(&r->out);
     return status ? status : tok_output_finish(r->s, &r->out);
 }
 

@@ -286,3 +286,17 @@ Exit tok_output_finish(Session *s, TokOutput *w)
         printf("%" PRId64 " documents cut, %" PRId64 " dropped\n", w->done.cut, w->done.dropped);
     return EXIT_done;
 }
+
+void tok_output_drop(const TokOutput *w)
+{
+    for (int i = 0; i < w->sinks; i++) {
+        const Sink *k = &w->sink[i];
+        unlink(k->bin_part);
+        unlink(k->lengths_part);
+        if (k->weights_part)
+            unlink(k->weights_part);
+    }
+    if (w->labels_part)
+        unlink(w->labels_part);
+    unlink(w->progress_part);
+}

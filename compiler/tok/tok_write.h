@@ -39,6 +39,7 @@ Exit tok_output_document(Session *s, TokOutput *w, const Document *d, const TokH
 Exit tok_output_save(Session *s, TokOutput *w); /* all of it on the disk, and how far it is */
 Exit tok_output_finish(Session *s, TokOutput *w);
 bool tok_output_shut(TokOutput *w);
+void tok_output_drop(const TokOutput *w); /* once shut, where there is nothing to go on with */
 /* tok_other.c: the parts of OUT.other, of those of OUT. */
 Exit tok_other(Session *s, const TokOutput *w, Sink *to);
 

@@ -106,7 +106,7 @@ static bool passes_on(const Pieces *p, const Ins *i, Name d)
     if (!some || a->dim.name == d || a->to.name == d || a->along.name == d || a->keys.name == d ||
         dims_have(&a->over, d))
         return false;
-    if (i->op == OP_dot)
+    if (i->op == OP_dot) /* what a third operand adds is made whole: a piece would wait for that */
         return !a->fp8 && !a->tiles && i->nin == 2;
     if (i->op == OP_sum)
         return !i->exact;

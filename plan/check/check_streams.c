@@ -1,6 +1,6 @@
-/* check_streams.c - P6: actions that touch the same bytes, one of them writing, run in their order;
- * P7: so do collectives, whatever they touch; small ones among
- * themselves, near ones likewise, and all others.
+/* check_streams.c - P6: actions that touch the same bytes in one iteration of the loops around
+ * them, one of them writing, run in their order, for iterations do; P7: so do collectives, whatever
+ * they touch; small ones among themselves, near ones likewise, and all others.
  *
  * An action comes after what stands before it in its stream, after what it waits for, and after
  * what that comes after; loops' ends, the guard and a program's last action come after everything.

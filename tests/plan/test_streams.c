@@ -481,6 +481,52 @@ static void behind_another(void **state)
     arena_free(a);
 }
 
+/* Two collectives write the two parts of a layer's slice, one is read by each of two kernels, and
+ * both by a third: each waits for what it reads, though the slices of all layers lie in one
+ * another. */
+static void parts_of_a_slice(void **state)
+{
+    (void)state;
+    enum { NOTHING = 512, LAYERS = 3, SLICE = 128, HERE = 2, THERE, FIRST, SECOND, BOTH };
+    for (int queued = 0; queued < 2; queued++) {
+        Arena *a = arena_new();
+        Program g = {0};
+        Module m = {0};
+        Device d = test_device;
+        d.products_wait = queued;
+        Plan p = {.module = &m, .device = &d, .train = &g};
+        Action edge = {.kind = ACT_loop, .id = UINT32_MAX, .around = -1};
+        vec_push(a, &p.buffers, (Buffer){.bytes = 1024});
+        vec_push(a, &g.loops, (Loop){.dim = {1, LAYERS}, .parent = -1, .end = BOTH + 1});
+        vec_push(a, &g.actions, edge);
+        vec_push(a, &g.actions, acts(a, ACT_kernel, NOTHING, NOTHING + 64));
+        vec_push(a, &g.actions, acts(a, ACT_comm, NOTHING, 0));
+        vec_push(a, &g.actions, acts(a, ACT_comm, NOTHING, 64));
+        vec_push(a, &g.actions, acts(a, ACT_kernel, 0, NOTHING + 128));
+        vec_push(a, &g.actions, acts(a, ACT_kernel, 64, NOTHING + 192));
+        vec_push(a, &g.actions, acts(a, ACT_kernel, 0, 64));
+        edge.kind = ACT_end;
+        vec_push(a, &g.actions, edge);
+        vec_push(a, &g.actions, (Action){.kind = ACT_guard, .around = -1});
+        Action *act = g.actions.data;
+        for (int i = HERE; i <= BOTH; i++)
+            for (int k = 0; k < act[i].noperands; k++)
+                if (act[i].operand[k].at.offset < NOTHING) {
+                    act[i].operand[k].at.nloops = 1;
+                    act[i].operand[k].at.loop[0].stride = SLICE;
+                }
+        for (int i = HERE - 1; i <= BOTH; i++)
+            act[i].around = 0;
+        plan_streams(&p);
+        const int sends = MG_STREAM_COLLECTIVES;
+        assert_true(g.queued == (queued != 0));
+        assert_true(act[HERE].stream == sends && act[THERE].stream == sends);
+        assert_int_equal(act[FIRST].wait[sends], HERE + 1);
+        assert_int_equal(act[SECOND].wait[sends], THERE + 1);
+        arena_free(a);
+    }
+}
+
 /* On one stream all of it is waited for. */
 static void one_stream(void **state)
 {
@@ -505,7 +551,7 @@ int main(void)
         cmocka_unit_test(shifts_ahead),   cmocka_unit_test(order_of_collectives),
         cmocka_unit_test(times),          cmocka_unit_test(points),
         cmocka_unit_test(one_stream),     cmocka_unit_test(collectives_wait),
-        cmocka_unit_test(behind_another),
+        cmocka_unit_test(behind_another), cmocka_unit_test(parts_of_a_slice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
