@@ -183,7 +183,7 @@ class Nccl(shim.Case):
         """The forward of one microbatch beside the backward of another, by links so slow that it pays: the bits of one behind the other, resumed."""
         self.text(6000)
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/h200.json"), encoding="utf-8") as f:
-            self.write("slow.json", json.dumps({**json.load(f), "link_bandwidth": 3e8}))
+            self.write("slow.json", json.dumps({**json.load(f), "link_bandwidth": 3e7}))
         schedule = some(("1f1b", "interleaved, chunks = 2"), 1)[0]
         saved = {}
         for pairs in ("none", "all"):
