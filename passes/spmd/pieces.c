@@ -19,6 +19,9 @@
  * while the others, which see keys up to their own positions, are computed. A score and a sum have
  * the same terms as before.
  *
+ * What is sent to experts and back takes turns with the rest where that is sequences, too
+ * (pieces_experts.c, which goes first): one part's attention runs beside the exchange of another's.
+ *
  * A sum of products, and what is pointwise of them, may be sent: then all of that is cut.
  * Parameters are not: those an iteration needs are gathered ahead of it (prefetch_gathers.c).
  *
@@ -51,6 +54,8 @@ typedef struct Pieces {
     Region *r;
     Arena *tmp;
     VEC(int) key; /* per instruction that the region has now: see in_turn */
+    ExpertPieces experts;
+    uint8_t *behind; /* per value: the part of experts' rows that it is made of, or for */
 } Pieces;
 
 /* Into how many pieces, of the part of the program that i belongs to. */
@@ -112,9 +117,20 @@ static bool passes_on(const Pieces *p, const Ins *i, Name d)
         return !i->exact;
     return op_is(i->op, POINTWISE) ||
            OP_AMONG(i->op, OP_cast, OP_rename, OP_pick, OP_window, OP_split, OP_merge, OP_reindex,
-                    OP_rotate, OP_rmax, OP_gather, OP_attention, OP_attention_grad,
-                    OP_cross_entropy, OP_cross_entropy_grad, OP_all_reduce, OP_reduce_scatter,
-                    OP_all_gather);
+                    OP_rotate, OP_rmax, OP_gather, OP_attention, OP_attention_grad, OP_top,
+                    OP_slots, OP_cross_entropy, OP_cross_entropy_grad, OP_all_reduce,
+                    OP_reduce_scatter, OP_all_gather);
+}
+
+/* Has i rows of experts that were cut already? */
+static bool is_of_experts(const Pieces *p, const Ins *i)
+{
+    for (size_t s = 0; s < p->experts.slots.n && p->experts.sequences; s++)
+        for (uint32_t k = 0; k < i->nin + i->nout; k++)
+            if (type_find(type_of(p->m, k < i->nin ? i->in[k] : i->out[k - i->nin]),
+                          p->experts.slots.data[s]) >= 0)
+                return true;
+    return false;
 }
 
 /* The outermost dim of more than one element of what collective i sends, if that can be cut: pieces
@@ -259,10 +275,19 @@ static Name cut_along(const Pieces *p, const Ins *i, Ins *const *behind, size_t 
     return d && !is_parameter(p, i->in[0]) && is_multiplied(p, behind, n, i->out[0], d) ? d : 0;
 }
 
-/* The dim along which the region is cut. */
+/* The part of experts' rows that i is of, or for; 0 of none as well. */
+static int behind(const Pieces *p, const Ins *i)
+{
+    return p->experts.sequences && i->nout ? p->behind[i->out[0]] : 0;
+}
+
+/* The dim along which the region is cut: where experts' rows were cut by sequences, these. */
 static Name region_cut(const Pieces *p, Ins *const *ins, size_t n)
 {
     Name d = 0;
+    for (size_t k = 0; k < n; k++)
+        if (behind(p, ins[k]))
+            return p->m->batch.name;
     for (size_t k = 0; k < n && !d; k++)
         d = cut_along(p, ins[k], ins + k + 1, n - k - 1);
     return d;
@@ -279,7 +304,7 @@ static bool divides(const Pieces *p, const Ins *i, Name d)
 /* Is i computed in pieces along d? Behind it come n others. */
 static bool is_cut(const Pieces *p, const Ins *i, Name d, Ins *const *behind, size_t n)
 {
-    if (!passes_on(p, i, d) || !divides(p, i, d))
+    if (!passes_on(p, i, d) || !divides(p, i, d) || is_of_experts(p, i))
         return false;
     if (pieces_of(p, i)->turns)
         return true;
@@ -336,6 +361,46 @@ static void in_turn(Pieces *p, int stretch, int64_t piece)
         vec_push(p->tmp, &p->key, stretch * MAX_PIECES + (int)piece);
 }
 
+/* A join of pieces along d, as i is to be cut: they are what it gives. */
+static bool is_join(Pieces *p, const Ins *i, Name d)
+{
+    const int64_t n = pieces_of(p, i)->n;
+    if (!p->experts.sequences || i->op != OP_join || i->attrs.dim.name != d || i->nin != n ||
+        is_of_experts(p, i))
+        return false;
+    Cut *cut = &p->cut[i->out[0]];
+    for (int64_t k = 0; k < n; k++) {
+        const Type *t = type_of(p->m, i->in[k]);
+        if (t->dims[type_find(t, d)].size * n != i->attrs.dim.size)
+            return false;
+        cut->piece[k] = i->in[k];
+    }
+    cut->dim = d;
+    cut->n = n;
+    return true;
+}
+
+/* The piece that i is a window of; 0: of none. */
+static Value window_of(const Pieces *p, const Ins *i, Name d)
+{
+    const Attrs *a = &i->attrs;
+    const int64_t n = pieces_of(p, i)->n;
+    if (!p->experts.sequences || i->op != OP_window || a->along.name != d ||
+        !is_cut_for(p, i, i->in[0], d))
+        return 0;
+    const Type *t = type_of(p->m, i->in[0]);
+    const bool whole = a->along.size * n == t->dims[type_find(t, d)].size;
+    return whole && a->at % a->along.size == 0 ? p->cut[i->in[0]].piece[a->at / a->along.size] : 0;
+}
+
+/* An instruction of experts' rows is behind the parts before it. */
+static void keep_part(Pieces *p, const Ins *i, int *stretch)
+{
+    const int k = behind(p, i);
+    in_turn(p, *stretch, k);
+    *stretch += op_is(i->op, COMM) && k + 1 == p->experts.n;
+}
+
 static void region(Pieces *p, Region *r)
 {
     Module *m = p->m;
@@ -356,10 +421,19 @@ static void region(Pieces *p, Region *r)
         Ins *i = old[k], *piece[MAX_PIECES];
         const int64_t pieces = pieces_of(p, i)->n;
         Builder b = builder_at(m, r, i);
+        const Value window = window_of(p, i, d);
+        if (window) {
+            map[i->out[0]] = window;
+            continue;
+        }
         vec_push(m->arena, &r->ins, i);
+        if (is_join(p, i, d)) {
+            in_turn(p, stretch, pieces - 1);
+            continue;
+        }
         const bool attends = attends_by_pieces(p, i, d);
         if (!attends && !is_cut(p, i, d, old + k + 1, n - k - 1)) {
-            in_turn(p, stretch, 0);
+            keep_part(p, i, &stretch);
             continue;
         }
         int products = 0;
@@ -439,8 +513,11 @@ PassStatus pass_pieces(Job *j)
     Module *m = j->m;
     for (size_t f = 0; f < m->fns.n; f++) {
         Fn *fn = m->fns.data[f];
-        pieces_of_experts(m, fn, j->tmp);
-        Pieces p = {.m = m, .fn = fn, .values = m->values.n, .tmp = j->tmp};
+        Pieces p = {.m = m, .fn = fn, .experts = pieces_of_experts(m, fn, j->tmp), .tmp = j->tmp};
+        p.values = m->values.n;
+        p.behind = NEW_ARRAY(j->tmp, uint8_t, p.values);
+        for (size_t k = 0; k < p.experts.behind.n; k++)
+            p.behind[p.experts.behind.data[k].of] = (uint8_t)p.experts.behind.data[k].k;
         p.cut = NEW_ARRAY(j->tmp, Cut, p.values);
         p.uses = ir_uses(m, fn->body, j->tmp);
         if (m->layout.pieces[0].n > 1 || m->layout.pieces[1].n > 1)

@@ -1,4 +1,4 @@
-/* pieces_experts.c - experts compute one part of their slots while the next is on its way.
+/* pieces_experts.c - experts compute one part of their rows while the next is on its way.
  *
  *   before:  z: [experts=E, slot=S] = dispatch x, chosen, slots       (E of all ranks)
  *            r: [experts=E/r, slot=S] = all_to_all z;  y = dot r, w
@@ -13,6 +13,17 @@
  * outermost dim, on both sides of the exchange, and a join of parts no work. Whatever has slots
  * has them so, in the whole function: what layers keep, too.
  *
+ * Where pieces take turns (pieces.c), the parts are of the sequences instead: one expert with B
+ * sequences of S slots is n experts with B / n sequences of S. What precedes the exchange of a part
+ * is then of that part alone, and so is what follows it: attention of one part of the sequences
+ * runs beside the exchange of another.
+ *
+ *   after:   z0 = dispatch x[0 .. B/n];  z1 = dispatch x[B/n .. 2 B/n];  z = join z0, z1
+ *            r0 = all_to_all z0;  ...;  y: [batch=B] = join (combine s0), (combine s1)
+ *
+ * Behind the exchange a part is of the same sequences of all ranks, so they stand in another order
+ * than in the batch: nothing there may look at it.
+ *
  * Each row is computed as before. What is summed over slots, gradients of weights, is summed part
  * by part: in another order, which the layout's pieces decide and nothing else does. */
 #include "passes/spmd/pieces_experts.h"
@@ -26,25 +37,41 @@ enum { AT_MOST = MAX_PIECES };
 typedef struct Parts {
     Module *m;
     Dim experts, slot; /* of all ranks together, as they were */
+    Name by;           /* the dim of which a part has one n-th: slots, or sequences */
     int64_t n;
     Value (*part)[AT_MOST]; /* per value that was there before: its parts, if it was made of them */
     Value *map;
     size_t values;
     VEC(int) key; /* per instruction of the region: see in_turn */
+    ExpertPieces *told;
     Arena *tmp;
 } Parts;
+
+static bool by_sequences(const Parts *p)
+{
+    return p->by != p->slot.name;
+}
+
+static bool is_of_slots(const ExpertPieces *told, Name dim)
+{
+    for (size_t k = 0; k < told->slots.n; k++)
+        if (told->slots.data[k] == dim)
+            return true;
+    return false;
+}
 
 static bool has(const Parts *p, Value v, Name d)
 {
     return type_find(type_of(p->m, v), d) >= 0;
 }
 
-/* Are v's slots those of experts, its outermost dim but for `stacked` others? */
+/* Are v's slots those of experts, its outermost dim but for `stacked` others, and are there as many
+ * parts? */
 static bool is_of_experts(const Parts *p, Value v)
 {
     const Type *t = type_of(p->m, v);
-    const int e = type_find(t, p->experts.name);
-    return e >= 0 && e < type_find(t, p->slot.name) &&
+    const int e = type_find(t, p->experts.name), by = type_find(t, p->by);
+    return e >= 0 && e < type_find(t, p->slot.name) && e < by && t->dims[by].size % p->n == 0 &&
            t->dims[type_find(t, p->slot.name)].size == p->slot.size;
 }
 
@@ -60,18 +87,24 @@ static bool is_sent(const Ins *i)
 
 /* ---- may the function be cut? ---------------------------------------------------------------- */
 
-static bool names_neither(const Parts *p, const Attrs *a)
+/* Sequences may be exchanged with experts; whose they are nothing else may ask. */
+static bool names_neither(const Parts *p, const Ins *i)
 {
+    const Attrs *a = &i->attrs;
     const Name e = p->experts.name, s = p->slot.name;
+    const bool exchanged = by_sequences(p) && i->op == OP_all_to_all;
     return a->dim.name != s && a->to.name != s && a->along.name != s && a->along.name != e &&
-           a->keys.name != s && !dims_have(&a->over, e);
+           a->keys.name != s && !dims_have(&a->over, e) && a->along.name != p->by &&
+           a->keys.name != p->by &&
+           (exchanged || (a->dim.name != p->by && a->to.name != p->by));
 }
 
 /* A sum over slots, of what can be added to: then it is one of parts, one after the other. */
 static bool is_summed(const Parts *p, const Ins *i)
 {
     const DType t = type_of(p->m, i->out[0])->dtype;
-    if (!dims_have(&i->attrs.over, p->slot.name) || i->exact || (t != DT_f32 && t != DT_f64))
+    if (!dims_have(&i->attrs.over, p->slot.name) || !dims_have(&i->attrs.over, p->by) || i->exact ||
+        (t != DT_f32 && t != DT_f64))
         return false;
     for (uint32_t k = 0; k < i->nin && k < 2; k++)
         if (!has(p, i->in[k], p->slot.name))
@@ -88,13 +121,35 @@ static bool is_by_parts(const Parts *p, const Ins *i)
             return false;
     if (i->op == OP_all_to_all)
         return a->dim.name == p->experts.name || a->to.name == p->experts.name;
-    if (dims_have(&a->over, p->slot.name) || a->dim.name == p->experts.name ||
-        a->to.name == p->experts.name)
+    if (dims_have(&a->over, p->slot.name) || dims_have(&a->over, p->by) ||
+        a->dim.name == p->experts.name || a->to.name == p->experts.name)
         return false;
     if (i->op == OP_dot)
         return !a->fp8 && !a->tiles; /* a product that adds to what there is adds part by part */
     return op_is(i->op, POINTWISE) || OP_AMONG(i->op, OP_cast, OP_copy, OP_pick, OP_window, OP_sum,
                                                OP_all_reduce, OP_reduce_scatter, OP_all_gather);
+}
+
+/* Does i read, beside slots, what tells sequences apart? */
+static bool tells_apart(const Parts *p, const Ins *i)
+{
+    for (uint32_t k = 0; k < i->nin; k++)
+        if (!has(p, i->in[k], p->slot.name) && has(p, i->in[k], p->by))
+            return true;
+    return false;
+}
+
+/* Is each sequence sent by itself? The batch is then the outermost dim of what has no slots. */
+static bool are_of_sequences(const Parts *p, const Ins *i)
+{
+    bool all = true;
+    for (uint32_t k = 0; k < i->nin + i->nout; k++) {
+        const Value v = k < i->nin ? i->in[k] : i->out[k - i->nin];
+        const Type *t = type_of(p->m, v);
+        all &= has(p, v, p->slot.name) ||
+               (type_find(t, p->by) == 0 && t->dims[0].size % p->n == 0);
+    }
+    return all;
 }
 
 /* Of an instruction that has slots: is it one that parts are known of? */
@@ -114,11 +169,12 @@ static bool is_known(const Parts *p, const Ins *i)
     if (i->op == OP_repeat) /* slices and stacks are along its own dim */
         return i->attrs.dim.name != p->slot.name && i->attrs.dim.name != p->experts.name;
     if (OP_AMONG(i->op, OP_window, OP_join, OP_pick) && !outermost) /* of layers */
-        return names_neither(p, &i->attrs) && i->attrs.dim.name != p->experts.name;
+        return names_neither(p, i) && i->attrs.dim.name != p->experts.name;
     if (is_sent(i))
         return outermost && !i->attrs.sorted && i->attrs.dim.name == p->experts.name &&
-               i->attrs.to.name == p->slot.name;
-    return outermost && names_neither(p, &i->attrs) && (is_by_parts(p, i) || is_summed(p, i));
+               i->attrs.to.name == p->slot.name && (!by_sequences(p) || are_of_sequences(p, i));
+    return outermost && names_neither(p, i) && !tells_apart(p, i) &&
+           (is_by_parts(p, i) || is_summed(p, i));
 }
 
 static bool all_known(const Parts *p, const Region *r)
@@ -130,17 +186,17 @@ static bool all_known(const Parts *p, const Region *r)
     return true;
 }
 
-/* A dispatch of r, or of a region in it, whose rows are sent to other ranks, and whose slots so
- * many parts divide. NULL: there is none. */
-static const Ins *sent_away(const Module *m, const Region *r, int64_t n)
+/* A dispatch of r, or of a region in it, whose rows are sent to other ranks, and that was not cut
+ * yet. NULL: there is none. */
+static const Ins *sent_away(const Module *m, const Region *r, const ExpertPieces *told)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
         const Ins *i = r->ins.data[k], *from = m->values.data[i->nin ? i->in[0] : 0].def;
-        const Ins *inside = i->body ? sent_away(m, i->body, n) : NULL;
+        const Ins *inside = i->body ? sent_away(m, i->body, told) : NULL;
         if (inside)
             return inside;
         if (i->op == OP_all_to_all && from && from->op == OP_dispatch && !from->attrs.sorted &&
-            i->attrs.to.name == from->attrs.dim.name && from->attrs.to.size % n == 0)
+            i->attrs.to.name == from->attrs.dim.name && !is_of_slots(told, from->attrs.to.name))
             return from;
     }
     return NULL;
@@ -151,10 +207,9 @@ static const Ins *sent_away(const Module *m, const Region *r, int64_t n)
 static void retype(const Parts *p, Value v)
 {
     Type *t = &p->m->values.data[v].type;
-    const int s = type_find(t, p->slot.name);
-    if (s < 0)
+    if (type_find(t, p->slot.name) < 0)
         return;
-    t->dims[s].size /= p->n;
+    t->dims[type_find(t, p->by)].size /= p->n;
     t->dims[type_find(t, p->experts.name)].size *= p->n;
 }
 
@@ -201,8 +256,12 @@ static Ins *of_part(const Parts *p, Builder *b, const Ins *i, int64_t k)
         in[x] = part(p, b, i->in[x], k);
     Attrs a = i->attrs;
     for (int d = 0; d < a.over.n; d++)
-        if (a.over.dim[d].name == p->slot.name)
+        if (a.over.dim[d].name == p->by)
             a.over.dim[d].size /= p->n;
+    if (a.dim.name == p->by)
+        a.dim.size /= p->n;
+    if (a.to.name == p->by)
+        a.to.size /= p->n;
     Ins *made = build_typed(b, i->op, &a, (int)i->nin, in, (int)i->nout, t, NULL);
     made->exact = i->exact;
     for (uint32_t o = 0; o < i->nout; o++)
@@ -215,8 +274,12 @@ static Ins *of_part(const Parts *p, Builder *b, const Ins *i, int64_t k)
  * another is computed. */
 static void in_turn(Parts *p, const Region *r, int stretch, int64_t k)
 {
-    while (p->key.n < r->ins.n)
+    while (p->key.n < r->ins.n) {
+        const Ins *i = r->ins.data[p->key.n];
+        if (k && by_sequences(p))
+            vec_push(p->tmp, &p->told->behind, ((ExpertPiece){i->out[0], (int)k}));
         vec_push(p->tmp, &p->key, stretch * AT_MOST + (int)k);
+    }
 }
 
 static void by_parts(Parts *p, Builder *b, const Ins *i, int stretch)
@@ -302,6 +365,40 @@ static void renumber(const Parts *p, Builder *b, Ins *i, SentList *seen)
     i->attrs.to.size = p->slot.size / p->n;
 }
 
+/* Part k of v, which has no slots: of its sequences. */
+static Value some_sequences(const Parts *p, Builder *b, Value v, int64_t k)
+{
+    Dim some = type_of(p->m, v)->dims[0];
+    some.size /= p->n;
+    const Attrs a = {.along = some, .at = k * some.size};
+    return build(b, OP_window, &a, 1, &v);
+}
+
+/* A dispatch, or what fetches its rows, of each part of the sequences. */
+static void sent_by_parts(Parts *p, Builder *b, const Ins *i, int stretch)
+{
+    const Value out = i->out[0];
+    Type t = *type_of(p->m, out);
+    const Attrs whole = {.dim = t.dims[0]};
+    Value all[AT_MOST], *piece = has(p, out, p->slot.name) ? p->part[out] : all;
+    t.dims[0].size /= p->n;
+    for (int64_t k = 0; k < p->n; k++) {
+        Value in[RULE_OPERANDS];
+        for (uint32_t x = 0; x < i->nin; x++)
+            in[x] = has(p, i->in[x], p->slot.name) ? part(p, b, i->in[x], k)
+                                                   : some_sequences(p, b, i->in[x], k);
+        Ins *made = build_typed(b, i->op, &i->attrs, (int)i->nin, in, 1, &t, NULL);
+        made->exact = i->exact;
+        piece[k] = made->out[0];
+        p->m->values.data[piece[k]].name = p->m->values.data[out].name;
+        in_turn(p, b->region, stretch, k);
+    }
+    p->map[out] =
+        build_typed(b, OP_join, &whole, (int)p->n, piece, 1, type_of(p->m, out), NULL)->out[0];
+    p->m->values.data[p->map[out]].name = p->m->values.data[out].name;
+    in_turn(p, b->region, stretch, p->n - 1);
+}
+
 static bool has_slots(const Parts *p, const Ins *i)
 {
     bool some = false;
@@ -332,6 +429,10 @@ static void region(Parts *p, Region *r)
             has_slots(p, i) && i->op != OP_repeat && !is_sent(i) &&
             !(OP_AMONG(i->op, OP_window, OP_join, OP_pick) && !is_outermost(p, i->in[0]));
         any |= cut;
+        if (is_sent(i) && by_sequences(p)) {
+            sent_by_parts(p, &b, i, stretch);
+            continue;
+        }
         if (is_sent(i))
             renumber(p, &b, i, &seen);
         if (!cut) {
@@ -344,19 +445,22 @@ static void region(Parts *p, Region *r)
         }
         stretch += cut && op_is(i->op, COMM);
     }
-    if (any)
+    if (any && !by_sequences(p)) /* else pieces.c does that */
         toposort_by(m, r, p->key.data, p->tmp);
 }
 
 /* ---- the function ---------------------------------------------------------------------------- */
 
-static bool cut(Module *m, Fn *fn, const Ins *dispatch, int64_t n, Arena *tmp)
+static bool cut(Module *m, Fn *fn, const Ins *dispatch, Name by, int64_t n, Arena *tmp,
+                ExpertPieces *told)
 {
     Parts p = {.m = m,
                .experts = dispatch->attrs.dim,
                .slot = dispatch->attrs.to,
+               .by = by,
                .n = n,
                .values = m->values.n,
+               .told = told,
                .tmp = tmp};
     if (!all_known(&p, fn->body))
         return false;
@@ -370,12 +474,20 @@ static bool cut(Module *m, Fn *fn, const Ins *dispatch, int64_t n, Arena *tmp)
     return true;
 }
 
-void pieces_of_experts(Module *m, Fn *fn, Arena *tmp)
+ExpertPieces pieces_of_experts(Module *m, Fn *fn, Arena *tmp)
 {
     const LayoutPieces *of = m->layout.pieces;
-    const bool train = fn == module_fn(m, "train");
+    const bool train = fn == module_fn(m, "train"), turns = of[0].turns || (train && of[1].turns);
     const int64_t n = train && of[1].n > of[0].n ? of[1].n : of[0].n;
+    ExpertPieces told = {.n = n};
     const Ins *dispatch;
-    while (n > 1 && (dispatch = sent_away(m, fn->body, n)) && cut(m, fn, dispatch, n, tmp))
-        ;
+    while (n > 1 && (dispatch = sent_away(m, fn->body, &told))) {
+        const Name slots = dispatch->attrs.to.name;
+        const bool sequences = turns && cut(m, fn, dispatch, m->batch.name, n, tmp, &told);
+        if (!sequences)
+            cut(m, fn, dispatch, slots, n, tmp, &told);
+        told.sequences |= sequences;
+        vec_push(tmp, &told.slots, slots);
+    }
+    return told;
 }
