@@ -23,6 +23,8 @@ LAYOUTS = {  # ranks, and what the layout says beside the mesh
     "positions": (2, "mesh tp = 2\n heads, ffn, vocab -> tp\n seq -> tp\n microbatch 1", "--pieces=2"),
     # Slots of experts, part by part.
     "experts": (4, "mesh dp = 2, ep = 2\n experts -> ep\n batch -> dp, ep\n state -> dp\n microbatch 1", "--pieces=2"),
+    # Sequences in turns, to experts and back.
+    "turns": (2, "mesh ep = 2\n experts -> ep\n batch -> ep\n microbatch 4", "--pieces=2"),
     # A collective reads what the one before it writes: over two axes, and from place to place of one ring.
     "two_axes": (4, "mesh dp = 2, cp = 2\n batch -> dp, cp\n state -> dp, cp\n microbatch 1"),
     "one_ring": (4, "mesh cp = 4\n seq -> cp (ring)\n microbatch 4"),
@@ -30,6 +32,7 @@ LAYOUTS = {  # ranks, and what the layout says beside the mesh
 }
 MODELS = {  # a table of positions stays whole where these are in blocks
     "experts": (mgctest.model("mixtral_mini.mg"), *(f"-D{d}" for d in ("layers=2", "seq=64"))),
+    "turns": (mgctest.model("mixtral_mini.mg"), *(f"-D{d}" for d in ("layers=2", "seq=64"))),
     "positions": (mgctest.model("gpt2_124m.mg"), *(f"-D{d}" for d in ("layers=2", "hidden=64", "heads=4", "ffn=256", "vocab=256", "seq=64"))),
 }
 
@@ -109,6 +112,15 @@ class Overlap(mgctest.Case):
         for one, cut in zip(self.losses("apart"), self.losses("bare"), strict=True):
             # gradients of experts in f32 are summed piece by piece, in another order
             self.assertAlmostEqual(one, cut, delta=2e-5 * one)
+
+    def test_turns(self):
+        self.check_layout("turns")
+        said = self.make("turns", "auto", "planned", "--plan").out
+        self.assertRegex(said, r"pieces +forward 2, of all that is computed, which take turns")
+        self.make("turns", "auto", "uncut", pieces="--pieces=none")
+        self.run_it(["./uncut", *self.args("apart", 4)[1:]])
+        for one, cut in zip(self.losses("apart"), self.losses("bare"), strict=True):
+            self.assertAlmostEqual(one, cut, delta=2e-5 * one)  # as above, of experts' gradients
 
     def test_pieces(self):
         self.check_layout("pieces")

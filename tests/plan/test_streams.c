@@ -46,6 +46,7 @@ static const char *const layouts[] = {
     "tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp/2; pieces 2t 2",
     "tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; pieces 4 2t",
     "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; state dp; pieces 2t 2t",
+    "ep=2 dp=2; experts ep; batch dp ep; state dp; pieces 2t 2t", /* to experts by sequences */
     /* A collective of one axis reads what that of another writes. */
     "dp=2 cp=2; batch dp cp; state dp cp",
     "dp=2 cp=2; batch dp; seq cp; state dp cp; grads dp cp; params dp cp",
