@@ -95,8 +95,7 @@ static bool names_neither(const Parts *p, const Ins *i)
     const bool exchanged = by_sequences(p) && i->op == OP_all_to_all;
     return a->dim.name != s && a->to.name != s && a->along.name != s && a->along.name != e &&
            a->keys.name != s && !dims_have(&a->over, e) && a->along.name != p->by &&
-           a->keys.name != p->by &&
-           (exchanged || (a->dim.name != p->by && a->to.name != p->by));
+           a->keys.name != p->by && (exchanged || (a->dim.name != p->by && a->to.name != p->by));
 }
 
 /* A sum over slots, of what can be added to: then it is one of parts, one after the other. */
@@ -146,8 +145,7 @@ static bool are_of_sequences(const Parts *p, const Ins *i)
     for (uint32_t k = 0; k < i->nin + i->nout; k++) {
         const Value v = k < i->nin ? i->in[k] : i->out[k - i->nin];
         const Type *t = type_of(p->m, v);
-        all &= has(p, v, p->slot.name) ||
-               (type_find(t, p->by) == 0 && t->dims[0].size % p->n == 0);
+        all &= has(p, v, p->slot.name) || (type_find(t, p->by) == 0 && t->dims[0].size % p->n == 0);
     }
     return all;
 }

@@ -44,7 +44,9 @@ static const Small models[] = {
     {"bamba.mg", {"vocab=13", "seq=16", "batch=8"}},
 };
 enum { MODELS = sizeof models / sizeof *models };
-enum { PARTS = SANITIZED ? 6 : 2 }; /* of these models and forms, each with all logits and with some, one in so many */
+enum {
+    PARTS = SANITIZED ? 6 : 2
+}; /* of these models and forms, each with all logits and with some, one in so many */
 
 static int programs, cuts; /* so many were run; so many times texts were cut back, in all tests */
 
