@@ -10,8 +10,9 @@ ranks compute as long as they send) or ep (of a model with eight experts). Expos
 `alone`: as many programs of one rank, each with a rank's share of the batch, that run at the same time on the same
 hosts and say nothing to each other; of each step the slower one's, as ranks that train together are as fast as the slowest.
 --update: the model without clipping, and its updates when they say.
-`waits` is what rank 0 was in communication for, by --trace. The three are run in
-turn, runs times; what is printed are medians.
+`waits` is by --trace: of each collective of a step the time of the rank that was in it least, since one that comes earlier waits for
+what the other computes, not for the link; the copies to sockets and the sums that are made meanwhile are in it. `rank 0` is all that
+this rank was in communication for. The three are run in turn, runs times; what is printed are medians.
 """
 
 import argparse
@@ -27,12 +28,14 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 LLAMA, EXPERTS = (os.path.join(ROOT, "models", name) for name in ("llama_mini.mg", "mixtral_mini.mg"))
 SIZES = {"layers": 6, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1536, "seq": 256}
 EACH = 3  # sequences of a rank: computing takes two to three times as long as what is sent
-WIDE = {"layers": 2, "hidden": 1024, "kv_heads": 4, "group": 4, "head": 64, "ffn": 4096, "seq": 256}
+WIDE = {"layers": 6, "hidden": 1024, "kv_heads": 4, "group": 4, "head": 64, "ffn": 4096, "seq": 256}
 SPARSE = {"layers": 4, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1024, "seq": 256}
 RULES = {"dp": "    batch -> dp\n", "zero3": "    batch -> dp\n    state, grads, params -> dp\n",
          "tp": "    kv_heads, ffn, vocab -> tp\n    seq -> tp\n", "ep": "    experts -> ep\n    batch -> ep\n"}
 # Axis, model, its sizes, sequences at once.
 WAYS = {"dp": ("dp", LLAMA, SIZES, EACH), "zero3": ("dp", LLAMA, SIZES, EACH), "tp": ("tp", LLAMA, WIDE, 4), "ep": ("ep", EXPERTS, SPARSE, 4)}
+# Bits a second that --rate may say; without a limit a bridge of this kernel carries some 10 Gbit.
+LINKS = {"none": 10e9, "250mbit": 250e6, "500mbit": 500e6, "1gbit": 1e9, "2gbit": 2e9, "5gbit": 5e9}
 TAG = f"mgo{os.getpid() % 10000}"
 NET = f"10.98.{os.getpid() % 200}"
 
@@ -80,7 +83,8 @@ class Bench:
         with open("text", "wb") as f:
             f.write(open(os.path.join(ROOT, "docs/language.md"), "rb").read() * 4)
         with open(os.path.join(ROOT, "compiler/devices/cpus.json"), encoding="utf-8") as f:
-            device = {**json.load(f), "name": "hosts", "threads": 1, "link_bandwidth": 0.235e9, "node_bandwidth": 0.235e9}
+            link = LINKS[o.rate] * 0.94 / 8  # what frames and headers leave
+            device = {**json.load(f), "name": "hosts", "threads": 1, "link_bandwidth": link, "node_bandwidth": link}
         with open("hosts.json", "w", encoding="utf-8") as f:
             json.dump(device, f)
 
@@ -127,7 +131,8 @@ class Bench:
                 steps = [s for s in map(json.loads, f) if "step_ms" in s]
             all_ms.append([s["step_ms"] for s in steps][2:])
             losses = [s["loss"] for s in steps]
-        return statistics.median(map(max, zip(*all_ms, strict=True))), losses, self.waits() if trace else None
+        waited = statistics.median(s["wait_ms"]["0"] for s in steps[2:]) if not alone and self.o.by == "tcp" else 0
+        return statistics.median(map(max, zip(*all_ms, strict=True))), losses, [*self.waits(), waited] if trace else None
 
     def mpirun(self, hosts, argv):
         with open("agent", "w", encoding="utf-8") as f:
@@ -150,35 +155,39 @@ class Bench:
         return subprocess.Popen([*start, *argv], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def waits(self):
+        """Milliseconds of a step in communication: of the rank that comes last to each collective, and of rank 0."""
         with open("out/0/trace.json", encoding="utf-8") as f:
-            events = json.load(f)["traceEvents"]
-        mine = [e for e in events if e.get("pid") == 0 and e.get("tid") == 0]
-        sent = [e for e in mine if e.get("cat") == "communication"]
-        return statistics.median(sum(e["dur"] for e in sent if s["ts"] <= e["ts"] < s["ts"] + s["dur"]) / 1e3
-                                 for s in mine if s.get("cat") == "step")
+            events = [e for e in json.load(f)["traceEvents"] if e.get("tid") == 0 and e.get("cat") == "communication"]
+        spent = {}  # by step and action, of each rank
+        for e in events:
+            of = spent.setdefault(e["args"]["step"], {}).setdefault(e["args"]["action"], [0] * self.o.hosts)
+            of[e["pid"]] += e["dur"] / 1e3
+        return [statistics.median(sum(map(which, step.values())) for step in spent.values()) for which in (min, lambda ranks: ranks[0])]
 
     def layout(self, hosts, layout):
         self.compile(layout, 1, "alone")
         said = {o: self.compile(layout, hosts.n, f"ranks-{o}", f"--overlap={o}") for o in ("none", "auto")}
         steps = {"alone": [], "none": [], "auto": []}
-        waits = {"none": [], "auto": []}
+        waits, rank_0, blocked = ({"none": [], "auto": []} for _ in range(3))
         losses = set()
         for _ in range(self.o.runs):
             for k, v in steps.items():
                 v.append(self.run(hosts, "alone" if k == "alone" else f"ranks-{k}", k == "alone")[0])
             for k, v in waits.items():
-                _, loss, ms = self.run(hosts, f"ranks-{k}", False, trace=True)
-                v.append(ms)
+                _, loss, (last, first, still) = self.run(hosts, f"ranks-{k}", False, trace=True)
+                v.append(last)
+                rank_0[k].append(first)
+                blocked[k].append(still)
                 losses.add(tuple(loss))
         m = {k: statistics.median(v) for k, v in steps.items()}
-        w = {k: statistics.median(v) for k, v in waits.items()}
+        w, r, b = ({k: statistics.median(v) for k, v in of.items()} for of in (waits, rank_0, blocked))
         # Of each round its own `alone`: what else runs on the machine is the same then.
         exposed = {o: statistics.median(x - a for x, a in zip(steps[o], steps["alone"])) for o in waits}
         for o in waits:
             print(f"{layout} {o}: {said[o].splitlines()[0]}")
         print(f"{layout}: {hosts.n} hosts, {self.o.rate}, {self.o.by}: step alone {m['alone']:.1f} ms, none {m['none']:.1f}, auto "
               f"{m['auto']:.1f}; exposed {exposed['none']:.1f} and {exposed['auto']:.1f} ms: {exposed['auto'] / exposed['none']:.0%}; "
-              f"waits {w['none']:.1f} and {w['auto']:.1f} ms: {w['auto'] / w['none']:.0%}; the same losses: "
+              f"waits {w['none']:.1f} and {w['auto']:.1f} ms: {w['auto'] / w['none']:.0%} (rank 0: {r['none']:.1f} and {r['auto']:.1f}, of which it could not go on for {b['none']:.1f} and {b['auto']:.1f}); the same losses: "
               f"{'yes' if len(losses) == 1 else 'NO'}", flush=True)
         print("    rounds:", "; ".join(f"{a:.0f} {n:.0f} {t:.0f}" for a, n, t in zip(*steps.values())), flush=True)
 
@@ -188,7 +197,7 @@ def main():
     p.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
     p.add_argument("layouts", nargs="*", default=["dp", "zero3"])
     p.add_argument("--hosts", type=int, default=2)
-    p.add_argument("--rate", default="2gbit", help="none: no limit")
+    p.add_argument("--rate", choices=LINKS, default="2gbit", help="none: no limit")
     p.add_argument("--by", choices=("tcp", "openmpi", "mpich"), default="tcp")
     p.add_argument("--runs", type=int, default=5)
     p.add_argument("--steps", type=int, default=12)
@@ -213,4 +222,5 @@ def main():
             shutil.rmtree(here)
 
 
-main()
+if __name__ == "__main__":
+    main()
