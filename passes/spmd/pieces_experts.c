@@ -38,6 +38,7 @@ typedef struct Parts {
     Module *m;
     Dim experts, slot; /* of all ranks together, as they were */
     Name by;           /* the dim of which a part has one n-th: slots, or sequences */
+    int64_t sequences; /* that are sent */
     int64_t n;
     Value (*part)[AT_MOST]; /* per value that was there before: its parts, if it was made of them */
     Value *map;
@@ -138,14 +139,17 @@ static bool tells_apart(const Parts *p, const Ins *i)
     return false;
 }
 
-/* Is each sequence sent by itself? The batch is then the outermost dim of what has no slots. */
+/* Is each sequence sent by itself, and are those of all that is sent the same? Where a rank has a
+ * part of the batch for one thing and all of it for another, their parts would be of other ones.
+ * The batch is the outermost dim of what has no slots. */
 static bool are_of_sequences(const Parts *p, const Ins *i)
 {
     bool all = true;
     for (uint32_t k = 0; k < i->nin + i->nout; k++) {
         const Value v = k < i->nin ? i->in[k] : i->out[k - i->nin];
         const Type *t = type_of(p->m, v);
-        all &= has(p, v, p->slot.name) || (type_find(t, p->by) == 0 && t->dims[0].size % p->n == 0);
+        all &= has(p, v, p->slot.name) ||
+               (type_find(t, p->by) == 0 && t->dims[0].size == p->sequences);
     }
     return all;
 }
@@ -456,6 +460,7 @@ static bool cut(Module *m, Fn *fn, const Ins *dispatch, Name by, int64_t n, Aren
                .experts = dispatch->attrs.dim,
                .slot = dispatch->attrs.to,
                .by = by,
+               .sequences = type_of(m, dispatch->in[0])->dims[0].size,
                .n = n,
                .values = m->values.n,
                .told = told,

@@ -93,6 +93,8 @@ static const char *const layouts[] = {
     "ep=2; experts ep; batch ep; pieces 2t 2t",                  /* of sequences */
     "ep=2 dp=2; experts ep; batch dp ep; state dp; pieces 4 4t", /* behind attention alone */
     "ep=4; experts ep; batch ep; pieces 2t 4t",
+    "dp=2; experts dp; hidden dp; batch dp; pieces 2t 2", /* rows of all sequences, weights of some
+                                                           */
     "ep=2 tp=2; experts ep; batch ep; kv_heads tp; heads tp; ffn tp; vocab tp; pieces 2 2t",
     "ep=2 tp=2; experts ep; batch ep; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; pieces 2t "
     "2t",
