@@ -65,6 +65,27 @@ class Cuda(shim.Case):
             for a, (b, _) in zip(want, self.losses("./gpu", "--steps", 4, SHIM_GPUS="4"), strict=True):
                 self.assertLess(abs(a - b), within * a, (at_once, pieces))
 
+    def test_turns_of_experts(self):
+        """Sequences that take turns, to experts on other GPUs and back: the losses of processors."""
+        with open(MIXTRAL, encoding="utf-8") as f:
+            text = f.read().split("layout {")[0]
+        self.text(6000)
+        precision, within = some((("f32", 1e-6), ("bf16", 1e-3)))[0]
+        self.write("cut.mg", text + "layout { device h100 mesh ep = 2 experts -> ep batch -> ep microbatch 4 }")
+        # A GPU that computes about as long as it sends, and starts kernels in no time: there turns pay in a model this small.
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/h100.json"), encoding="utf-8") as f:
+            device = {**json.load(f), "link_bandwidth": 1e8, "link_seconds": 1e-7, "launch_seconds": 1e-7, "product_rows": 8, "product_columns": 8,
+                      "flops_f32_per_thread": 1e9, "flops_bf16_per_thread": 1e9, "bandwidth_per_thread": 1e9, "bandwidth": 1e11}
+        self.write("slow.json", json.dumps(device))
+        options = ("-D", "batch=8", "--precision", precision)
+        plan = json.loads(self.compiles("cut.mg", *options, "--device", "./slow.json", "--pieces=2", "--plan=json").out)
+        self.assertTrue(plan["pieces"]["forward"]["turns"], plan["pieces"])
+        self.both(MIXTRAL, *options)
+        want = [loss for loss, _ in self.losses("./cpu", "--steps", 4)]
+        self.gpu("cut.mg", *options, "--pieces=2", device=("--device", "./slow.json"))
+        for a, (b, _) in zip(want, self.losses("./gpu", "--steps", 4, SHIM_GPUS="2"), strict=True):
+            self.assertLess(abs(a - b), within * a)
+
     def test_masks(self):
         """Attention with a window, a cap, documents and values of another width: the losses of processors, and in a ring too."""
         precision, within = some((("f32", 1e-6), ("bf16", 1e-4)))[0]
