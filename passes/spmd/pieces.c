@@ -19,8 +19,8 @@
  * while the others, which see keys up to their own positions, are computed. A score and a sum have
  * the same terms as before.
  *
- * What is sent to experts and back takes turns with the rest where that is sequences, too
- * (pieces_experts.c, which goes first): one part's attention runs beside the exchange of another's.
+ * Rows of experts take turns with the rest where pieces are sequences, too (pieces_experts.c, which
+ * goes first): one part's attention runs beside the exchange of another's.
  *
  * A sum of products, and what is pointwise of them, may be sent: then all of that is cut.
  * Parameters are not: those an iteration needs are gathered ahead of it (prefetch_gathers.c).

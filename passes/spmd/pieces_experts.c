@@ -13,7 +13,7 @@
  * outermost dim, on both sides of the exchange, and a join of parts no work. Whatever has slots
  * has them so, in the whole function: what layers keep, too.
  *
- * Where pieces take turns (pieces.c), the parts are of the sequences instead: one expert with B
+ * The parts are of the sequences instead where pieces take turns (pieces.c): one expert with B
  * sequences of S slots is n experts with B / n sequences of S. What precedes the exchange of a part
  * is then of that part alone, and so is what follows it: attention of one part of the sequences
  * runs beside the exchange of another.
