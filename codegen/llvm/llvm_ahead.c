@@ -1,16 +1,22 @@
-/* llvm_ahead.c - prefetches what the next unit reads.
+/* llvm_ahead.c - prefetches what later units read.
  *
- * A processor finds out by itself what comes next while memory is read line after line. Rows that
- * lie apart (a part of a join, a tensor of other dims) begin anew in each unit: the first lines of
- * each row are waited for, and what a unit computes does not hide that. So a unit first asks for
- * the rows of the next one. Of kernels that sum along rows, which walk them several times, and of
- * rows of 256 bytes it was no gain (measured). */
+ * A processor finds out by itself what comes next while memory is read line after line. It does not
+ * in two kinds of kernels, whose units so begin with asking for what is read later:
+ *
+ * one walk      Rows that lie apart (a part of a join, a tensor of other dims) begin anew in each
+ *               unit, and what a unit computes does not hide that: the rows of the next unit.
+ * several walks A unit that sums along a short row and goes over it again returns to lines that it
+ *               has before it reads new ones, and its sums wait for each other: rows some units on.
+ *               On a Zen 5 a norm's gradient over rows of 256 bytes takes a fifth of the time that
+ *               it takes without, of 1 KiB half, and of 4 KiB as long (measured). */
 #include "codegen/llvm/llvm_body.h"
 
 enum {
     LINE = 64,
     SHORTEST = 16 * LINE, /* rows in bytes: within shorter ones memory does not answer, */
     LONGEST = 128 * LINE, /* in longer ones the begin is no matter */
+    WALKED = 32 * LINE,   /* the longest row of several walks */
+    FAR = 64 * LINE,      /* so many bytes ahead is what these ask for */
 };
 
 /* The stride of an operand along a loop; -1: it is not the same everywhere. */
@@ -42,15 +48,36 @@ static int64_t run_of(const Nest *n, const Operand *o)
     return run;
 }
 
-/* Elements from the row of a unit to that of the next one; 0: it follows without a gap, so that the
- * processor reads on by itself, or there is none. */
-static int64_t step_of(const Nest *n, const Operand *o, int64_t run)
+/* Do so many units in a row, wherever the first is, mostly lie one stride after the other? */
+static bool goes_on(const Nest *n, const Operand *o, int64_t stride, int64_t units)
 {
-    const int64_t stride = n->nouter ? stride_along(n, o, n->nouter - 1) : 0;
-    return stride <= 0 || stride == run ? 0 : stride;
+    int64_t even = 1;
+    for (int i = n->nouter - 1; i >= 0 && even < 2 * units; i--) {
+        if (stride_along(n, o, i) != stride * even)
+            return false;
+        even *= n->outer[i].dim.size;
+    }
+    return true;
 }
 
-void gen_ahead(Gen *g, const Env *e)
+/* Elements from the row that a unit reads to the one that it asks for; 0: to none. `run`: elements
+ * of the row. */
+static int64_t step_of(const Nest *n, const Operand *o, int64_t run, bool walks)
+{
+    const int64_t stride = n->nouter ? stride_along(n, o, n->nouter - 1) : 0;
+    const int64_t bytes = run * (int64_t)dtype_bytes(o->type.dtype);
+    if (stride <= 0)
+        return 0;
+    if (walks) {
+        if (bytes < LINE || bytes > WALKED)
+            return 0;
+        const int64_t units = (FAR + bytes - 1) / bytes;
+        return goes_on(n, o, stride, units) ? units * stride : 0;
+    }
+    return bytes < SHORTEST || bytes > LONGEST || stride == run ? 0 : stride;
+}
+
+void gen_ahead(Gen *g, const Env *e, bool walks)
 {
     LlvmModule *l = g->l;
     LLVMTypeRef types[1] = {l->ptr};
@@ -59,9 +86,7 @@ void gen_ahead(Gen *g, const Env *e)
         const Operand *o = &g->k->operand[k];
         const int64_t size = (int64_t)dtype_bytes(o->type.dtype);
         const int64_t run = g->apart[k] ? 0 : run_of(&g->nest, o), bytes = run * size;
-        if (bytes < SHORTEST || bytes > LONGEST)
-            continue;
-        const int64_t step = step_of(&g->nest, o, run);
+        const int64_t step = step_of(&g->nest, o, run, walks);
         if (!step)
             continue;
         LLVMValueRef row = gen_element(g, g->pointer[k], o, e);

@@ -144,8 +144,9 @@ void gen_keep(Gen *g, Value v, LLVMValueRef x);
 
 /* ---- llvm_ahead.c ---- */
 
-/* At the begin of a unit, whose outer indices e has: prefetches what the next unit reads. */
-void gen_ahead(Gen *g, const Env *e);
+/* At the begin of a unit, whose outer indices e has: prefetches what later units read. walks: this
+ * one goes over its row more than once. */
+void gen_ahead(Gen *g, const Env *e, bool walks);
 
 /* ---- llvm_sum.c: one unit of a kernel that reduces ---- */
 

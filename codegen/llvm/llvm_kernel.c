@@ -32,7 +32,7 @@ static void unit_map(Gen *g, const Env *e, LLVMValueRef block, const Bounds *col
     Bounds b;
     const Bounds *last = columns ? columns : gen_block_bounds(g, block, &b);
     if (!last)
-        gen_ahead(g, e);
+        gen_ahead(g, e, false);
     gen_nest_loops(g, 0, g->nest.ninner, -1, e, last, map_leaf, NULL);
 }
 

@@ -90,12 +90,23 @@ static void row_store(Gen *g, const Env *e, void *ctx)
             gen_store_result(g, k, e);
 }
 
+/* Does a result differ along the row? */
+static bool row_is_written(const Gen *g)
+{
+    for (size_t k = 0; k < g->body->results.n; k++)
+        if (nest_wide(&g->nest, type_of(g->l->m, g->body->results.data[k])))
+            return true;
+    return false;
+}
+
 void gen_unit_row(Gen *g, const Env *e)
 {
     memset(g->reduced, 0, g->l->m->values.n * sizeof *g->reduced);
     int stages = nest_stages(g->body, g->stage);
     const bool once = nest_one_walk(g->l->m, &g->nest, g->body, g->stage);
     gen_choose_kept(g, once ? 0 : stages);
+    const bool wide = row_is_written(g);
+    gen_ahead(g, e, stages > 1 || (wide && !once));
     for (int s = 1; s <= stages; s++) {
         Accumulators a = {.stage = s, .stores = once};
         for (size_t i = 0; i < g->body->ins.n; i++) {
@@ -120,12 +131,9 @@ void gen_unit_row(Gen *g, const Env *e)
     /* A result with one number for each row is computed before the last loop and stored after it,
      * because it may take the place of an operand that the loop reads. */
     LLVMValueRef narrow[MAX_OPERANDS] = {0};
-    bool wide = false;
     gen_forget(g);
     for (size_t k = 0; k < g->body->results.n; k++) {
-        if (nest_wide(&g->nest, type_of(g->l->m, g->body->results.data[k])))
-            wide = true;
-        else
+        if (!nest_wide(&g->nest, type_of(g->l->m, g->body->results.data[k])))
             narrow[k] = gen_eval(g, g->body->results.data[k], e);
     }
     if (wide && !once)

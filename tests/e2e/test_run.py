@@ -177,6 +177,18 @@ class Run(mgctest.Case):
         self.assertIn("@k_rope", r.out)
         self.assertNotIn("masked.gather", r.out)
 
+    def test_short_rows_are_asked_for_ahead(self):
+        """A norm goes over its row again and again: units ask for rows of 256 bytes some units on, of 4 KiB the processor does."""
+        for hidden, ahead in (64, True), (1024, False):
+            source = mgctest.TINY.replace("model tiny", f"block norm(x) {{\n    gain : param[hidden] = 1\n"
+                                          "    return rmsnorm(x, gain, over hidden, eps = 1e-5)\n}\nmodel tiny")
+            source = source.replace("tanh(embed[tokens])", "norm(tanh(embed[tokens]))").replace("hidden = 16", f"hidden = {hidden}")
+            r = self.compiles(self.write("m.mg", source), "--emit=llvm")
+            units = re.findall(r"(?ms)^define [^\n]*@k_[a-z_]*rmsnorm[a-z_]*\.unit\b.*?^}", r.out)
+            self.assertTrue(units)
+            for unit in units:
+                self.assertEqual("@llvm.prefetch" in unit, ahead, unit)
+
 
 if __name__ == "__main__":
     mgctest.main()
