@@ -3,13 +3,14 @@
 limited link.
 
     bench/overlap.py [BUILD] [--hosts 2] [--rate 2gbit] [--by tcp|openmpi|mpich] [--runs 5] [--steps 12]
-                     [--update together|as_ready] [LAYOUT...]
+                     [--update together|as_ready] [--device cpu.json] [LAYOUT...]
 
 Takes root, ip and tc. One rank with one thread a host. A layout is dp, zero3, tp (of a wider model, in which the layers of two
 ranks compute as long as they send) or ep (of a model with eight experts). Exposed is the median step less that of
 `alone`: as many programs of one rank, each with a rank's share of the batch, that run at the same time on the same
 hosts and say nothing to each other; of each step the slower one's, as ranks that train together are as fast as the slowest.
---update: the model without clipping, and its updates when they say.
+--update: the model without clipping, and its updates when they say. --device: what mgc calibrate wrote here, whose speeds say how
+layers are cut.
 `waits` is by --trace: of each collective of a step the time of the rank that was in it least, since one that comes earlier waits for
 what the other computes, not for the link; the copies to sockets and the sums that are made meanwhile are in it. `rank 0` is all that
 this rank was in communication for. The three are run in turn, runs times; what is printed are medians.
@@ -36,6 +37,8 @@ RULES = {"dp": "    batch -> dp\n", "zero3": "    batch -> dp\n    state, grads,
 WAYS = {"dp": ("dp", LLAMA, SIZES, EACH), "zero3": ("dp", LLAMA, SIZES, EACH), "tp": ("tp", LLAMA, WIDE, 4), "ep": ("ep", EXPERTS, SPARSE, 4)}
 # Bits a second that --rate may say; without a limit a bridge of this kernel carries some 10 Gbit.
 LINKS = {"none": 10e9, "250mbit": 250e6, "500mbit": 500e6, "1gbit": 1e9, "2gbit": 2e9, "5gbit": 5e9}
+# Of a description: how fast a processor computes.
+COMPUTES = ("flops", "product", "attention", "exponentials", "operations", "bandwidth", "weights")
 TAG = f"mgo{os.getpid() % 10000}"
 NET = f"10.98.{os.getpid() % 200}"
 
@@ -83,8 +86,12 @@ class Bench:
         with open("text", "wb") as f:
             f.write(open(os.path.join(ROOT, "docs/language.md"), "rb").read() * 4)
         with open(os.path.join(ROOT, "compiler/devices/cpus.json"), encoding="utf-8") as f:
-            link = LINKS[o.rate] * 0.94 / 8  # what frames and headers leave
-            device = {**json.load(f), "name": "hosts", "threads": 1, "link_bandwidth": link, "node_bandwidth": link}
+            device = json.load(f)
+        if o.device:
+            with open(o.device, encoding="utf-8") as f:
+                device.update({k: v for k, v in json.load(f).items() if k.startswith(COMPUTES)})
+        link = LINKS[o.rate] * 0.94 / 8  # what frames and headers leave
+        device.update(name="hosts", threads=1, link_bandwidth=link, node_bandwidth=link)
         with open("hosts.json", "w", encoding="utf-8") as f:
             json.dump(device, f)
 
@@ -202,6 +209,7 @@ def main():
     p.add_argument("--runs", type=int, default=5)
     p.add_argument("--steps", type=int, default=12)
     p.add_argument("--update", choices=("together", "as_ready"))
+    p.add_argument("--device", type=os.path.abspath)
     p.add_argument("--keep", action="store_true", help="the programs and the last run stay")
     o = p.parse_args()
     o.build = os.path.abspath(o.build)

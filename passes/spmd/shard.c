@@ -142,10 +142,9 @@ static void note_sums(Shard *s, const Ins *i, const Space *p)
         may_gather(s, i->in[k], any & ~space_axes(p));
 }
 
-/* The type that the rules give an op's result x, reduced. */
-static Type settled_type(const Shard *s, Value old, Value x)
+/* The type that the rules give an op's result, which is made as t, reduced. */
+static Type settled_type(const Shard *s, Value old, const Type *t)
 {
-    const Type *t = type_of(s->m, x);
     Type to = own_type(s, old);
     Axes used = type_axes(&to);
     for (int i = 0; i < to.rank; i++) { /* what was taken from an operand stays so */
@@ -164,7 +163,7 @@ static Value settle(Shard *s, Builder *b, Value old, Value x)
     const Type *t = type_of(s->m, x);
     Type to;
     if (!shard_read_ahead(s, old, &to))
-        to = settled_type(s, old, x);
+        to = settled_type(s, old, t);
     if (t->partial && !s->whole_grad[old] && !s->whole[old] && shard_stays_partial(s, old)) {
         if (!s->grad[old]) /* split when it is added up */
             for (int i = 0; i < to.rank; i++) {
@@ -185,7 +184,7 @@ static void note_all(Shard *s, const Ins *i, Value old, Value taken)
     const Axes partial = type_of(s->m, s->now[old])->partial;
     if (!partial || !v->def)
         return;
-    Type to = settled_type(s, old, s->made[old]);
+    Type to = settled_type(s, old, type_of(s->m, s->made[old]));
     bool all = type_equal(type_of(s->m, taken), &to);
     (all && v->home == i->home && !(partial & s->tree) ? s->has_all : s->has_less)[old] = true;
 }
@@ -267,21 +266,36 @@ static Value whole_along(Shard *s, Builder *b, Value x, Dim d)
     return bring(s, b, x, &t);
 }
 
-/* Brings y, what a layer gives to the stack out[k] of i, where that may be added to. A stage that
- * has fewer layers than there is room for leaves the rest as it was, which only a sum that the loop
- * around carries on in place remembers. So y is brought to where that sum lies before it is
- * stacked, and not the stack behind the loop.
- */
-static Value layer_of(Shard *s, Builder *b, const Ins *i, uint32_t k, Value y)
+/* The sum that the loop around i carries on in the stack out[k] of i; 0: there is none. */
+static Value sum_of_stack(const Ins *i, uint32_t k)
 {
     const Region *around = i->home;
     for (int64_t c = 0; around->owner && c < around->owner->attrs.carried; c++)
-        if (around->results.data[c] == i->out[k]) {
-            const Type sum = carried_type(s, around->args.data[c]);
-            const Type one = type_without(&sum, i->attrs.dim.name);
-            return bring(s, b, y, &one);
-        }
-    return y;
+        if (around->results.data[c] == i->out[k])
+            return around->args.data[c];
+    return 0;
+}
+
+/* What a layer gives to the stack out[k] of i, as the stack is to lie: as it was made, where that
+ * is so. A stage that has fewer layers than there is room for leaves the rest of the stack as it
+ * was, which only a sum that the loop around carries on in place remembers. So there it is brought
+ * to where the stack, or that sum, lies before it is stacked, and not the stack behind the loop. */
+static Value layer_of(Shard *s, Builder *b, const Ins *i, uint32_t k, Dim layers, bool differ)
+{
+    const Value old = i->body->results.data[k], y = s->now[old], sum = sum_of_stack(i, k);
+    Type to, now = type_stacked(type_of(s->m, y), layers);
+    if (sum && !differ)
+        return y;
+    if (sum)
+        to = carried_type(s, sum);
+    else if (!shard_read_ahead(s, i->out[k], &to))
+        to = settled_type(s, i->out[k], &now);
+    to = type_without(&to, layers.name);
+    if (sum)
+        return bring(s, b, y, &to);
+    if (now.partial || type_equal(type_of(s->m, y), &to))
+        return y;
+    return differ || type_equal(type_of(s->m, s->made[old]), &to) ? want(s, b, old, &to) : y;
 }
 
 static void loop(Shard *s, const Ins *i)
@@ -314,15 +328,14 @@ static void loop(Shard *s, const Ins *i)
     Builder end = {.m = s->m, .region = body};
     Type *types = NEW_ARRAY(s->tmp, Type, i->nout + 1);
     for (size_t k = 0; k < old->results.n; k++) {
-        Value y = s->now[old->results.data[k]];
+        Value y;
         if (k < carried) {
             types[k] = carried_type(s, old->args.data[k]);
             note_early(s, i, old->results.data[k], types[k].partial);
             y = want(s, &end, old->results.data[k], &types[k]);
             s->lacks[old->args.data[k]] = types[k].partial & ~type_of(s->m, y)->partial;
         } else {
-            if (staged && ir_layers_differ(s->m))
-                y = layer_of(s, &end, i, k, y);
+            y = layer_of(s, &end, i, (uint32_t)k, attrs.dim, staged && ir_layers_differ(s->m));
             types[k] = type_stacked(type_of(s->m, y), attrs.dim);
         }
         vec_push(s->m->arena, &body->results, y);

@@ -163,6 +163,14 @@ class Pipelines(mgctest.Case):
                 self.assertEqual(self.tensors(f"from{n}", 3), want[1])
                 before = program
 
+    def test_frozen(self):
+        """What attention gives is kept as its gradient reads it, and no stage sends layers that it has not."""
+        lora = os.path.join(mgctest.SOURCE, "tests/parity/zoo/lora.mg")
+        for schedule, stages, layers in (("zb-h1", "[layers, 0]", 2), ("1f1b", "[0, layers]", 2), ("1f1b", "[1, layers - 1]", 3), ("gpipe", "[layers, 0]", 2)):
+            self.write("uneven.mg", f"layout uneven {{\n    device cpu\n    mesh pp = 2, cp = 2\n    seq -> cp\n"
+                       f"    layers -> pp (schedule = {schedule}, stages = {stages})\n    microbatch 1\n}}\n")
+            self.compiles(lora, "--layout", "./uneven.mg", "-D", f"layers={layers}", "--check")
+
     def test_poison(self):
         """No stage reads what is dead, or what another rank has at that place."""
         self.text(6000)

@@ -147,8 +147,11 @@ def condition(s):
         i = r.choice(s.indices)
         if s.small((i.of, *i.dims)):
             a = s.index(i.of)
-            return E(f"{a.text} {sign} {i.text}", COMPARE, [i.of, *i.dims], 1,
-                     lambda env: named.compare(f, a.value(env), T(i.value(env).t, i.dims)))
+
+            def compared(env):
+                v = i.value(env)
+                return named.compare(f, a.value(env), T(v.t, v.dims))
+            return E(f"{a.text} {sign} {i.text}", COMPARE, [i.of, *i.dims], 1, compared)
     if pick == 1:
         a, b = (s.index(s.position()) for _ in range(2))
     else:
