@@ -169,9 +169,49 @@ static double with_less_kept(double lacks, double kept)
     return lacks > 0 && kept > 0 ? 1 + FORWARD * pow(fmin(1, lacks / kept), CHEAP_FIRST) : 1;
 }
 
-double expected_seconds(const Basis *b, const Tried *rough)
+/* A rank's share of the levels below the device: of all of them, or of the nearest alone. */
+static double below(const Basis *b, int64_t ranks, bool nearest)
 {
-    return rough->seconds * with_less_kept((double)rough->bytes - b->budget, (double)rough->kept);
+    const Device *d = b->device;
+    const int64_t together = ranks < device_machine(d) ? ranks : device_machine(d);
+    double all = 0;
+    for (int l = LEVEL_device + 1; l < LEVEL_count && !(nearest && all > 0); l++)
+        all += (double)d->level[l].memory;
+    return all / (double)together;
+}
+
+double room_bytes(const Basis *b, int64_t ranks, bool offload)
+{
+    return b->budget / (b->shared ? (double)ranks : 1) + (offload ? below(b, ranks, false) : 0);
+}
+
+double streams_seconds(const Basis *b, const Space *s, const Point *p)
+{
+    /* Passes over parameters and the sums of their gradients, both ways; bytes of an element. */
+    const double PASSES = 4, HALF = 2, FREE = 0.9;
+    double mine = HALF * b->parameters;
+    for (int r = 0; r < ROLE_count; r++)
+        if (r == ROLE_pp || r == ROLE_tp || r == ROLE_ep || p->zero == 3)
+            mine /= (double)p->size[r];
+    if (!p->offload || 2 * mine < FREE * b->budget)
+        return 0;
+    for (int l = LEVEL_device + 1; l < LEVEL_count; l++)
+        if (b->device->level[l].memory)
+            return (double)point_microbatches(s, p) * PASSES * mine / b->device->level[l].in;
+    return 0;
+}
+
+bool is_tight(const Basis *b, int64_t ranks, double lasts)
+{
+    const double FREE = 0.9;
+    return lasts > FREE * (b->budget + below(b, ranks, true));
+}
+
+double expected_seconds(const Basis *b, const Tried *rough, bool offload)
+{
+    /* By `offload auto` next to nothing of a step waits for what lasts. */
+    const double all = (double)(offload ? rough->kept : rough->bytes);
+    return rough->seconds * with_less_kept(all - b->budget, (double)rough->kept);
 }
 
 /* ---- the estimate ---------------------------------------------------------------------------- */
@@ -228,7 +268,8 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
     double computes = b->seconds / (b->shared ? 1 : ranks);
     computes *= 1 + TENSOR_LOSS * log2((double)p->size[ROLE_tp]);
     const double kept = kept_bytes(b, s, p, micro);
-    computes *= with_less_kept(bound_bytes(b, p, (int64_t)micro) + kept - FREE * b->budget, kept);
+    const double lasts = p->offload ? 0 : bound_bytes(b, p, (int64_t)micro);
+    computes *= with_less_kept(lasts + kept - FREE * b->budget, kept);
     const double layers = (double)(s->nlayers ? s->nlayers : 1) / pp;
     const double act =
         micro * layers * b->carried * (double)p->microbatch / (double)p->size[ROLE_cp];

@@ -64,6 +64,14 @@ const Tried *candidate_plan(const Candidate *c)
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
+static int hashed(const unsigned *parts, size_t n)
+{
+    unsigned hash = 2166136261u;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ parts[i]) * 16777619u;
+    return (int)(hash % FAMILIES);
+}
+
 /* Points alike, of which the estimate is wrong by about as much. */
 static int family(const Point *p)
 {
@@ -73,23 +81,28 @@ static int family(const Point *p)
                               p->zero >= 2,
                               p->sequence,
                               p->once};
-    unsigned hash = 2166136261u;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        hash = (hash ^ parts[i]) * 16777619u;
-    return (int)(hash % FAMILIES);
+    return hashed(parts, sizeof parts / sizeof *parts);
+}
+
+/* Points alike, of which about as much lasts. */
+static int kin(const Point *p)
+{
+    const unsigned parts[] = {(unsigned)p->size[ROLE_tp], (unsigned)p->size[ROLE_pp],
+                              (unsigned)p->size[ROLE_ep], (unsigned)p->zero};
+    return hashed(parts, sizeof parts / sizeof *parts);
 }
 
 typedef struct Correction {
-    double sum[FAMILIES]; /* of logarithms */
-    int n[FAMILIES];      /* plans */
+    double sum[FAMILIES];              /* of logarithms */
+    int n[FAMILIES];                   /* plans */
+    int fit[FAMILIES], full[FAMILIES]; /* of kin: by quick plans, those that fit and that do not */
     double mean, least; /* of families' means: most plans are of those that the estimate flatters */
 } Correction;
 
 /* Seconds of a rough plan, with what is computed again for want of room. */
 static double rough_seconds(const Search *s, const Candidate *k)
 {
-    return k->point.offload ? k->tried[TRY_rough].seconds
-                            : expected_seconds(s->basis, &k->tried[TRY_rough]);
+    return expected_seconds(s->basis, &k->tried[TRY_rough], k->point.offload);
 }
 
 static Correction correct(const Search *s)
@@ -100,6 +113,8 @@ static Correction correct(const Search *s)
     for (size_t i = 0; i < s->all.n; i++) {
         const Candidate *k = &s->all.data[i];
         const double rough = k->tried[TRY_rough].seconds;
+        if (k->tried[TRY_quick].seconds > 0)
+            (k->state == CANDIDATE_full ? c.full : c.fit)[kin(&k->point)]++;
         const double seconds = rough > 0                       ? rough_seconds(s, k)
                                : k->state == CANDIDATE_refused ? REFUSED * k->estimate
                                                                : k->tried[TRY_whole].seconds;
@@ -178,6 +193,22 @@ typedef struct Known {
     Savings savings;
 } Known;
 
+/* Times what `offload auto` is expected to take: more where there is hardly room for what lasts, or
+ * was none for the kin's. So others are tried first. */
+static double doubt(const Search *s, const Correction *c, const Candidate *k)
+{
+    const double TIGHT = 2;
+    const Tried *rough = &k->tried[TRY_rough];
+    if (!k->point.offload)
+        return 1;
+    const int64_t micro = point_microbatches(s->space, &k->point);
+    const double lasts = rough->seconds > 0 ? (double)(rough->bytes - rough->kept)
+                                            : bound_bytes(s->basis, &k->point, micro);
+    const int of = kin(&k->point);
+    const double full = (double)c->full[of] / (1 + c->full[of] + c->fit[of]);
+    return (is_tight(s->basis, s->ranks, lasts) ? TIGHT : 1) * (1 + full);
+}
+
 /* Sets what all candidates are expected to take, by the best that is known of each. */
 static void expect(Search *s, Known *known)
 {
@@ -186,11 +217,12 @@ static void expect(Search *s, Known *known)
     for (size_t i = 0; i < s->all.n; i++) {
         Candidate *k = &s->all.data[i];
         const Tried *t = k->tried;
+        const double guess = t[TRY_rough].seconds > 0 ? rough_seconds(s, k) : corrected(&c, k),
+                     streams = streams_seconds(s->basis, s->space, &k->point);
         k->expected = t[TRY_whole].seconds > 0 ? t[TRY_whole].seconds
                       : t[TRY_quick].seconds > 0
                           ? t[TRY_quick].seconds * v.whole[kind_of(&k->point)]
-                      : t[TRY_rough].seconds > 0 ? rough_seconds(s, k)
-                                                 : corrected(&c, k);
+                          : fmax(guess, streams) * doubt(s, &c, k);
     }
 }
 
@@ -294,14 +326,14 @@ static void make_candidates(Search *s)
 {
     Points points = {0};
     const Basis *b = s->basis;
-    const double budget = b->budget / (b->shared ? (double)s->ranks : 1);
+    const double room = room_bytes(b, s->ranks, s->offload);
     space_points(s->space, s->ranks, s->offload, s->arena, &points);
     for (size_t i = 0; i < points.n; i++) {
         Candidate c = {.point = points.data[i]};
         const int64_t micro = point_microbatches(s->space, &c.point);
         c.bound = bound_seconds(b, &c.point, micro);
         c.estimate = estimate_seconds(b, s->space, &c.point);
-        if (!s->offload && !s->space->offload && bound_bytes(b, &c.point, micro) > budget)
+        if (!s->space->offload && bound_bytes(b, &c.point, micro) > room)
             c.state = CANDIDATE_large;
         vec_push(s->arena, &s->all, c);
     }
@@ -369,7 +401,8 @@ static size_t worth(const Search *s, const Known *known, TryDepth depth, Ranked 
 {
     const Depth *d = &depths[depth];
     const double fastest = fastest_of(s, depth);
-    const int made = s->plans[depth], most = d->most + (s->offloaded ? OFFLOADED : 0);
+    const int made = s->plans[depth], /* more of those that offload turn out to have no room */
+        most = s->offload ? d->most * 3 / 2 : d->most + (s->offloaded ? OFFLOADED : 0);
     size_t k = 0;
     if (s->exhaustive)
         return n;
@@ -391,13 +424,16 @@ static int64_t cells_of(const Search *s, int number)
                                 : 0;
 }
 
-/* Does a rough plan of a candidate say more than those of this round? Of points alike, of which
- * none has a plan, one is enough to correct the estimate of all; of others some are. */
-static bool is_new(const Search *s, const Correction *c, int *of_family, int number)
+/* Does a plan of a candidate say more than those of this round? Of points alike, of which none has
+ * a plan, one is enough to correct the estimate of all; of others some are. Quick plans of those
+ * that offload say whether points alike have room. */
+static bool is_new(const Search *s, const Correction *c, TryDepth depth, int *of_family, int number)
 {
-    enum { ALIKE = 8 };
+    enum { ALIKE = 8, QUICK = 4 };
     const int f = family(&s->all.data[number].point);
-    return of_family[f]++ < (s->exhaustive || s->thorough ? ROUND : c->n[f] ? ALIKE : 1);
+    if (s->exhaustive || s->thorough || depth == TRY_whole || (depth == TRY_quick && !s->offload))
+        return true;
+    return of_family[f]++ < (depth == TRY_quick ? QUICK : c->n[f] ? ALIKE : 1);
 }
 
 /* Before anything is tried, some have whole plans at once, so that there is a best soon: of the
@@ -421,7 +457,7 @@ static int bring_first(const Search *s, Ranked *of, size_t n)
 /* Plans that are worth making, of all depths; those of one round go to *r. */
 static size_t next_round(Search *s, const Known *known, Ranked *scratch, Round *r)
 {
-    int of_family[FAMILIES] = {0};
+    int of_family[TRY_count][FAMILIES] = {0};
     size_t all = 0;
     for (int depth = TRY_count - 1; depth >= 0; depth--) { /* what takes longest first */
         const size_t n = ranked(s, depths[depth].from, scratch);
@@ -429,7 +465,7 @@ static size_t next_round(Search *s, const Known *known, Ranked *scratch, Round *
         const int first = s->exhaustive ? 0 : bring_first(s, scratch, depth ? 0 : k);
         const int before = r->n, room = s->exhaustive ? ROUND : depths[depth].round;
         for (size_t i = 0; i < k && r->n - before < room; i++)
-            if (depth != TRY_rough || is_new(s, &known->correction, of_family, scratch[i].number))
+            if (is_new(s, &known->correction, (TryDepth)depth, of_family[depth], scratch[i].number))
                 add(r, scratch[i].number,
                     s->exhaustive || r->n < first ? TRY_whole : (TryDepth)depth);
         all += k;

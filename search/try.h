@@ -73,8 +73,18 @@ typedef struct Basis {
 /* Plans the program of one rank. False: there is no plan. d lives as long as the basis. */
 bool basis_make(Basis *b, Space *s, Module *m, const Device *d, Arena *a);
 
-/* The seconds of a rough plan with what has to be computed again so that it fits, about. */
-double expected_seconds(const Basis *b, const Tried *rough);
+/* The seconds of a rough plan with what has to be computed again so that it fits, about; offload:
+ * by `offload auto`. */
+double expected_seconds(const Basis *b, const Tried *rough, bool offload);
+/* About the seconds in which `offload auto` moves parameters, and sums of their gradients, for each
+ * microbatch; 0: the device has room for them. */
+double streams_seconds(const Basis *b, const Space *s, const Point *p);
+/* Does `offload auto` hardly have room, on the device and the next level, for what lasts of a rank?
+ */
+bool is_tight(const Basis *b, int64_t ranks, double lasts);
+/* The bytes that what lasts of a rank may have, of as many as there are: of the device, and with
+ * `offload auto` of its share of the levels below. */
+double room_bytes(const Basis *b, int64_t ranks, bool offload);
 
 /* Bounds from below: nothing that is planned takes less. */
 double bound_bytes(const Basis *b, const Point *p, int64_t microbatches);

@@ -189,31 +189,6 @@ static void note_all(Shard *s, const Ins *i, Value old, Value taken)
     (all && v->home == i->home && !(partial & s->tree) ? s->has_all : s->has_less)[old] = true;
 }
 
-/* Do additions and sums over dims alone read v, and is one of these sums reduced as it is made? */
-static bool sum_is_reduced(const Shard *s, Value v)
-{
-    bool any = false;
-    for (size_t k = 0; k < s->uses[v].n; k++) {
-        const Ins *i = s->uses[v].data[k].ins;
-        if (!i || i->home != s->m->values.data[v].home ||
-            !OP_AMONG(i->op, OP_add, OP_sub, OP_sum) || (i->op == OP_sum && i->nin > 1))
-            return false;
-        any |= i->op == OP_sum && type_of(s->m, s->made[i->out[0]])->partial &&
-               !type_of(s->m, s->now[i->out[0]])->partial;
-    }
-    return any;
-}
-
-/* Once all else is known: where additions take all of a value, a sum over its dims reads that, too,
- * and needs no reduction of its own. */
-static void reduce_once(Shard *s)
-{
-    bool known = !s->again;
-    for (size_t v = 0; v < s->values && known; v++)
-        if (s->has_all[v] && !s->has_less[v] && sum_is_reduced(s, (Value)v))
-            s->whole[v] = s->again = true;
-}
-
 static void region(Shard *s, const Region *old, Region *r);
 
 static Builder builder(Shard *s, const Ins *i)
@@ -276,7 +251,7 @@ static Value sum_of_stack(const Ins *i, uint32_t k)
     return 0;
 }
 
-/* What a layer gives to the stack out[k] of i, as the stack is to lie: as it was made, where that
+/* Result k of a layer as the stack out[k] of i is to lie: as it was made, where that
  * is so. A stage that has fewer layers than there is room for leaves the rest of the stack as it
  * was, which only a sum that the loop around carries on in place remembers. So there it is brought
  * to where the stack, or that sum, lies before it is stacked, and not the stack behind the loop. */
@@ -572,7 +547,7 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
         memset(s.has_less, 0, s.values * sizeof *s.has_less);
         body = sharded_body(&s);
         take_back_hints(&s);
-        reduce_once(&s);
+        shard_reduce_once(&s);
     }
     if (told_early(&s))
         return false;

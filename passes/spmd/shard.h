@@ -118,6 +118,9 @@ bool shard_stays_partial(const Shard *s, Value v);
  * they do: as if it lay by the rules for parameters. So it is gathered for all microbatches, unless
  * the first one's layers do that (gather_once.c): then it is not. */
 bool shard_read_ahead(const Shard *s, Value v, Type *t);
+/* Once all else is known: where additions take all of a value, a sum over its dims reads that, too,
+ * and needs no reduction of its own. */
+void shard_reduce_once(Shard *s);
 
 /* The dims an instruction runs over, whole, and on which axes each is split. */
 typedef struct Space {

@@ -188,3 +188,26 @@ void shard_read(Shard *s)
     for (size_t v = 1; v < s->values && s->m->layout.mesh.n; v++)
         s->exchange[v] = exchange_of_readers(s, (Value)v);
 }
+
+/* Do additions and sums over dims alone read v, and is one of these sums reduced as it is made? */
+static bool sum_is_reduced(const Shard *s, Value v)
+{
+    bool any = false;
+    for (size_t k = 0; k < s->uses[v].n; k++) {
+        const Ins *i = s->uses[v].data[k].ins;
+        if (!i || i->home != s->m->values.data[v].home ||
+            !OP_AMONG(i->op, OP_add, OP_sub, OP_sum) || (i->op == OP_sum && i->nin > 1))
+            return false;
+        any |= i->op == OP_sum && type_of(s->m, s->made[i->out[0]])->partial &&
+               !type_of(s->m, s->now[i->out[0]])->partial;
+    }
+    return any;
+}
+
+void shard_reduce_once(Shard *s)
+{
+    bool known = !s->again;
+    for (size_t v = 0; v < s->values && known; v++)
+        if (s->has_all[v] && !s->has_less[v] && sum_is_reduced(s, (Value)v))
+            s->whole[v] = s->again = true;
+}
