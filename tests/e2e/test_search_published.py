@@ -11,7 +11,8 @@ import mgctest
 # Rows of bench/published/published.tsv, small ones first: the first are tried in turns, the others in full runs. Rows whose experts have parts
 # of a sequence (part=2 of tp 2) are left out: that is a size of the model, which a search does not change.
 SMALL = ["qwen1.5b_4090", "qwen0.5b_4090_fp8", "gpt2_1.6b", "nemo8b_8", "llama8b_fsdp_fp8"]
-MORE = ["qwen0.5b_4090", "qwen1.5b_4090_fp8", "qwen3b_4090", "qwen7b_4090", "nemo8b_64", "nemo70b_64", "llama3_70b_tp", "nemotron15b_64", "qwen30b_8", "llama3_8b_tp", "gptoss120b_pp4", "llama70b_128_fp8", "nemogpt175b_128", "llama3_405b_16k"]
+MORE = ["qwen0.5b_4090", "qwen1.5b_4090_fp8", "qwen3b_4090", "qwen7b_4090", "nemo8b_64", "nemo70b_64", "llama3_70b_tp", "nemotron15b_64", "qwen30b_8", "llama3_8b_tp", "gptoss120b_pp4", "llama70b_128_fp8", "nemogpt175b_128", "llama3_405b_16k",
+        "qwen14b_4x4090", "qwen32b_4x4090"]
 
 
 def predict():
