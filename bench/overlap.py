@@ -6,7 +6,8 @@ limited link.
                      [--update together|as_ready] [--device cpu.json] [LAYOUT...]
 
 Takes root, ip and tc. One rank with one thread a host. A layout is dp, zero3, tp (of a wider model, in which the layers of two
-ranks compute as long as they send) or ep (of a model with eight experts). Exposed is the median step less that of
+ranks compute as long as they send) or ep (of a model with eight experts). Where more hosts share a layer, or a link is slower than
+2 Gbit/s, the model is as many times wider, or a rank has as many times the sequences: what takes less time than to send hides little. Exposed is the median step less that of
 `alone`: as many programs of one rank, each with a rank's share of the batch, that run at the same time on the same
 hosts and say nothing to each other; of each step the slower one's, as ranks that train together are as fast as the slowest.
 --update: the model without clipping, and its updates when they say. --device: what mgc calibrate wrote here, whose speeds say how
@@ -29,7 +30,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 LLAMA, EXPERTS = (os.path.join(ROOT, "models", name) for name in ("llama_mini.mg", "mixtral_mini.mg"))
 SIZES = {"layers": 6, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1536, "seq": 256}
 EACH = 3  # sequences of a rank: computing takes two to three times as long as what is sent
-WIDE = {"layers": 6, "hidden": 1024, "kv_heads": 4, "group": 4, "head": 64, "ffn": 4096, "seq": 256}
+WIDE = {"layers": 6, "hidden": 1024, "kv_heads": 4, "group": 4, "head": 64, "ffn": 4096, "seq": 256}  # of two hosts at 2 Gbit/s
 SPARSE = {"layers": 4, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1024, "seq": 256}
 RULES = {"dp": "    batch -> dp\n", "zero3": "    batch -> dp\n    state, grads, params -> dp\n",
          "tp": "    kv_heads, ffn, vocab -> tp\n    seq -> tp\n", "ep": "    experts -> ep\n    batch -> ep\n"}
@@ -98,6 +99,12 @@ class Bench:
     def compile(self, layout, ranks, name, *more):
         axis, file, model, each = WAYS[layout]
         data = axis != "tp"
+        slower = max(1, round(2e9 / LINKS[self.o.rate]))
+        wider = slower * self.o.hosts // 2
+        if data:
+            each *= slower
+        else:
+            model = {k: v * wider if k in ("hidden", "kv_heads", "ffn") else max(2, v // wider) if k == "layers" else v for k, v in model.items()}
         with open("layout.mg", "w", encoding="utf-8") as f:
             f.write(f"layout it {{\n    device cpu\n    mesh {axis} = {ranks}\n{RULES[layout]}    microbatch {each}\n    recompute none\n}}\n")
         share = {} if ranks > 1 or data else {k: model[k] // self.o.hosts for k in ("kv_heads", "ffn")}
