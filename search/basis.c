@@ -169,6 +169,9 @@ static double with_less_kept(double lacks, double kept)
     return lacks > 0 && kept > 0 ? 1 + FORWARD * pow(fmin(1, lacks / kept), CHEAP_FIRST) : 1;
 }
 
+/* Of the device's bytes for a plan: what is left beside what no estimate counts. A guess. */
+static const double FREE = 0.9;
+
 /* A rank's share of the levels below the device: of all of them, or of the nearest alone. */
 static double below(const Basis *b, int64_t ranks, bool nearest)
 {
@@ -187,8 +190,9 @@ double room_bytes(const Basis *b, int64_t ranks, bool offload)
 
 double streams_seconds(const Basis *b, const Space *s, const Point *p)
 {
-    /* Passes over parameters and the sums of their gradients, both ways; bytes of an element. */
-    const double PASSES = 4, HALF = 2, FREE = 0.9;
+    /* PASSES is fitted to quick plans of Qwen2.5 32B on four cards: parameters come twice, sums of
+     * their gradients come and go. HALF: bytes of an element. */
+    const double PASSES = 4, HALF = 2;
     double mine = HALF * b->parameters;
     for (int r = 0; r < ROLE_count; r++)
         if (r == ROLE_pp || r == ROLE_tp || r == ROLE_ep || p->zero == 3)
@@ -203,7 +207,6 @@ double streams_seconds(const Basis *b, const Space *s, const Point *p)
 
 bool is_tight(const Basis *b, int64_t ranks, double lasts)
 {
-    const double FREE = 0.9;
     return lasts > FREE * (b->budget + below(b, ranks, true));
 }
 
@@ -260,7 +263,7 @@ double estimate_seconds(const Basis *b, const Space *s, const Point *p)
      * ONCE, of the rows those that are sent once to a machine, is a guess: it goes by how many are
      * chosen. */
     const double EXPOSED = 0.5, LATE = 0.3, TENSOR = 10, CONTEXT = 0.5, EXPERTS = 10, HALF = 2,
-                 FREE = 0.9, TENSOR_LOSS = 0.02, ZB = 3, ONCE = 0.6;
+                 TENSOR_LOSS = 0.02, ZB = 3, ONCE = 0.6;
     const double micro = (double)point_microbatches(s, p), pp = (double)p->size[ROLE_pp];
     double ranks = 1;
     for (int r = 0; r < ROLE_count; r++)

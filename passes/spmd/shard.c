@@ -251,26 +251,25 @@ static Value sum_of_stack(const Ins *i, uint32_t k)
     return 0;
 }
 
-/* Result k of a layer as the stack out[k] of i is to lie: as it was made, where that
- * is so. A stage that has fewer layers than there is room for leaves the rest of the stack as it
- * was, which only a sum that the loop around carries on in place remembers. So there it is brought
- * to where the stack, or that sum, lies before it is stacked, and not the stack behind the loop. */
+/* Result k of a layer as the stack out[k] of i is to lie: as it was made, where that is so. A stage
+ * that has fewer layers than there is room for (differ) leaves the rest of the stack as it was,
+ * which only a sum that the loop around carries on in place remembers. So there it is brought to
+ * where the stack, or that sum, lies before it is stacked, and not the stack behind the loop. */
 static Value layer_of(Shard *s, Builder *b, const Ins *i, uint32_t k, Dim layers, bool differ)
 {
     const Value old = i->body->results.data[k], y = s->now[old], sum = sum_of_stack(i, k);
     Type to, now = type_stacked(type_of(s->m, y), layers);
-    if (sum && !differ)
-        return y;
-    if (sum)
+    if (sum) {
         to = carried_type(s, sum);
-    else if (!shard_read_ahead(s, i->out[k], &to))
+        to = type_without(&to, layers.name);
+        return differ ? bring(s, b, y, &to) : y;
+    }
+    if (!shard_read_ahead(s, i->out[k], &to))
         to = settled_type(s, i->out[k], &now);
     to = type_without(&to, layers.name);
-    if (sum)
-        return bring(s, b, y, &to);
-    if (now.partial || type_equal(type_of(s->m, y), &to))
+    if (now.partial || !(differ || type_equal(type_of(s->m, s->made[old]), &to)))
         return y;
-    return differ || type_equal(type_of(s->m, s->made[old]), &to) ? want(s, b, old, &to) : y;
+    return want(s, b, old, &to);
 }
 
 static void loop(Shard *s, const Ins *i)

@@ -287,6 +287,22 @@ model mini("""
             self.assertEqual(there - labels, set())
             self.assertEqual(missing & labels, set())
 
+    def test_offload(self):
+        """Before a plan is made: what no level has room for is thrown away, and what is moved for each of many microbatches counts."""
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/rtx4090.json"), encoding="utf-8") as f:
+            card = json.load(f)
+        moved = 4 * 2 * 32.76e9 / 4 / card["host_in"]  # 32.76e9 parameters in halves, and sums of their gradients, to and from a rank of four
+        for host, large, there in (500e9, {"dp 4", "dp 4, ZeRO 1"}, {"dp 4, ZeRO 2", "dp 4, ZeRO 3"}), (2e12, set(), {"dp 4", "dp 4, ZeRO 3"}):
+            self.write("card.json", json.dumps({k: v for k, v in {**card, "host_memory": int(host)}.items() if not k.startswith("disk")}))
+            r = self.mgc("search", mgctest.model("qwen2.5_14b.mg"), "--device", "./card.json", "-D", "layers=64", "-D", "ffn=27648", "-D", "batch=512", "--ranks", "4",
+                         "--offload", "auto", "--search-time", "0.001", "--points", "p.tsv")
+            self.assertEqual(r.returncode, 5, r.err)
+            of = {p["layout"]: p for p in self.points("p.tsv")}
+            for kind in large | there:
+                self.assertEqual(of[f"{kind}, microbatch 8, offload auto"]["state"], "too large by a bound" if kind in large else "not planned", (host, kind))
+            for layout, n in ("dp 4, ZeRO 3, microbatch 1", 128), ("pp 2, tp 2 with positions, microbatch 1", 512):
+                self.assertGreater(float(of[f"{layout}, offload auto"]["expected_s"]), 0.99 * n * moved, layout)
+
     def test_scale(self):
         argv = ("m.mg", "--device", "h100", "--microbatch", "4", "--tokens", "1M")
         r = self.compiles("scale", *argv, "--ranks", "1..2")
